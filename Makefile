@@ -1,0 +1,57 @@
+# Everything happens inside .venv; each target sets up what it needs on a fresh machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+CONSTRAINTS := constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo install test lint types test-slow test-browser bench clean
+
+help:
+	@echo "make demo          set up, then solve the bundled example log and write demo-run/"
+	@echo "make install       editable softrobust[all] with the development tools, in .venv"
+	@echo "make test          ruff, mypy and the tests of every change"
+	@echo "make test-slow     the long tests"
+	@echo "make test-browser  the report in headless Chromium (installs it with apt-get)"
+	@echo "make bench         benchmarks, as ratios against named rivals"
+
+# A stamp per set of packages: set-up runs once, and again when what is asked for changes.
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core.stamp: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(PIP) install --constraint $(CONSTRAINTS) --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(PIP) install --constraint $(CONSTRAINTS) --editable '.[all,dev]'
+	@touch $@ $(VENV)/core.stamp
+
+install: $(VENV)/dev.stamp
+
+demo: $(VENV)/core.stamp
+	$(BIN)/softrobust solve examples/pest_log.csv --gamma 0.9 --out demo-run --force
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev.stamp
+	$(BIN)/mypy
+
+test: lint types
+	$(BIN)/pytest -n 2 --dist loadfile
+
+test-slow: $(VENV)/dev.stamp
+	$(BIN)/pytest -m slow
+
+test-browser: $(VENV)/dev.stamp
+	command -v chromium >/dev/null || (apt-get update && apt-get install --yes chromium)
+	$(BIN)/pytest -m browser
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo-run .mypy_cache .ruff_cache .pytest_cache .hypothesis

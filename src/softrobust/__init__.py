@@ -1,0 +1,161 @@
+"""softrobust: choose a policy from a small log of past decisions, with a certificate.
+
+The names below follow the pipeline: a log, models, a posterior, an objective, a problem, returns,
+bounds, solvers, a certificate, a report. Each is loaded when first used, so that importing the
+package costs nothing; `tests/test_public.py` keeps the two lists equal.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from softrobust.bounds import Bound as Bound
+    from softrobust.bounds import Covers as Covers
+    from softrobust.bounds import clairvoyant_bound as clairvoyant_bound
+    from softrobust.certificate import Certificate as Certificate
+    from softrobust.certificate import certify as certify
+    from softrobust.certificate import draw_heldout as draw_heldout
+    from softrobust.certificate import load_solution as load_solution
+    from softrobust.certificate import save_solution as save_solution
+    from softrobust.data import Labels as Labels
+    from softrobust.data import Rewards as Rewards
+    from softrobust.data import TransitionLog as TransitionLog
+    from softrobust.data import read_log as read_log
+    from softrobust.data import save_log as save_log
+    from softrobust.errors import InputError as InputError
+    from softrobust.errors import MissingExtraError as MissingExtraError
+    from softrobust.errors import SoftRobustError as SoftRobustError
+    from softrobust.errors import SolverError as SolverError
+    from softrobust.models import ModelSet as ModelSet
+    from softrobust.models import Policy as Policy
+    from softrobust.models import from_gymnasium as from_gymnasium
+    from softrobust.models import from_mdptoolbox as from_mdptoolbox
+    from softrobust.models import load_models as load_models
+    from softrobust.models import read_models as read_models
+    from softrobust.models import save_models as save_models
+    from softrobust.models import to_gymnasium as to_gymnasium
+    from softrobust.models import to_mdptoolbox as to_mdptoolbox
+    from softrobust.models import write_models_csv as write_models_csv
+    from softrobust.objective import SoftRobust as SoftRobust
+    from softrobust.objective import cvar as cvar
+    from softrobust.objective import mean as mean
+    from softrobust.objective import tail_weights as tail_weights
+    from softrobust.objective import var as var
+    from softrobust.objective import var_upper as var_upper
+    from softrobust.posterior import DirichletPosterior as DirichletPosterior
+    from softrobust.problem import Problem as Problem
+    from softrobust.problem_file import load_problem as load_problem
+    from softrobust.problem_file import save_problem as save_problem
+    from softrobust.report import report as report
+    from softrobust.returns import dynamic_return as dynamic_return
+    from softrobust.returns import occupancies as occupancies
+    from softrobust.returns import optimal_returns as optimal_returns
+    from softrobust.returns import policy_return as policy_return
+    from softrobust.returns import policy_values as policy_values
+    from softrobust.returns import s_rect_return as s_rect_return
+    from softrobust.returns import sa_rect_return as sa_rect_return
+    from softrobust.returns import static_return as static_return
+    from softrobust.solvers import Empirical as Empirical
+    from softrobust.solvers import Nominal as Nominal
+    from softrobust.solvers import SARect as SARect
+    from softrobust.solvers import Solution as Solution
+    from softrobust.solvers import Solver as Solver
+    from softrobust.solvers import Status as Status
+    from softrobust.solvers import solve as solve
+    from softrobust.solvers import solve_grid as solve_grid
+
+_STAGES = {
+    "data": [
+        "Labels",
+        "Rewards",
+        "TransitionLog",
+        "read_log",
+        "save_log",
+    ],
+    "models": [
+        "ModelSet",
+        "Policy",
+        "from_gymnasium",
+        "from_mdptoolbox",
+        "load_models",
+        "read_models",
+        "save_models",
+        "to_gymnasium",
+        "to_mdptoolbox",
+        "write_models_csv",
+    ],
+    "posterior": [
+        "DirichletPosterior",
+    ],
+    "objective": [
+        "SoftRobust",
+        "cvar",
+        "mean",
+        "tail_weights",
+        "var",
+        "var_upper",
+    ],
+    "problem": [
+        "Problem",
+    ],
+    "problem_file": [
+        "load_problem",
+        "save_problem",
+    ],
+    "returns": [
+        "dynamic_return",
+        "occupancies",
+        "optimal_returns",
+        "policy_return",
+        "policy_values",
+        "s_rect_return",
+        "sa_rect_return",
+        "static_return",
+    ],
+    "bounds": [
+        "Bound",
+        "Covers",
+        "clairvoyant_bound",
+    ],
+    "solvers": [
+        "Empirical",
+        "Nominal",
+        "SARect",
+        "Solution",
+        "Solver",
+        "Status",
+        "solve",
+        "solve_grid",
+    ],
+    "certificate": [
+        "Certificate",
+        "certify",
+        "draw_heldout",
+        "load_solution",
+        "save_solution",
+    ],
+    "report": [
+        "report",
+    ],
+    "errors": [
+        "InputError",
+        "MissingExtraError",
+        "SoftRobustError",
+        "SolverError",
+    ],
+}
+_HOME = {name: stage for stage, names in _STAGES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'softrobust' has no attribute '{name}'")
+    value = getattr(import_module(f"softrobust.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*_HOME, "__version__"]

@@ -1,0 +1,169 @@
+"""What can be promised of one policy: its exact value, how far the best can be, and fresh draws.
+
+    ρ^S(π)  ≤  max ρ^S  ≤  bound          on the N sampled models: certain
+    held-out mean, VaR, CVaR, objective   on other draws of the posterior: with intervals
+
+Neither says that the posterior is right: both take the log and the prior at their word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, final
+
+from softrobust.bounds import Bound, Covers, clairvoyant_bound
+from softrobust.certificate.intervals import Estimate, HeldOut, held_out
+from softrobust.errors import SolverError
+from softrobust.objective import SoftRobust
+from softrobust.returns import policy_return, static_return
+from softrobust.solvers.base import gap_share
+
+if TYPE_CHECKING:
+    from softrobust.models.model_set import ModelSet
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
+
+ROUNDING = 1e-9  # a value above its bound by more than this share is a bug, not rounding
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The promise: exact figures on the models, a bound and who it covers, held-out figures."""
+
+    static: dict[str, float]
+    bound: Bound
+    uniform_value: float
+    objective: SoftRobust
+    n_models: int
+    heldout: HeldOut | None = None
+
+    @property
+    def gap_abs(self) -> float:
+        """Bound − exact value: what at most could still be gained."""
+        return self.bound.value - self.static["objective"]
+
+    @property
+    def gap(self) -> float | None:
+        """gap_abs over |exact value|; None where that is 0."""
+        value = self.static["objective"]
+        return None if value == 0 else self.gap_abs / abs(value)
+
+    @property
+    def gap_share(self) -> float | None:
+        """gap_abs over bound − uniform policy: 0 is proven best, 1 no better than chance."""
+        return gap_share(self.bound, self.static["objective"], self.uniform_value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate's part of `solution.json`."""
+        return {
+            "static": dict(self.static),
+            "bound": self.bound.value,
+            "bound_covers": str(self.bound.covers),
+            "bound_method": self.bound.method,
+            "uniform_value": self.uniform_value,
+            "gap_abs": self.gap_abs,
+            "gap": self.gap,
+            "gap_share": self.gap_share,
+            "heldout": None if self.heldout is None else _heldout_dict(self.heldout),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def sentences(self) -> list[str]:
+        """The certificate in words, one sentence a line."""
+        value, words = self.static["objective"], self.objective.words
+        lines = [
+            f"On the {self.n_models} sampled models the policy earns {value:.6g} by the objective "
+            f"(mean {self.static['mean']:.6g}; {words}: {self.static['cvar']:.6g}).",
+            f"No {self.bound.covers.words} can exceed {self.bound.value:.6g} on these models: at "
+            f"most {self.gap_abs:.3g} more"
+            + (f" ({100 * self.gap_share:.2g} % of what is to be gained over acting at random)."
+               if self.gap_share is not None else "."),
+        ]  # fmt: skip
+        h = self.heldout
+        if h is not None:
+            lines.append(
+                f"On {h.n_models} fresh draws: objective {_words(h.objective)}, mean "
+                f"{_words(h.mean)}, {words} {_words(h.cvar)}; training was "
+                f"{abs(h.optimism):.3g} {'optimistic' if h.optimism >= 0 else 'pessimistic'}."
+            )
+            if h.lower_bound is not None and h.lower_bound.low is not None:
+                lines.append(
+                    f"Under the posterior itself the objective is at least {h.lower_bound.low:.6g} "
+                    f"with 95 % confidence (estimate {h.lower_bound.value:.6g})."
+                )
+        return lines
+
+
+def certify(
+    problem: Problem,
+    policy: Policy,
+    heldout: ModelSet | None = None,
+    bounds: Sequence[Bound] = (),
+) -> Certificate:
+    """Certify any policy for the problem.
+
+    Parameters
+    ----------
+    heldout : ModelSet, optional
+        Models the policy was not chosen on.
+    bounds : sequence of Bound
+        Bounds that solvers proved; the tightest one that covers the policy's own class is used,
+        and the clairvoyant bound is always among them.
+    """
+    returns = policy_return(problem, policy)
+    static = problem.objective.summary(returns, problem.models.f)
+    return Certificate(
+        static=static,
+        bound=_tightest(problem, policy, [clairvoyant_bound(problem), *bounds], static),
+        uniform_value=static_return(problem, problem.uniform_policy()),
+        objective=problem.objective,
+        n_models=problem.n_models,
+        heldout=None if heldout is None else _on_heldout(problem, policy, returns, heldout),
+    )
+
+
+def _tightest(
+    problem: Problem, policy: Policy, bounds: Sequence[Bound], static: dict[str, float]
+) -> Bound:
+    valid = [b for b in bounds if policy.deterministic or b.covers is not Covers.DETERMINISTIC]
+    best = min(valid, key=lambda b: b.value)
+    value = static["objective"]
+    scale = max(abs(value), abs(best.value), abs(static["mean"]), 1e-300)
+    if value > best.value + ROUNDING * scale:
+        raise SolverError(
+            f"The policy earns {value!r}, above the {best.method} bound {best.value!r}: one of the "
+            "two is wrong. Please report this with the problem file."
+        )
+    # Anything above a valid bound is a valid bound: rounding never makes the two cross.
+    return replace(best, value=max(best.value, value))
+
+
+def _on_heldout(problem: Problem, policy: Policy, returns: Any, heldout: ModelSet) -> HeldOut:
+    other = problem.with_models(heldout)
+    fresh = policy_return(other, policy)
+    return held_out(returns, problem.models.f, fresh, heldout.f, problem.objective)
+
+
+def _heldout_dict(h: HeldOut) -> dict[str, Any]:
+    def figure(e: Estimate | None) -> dict[str, float | None] | None:
+        return None if e is None else {"value": e.value, "low": e.low, "high": e.high}
+
+    return {
+        "n_models": h.n_models,
+        "objective": figure(h.objective),
+        "mean": figure(h.mean),
+        "var": figure(h.var),
+        "cvar": figure(h.cvar),
+        "optimism": h.optimism,
+        "lower_bound": figure(h.lower_bound),
+    }
+
+
+def _words(e: Estimate) -> str:
+    if e.low is None or e.high is None:
+        return f"{e.value:.6g}"
+    return f"{e.value:.6g} [{e.low:.6g}, {e.high:.6g}]"

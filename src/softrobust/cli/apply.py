@@ -1,0 +1,33 @@
+"""`softrobust apply RUN --state LABEL`: what to do here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def apply(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, or its solution.json.")],
+    state: Annotated[str, typer.Option(help="The state, by its label.")],
+    seed: Annotated[int | None, typer.Option(help="Draw the action where the policy randomizes.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the action and its probabilities as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Say which action the policy takes in a state.
+
+    Example: softrobust apply run --state "n=12"
+    """
+    from softrobust.certificate import load_solution
+
+    policy = load_solution(run).policy
+    action = policy.action(state, seed)
+    if not json:
+        print(action)
+        return
+    import json as json_
+
+    row = policy.probs[policy.states.index(state)]
+    mix = {policy.actions[a]: float(p) for a, p in enumerate(row) if p > 0}
+    print(json_.dumps({"state": state, "action": action, "probabilities": mix}))

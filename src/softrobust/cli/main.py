@@ -1,0 +1,96 @@
+"""`softrobust VERB …`: parse, run, and turn errors into one plain paragraph and an exit code.
+
+0: a usable policy. 2: bad input. 1: failure. 130: interrupted. A traceback only with --debug.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from typing import Annotated
+
+import typer
+from typer import Context
+
+from softrobust import __version__
+from softrobust.cli.apply import apply
+from softrobust.cli.solve import solve
+from softrobust.errors import InputError, SoftRobustError
+
+app = typer.Typer(
+    name="softrobust",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    help="Choose a policy from a small log of past decisions, with a certificate.",
+    epilog="Start with: softrobust solve log.csv --gamma 0.95 --out run",
+)
+app.command()(solve)
+app.command()(apply)
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"softrobust {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Choose a policy from a small log of past decisions, with a certificate."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the `softrobust` command."""
+    words = sys.argv[1:] if arguments is None else arguments
+    sys.exit(run(words))
+
+
+def run(words: list[str]) -> int:
+    """Run the command line and return its exit code."""
+    debug = "--debug" in words
+    try:
+        code = app(args=words, prog_name="softrobust", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except SoftRobustError as error:
+        if debug:
+            raise
+        _say(str(error))
+        return 2 if isinstance(error, InputError) else 1
+    except KeyboardInterrupt:
+        _say("Interrupted; nothing was written.")
+        return 130
+    except Exception as error:
+        return _usage_or_bug(error, debug)
+
+
+def _usage_or_bug(error: Exception, debug: bool) -> int:
+    """Usage errors of the parser are bad input; the rest is a failure worth a report."""
+    message = getattr(error, "format_message", None)
+    if callable(message):
+        _say(message() or str(error))
+        return int(getattr(error, "exit_code", 2)) or 2
+    if type(error).__name__ == "Abort":
+        _say("Aborted.")
+        return 1
+    if debug:
+        raise error
+    if isinstance(error, (OSError, MemoryError)):
+        _say(f"{type(error).__name__}: {error}. Nothing was half written.")
+        return 1
+    _say(
+        f"An unexpected {type(error).__name__} stopped the work: {error}. This is a bug in "
+        "softrobust; run again with --debug to see where, and please report it."
+    )
+    return 1
+
+
+def _say(text: str) -> None:
+    """One plain paragraph on stderr."""
+    paragraph = " ".join(text.split())
+    print(textwrap.fill(f"softrobust: {paragraph}", 100, break_long_words=False), file=sys.stderr)

@@ -1,0 +1,104 @@
+"""`softrobust solve INPUT`: from a log or models to a certified policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+DEFAULT = "sa-rect"
+INPUT = "The input"
+PRIOR = "The posterior (logs only)"
+OUTPUT = "Output"
+
+
+def solve(
+    input: Annotated[  # noqa: A002 (the word users read in the help)
+        Path, typer.Argument(metavar="INPUT", help="A log of transitions, a multi-model CSV, or .npz; told apart by content.")
+    ],
+    gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1); may come from parameters.csv beside models.")] = None,
+    alpha: Annotated[float, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (0.9: the worst 10 %).")] = 0.9,
+    lam: Annotated[float, typer.Option("--lambda", help="How much the bad case counts: 0 the mean alone, 1 the bad case alone.")] = 0.5,
+    solver: Annotated[str, typer.Option(help="nominal, empirical, sa-rect.")] = DEFAULT,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…", rich_help_panel=INPUT)] = None,
+    states: Annotated[Path | None, typer.Option(help="File with one state per line: their order; may add unvisited ones.", rich_help_panel=INPUT)] = None,
+    initial: Annotated[Path | None, typer.Option(help="CSV state,probability: where episodes start.", rich_help_panel=INPUT)] = None,
+    allowed: Annotated[Path | None, typer.Option(help="CSV state,action of what may be done; states not listed keep all actions.", rich_help_panel=INPUT)] = None,
+    reward_table: Annotated[Path | None, typer.Option(help="CSV state,action,reward[,next_state]; goes before the reward column.", rich_help_panel=INPUT)] = None,
+    reward_default: Annotated[float | None, typer.Option(help="Reward of pairs whose reward is known from nowhere else.", rich_help_panel=INPUT)] = None,
+    weights: Annotated[Path | None, typer.Option(help="CSV idoutcome,weight: how much each model counts.", rich_help_panel=INPUT)] = None,
+    heldout: Annotated[Path | None, typer.Option(help="Models that the policy is not chosen on, for an honest second opinion.", rich_help_panel=INPUT)] = None,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Accept row sums off by up to 1e-6 and divide by them.", rich_help_panel=INPUT)] = False,
+    models: Annotated[int | None, typer.Option(help="Models drawn from the posterior to choose on (default 100).", rich_help_panel=PRIOR)] = None,
+    test_models: Annotated[int | None, typer.Option(help="Held-out draws (default: as many as the intervals need, at most 10 000).", rich_help_panel=PRIOR)] = None,
+    strength: Annotated[float | None, typer.Option(help="Prior mass of a pair, in observations (default 1).", rich_help_panel=PRIOR)] = None,
+    per_cell: Annotated[float | None, typer.Option(help="Prior mass of each next state instead; 1 is the uniform prior.", rich_help_panel=PRIOR)] = None,
+    support: Annotated[str | None, typer.Option(help="Next states thought possible: neighbours (default), visited or all.", rich_help_panel=PRIOR)] = None,
+    min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times are not considered (default 1); 0 keeps all.", rich_help_panel=PRIOR)] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for solution.json, policy.csv, report.html and all that later verbs need.", rich_help_panel=OUTPUT)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.", rich_help_panel=OUTPUT)] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
+) -> None:  # fmt: skip
+    """Solve a log or a set of models for a policy, with a certificate.
+
+    Example: softrobust solve log.csv --gamma 0.95 --out run
+    """
+    from softrobust.cli.output import print_json, print_summary
+    from softrobust.objective import SoftRobust
+    from softrobust.pipeline import Options, check_out, run_line, set_up, write_run
+    from softrobust.solvers.registry import make_solver
+
+    if out is not None:
+        check_out(out, force)
+    options = Options(
+        gamma=gamma,
+        objective=SoftRobust(lam, alpha),
+        columns=_pairs(columns),
+        states=states,
+        initial=initial,
+        weights=weights,
+        heldout=heldout,
+        reward_table=reward_table,
+        reward_default=reward_default,
+        allowed=allowed,
+        normalise=normalise,
+        n_models=models,
+        n_test=test_models,
+        seed=seed,
+        strength=strength,
+        per_cell=per_cell,
+        support=support,
+        min_count=min_count,
+    )
+    setup = set_up(input, options)
+    run = run_line(
+        setup, make_solver(solver, log=setup.log, time_limit=time_limit, seed=seed), seed
+    )
+    if out is not None:
+        write_run(run, out)
+    if json:
+        print_json(run)
+    elif not quiet:
+        print_summary(run, out)
+
+
+def _pairs(text: str | None) -> dict[str, str] | None:
+    """`state=site,action=dose` as a mapping."""
+    from softrobust.errors import InputError
+
+    if text is None:
+        return None
+    out: dict[str, Any] = {}
+    for part in text.split(","):
+        role, sign, name = part.partition("=")
+        if not sign or not role.strip() or not name.strip():
+            raise InputError(
+                f"--columns takes role=name pairs, such as state=site,action=dose; it got '{part}'."
+            )
+        out[role.strip()] = name.strip()
+    return out

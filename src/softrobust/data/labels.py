@@ -1,0 +1,224 @@
+"""Names of states and actions.
+
+The paper numbers states and actions from 0; people name them. `Labels` is the ordered list of
+those names, and the position of a name is the index used in every array. Integers stand in the
+order 0, 1, …, max (a number that never occurs is an unvisited state); other names stand in natural
+order, in which "n=2" comes before "n=10".
+"""
+
+import difflib
+import operator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, SupportsIndex, final
+
+from softrobust.errors import InputError
+
+# At most 18 digits: a longer run of digits is a code, not a number, and does not fit in 64 bits.
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,17})(?:\.0*)?")
+_DIGITS = re.compile(r"([0-9]+)")
+# Suggestions compare strings one by one; beyond this many candidates they would take seconds.
+_MOST_COMPARED = 20_000
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Labels:
+    """Ordered, distinct names; a name's position is its index.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The names in order of index.
+    noun : str
+        What is named ("state", "action"); used in messages only.
+
+    Examples
+    --------
+    >>> fields = Labels(("dry", "wet"), noun="state")
+    >>> fields.index("wet"), fields[0], len(fields)
+    (1, 'dry', 2)
+    """
+
+    names: tuple[str, ...]
+    noun: str = "label"
+    _lookup: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names = tuple(self.names)
+        for i, name in enumerate(names):
+            if not name or not isinstance(name, str):
+                raise InputError(
+                    f"The name of every {self.noun} must be a non-empty string: number {i} is "
+                    f"{name!r}."
+                )
+        if len(set(names)) < len(names):
+            seen: set[str] = set()
+            twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            raise InputError(
+                f"The names of {self.noun}s must be distinct: '{twice}' stands there twice. "
+                "Remove or rename one of them."
+            )
+        object.__setattr__(self, "names", names)
+
+    @classmethod
+    def range(cls, n: int, noun: str = "label") -> "Labels":
+        """Return the names "0", "1", …, "n-1"."""
+        return cls(tuple(map(str, range(n))), noun=noun)
+
+    @classmethod
+    def of(cls, names: "Labels | Iterable[str | int]", noun: str = "label") -> "Labels":
+        """Return `names` as labels; integers become their decimal text."""
+        if isinstance(names, Labels):
+            return names
+        if isinstance(names, str):
+            raise InputError(f"The {noun}s must be a list of names, not the single text '{names}'.")
+        return cls(tuple(label_text(name, noun) for name in names), noun=noun)
+
+    @property
+    def lookup(self) -> dict[str, int]:
+        """The index of every name; made on first use, for 10⁶ names take a while."""
+        if not self._lookup and self.names:
+            self._lookup.update(zip(self.names, range(len(self.names)), strict=True))
+        return self._lookup
+
+    def index(self, label: str | SupportsIndex) -> int:
+        """Return the index of a name.
+
+        Parameters
+        ----------
+        label : str or int
+            An integer stands for its decimal text, never for a position.
+        """
+        name = label_text(label, self.noun)
+        position = self.lookup.get(name)
+        if position is None:
+            raise InputError(f"Unknown {self.noun} '{name}'. {self.suggest(name)}")
+        return position
+
+    def suggest(self, name: str) -> str:
+        """Return a sentence that helps after an unknown name: close matches, or what there is."""
+        pool: Sequence[str] = self.names
+        if len(pool) > _MOST_COMPARED:
+            near = [known for known in pool if known.startswith(name[:3])]
+            pool = (near or [known for known in pool if known[:1] == name[:1]])[:_MOST_COMPARED]
+        close = difflib.get_close_matches(name, pool, n=3, cutoff=0.6)
+        if close:
+            return "Did you mean " + " or ".join(f"'{match}'" for match in close) + "?"
+        return f"The {len(self)} known {self.noun}s are {self.shortened(range(len(self)))}."
+
+    def shortened(self, positions: Iterable[SupportsIndex], most: int = 5) -> str:
+        """Return the names at `positions` as text, the first `most` of them and how many more."""
+        chosen = [operator.index(i) for i in positions]
+        text = ", ".join(f"'{self.names[i]}'" for i in chosen[:most])
+        return text if len(chosen) <= most else f"{text} and {len(chosen) - most} more"
+
+    def __contains__(self, label: object) -> bool:
+        return isinstance(label, str) and label in self.lookup
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, position: SupportsIndex) -> str:
+        return self.names[position]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Labels) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"Labels({self.shortened(range(len(self)))})"
+
+
+class Ordered(NamedTuple):
+    """Names put in order: the labels, where each given name went, and what to tell the user."""
+
+    labels: Labels
+    positions: list[int]
+    notes: tuple[str, ...]
+
+
+def label_text(label: object, noun: str = "label") -> str:
+    """Return a label as text: a string as it is, an integer in decimals."""
+    if isinstance(label, str):
+        return label
+    if not isinstance(label, bool):
+        try:
+            return str(operator.index(label))  # type: ignore[arg-type]
+        except TypeError:
+            pass
+    raise InputError(f"The name of every {noun} must be a string or an integer, not {label!r}.")
+
+
+def natural_key(name: str) -> tuple[list[tuple[int, int, str]], str]:
+    """Return a sort key in which runs of digits compare as numbers.
+
+    >>> sorted(["n=10", "n=2", "a"], key=natural_key)
+    ['a', 'n=2', 'n=10']
+    """
+    # Digits compare by length without leading zeros, then as text: right for any length.
+    parts = []
+    for i, part in enumerate(_DIGITS.split(name)):
+        digits = part.lstrip("0")
+        if part:
+            parts.append((0, len(digits), digits) if i % 2 else (1, 0, part.casefold()))
+    return parts, name
+
+
+def order_names(names: Sequence[str], noun: str, fill: bool) -> Ordered:
+    """Put the distinct names of a log in order.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Distinct names, in any order.
+    noun : str
+        "state" or "action".
+    fill : bool
+        Whether integers that never occur between 0 and the largest are added (states). A number
+        that names an action never taken is no action, so actions are not filled.
+    """
+    whole = [_WHOLE_FLOAT.fullmatch(name) for name in names]
+    if not all(whole):
+        ordered = sorted(range(len(names)), key=lambda i: natural_key(names[i]))
+        return _in_order(names, ordered, noun, ())
+    numbers = [int(match[1]) for match in whole if match is not None]
+    notes: tuple[str, ...] = ()
+    if any(not _INTEGER.fullmatch(name) for name in names):
+        notes += (f"Names of {noun}s such as '{_first_decimal(names)}' were read as integers.",)
+    distinct = sorted(set(numbers))
+    if fill and distinct:
+        top = distinct[-1]
+        if distinct[0] < 0 or top > 10 * len(distinct) + 1000:
+            kind = "negative" if distinct[0] < 0 else f"large (up to {top})"
+            notes += (
+                f"Some integer {noun}s are {kind}: only the {len(distinct)} that occur are kept, "
+                "in numeric order, and no gaps are filled.",
+            )
+        elif top + 1 > len(distinct):
+            gaps = top + 1 - len(distinct)
+            notes += (f"{gaps} of the {noun}s 0…{top} never occur and were added as unvisited.",)
+            distinct = list(range(top + 1))
+    place = {number: i for i, number in enumerate(distinct)}
+    labels = Labels(tuple(map(str, distinct)), noun=noun)
+    return Ordered(labels, [place[number] for number in numbers], notes)
+
+
+def _in_order(
+    names: Sequence[str], ordered: Sequence[int], noun: str, notes: tuple[str, ...]
+) -> Ordered:
+    positions = [0] * len(names)
+    for rank, i in enumerate(ordered):
+        positions[i] = rank
+    return Ordered(Labels(tuple(names[i] for i in ordered), noun=noun), positions, notes)
+
+
+def _first_decimal(names: Sequence[str]) -> str:
+    return next(name for name in names if not _INTEGER.fullmatch(name))

@@ -1,0 +1,383 @@
+"""Rewards r(s,a), r(s′), r(s,a,s′) and r(s,a,s′,ω) in one object (paper, §2).
+
+A reward is looked up in layers, the finest first:
+
+1. a listed triple (s, a, s′);
+2. r(s′), for the pairs that take their reward from the next state;
+3. r(s,a).
+
+What solvers read is the expected reward R[s,a,ω] = Σ_{s′} P^ω(s′|s,a) r(s,a,s′,ω), which
+`Rewards.expected` computes. A pair whose reward nobody gave stays unknown, and asking for its
+expectation is an error: an unknown reward is never taken as zero.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from softrobust.data.arrays import BoolArray, CodeArray, FloatArray, IntArray, frozen, seal
+from softrobust.data.expected import expected_rewards
+from softrobust.data.labels import Labels
+from softrobust.errors import InputError
+
+Kind = Literal["pair", "next", "triple", "model"]
+# A callable is asked for every triple; beyond this many a table is the better way.
+_MOST_CALLS = 4_000_000
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Rewards:
+    """The reward of every transition; make it with one of the constructors `of_…`.
+
+    Attributes
+    ----------
+    pairs : (n_states, n_actions) float64
+        r(s,a): the reward of a transition of the pair that no finer layer lists; 0 where unknown.
+    known : (n_states, n_actions) bool
+        Whether `pairs` says anything about the pair.
+    nexts : (n_states,) float64 or None
+        r(s′), where `next_listed`.
+    next_listed : (n_states,) bool or None
+        The next states whose r(s′) is known.
+    by_next : (n_states, n_actions) bool or None
+        The pairs that take their reward from `nexts`.
+    keys : (n_listed,) int64 or None
+        Listed triples, ascending, as (s · n_actions + a) · n_states + s′.
+    triples : (n_listed,) float64 or None
+        Their rewards.
+    per_model : (nnz · n_models,) float64 or None
+        r(s,a,s′,ω) aligned with `ModelSet.prob`; then no other layer is used.
+    note : str
+        One sentence on where these rewards come from.
+    """
+
+    pairs: FloatArray
+    known: BoolArray
+    nexts: FloatArray | None = None
+    next_listed: BoolArray | None = None
+    by_next: BoolArray | None = None
+    keys: IntArray | None = None
+    triples: FloatArray | None = None
+    per_model: FloatArray | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for name, dtype in _LAYERS.items():
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, frozen(given, dtype))
+        if self.pairs.ndim != 2 or self.pairs.shape != self.known.shape:
+            raise InputError(
+                "r(s,a) must be an array of shape (n_states, n_actions): "
+                f"got shape {self.pairs.shape}."
+            )
+        for name in ("pairs", "nexts", "triples", "per_model"):
+            self._check_finite(name)
+
+    # ---------------------------------------------------------------- constructors
+    @classmethod
+    def of_pairs(cls, values: npt.ArrayLike, known: npt.ArrayLike | None = None) -> "Rewards":
+        """Rewards r(s,a) from an array of shape (n_states, n_actions)."""
+        pairs = np.asarray(values, dtype=np.float64)
+        if pairs.ndim != 2:
+            raise InputError(
+                f"r(s,a) must have shape (n_states, n_actions): got shape {pairs.shape}."
+            )
+        mask = np.ones(pairs.shape, dtype=bool) if known is None else np.asarray(known, dtype=bool)
+        return cls(pairs=pairs, known=mask, note="Rewards r(s,a) were given.")
+
+    @classmethod
+    def of_next(cls, values: npt.ArrayLike, n_actions: int) -> "Rewards":
+        """Rewards r(s′) from an array of shape (n_states,)."""
+        nexts = np.asarray(values, dtype=np.float64)
+        if nexts.ndim != 1:
+            raise InputError(f"r(s′) must have shape (n_states,): got shape {nexts.shape}.")
+        every = np.ones((nexts.size, n_actions), dtype=bool)
+        return cls(
+            pairs=np.zeros(every.shape),
+            known=every,
+            nexts=nexts,
+            next_listed=np.ones(nexts.size, dtype=bool),
+            by_next=every,
+            note="Rewards r(s′) were given.",
+        )
+
+    @classmethod
+    def of_transitions(cls, values: npt.ArrayLike) -> "Rewards":
+        """Rewards r(s,a,s′) from an array of shape (n_states, n_actions, n_states)."""
+        dense = np.asarray(values, dtype=np.float64)
+        if dense.ndim != 3 or dense.shape[0] != dense.shape[2]:
+            raise InputError(
+                "r(s,a,s′) must have shape (n_states, n_actions, n_states): "
+                f"got shape {dense.shape}. Check the order of the axes."
+            )
+        return cls(
+            pairs=np.zeros(dense.shape[:2]),
+            known=np.ones(dense.shape[:2], dtype=bool),
+            keys=np.arange(dense.size, dtype=np.int64),
+            triples=dense.ravel(),
+            note="Rewards r(s,a,s′) were given.",
+        )
+
+    @classmethod
+    def of_triples(
+        cls,
+        s: npt.ArrayLike,
+        a: npt.ArrayLike,
+        s_next: npt.ArrayLike,
+        values: npt.ArrayLike,
+        n_states: int,
+        n_actions: int,
+        default: npt.ArrayLike | None = None,
+    ) -> "Rewards":
+        """Rewards of listed triples; `default`, (n_states, n_actions) or a number, for the others.
+
+        Without a default, a transition that is not listed has no reward, and `expected` refuses
+        models in which it is possible.
+        """
+        keys = (np.asarray(s, dtype=np.int64) * n_actions + np.asarray(a)) * n_states + s_next
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        triples = np.asarray(values, dtype=np.float64)[order]
+        again = np.flatnonzero(keys[1:] == keys[:-1])
+        if again.size:
+            k, to = divmod(int(keys[again[0]]), n_states)
+            raise InputError(
+                f"The reward of state {k // n_actions}, action {k % n_actions}, next state {to} "
+                "is given twice. Remove one of the two."
+            )
+        shape = (n_states, n_actions)
+        listed = np.bincount(keys // n_states, minlength=n_states * n_actions).reshape(shape)
+        return cls(
+            pairs=np.zeros(shape) if default is None else np.broadcast_to(default, shape),
+            known=(listed == n_states) | (default is not None),
+            keys=keys,
+            triples=triples,
+            note="Rewards r(s,a,s′) were given.",
+        )
+
+    @classmethod
+    def of_models(cls, values: npt.ArrayLike, n_states: int, n_actions: int) -> "Rewards":
+        """Rewards r(s,a,s′,ω) as a flat array aligned with `ModelSet.prob`."""
+        shape = (n_states, n_actions)
+        return cls(
+            pairs=np.zeros(shape),
+            known=np.ones(shape, dtype=bool),
+            per_model=np.ravel(np.asarray(values, dtype=np.float64)),
+            note="Rewards came with the models and differ between them.",
+        )
+
+    @classmethod
+    def from_callable(
+        cls,
+        fn: Callable[..., float],
+        states: Labels,
+        actions: Labels,
+        absorbing: int | None = None,
+    ) -> "Rewards":
+        """Rewards from a function of labels: fn(s, a) or fn(s, a, s_next).
+
+        `absorbing` is a state that yields 0 and is not asked for, such as "(end)".
+        """
+        n_states, n_actions = len(states), len(actions)
+        triple = _takes_next_state(fn)
+        if n_states * n_actions * (n_states if triple else 1) > _MOST_CALLS:
+            raise InputError(
+                f"A reward function would be called for {n_states} × {n_actions} × {n_states} "
+                f"transitions (at most {_MOST_CALLS}). Give the rewards as arrays or as a table."
+            )
+        values = np.zeros((n_states, n_actions, n_states if triple else 1))
+        for i, s in enumerate(states):
+            if i == absorbing:
+                continue
+            for j, a in enumerate(actions):
+                values[i, j] = [fn(s, a, t) for t in states] if triple else fn(s, a)
+        made = cls.of_transitions(values) if triple else cls.of_pairs(values[:, :, 0])
+        return replace(made, note="Rewards come from a function given by the user.")
+
+    # ---------------------------------------------------------------- what there is
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return int(self.pairs.shape[0])
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return int(self.pairs.shape[1])
+
+    @property
+    def kind(self) -> Kind:
+        """The finest layer in use."""
+        if self.per_model is not None:
+            return "model"
+        if self.keys is not None:
+            return "triple"
+        return "pair" if self.nexts is None else "next"
+
+    @property
+    def values(self) -> FloatArray:
+        """The numbers of the finest layer."""
+        for layer in (self.per_model, self.triples, self.nexts):
+            if layer is not None:
+                return layer
+        return self.pairs
+
+    def at(
+        self, s: npt.ArrayLike, a: npt.ArrayLike, s_next: npt.ArrayLike
+    ) -> tuple[FloatArray, BoolArray]:
+        """Return the rewards of transitions, and whether each is known (0 where it is not)."""
+        pair = np.asarray(s, dtype=np.int64) * self.n_actions + np.asarray(a)
+        return self.lookup(pair, np.asarray(s_next, dtype=np.int64))
+
+    def lookup(self, pair: IntArray, s_next: IntArray | CodeArray) -> tuple[FloatArray, BoolArray]:
+        """Return rewards and whether they are known, for pair indices s · n_actions + a and s′."""
+        if self.per_model is not None:
+            raise InputError("These rewards differ by model: a transition alone has no reward.")
+        value = self.pairs.ravel()[pair]
+        known = self.known.ravel()[pair]
+        if self.nexts is not None and self.by_next is not None and self.next_listed is not None:
+            use = self.by_next.ravel()[pair] & self.next_listed[s_next]
+            value = np.where(use, self.nexts[s_next], value)
+            known = known | use
+        if self.keys is not None and self.triples is not None and self.keys.size:
+            key = pair * self.n_states + s_next
+            place = np.minimum(np.searchsorted(self.keys, key), self.keys.size - 1)
+            hit = self.keys[place] == key
+            value = np.where(hit, self.triples[place], value)
+            known = known | hit
+        return value, known
+
+    def expected(
+        self,
+        indptr: IntArray,
+        next_states: CodeArray,
+        prob: FloatArray,
+        n_models: int,
+        needed: BoolArray | None = None,
+        states: Labels | None = None,
+        actions: Labels | None = None,
+    ) -> FloatArray:
+        """Return R[s,a,ω] = Σ_{s′} P^ω(s′|s,a) r(s,a,s′,ω), shape (n_states, n_actions, n_models).
+
+        Parameters
+        ----------
+        indptr, next_states, prob, n_models
+            The storage of `ModelSet`.
+        needed : (n_states, n_actions) bool, optional
+            Pairs whose reward must be known (all available ones by default). The others get 0.
+        states, actions : Labels, optional
+            Names for messages.
+        """
+        return expected_rewards(self, indptr, next_states, prob, n_models, needed, states, actions)
+
+    # ---------------------------------------------------------------- changes
+    def with_default(self, value: float) -> "Rewards":
+        """Give every pair whose reward is unknown the reward `value`."""
+        if not np.isfinite(value):
+            raise InputError(f"The default reward must be a finite number: got {value}.")
+        unknown = ~self.known
+        words = f"{self.note} {int(unknown.sum())} pairs of unknown reward got {value:g}."
+        return replace(
+            self,
+            pairs=np.where(unknown, value, self.pairs),
+            known=np.ones_like(self.known),
+            note=words.strip(),
+        )
+
+    def merge(self, other: "Rewards") -> "Rewards":
+        """Return these rewards with those of `other` in their place wherever it knows one."""
+        if self.pairs.shape != other.pairs.shape:
+            raise InputError(
+                f"Rewards for {self.pairs.shape} and {other.pairs.shape} states and actions "
+                "cannot be merged. Make both for the same states and actions."
+            )
+        if self.kind == "model" or other.kind in ("model", "next"):
+            raise InputError(
+                "Rewards that differ by model, or r(s′) over others, cannot be merged. "
+                "Give one of the two."
+            )
+        keys, triples = _merged_triples(self, other)
+        by_next = None if self.by_next is None else self.by_next & ~other.known
+        return replace(
+            self,
+            pairs=np.where(other.known, other.pairs, self.pairs),
+            known=self.known | other.known,
+            by_next=by_next,
+            keys=keys,
+            triples=triples,
+            note=f"{other.note} Elsewhere: {self.note}" if self.note else other.note,
+        )
+
+    def _check_finite(self, name: str) -> None:
+        values = getattr(self, name)
+        if values is None or np.isfinite(values).all():
+            return
+        i = int(np.flatnonzero(~np.isfinite(values.ravel()))[0])
+        n = self.n_states
+        where = f"entry {i}"
+        if name == "pairs":
+            where = f"state {i // self.n_actions}, action {i % self.n_actions}"
+        elif name == "nexts":
+            where = f"next state {i}"
+        elif name == "triples" and self.keys is not None:
+            k, to = divmod(int(self.keys[i]), n)
+            where = f"state {k // self.n_actions}, action {k % self.n_actions}, next state {to}"
+        raise InputError(
+            f"Rewards must be finite numbers: {where} has {values.ravel()[i]}. "
+            "Give a number there, or leave the pair out of the known ones."
+        )
+
+
+_LAYERS: dict[str, type[np.float64] | type[np.bool_] | type[np.int64]] = {
+    "pairs": np.float64,
+    "known": np.bool_,
+    "nexts": np.float64,
+    "next_listed": np.bool_,
+    "by_next": np.bool_,
+    "keys": np.int64,
+    "triples": np.float64,
+    "per_model": np.float64,
+}
+
+
+def _takes_next_state(fn: Callable[..., float]) -> bool:
+    """Whether the function takes (s, a, s′) rather than (s, a)."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    starred = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    required = sum(p.default is p.empty for p in plain)
+    if not starred and (len(plain) < 2 or required > 3):
+        raise InputError(
+            "A reward function takes (state, action) or (state, action, next_state): "
+            f"this one takes {len(plain)} arguments."
+        )
+    return starred or len(plain) >= 3
+
+
+def _merged_triples(base: Rewards, top: Rewards) -> tuple[IntArray | None, FloatArray | None]:
+    """Listed triples of both, without those of `base` that `top` lists or whose pair it knows."""
+    keys: list[IntArray] = []
+    triples: list[FloatArray] = []
+    if base.keys is not None and base.triples is not None:
+        keep = ~top.known.ravel()[base.keys // base.n_states]
+        if top.keys is not None:
+            keep &= ~np.isin(base.keys, top.keys)
+        keys.append(base.keys[keep])
+        triples.append(base.triples[keep])
+    if top.keys is not None and top.triples is not None:
+        keys.append(top.keys)
+        triples.append(top.triples)
+    if not keys:
+        return None, None
+    joined = np.concatenate(keys)
+    order = np.argsort(joined, kind="stable")
+    return seal(joined[order]), seal(np.concatenate(triples)[order])

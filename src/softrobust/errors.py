@@ -1,0 +1,27 @@
+"""What can go wrong, said once: the rule, what came, where, and what to do.
+
+Every error the package raises on purpose is a `SoftRobustError`; the command line prints its text
+as one paragraph and turns the class into an exit code.
+"""
+
+
+class SoftRobustError(Exception):
+    """Anything this package raises on purpose."""
+
+
+class InputError(SoftRobustError, ValueError):
+    """The input breaks a rule; the text says which, where, and how to mend it."""
+
+
+class SolverError(SoftRobustError, RuntimeError):
+    """A solver ended without a usable policy; the text carries the solver's own reason."""
+
+
+class MissingExtraError(SoftRobustError, ImportError):
+    """An optional package is needed and absent; the text is the line that installs it."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package '{package}', which is not installed. "
+            f"Run: pip install 'softrobust[{extra}]'"
+        )

@@ -1,0 +1,166 @@
+"""The ordinary (not robust) optimal value of every model, with bounds that hold in floating point.
+
+Policy iteration: values of a decision rule by LU at small S, by sweeps over its own rows at large S
+(modified policy iteration). Whatever v comes out, the Bellman residual brackets the optimum
+(Puterman, thm. 6.6.3): with T the optimality operator and g = γ·(largest row sum),
+
+    v + min(Tv − v)/(1 − g)  ≤  V*  ≤  v + max(Tv − v)/(1 − g)     where min ≤ 0 ≤ max,
+
+to which a term for the rounding of Tv itself is added.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from softrobust.kernels._jit import kernel
+from softrobust.kernels.evaluate import lu_inplace, lu_solve
+
+LU_STATES = 96  # above this, sweeps beat factorisations
+SWEEPS = 30  # evaluation sweeps between two improvements
+EPS = 2.220446049250313e-16
+
+
+@kernel
+def _copy_model(indptr, prob, n_models, omega, out):  # type: ignore[no-untyped-def]
+    """Out (nnz,) ← the rows of one model, made contiguous."""
+    for k in range(indptr.size - 1):
+        lo, width = indptr[k], indptr[k + 1] - indptr[k]
+        row = lo * n_models + omega * width
+        for j in range(width):
+            out[lo + j] = prob[row + j]
+
+
+@kernel
+def _improve(indptr, next_states, rows, R, allowed, omega, gamma, v, decision, new):  # type: ignore[no-untyped-def]
+    """New (S,) ← Tv; decision (S,) ← a greedy rule that keeps its action among equals.
+
+    Returns min(Tv − v), max(Tv − v) and the largest |term| met, which scales the rounding error.
+    """
+    S, A = allowed.shape
+    low, high, scale = np.inf, -np.inf, 0.0
+    for s in range(S):
+        best, best_a = -np.inf, -1
+        keep = -np.inf
+        for a in range(A):
+            if not allowed[s, a]:
+                continue
+            k = s * A + a
+            total, size = 0.0, 0.0
+            for j in range(indptr[k], indptr[k + 1]):
+                term = rows[j] * v[next_states[j]]
+                total += term
+                size += abs(term)
+            q = R[s, a, omega] + gamma * total
+            size = abs(R[s, a, omega]) + gamma * size * (indptr[k + 1] - indptr[k] + 2)
+            scale = max(scale, size)
+            if a == decision[s]:
+                keep = q
+            if q > best:
+                best, best_a = q, a
+        if keep < best - 1e-13 * max(abs(best), abs(keep)):
+            decision[s] = best_a
+        new[s] = best
+        low = min(low, best - v[s])
+        high = max(high, best - v[s])
+    return low, high, scale
+
+
+@kernel
+def _evaluate_lu(indptr, next_states, rows, R, omega, gamma, decision, v):  # type: ignore[no-untyped-def]
+    S, A = R.shape[0], R.shape[1]
+    M = np.zeros((S, S))
+    for s in range(S):
+        k = s * A + decision[s]
+        for j in range(indptr[k], indptr[k + 1]):
+            M[s, next_states[j]] -= gamma * rows[j]
+        M[s, s] += 1.0
+        v[s] = R[s, decision[s], omega]
+    lu_inplace(M)
+    lu_solve(M, v)
+
+
+@kernel
+def _evaluate_sweeps(indptr, next_states, rows, R, omega, gamma, decision, v, sweeps):  # type: ignore[no-untyped-def]
+    """Gauss–Seidel sweeps of the decision's own equations, in place."""
+    S, A = R.shape[0], R.shape[1]
+    for _ in range(sweeps):
+        for s in range(S):
+            k = s * A + decision[s]
+            total = 0.0
+            for j in range(indptr[k], indptr[k + 1]):
+                total += rows[j] * v[next_states[j]]
+            v[s] = R[s, decision[s], omega] + gamma * total
+
+
+@kernel
+def solve_one(  # type: ignore[no-untyped-def]
+    indptr, next_states, prob, n_models, R, allowed, omega, gamma, tol, limit, v, decision
+):
+    """Optimal v (S,) and decision (S,) of model omega; returns a lower and an upper correction.
+
+    p₀ᵀv + lower ≤ p₀ᵀV* ≤ p₀ᵀv + upper for any distribution p₀.
+    """
+    S, A = allowed.shape
+    rows = np.empty(next_states.size)
+    _copy_model(indptr, prob, n_models, omega, rows)
+    largest = 0.0
+    for k in range(S * A):
+        total = 0.0
+        for j in range(indptr[k], indptr[k + 1]):
+            total += rows[j]
+        largest = max(largest, total)
+    g = gamma * max(largest, 1.0)
+    new = np.empty(S)
+    lower, upper = -np.inf, np.inf
+    for _ in range(limit):
+        low, high, scale = _improve(
+            indptr, next_states, rows, R, allowed, omega, gamma, v, decision, new
+        )
+        slack = 2.0 * EPS * scale
+        lower = (min(low, 0.0) - slack) / (1.0 - g)
+        upper = (max(high, 0.0) + slack) / (1.0 - g)
+        size = 0.0
+        for s in range(S):
+            size = max(size, abs(v[s]))
+        if max(high, -low) / (1.0 - g) <= tol * max(size, 1e-300) or (
+            high <= slack and low >= -slack
+        ):
+            break
+        if S <= LU_STATES:
+            _evaluate_lu(indptr, next_states, rows, R, omega, gamma, decision, v)
+        else:
+            v[:] = new
+            _evaluate_sweeps(indptr, next_states, rows, R, omega, gamma, decision, v, SWEEPS)
+    return lower, upper
+
+
+@kernel(parallel=True)
+def solve_all_parallel(  # type: ignore[no-untyped-def]
+    indptr, next_states, prob, R, allowed, gamma, tol, limit, V, decisions, lower, upper
+):
+    """`solve_one` for every model: V (N, S), decisions (N, S), lower and upper (N,)."""
+    N = V.shape[0]
+    for omega in prange(N):
+        lo, hi = solve_one(
+            indptr, next_states, prob, N, R, allowed, omega, gamma, tol, limit,
+            V[omega], decisions[omega],
+        )  # fmt: skip
+        lower[omega] = lo
+        upper[omega] = hi
+
+
+@kernel
+def solve_all_serial(  # type: ignore[no-untyped-def]
+    indptr, next_states, prob, R, allowed, gamma, tol, limit, V, decisions, lower, upper
+):
+    """`solve_all_parallel` on one thread."""
+    N = V.shape[0]
+    for omega in range(N):
+        lo, hi = solve_one(
+            indptr, next_states, prob, N, R, allowed, omega, gamma, tol, limit,
+            V[omega], decisions[omega],
+        )  # fmt: skip
+        lower[omega] = lo
+        upper[omega] = hi

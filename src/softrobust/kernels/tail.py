@@ -1,0 +1,223 @@
+"""CVaR of a weighted sample by selection, and nature's answer to it (section 2, eq. 3; Ξ in eq. 7).
+
+    CVaR = min {qᵀz : 0 ≤ q ≤ u, Σq = 1} = max_b  b − Σ_ω u_ω·(b − z_ω)₊,     u = min(f/(1 − α), 1)
+
+The minimiser fills q up to u from the smallest z upwards; the model b at which the mass reaches 1
+is found by selection (no sort), and split. With u everything is one case: α = 0 has u = f and
+q = f, α = 1 has u = 1 where f > 0, and models with f = 0 have u = 0 and are never chosen.
+
+Σu over an integer number (1 − α)·N of models misses 1 by rounding (1 − .7 = .30000000000000004);
+mass within `SLACK` of 1 counts as 1, so that the boundary model is the one it is on paper.
+Among models of equal z the split goes by index, so the answer does not depend on the selection.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from softrobust.kernels._jit import FINITE, REORDER, kernel
+
+SLACK = 1e-12
+SMALL = 12  # at or below this many candidates, sort them
+
+FloatArray = NDArray[np.float64]
+
+
+@kernel
+def _sort_pairs(x, w, first, n):  # type: ignore[no-untyped-def]
+    """Insertion sort of x[first : first + n] with its companions in w."""
+    for i in range(first + 1, first + n):
+        key, weight = x[i], w[i]
+        j = i - 1
+        while j >= first and x[j] > key:
+            x[j + 1], w[j + 1] = x[j], w[j]
+            j -= 1
+        x[j + 1], w[j + 1] = key, weight
+
+
+@kernel
+def _pivot(x, first, n, share):  # type: ignore[no-untyped-def]
+    """The order statistic nearest `share` of five spread elements of x[first : first + n]."""
+    step = n // 5
+    a, b, c = x[first], x[first + step], x[first + 2 * step]
+    d, e = x[first + 3 * step], x[first + 4 * step]
+    a, b = min(a, b), max(a, b)  # a sorting network
+    d, e = min(d, e), max(d, e)
+    c, e = min(c, e), max(c, e)
+    c, d = min(c, d), max(c, d)
+    a, d = min(a, d), max(a, d)
+    a, c = min(a, c), max(a, c)
+    b, e = min(b, e), max(b, e)
+    b, d = min(b, d), max(b, d)
+    b, c = min(b, c), max(b, c)
+    if share < 0.4:
+        return a if share < 0.2 else b
+    if share < 0.6:
+        return c
+    return d if share < 0.8 else e
+
+
+@kernel
+def _partition(x, w, first, n, pivot, y, z):  # type: ignore[no-untyped-def]
+    """Smaller than the pivot to the front of (y, z)[:n], larger to the back, without branches.
+
+    Returns (number smaller, number larger).
+    """
+    low, high = 0, n - 1
+    for i in range(first, first + n):
+        value, weight = x[i], w[i]
+        y[low], z[low] = value, weight
+        y[high], z[high] = value, weight
+        low += value < pivot
+        high -= value > pivot
+    return low, n - 1 - high
+
+
+@kernel(fastmath=REORDER)
+def _mass(w, first, last):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(first, last):
+        total += w[i]
+    return total
+
+
+@kernel
+def select(x, w, n, total, target, a, b, y, z):  # type: ignore[no-untyped-def]
+    """The smallest t among x[:n] with Σ_{x ≤ t} w ≥ target, and Σ_{x < t} w.
+
+    x, w are kept; a, b, y, z (n,) are scratch; `total` is about Σw and only guides the pivots.
+    Returns (inf, Σw) where the weights do not reach the target. Each round drops at least its
+    pivot, so that there are at most n.
+    """
+    for i in range(n):
+        a[i], b[i] = x[i], w[i]
+    first, m, below, left = 0, n, 0.0, total
+    for _ in range(n):
+        if m <= SMALL:
+            break
+        pivot = _pivot(a, first, m, (target - below) / left)
+        n_less, n_more = _partition(a, b, first, m, pivot, y, z)
+        w_less = _mass(z, 0, n_less)
+        w_equal = left - w_less - _mass(z, m - n_more, m)
+        a, y = y, a
+        b, z = z, b
+        if below + w_less >= target:
+            first, m, left = 0, n_less, w_less
+        elif below + w_less + w_equal >= target:
+            return pivot, below + w_less
+        else:
+            below += w_less + w_equal
+            left -= w_less + w_equal
+            first, m = m - n_more, n_more
+    _sort_pairs(a, b, first, m)
+    group = 0.0  # weight of the values equal to the one looked at
+    for i in range(first, first + m):
+        if i > first and a[i] > a[i - 1]:
+            below += group
+            group = 0.0
+        group += b[i]
+        if below + group >= target:
+            return a[i], below
+    return np.inf, below + group
+
+
+@kernel(fastmath=REORDER)
+def weighted_sum(z, w):  # type: ignore[no-untyped-def]
+    """Σ w·z."""
+    total = 0.0
+    for i in range(z.size):
+        total += w[i] * z[i]
+    return total
+
+
+@kernel(fastmath=FINITE)
+def shortfall(z, u, b):  # type: ignore[no-untyped-def]
+    """Σ_ω u_ω·(b − z_ω)₊."""
+    total = 0.0
+    for i in range(z.size):
+        total += u[i] * max(b - z[i], 0.0)
+    return total
+
+
+@kernel
+def tail_of(z, u, total, scratch):  # type: ignore[no-untyped-def]
+    """(b, CVaR) of one sample; z, u (N,), total = Σu, scratch (4, N)."""
+    b, _ = select(z, u, z.size, total, 1.0 - SLACK, scratch[0], scratch[1], scratch[2], scratch[3])
+    return b, b - shortfall(z, u, b)
+
+
+@kernel
+def fill_tail(z, u, b, q):  # type: ignore[no-untyped-def]
+    """Fill q (N,) with nature's weights, given the boundary value b from `tail_of`."""
+    left = 1.0
+    for i in range(z.size):
+        q[i] = u[i] if z[i] < b else 0.0
+        left -= q[i]
+    for i in range(z.size):
+        if left <= 0.0:
+            break
+        if z[i] == b:
+            q[i] = min(u[i], left)
+            left -= q[i]
+    # What is left is the rounding of Σu (at most SLACK): it belongs to the boundary.
+    if left > 0.0:
+        for i in range(z.size - 1, -1, -1):
+            if z[i] == b and u[i] > 0.0:
+                q[i] += left
+                break
+
+
+@kernel
+def _tails_range(first, last, z, u, total, values, q):  # type: ignore[no-untyped-def]
+    scratch = np.empty((4, z.shape[1]))
+    for i in range(first, last):
+        if not np.isfinite(weighted_sum(z[i], u)):
+            values[i] = np.nan
+            continue
+        b, values[i] = tail_of(z[i], u, total, scratch)
+        if q.size > 0:
+            fill_tail(z[i], u, b, q[i])
+
+
+@kernel(parallel=True)
+def _tails_parallel(z, u, total, values, q):  # type: ignore[no-untyped-def]
+    n = z.shape[0]
+    for c in prange(64):
+        _tails_range(c * n // 64, (c + 1) * n // 64, z, u, total, values, q)
+
+
+def tail_values(
+    z: FloatArray, u: FloatArray, threads: bool | None = None, weights: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """CVaR of many samples, and with `weights` the q that attains each.
+
+    Parameters
+    ----------
+    z : (n, n_models)
+        One sample a row; a row with NaN or infinity gives NaN.
+    u : (n_models,)
+        min(f/(1 − α), 1); 1 where f > 0 at α = 1 (`SoftRobust.q_bounds`). Σu ≥ 1.
+
+    Returns
+    -------
+    (n,) and (n, n_models), the second of shape (0, 0) without `weights`.
+
+    Examples
+    --------
+    >>> values, q = tail_values(np.array([[3.0, 1.0, 2.0, 0.0]]), np.full(4, 0.4), weights=True)
+    >>> float(round(values[0], 12)), q[0].round(12).tolist()
+    (0.8, [0.0, 0.4, 0.2, 0.4])
+    """
+    z = np.ascontiguousarray(z, dtype=np.float64)
+    u = np.ascontiguousarray(u, dtype=np.float64)
+    values = np.empty(z.shape[0])
+    q = np.empty(z.shape if weights else (0, 0))
+    if threads is None:
+        threads = z.size > 2_000_000
+    if threads:
+        _tails_parallel(z, u, float(u.sum()), values, q)
+    else:
+        _tails_range(0, z.shape[0], z, u, float(u.sum()), values, q)
+    return values, q

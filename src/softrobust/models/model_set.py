@@ -1,0 +1,303 @@
+"""A finite stand-in for the posterior: N sampled transition models P̂^ω with weights f (section 2).
+
+Storage is chosen once, for speed. All models share, per pair (s, a), one ascending list of possible
+next states; beside it stands a block of probabilities with one row per model:
+
+    pair k = s·A + a
+    next_states[indptr[k] : indptr[k+1]]                       (n_next,)
+    prob[indptr[k]·N : indptr[k+1]·N].reshape(N, n_next)       rows ω, columns next states
+
+A dense model is the case where every list is 0 … S−1. A pair without next states is not available.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self, cast, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from softrobust.data.labels import Labels
+from softrobust.data.rewards import Rewards
+from softrobust.errors import InputError
+from softrobust.models.checks import check_p0, check_probabilities, check_weights, freeze
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+_LATER = cast(BoolArray, None)  # a default that __post_init__ fills in
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
+class ModelSet:
+    """N transition models on common states and actions, with weights.
+
+    Parameters
+    ----------
+    indptr, next_states, prob
+        The storage described at the top of this module; shapes (S·A + 1,), (nnz,), (nnz·N,).
+    f : (n_models,)
+        Weights of the models; they sum to 1, and zeros are allowed.
+    states, actions : Labels
+    rewards, p0, gamma
+        What came with the models, if anything: a `Problem` uses it where it is not told otherwise.
+    sinks : (n_states,) bool
+        States that the data never left: they stay where they are, with reward 0.
+    normalise : bool
+        Accept row sums off by up to 1e-6 (instead of 1e-8) and divide by them.
+    """
+
+    indptr: NDArray[np.int64]
+    next_states: NDArray[np.int32]
+    prob: FloatArray
+    f: FloatArray
+    states: Labels
+    actions: Labels
+    rewards: Rewards | None = None
+    p0: FloatArray | None = None
+    gamma: float | None = None
+    sinks: BoolArray = _LATER
+    notes: tuple[str, ...] = ()
+    normalise: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__  # the one place where a frozen object is completed
+        n_pairs = self.n_states * self.n_actions
+        put(self, "f", freeze(check_weights(self.f), np.float64))
+        put(self, "indptr", freeze(self.indptr, np.int64))
+        put(self, "next_states", freeze(self.next_states, np.int32))
+        put(self, "prob", freeze(self.prob, np.float64).reshape(-1))
+        if self.indptr.shape != (n_pairs + 1,) or self.indptr[-1] != self.next_states.size:
+            raise InputError(
+                f"indptr must have n_states·n_actions + 1 = {n_pairs + 1} entries and end at the "
+                f"length of next_states ({self.next_states.size}); its shape is "
+                f"{self.indptr.shape}."
+            )
+        if self.prob.size != self.next_states.size * self.n_models:
+            raise InputError(
+                f"prob must hold one row of {self.next_states.size} probabilities for each of "
+                f"{self.n_models} models; it has {self.prob.size} numbers in all."
+            )
+        put(self, "prob", check_probabilities(self, 1e-6 if self.normalise else 1e-8))
+        if self.sinks is None:
+            put(self, "sinks", freeze(np.zeros(self.n_states, dtype=bool), np.bool_))
+        else:
+            put(self, "sinks", freeze(self.sinks, np.bool_))
+        if self.p0 is not None:
+            put(self, "p0", check_p0(self.p0, self.states))
+
+    # -- sizes and views -------------------------------------------------------------------------
+
+    @property
+    def n_states(self) -> int:
+        """S."""
+        return len(self.states)
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return len(self.actions)
+
+    @property
+    def n_models(self) -> int:
+        """N."""
+        return self.f.size
+
+    @property
+    def available(self) -> BoolArray:
+        """(n_states, n_actions): pairs that have next states."""
+        return (np.diff(self.indptr) > 0).reshape(self.n_states, self.n_actions)
+
+    @property
+    def dense(self) -> bool:
+        """Whether every pair lists all states, so that `prob` is a plain (S, A, N, S) array."""
+        return self.next_states.size == self.n_states * self.n_actions * self.n_states
+
+    @property
+    def P(self) -> FloatArray:
+        """(n_models, n_states, n_actions, n_states): all probabilities, dense (small models)."""
+        size = 8.0 * self.n_models * self.n_actions * self.n_states**2
+        if size > 2**31:
+            raise InputError(
+                f"The dense array P would take {size / 2**30:.1f} GiB. "
+                "Use models[omega].sparse(decision) or the stored blocks instead."
+            )
+        if self.dense:
+            shape = (self.n_states, self.n_actions, self.n_models, self.n_states)
+            return self.prob.reshape(shape).transpose(2, 0, 1, 3)
+        P = np.zeros((self.n_states * self.n_actions, self.n_models, self.n_states))
+        for k, (columns, block) in enumerate(self.blocks()):
+            P[k][:, columns] = block
+        shape = (self.n_states, self.n_actions, self.n_models, self.n_states)
+        return P.reshape(shape).transpose(2, 0, 1, 3)
+
+    def block(self, s: int, a: int) -> tuple[NDArray[np.int32], FloatArray]:
+        """Next states (n_next,) and probabilities (n_models, n_next) of one pair."""
+        k = s * self.n_actions + a
+        lo, hi = self.indptr[k], self.indptr[k + 1]
+        N = self.n_models
+        return self.next_states[lo:hi], self.prob[lo * N : hi * N].reshape(N, hi - lo)
+
+    def blocks(self) -> Iterator[tuple[NDArray[np.int32], FloatArray]]:
+        """`block` of every pair, in order k = s·A + a."""
+        for s in range(self.n_states):
+            for a in range(self.n_actions):
+                yield self.block(s, a)
+
+    def __getitem__(self, omega: int) -> MDP:
+        if not -self.n_models <= omega < self.n_models:
+            raise IndexError(f"model {omega} of {self.n_models}")
+        return MDP(self, int(omega) % self.n_models)
+
+    def __len__(self) -> int:
+        return self.n_models
+
+    def __repr__(self) -> str:
+        kind = "dense" if self.dense else f"{self.next_states.size} shared next-state entries"
+        return (
+            f"ModelSet({self.n_models} models, {self.n_states} states, "
+            f"{self.n_actions} actions, {kind})"
+        )
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def select(self, which: ArrayLike) -> Self:
+        """The chosen models (indices or a mask over ω), with weights renormalised among them."""
+        index = np.arange(self.n_models)[np.asarray(which)]
+        f = self.f[index]
+        if index.size == 0 or f.sum() <= 0:
+            raise InputError(
+                "A selection of models needs at least one model of positive weight; "
+                f"{index.size} models with total weight {f.sum():g} were chosen."
+            )
+        rewards = self.rewards
+        if rewards is not None and rewards.kind == "model":
+            rewards = Rewards.of_models(
+                self._rows(rewards.values, index), self.n_states, self.n_actions
+            )
+        return replace(
+            self,
+            prob=self._rows(self.prob, index),
+            f=f / f.sum(),
+            rewards=rewards,
+            normalise=False,
+        )
+
+    def split(self, n: int) -> tuple[Self, Self]:
+        """The first `n` models (to train on) and the rest (held out); weights sum to 1 in each."""
+        if not 0 < n < self.n_models:
+            raise InputError(
+                f"split(n) needs 0 < n < {self.n_models} (the number of models); it got {n}."
+            )
+        index = np.arange(self.n_models)
+        return self.select(index[:n]), self.select(index[n:])
+
+    def mean_model(self, weights: ArrayLike | None = None) -> Self:
+        """The one-model set E[P̂] = Σ_ω f_ω P̂^ω (or with other weights, such as a worst-case ξ)."""
+        xi = self.f if weights is None else np.asarray(weights, dtype=np.float64)
+        return replace(
+            self,
+            prob=self._mean_rows(xi),
+            f=np.ones(1),
+            rewards=None,  # an average of r^ω alone would not give E[P r]: see Problem.mean_problem
+            notes=(),
+            normalise=False,
+        )
+
+    def _mean_rows(self, xi: FloatArray) -> FloatArray:
+        """Σ_ω ξ_ω P̂^ω, flat over the shared next states."""
+        if self.dense:
+            shape = (self.n_states * self.n_actions, self.n_models, self.n_states)
+            return np.asarray(np.einsum("knj,n->kj", self.prob.reshape(shape), xi).reshape(-1))
+        out = np.empty(self.next_states.size)
+        lo = 0
+        for columns, block in self.blocks():
+            out[lo : lo + columns.size] = xi @ block
+            lo += columns.size
+        return out
+
+    def _rows(self, flat: FloatArray, index: NDArray[np.intp]) -> FloatArray:
+        """Rows `index` of every pair's block of a flat array laid out like `prob`."""
+        N, n_next = self.n_models, np.diff(self.indptr)
+        if self.dense:
+            shape = (self.n_states * self.n_actions, N, self.n_states)
+            return flat.reshape(shape)[:, index].reshape(-1)
+        out = np.empty(self.next_states.size * index.size)
+        for k, width in enumerate(n_next):
+            lo = self.indptr[k]
+            rows = flat[lo * N : (lo + width) * N].reshape(N, width)
+            out[lo * index.size : (lo + width) * index.size] = rows[index].reshape(-1)
+        return out
+
+    # -- construction ----------------------------------------------------------------------------
+
+    @classmethod
+    def from_dense(
+        cls,
+        P: ArrayLike,
+        f: ArrayLike | None = None,
+        *,
+        states: Labels | None = None,
+        actions: Labels | None = None,
+        available: ArrayLike | None = None,
+        **companions: Any,
+    ) -> Self:
+        """Build from an array P of shape (n_models, n_states, n_actions, n_states), or one model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> stay_or_swap = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+        >>> ModelSet.from_dense(stay_or_swap)
+        ModelSet(1 models, 2 states, 2 actions, dense)
+        """
+        P = np.asarray(P, dtype=np.float64)
+        P = P[None] if P.ndim == 3 else P
+        if P.ndim != 4 or P.shape[1] != P.shape[3]:
+            raise InputError(
+                "P must have shape (n_models, n_states, n_actions, n_states); it has "
+                f"{P.shape}. Move the axes with np.transpose."
+            )
+        N, S, A, _ = P.shape
+        keep = np.ones((S, A), bool) if available is None else np.asarray(available, dtype=bool)
+        if keep.shape != (S, A):
+            raise InputError(f"available must have shape {(S, A)}; it has {keep.shape}.")
+        widths = np.where(keep.reshape(-1), S, 0)
+        blocks = np.ascontiguousarray(P.transpose(1, 2, 0, 3)).reshape(S * A, N, S)
+        return cls(
+            indptr=np.concatenate([[0], np.cumsum(widths)]),
+            next_states=np.tile(np.arange(S, dtype=np.int32), int(keep.sum())),
+            prob=blocks[keep.reshape(-1)].reshape(-1),
+            f=np.full(N, 1.0 / N) if f is None else np.asarray(f, dtype=np.float64),
+            states=Labels.range(S) if states is None else states,
+            actions=Labels.range(A) if actions is None else actions,
+            **companions,
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class MDP:
+    """A view of one model ω of a `ModelSet`."""
+
+    models: ModelSet
+    omega: int
+
+    def row(self, s: int, a: int) -> FloatArray:
+        """(n_states,) P̂^ω(· | s, a)."""
+        columns, block = self.models.block(s, a)
+        out = np.zeros(self.models.n_states)
+        out[columns] = block[self.omega]
+        return out
+
+    @property
+    def P(self) -> FloatArray:
+        """(n_states, n_actions, n_states), dense."""
+        m = self.models
+        return np.stack(
+            [np.stack([self.row(s, a) for a in range(m.n_actions)]) for s in range(m.n_states)]
+        )

@@ -1,0 +1,16 @@
+"""From a file to a run folder: what the command line does, as functions."""
+
+from softrobust.pipeline.run import Run, check_out, run_line, write_run
+from softrobust.pipeline.setup import Options, Setup, set_up
+from softrobust.pipeline.summary import summary_lines
+
+__all__ = [
+    "Options",
+    "Run",
+    "Setup",
+    "check_out",
+    "run_line",
+    "set_up",
+    "summary_lines",
+    "write_run",
+]

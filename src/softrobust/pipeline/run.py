@@ -1,0 +1,123 @@
+"""The whole line, once: a problem is solved, compared with nominal, certified and written down."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from softrobust.certificate import Certificate, certify, draw_heldout, save_solution
+from softrobust.data import save_log
+from softrobust.data.files import atomic_write
+from softrobust.errors import InputError
+from softrobust.models.files import save_models
+from softrobust.pipeline.setup import Setup
+from softrobust.problem_file import save_problem
+from softrobust.solvers.base import Solution, Solver, solve
+from softrobust.solvers.nominal import Nominal
+
+if TYPE_CHECKING:
+    from softrobust.models.model_set import ModelSet
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A solved problem with its certificate: all that a summary, a report or a folder needs."""
+
+    setup: Setup
+    solution: Solution
+    nominal: Solution
+    heldout: ModelSet | None
+    certificate: Certificate
+    seed: int
+
+
+def run_line(setup: Setup, solver: Solver, seed: int = 0) -> Run:
+    """Solve, compare, certify.
+
+    Held-out models are those of the set-up; a posterior that can be drawn from gives as many as
+    the interval of CVaR needs.
+    """
+    problem = setup.problem
+    solution = solve(problem, solver)
+    nominal = solution if solution.solver == Nominal.name else solve(problem, Nominal())
+    heldout = setup.heldout
+    if heldout is None and setup.posterior is not None:
+        heldout = draw_heldout(setup.posterior, problem, solution.policy, setup.test_seed)
+    bounds = [] if solution.bound is None else [solution.bound]
+    certificate = certify(problem, solution.policy, heldout, bounds)
+    return Run(setup, solution, nominal, heldout, certificate, seed)
+
+
+def check_out(out: Path, force: bool) -> None:
+    """Refuse before any work is done what could not be written afterwards."""
+    if out.exists() and not force:
+        raise InputError(
+            f"The output folder '{out}' exists already. Choose another one, or give --force to "
+            "replace the files of a run in it."
+        )
+    if out.exists() and not out.is_dir():
+        raise InputError(f"'{out}' is a file; --out needs a folder.")
+    parent = out.resolve().parent
+    if not parent.is_dir():
+        raise InputError(f"The folder '{out.parent}' that is to hold '{out.name}' does not exist.")
+    if not os.access(parent if not out.exists() else out, os.W_OK):
+        raise InputError(f"No permission to write '{out}'. Choose another folder.")
+
+
+def write_run(run: Run, out: Path) -> None:
+    """Write the run folder: complete, or not at all.
+
+    Everything is written beside its place first and moved there in the end.
+    """
+    from softrobust.report import report
+
+    target = out.resolve()
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        save_solution(work / "solution.json", run.solution, run.certificate)
+        save_problem(work / "problem.npz", run.setup.problem)
+        run.solution.policy.save(work / "policy.csv")
+        if run.heldout is not None:
+            save_models(work / "heldout.npz", run.heldout)
+        if run.setup.log is not None:
+            save_log(run.setup.log, work / "log.parquet")
+        if run.setup.posterior is not None:
+            _write_json(
+                work / "posterior.json", run.setup.posterior.describe() | {"seed": run.seed}
+            )
+        page = report(
+            run.setup.problem,
+            [run.solution, run.nominal] if run.nominal is not run.solution else [run.solution],
+            heldout=run.heldout,
+            log=run.setup.log,
+            posterior=run.setup.posterior,
+            certificate=run.certificate,
+            notes=run.setup.notes,
+        )
+        page.save(work / "report.html")
+        _move(work, target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _move(work: Path, target: Path) -> None:
+    os.chmod(work, 0o755)  # mkdtemp makes private folders
+    if not target.exists():
+        os.rename(work, target)
+        return
+    for stale in ("heldout.npz", "log.parquet", "posterior.json"):
+        if not (work / stale).exists():
+            (target / stale).unlink(missing_ok=True)
+    for file in sorted(work.iterdir()):
+        os.replace(file, target / file.name)
+
+
+def _write_json(path: Path, record: dict[str, Any]) -> None:
+    with atomic_write(path) as file:
+        file.write(json.dumps(record, indent=1, allow_nan=False) + "\n")

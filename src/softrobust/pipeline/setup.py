@@ -1,0 +1,241 @@
+"""From a file to a problem: told by its content whether it is a log, models or a saved problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.data import TransitionLog, read_log, sniff
+from softrobust.data.columns import ACTION, STATE
+from softrobust.data.initial import initial_distribution
+from softrobust.data.table import read_table
+from softrobust.errors import InputError
+from softrobust.models.multi_model import read_models
+from softrobust.objective import SoftRobust
+from softrobust.posterior import DirichletPosterior, FittedDirichlet
+from softrobust.problem import Problem
+from softrobust.problem_file import load_problem
+
+if TYPE_CHECKING:
+    from softrobust.data.labels import Labels
+    from softrobust.models.model_set import ModelSet
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user can say about the input; None means "take it from the files, or the default"."""
+
+    gamma: float | None = None
+    objective: SoftRobust = field(default_factory=SoftRobust)
+    columns: Mapping[str, str] | None = None
+    states: Path | None = None
+    initial: Path | None = None
+    weights: Path | None = None
+    heldout: Path | None = None
+    reward_table: Path | None = None
+    reward_default: float | None = None
+    allowed: Path | None = None
+    normalise: bool = False
+    n_models: int | None = None
+    n_test: int | None = None
+    seed: int = 0
+    strength: float | None = None
+    per_cell: float | None = None
+    support: str | None = None
+    min_count: int | None = None
+
+    def given(self, *names: str) -> list[str]:
+        """Those of the named options that were given."""
+        return [name for name in names if getattr(self, name) not in (None, False)]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A problem and where it came from."""
+
+    problem: Problem
+    log: TransitionLog | None
+    posterior: FittedDirichlet | None
+    heldout: ModelSet | None
+    notes: tuple[str, ...]
+    test_seed: np.random.SeedSequence
+
+
+DEFAULT_MODELS = 100
+LOG_ONLY = ("columns", "states", "reward_table", "reward_default", "n_models", "n_test", "strength",
+            "per_cell", "support", "min_count")  # fmt: skip
+MODELS_ONLY = ("weights", "normalise")
+
+
+def set_up(path: Path, options: Options) -> Setup:
+    """Read the input and build the problem."""
+    kind = sniff(path)
+    train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
+    if kind == "log":
+        _refuse(options.given(*MODELS_ONLY), "models", "a log")
+        return _from_log(path, options, train_seed, test_seed)
+    _refuse(options.given(*LOG_ONLY), "a log", "models")
+    if kind == "models":
+        problem, notes = _from_models(path, options)
+    elif kind == "problem":
+        problem, notes = _from_problem(path, options)
+    else:
+        raise InputError(f"{path.name} holds '{kind}', which is neither a log nor models.")
+    heldout = _heldout(options.heldout, problem)
+    return Setup(problem, None, None, heldout, notes, test_seed)
+
+
+def _refuse(given: list[str], meant: str, found: str) -> None:
+    if given:
+        names = {"n_models": "models", "n_test": "test-models"}
+        flags = ", ".join("--" + names.get(g, g).replace("_", "-") for g in given)
+        raise InputError(f"{flags} is for {meant}; the input holds {found}. Leave it out.")
+
+
+def _from_log(
+    path: Path,
+    options: Options,
+    train_seed: np.random.SeedSequence,
+    test_seed: np.random.SeedSequence,
+) -> Setup:
+    log = read_log(
+        path,
+        columns=options.columns,
+        states=options.states,
+        initial=options.initial,
+        reward_table=options.reward_table,
+        reward_default=options.reward_default,
+    )
+    if log.rewards is None:
+        raise InputError(
+            f"{path.name} has no reward column, and a policy needs to know what is good. Add a "
+            "column 'reward', or give --reward-table FILE (state,action,reward)."
+        )
+    posterior = _posterior(options).fit(log)
+    n = DEFAULT_MODELS if options.n_models is None else options.n_models
+    train = posterior.sample(n, np.random.default_rng(train_seed))
+    problem = Problem(
+        train,
+        rewards=log.rewards,
+        p0=log.p0,
+        gamma=_gamma(options.gamma),
+        objective=options.objective,
+        allowed=_allowed(options.allowed, log.states, log.actions),
+    )
+    heldout = _heldout(options.heldout, problem)
+    if heldout is None and options.n_test:
+        heldout = posterior.sample(options.n_test, np.random.default_rng(test_seed))
+    return Setup(
+        problem, log, posterior, heldout, (*log.notes, *_coverage(log, problem)), test_seed
+    )
+
+
+def _gamma(given: float | None) -> float:
+    if given is None:
+        raise InputError(
+            "The discount is not known: a log does not say how much later rewards count. "
+            "Give --gamma, for example --gamma 0.95."
+        )
+    return given
+
+
+def _posterior(options: Options) -> DirichletPosterior:
+    settings: dict[str, Any] = {
+        name: getattr(options, name) for name in options.given("strength", "per_cell", "support")
+    }
+    if options.min_count is not None:
+        settings["min_count"] = options.min_count
+    return DirichletPosterior(**settings)
+
+
+def _coverage(log: TransitionLog, problem: Problem) -> list[str]:
+    """How much of the table of pairs can be chosen at all."""
+    live = np.asarray(problem.decided)
+    shown = int(live.sum()) * problem.n_actions
+    kept = int(problem.allowed[live].sum())
+    if kept == shown:
+        return []
+    return [
+        f"{shown - kept} of {shown} pairs of state and action are not considered: they were never "
+        "seen, or are not allowed (--min-count 0 keeps unseen ones with the prior)."
+    ]
+
+
+def _from_models(path: Path, options: Options) -> tuple[Problem, tuple[str, ...]]:
+    models = read_models(
+        path,
+        weights=options.weights,
+        initial=options.initial,
+        gamma=options.gamma,
+        normalise=options.normalise,
+    )
+    notes = list(models.notes)
+    if models.p0 is None:
+        notes.append("No start was given (--initial): every state is equally likely to be first.")
+    if models.rewards is None:
+        raise InputError(
+            f"{path.name} has no reward column. Add a column 'reward' to the rows of the models."
+        )
+    problem = Problem(
+        models,
+        objective=options.objective,
+        allowed=_allowed(options.allowed, models.states, models.actions),
+    )
+    return problem, tuple(notes)
+
+
+def _from_problem(path: Path, options: Options) -> tuple[Problem, tuple[str, ...]]:
+    problem = load_problem(path)
+    changes: dict[str, Any] = {"objective": options.objective}
+    if options.gamma is not None:
+        changes["gamma"] = options.gamma
+    if options.initial is not None:
+        changes["p0"] = initial_distribution(options.initial, problem.models.states)[0]
+    mask = _allowed(options.allowed, problem.models.states, problem.models.actions)
+    if mask is not None:
+        changes["allowed"] = mask & problem.allowed
+    return replace(problem, **changes), ()
+
+
+def _allowed(path: Path | None, states: Labels, actions: Labels) -> NDArray[np.bool_] | None:
+    """A mask from a table `state, action` of what may be done; states not listed keep all."""
+    if path is None:
+        return None
+    table = read_table(path, (STATE, ACTION))
+    mask = np.zeros((len(states), len(actions)), dtype=bool)
+    for i, (s, a) in enumerate(zip(table.codes["state"], table.codes["action"], strict=True)):
+        try:
+            mask[states.index(table.names["state"][s]), actions.index(table.names["action"][a])] = (
+                True
+            )
+        except InputError as error:
+            raise InputError(f"{table.rows.where(i)}: {error}") from None
+    mask[~mask.any(axis=1)] = True
+    return mask
+
+
+def _heldout(path: Path | None, problem: Problem) -> ModelSet | None:
+    if path is None:
+        return None
+    models = read_models(path)
+    if models.states != problem.models.states or models.actions != problem.models.actions:
+        raise InputError(
+            f"Held-out models must have the states and actions of the problem: {path.name} has "
+            f"{models.n_states} and {models.n_actions}, the problem {problem.n_states} and "
+            f"{problem.n_actions}, or their labels differ."
+        )
+    missing = np.argwhere(problem.allowed & ~models.available)
+    if missing.size:
+        s, a = missing[0]
+        raise InputError(
+            f"Held-out models must know every allowed pair: {path.name} has no transitions for "
+            f"state '{models.states[s]}', action '{models.actions[a]}'."
+        )
+    return models

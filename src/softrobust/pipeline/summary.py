@@ -1,0 +1,97 @@
+"""What a person reads in the terminal after a solve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softrobust.pipeline.run import Run
+
+if TYPE_CHECKING:
+    from softrobust.models.policy import Policy
+
+SHOWN_ROWS = 16
+
+
+def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
+    """(kind, text) pairs: kind is "head", "text", "note" or "row"."""
+    problem, objective = run.setup.problem, run.setup.problem.objective
+    yield "head", "The question"
+    if run.setup.log is not None:
+        yield (
+            "text",
+            (
+                f"{run.setup.log.n_rows} transitions, {problem.n_states} states, "
+                f"{problem.n_actions} actions; {problem.n_models} models drawn from the posterior."
+            ),
+        )
+    else:
+        yield (
+            "text",
+            (
+                f"{problem.n_models} models of {problem.n_states} states and "
+                f"{problem.n_actions} actions."
+            ),
+        )
+    yield (
+        "text",
+        (
+            f"Discount γ = {problem.gamma:g}. The bad case is {objective.words} "
+            f"(α = {objective.alpha:g}) and counts {100 * objective.lam:g} % (λ = {objective.lam:g})."
+        ),
+    )
+    for note in run.setup.notes:
+        yield "note", note
+    status = run.solution.status.replace("_", " ")
+    yield "head", f"The answer, by {run.solution.solver} ({status})"
+    yield from _policy_rows(run)
+    yield "head", "What can be promised"
+    for sentence in run.certificate.sentences():
+        yield "text", sentence
+    yield "text", _against_nominal(run)
+
+
+def _policy_rows(run: Run) -> Iterator[tuple[str, str]]:
+    """One row for each stretch of neighbouring states with the same action."""
+    policy = run.solution.policy
+    shown = [s for s in range(len(policy.states)) if np.asarray(policy.decided)[s]]
+    stretches = [list(group) for _, group in groupby(shown, lambda s: tuple(policy.probs[s]))]
+    for stretch in stretches[:SHOWN_ROWS]:
+        first, last = policy.states[stretch[0]], policy.states[stretch[-1]]
+        where = {1: first, 2: f"{first}, {last}"}.get(len(stretch), f"{first} … {last}")
+        yield "row", f"{where} → {_action(policy, stretch[0])}{_seen(run, stretch)}"
+    if len(stretches) > SHOWN_ROWS:
+        rest = sum(len(stretch) for stretch in stretches[SHOWN_ROWS:])
+        yield "text", f"… and {rest} more states (policy.csv has them all)."
+
+
+def _action(policy: Policy, s: int) -> str:
+    mix = np.flatnonzero(policy.probs[s])
+    if mix.size == 1:
+        return policy.actions[int(mix[0])]
+    return " or ".join(f"{policy.actions[a]} ({policy.probs[s, a]:.0%})" for a in mix)
+
+
+def _seen(run: Run, stretch: list[int]) -> str:
+    """How often the chosen action was seen in these states: the least, where they are several."""
+    if run.setup.log is None:
+        return ""
+    chosen = run.solution.policy.probs[stretch] > 0
+    times = (np.asarray(run.setup.log.pair_counts)[stretch] * chosen).sum(axis=1)
+    low, high = int(times.min()), int(times.max())
+    span = f"{low}" if low == high else f"{low} to {high}"
+    return f"   (seen {span} time{'' if high == 1 else 's'} there)"
+
+
+def _against_nominal(run: Run) -> str:
+    if run.nominal is run.solution:
+        return "This is the nominal policy: optimal for the average model."
+    gain = run.solution.static_value - run.nominal.static_value
+    word = "more" if gain >= 0 else "less"
+    return (
+        f"By the objective that is {abs(gain):.4g} {word} than the nominal policy "
+        f"(solving the average model), which earns {run.nominal.static_value:.6g}."
+    )

@@ -1,0 +1,48 @@
+"""`problem.npz`: a problem as later commands need it, without the log it came from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from softrobust.models.files import (
+    models_from_arrays,
+    models_to_arrays,
+    read_npz,
+    rewards_from_arrays,
+    rewards_to_arrays,
+    write_npz,
+)
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+
+PROBLEM_FORMAT = "softrobust-problem"
+
+
+def save_problem(path: str | Path, problem: Problem) -> None:
+    """Write the problem, atomically."""
+    arrays = models_to_arrays(replace(problem.models, rewards=None))
+    arrays |= rewards_to_arrays(problem.rewards)
+    arrays |= {
+        "p0": problem.p0,
+        "gamma": np.array(problem.gamma),
+        "allowed": problem.allowed,
+        "lam": np.array(problem.objective.lam),
+        "alpha": np.array(problem.objective.alpha),
+    }
+    write_npz(path, PROBLEM_FORMAT, arrays)
+
+
+def load_problem(path: str | Path) -> Problem:
+    """Read what `save_problem` wrote."""
+    arrays = read_npz(path, PROBLEM_FORMAT)
+    return Problem(
+        replace(models_from_arrays(arrays), rewards=None),
+        rewards=rewards_from_arrays(arrays),
+        p0=arrays["p0"],
+        gamma=float(arrays["gamma"]),
+        allowed=arrays["allowed"],
+        objective=SoftRobust(float(arrays["lam"]), float(arrays["alpha"])),
+    )

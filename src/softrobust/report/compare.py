@@ -1,0 +1,117 @@
+"""The policies side by side: exact returns on the problem's models and on held-out ones.
+
+The first solution is the chosen one. The nominal policy, optimal for the mean model E[P̂] alone, is
+what most people would compute; it is always among those compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.certificate import HeldOut, held_out
+from softrobust.errors import InputError
+from softrobust.returns import policy_return
+from softrobust.solvers.base import Solution
+
+if TYPE_CHECKING:
+    from softrobust.models.model_set import ModelSet
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
+
+FloatArray = NDArray[np.float64]
+NOMINAL = "nominal"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """One policy with its returns.
+
+    Attributes
+    ----------
+    name : str
+        The solver's name, numbered where two solutions share it.
+    chosen : bool
+        Whether it is the policy that the report is about.
+    solution : Solution
+    train, test : (n_models,)
+        Returns on the problem's models and on held-out ones (None without those).
+    static : dict
+        objective, mean, var, cvar of `train`.
+    heldout : HeldOut or None
+        The same on `test`, with intervals.
+    """
+
+    name: str
+    chosen: bool
+    solution: Solution
+    train: FloatArray
+    test: FloatArray | None
+    static: dict[str, float]
+    heldout: HeldOut | None
+
+    @property
+    def policy(self) -> Policy:
+        """The policy."""
+        return self.solution.policy
+
+    @property
+    def nominal(self) -> bool:
+        """Whether the mean model's optimal policy this is."""
+        return self.solution.solver == NOMINAL
+
+    def same_policy(self, other: Compared) -> bool:
+        """Whether both do the same wherever there is something to decide."""
+        decided = np.asarray(self.policy.decided)
+        return bool(np.array_equal(self.policy.probs[decided], other.policy.probs[decided]))
+
+
+def compare(
+    problem: Problem, solutions: Sequence[Solution] | Solution, heldout: ModelSet | None
+) -> tuple[Compared, ...]:
+    """Evaluate every solution; the nominal one is computed where it is missing."""
+    chosen = [solutions] if isinstance(solutions, Solution) else list(solutions)
+    if not chosen:
+        raise InputError("A report needs at least one solution; the first is the chosen one.")
+    for solution in chosen:
+        if not isinstance(solution, Solution):
+            raise InputError(
+                f"report(problem, solutions) needs solutions, as from solve(); it got {solution!r}."
+            )
+    if all(solution.solver != NOMINAL for solution in chosen):
+        from softrobust.solvers.nominal import Nominal
+
+        chosen.append(Nominal().solve(problem))
+    names = _distinct([solution.solver for solution in chosen])
+    other = None if heldout is None else problem.with_models(heldout)
+    return tuple(
+        _evaluated(problem, other, solution, name, chosen=i == 0)
+        for i, (solution, name) in enumerate(zip(chosen, names, strict=True))
+    )
+
+
+def _evaluated(
+    problem: Problem, other: Problem | None, solution: Solution, name: str, *, chosen: bool
+) -> Compared:
+    objective, f = problem.objective, problem.models.f
+    train = policy_return(problem, solution.policy)
+    test = None if other is None else policy_return(other, solution.policy)
+    fresh = None
+    if other is not None and test is not None:
+        fresh = held_out(train, f, test, other.models.f, objective)
+    return Compared(name, chosen, solution, train, test, objective.summary(train, f), fresh)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Number the second and later solutions of a name: "sa-rect", "sa-rect (2)"."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return out

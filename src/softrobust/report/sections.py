@@ -1,0 +1,231 @@
+"""The sections of the page as plain values: one function each, in the order of the page.
+
+A new section is a function here, an entry of the context in `page`, and a block of the template.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Any
+
+from softrobust import __version__
+from softrobust.report import plots, tables, words
+
+if TYPE_CHECKING:
+    from softrobust.certificate import Certificate
+    from softrobust.data import TransitionLog
+    from softrobust.models.model_set import ModelSet
+    from softrobust.posterior import FittedPosterior
+    from softrobust.problem import Problem
+    from softrobust.report.compare import Compared
+
+PACKAGES = ("numpy", "scipy", "numba", "highspy")
+Pairs = list[tuple[str, str]]
+
+
+def answer(
+    problem: Problem,
+    chosen: Compared,
+    nominal: Compared | None,
+    certificate: Certificate,
+    number: words.Figures,
+) -> dict[str, Any]:
+    """Section 1: the answer, in words and three figures."""
+    objective = problem.objective
+    more = [
+        words.no_choice(problem),
+        words.against(chosen, nominal, number),
+        words.best_possible(certificate, number),
+        words.fresh(chosen, objective, number),
+    ]
+    tiles = [("on average", "mean")]
+    if objective.tail < 1 and problem.n_models > 1:
+        tiles.append((f"in {objective.words}", "cvar"))
+    shown = [
+        {
+            "name": name,
+            "value": number(chosen.static[key]),
+            "beside": "" if nominal is None else f"nominal {number(nominal.static[key])}",
+        }
+        for name, key in tiles
+    ]
+    shown.append(_room(certificate, number))
+    lead = words.earns(chosen, objective, number)
+    return {"lead": lead, "more": [line for line in more if line], "tiles": shown}
+
+
+def _room(certificate: Certificate, number: words.Figures) -> dict[str, str]:
+    """The tile on how far from the best possible."""
+    name, share = "at most this much better is possible", certificate.gap_share
+    if words.nothing_better(certificate):
+        return {"name": name, "value": number(0.0), "beside": "the best possible"}
+    beside = "" if share is None else f"{words.percent(share)} of the room above chance"
+    return {"name": name, "value": number.gap(certificate.gap_abs), "beside": beside}
+
+
+def asked(
+    problem: Problem,
+    chosen: Compared,
+    heldout: ModelSet | None,
+    log: TransitionLog | None,
+    settings: Mapping[str, object] | None,
+) -> Pairs:
+    """Section 2: the question."""
+    solution, objective = chosen.solution, problem.objective
+    out: Pairs = []
+    if log is not None:
+        seen = int((log.pair_counts > 0).sum())
+        left = int((~log.sinks).sum()) * log.n_actions
+        out.append(("Data", f"{words.count(log.n_rows, 'observed transition')}"))
+        out.append(("Pairs seen", f"{seen:,} of {left:,} pairs of state and action"))
+    out += [
+        (
+            "Size",
+            f"{words.count(problem.n_states, 'state')}, {words.count(problem.n_actions, 'action')}",
+        ),
+        ("Discount γ", words.discount_words(problem.gamma)),
+        ("Caution λ", words.weight_words(objective)),
+        ("Bad case α", words.tail_words(objective)),
+        ("Models", _models_words(problem, heldout)),
+        ("Solver", f"{chosen.name}: {words.STATUS[solution.status]}"),
+    ]
+    seed = (settings or {}).get("seed", solution.stats.get("seed"))
+    if seed is not None:
+        out.append(("Seed", str(seed)))
+    return out
+
+
+def _models_words(problem: Problem, heldout: ModelSet | None) -> str:
+    text = f"{problem.n_models:,} to choose on"
+    if heldout is not None:
+        text += f", {heldout.n_models:,} held out to check on"
+    return text
+
+
+def notes(
+    problem: Problem,
+    compared: Sequence[Compared],
+    log: TransitionLog | None,
+    notes: Sequence[str],
+) -> list[str]:
+    """What was assumed, each sentence once."""
+    own = () if log is None else log.notes
+    every = [*own, *problem.models.notes, *words.notes_of(problem, compared), *notes]
+    return list(dict.fromkeys(every))
+
+
+def returns(
+    problem: Problem,
+    compared: Sequence[Compared],
+    heldout: ModelSet | None,
+    number: words.Figures,
+) -> dict[str, Any]:
+    """Section 3: densities and figures, on training and held-out models."""
+    drawn = [c for i, c in enumerate(compared) if not any(c.same_policy(d) for d in compared[:i])][
+        : len(plots.CURVES)
+    ]
+    inks = [f"c{drawn.index(c) + 1}" if c in drawn else "" for c in compared]
+    train = [plots.Curve(c.train, problem.models.f) for c in drawn]
+    sets = [("train", f"On the {words.count(problem.n_models, 'model')} it was chosen on", train)]
+    if heldout is not None:
+        test = [plots.Curve(c.test, heldout.f) for c in drawn if c.test is not None]
+        sets.append(("test", f"On {words.count(heldout.n_models, 'held-out model')}", test))
+    limits = plots.x_range([curve for _, _, curves in sets for curve in curves])
+    panels = [
+        {
+            "key": key,
+            "title": title,
+            "svg": plots.density_svg(curves, problem.objective, limits, f"density-{key}"),
+            "alt": _alt(compared, number, fresh=key == "test"),
+            "scaled": plots.scaled(curves),
+            "flat": all(curve.flat for curve in curves),
+            "rows": tables.figures_table(compared, number, fresh=key == "test", inks=inks),
+        }
+        for key, title, curves in sets
+    ]
+    return {
+        "panels": panels,
+        "heads": tables.figure_names(problem.objective),
+        "keys": [
+            {"name": c.name, "chosen": c.chosen, "ink": ink}
+            for c, ink in zip(compared, inks, strict=True)
+            if ink
+        ],
+        "undrawn": _undrawn(compared, drawn),
+        "tail": 0 < problem.objective.tail < 1,
+    }
+
+
+def _undrawn(compared: Sequence[Compared], drawn: Sequence[Compared]) -> list[str]:
+    """Why a policy has no curve: it is another one's twin, or there are too many."""
+    out = []
+    for c in compared:
+        if c in drawn:
+            continue
+        twin = next((d.name for d in drawn if c.same_policy(d)), None)
+        out.append(
+            f"{c.name} has no curve: {len(drawn)} are drawn at most."
+            if twin is None
+            else f"{c.name} has no curve of its own: it is the same policy as {twin}."
+        )
+    return out
+
+
+def _alt(compared: Sequence[Compared], number: words.Figures, *, fresh: bool) -> str:
+    """The picture in words."""
+    parts = []
+    for c in compared:
+        z = c.test if fresh else c.train
+        assert z is not None  # held-out panels exist only with held-out returns
+        parts.append(f"{c.name}: returns from {number(float(z.min()))} to {number(float(z.max()))}")
+    return "Density of the return over models. " + "; ".join(parts) + "."
+
+
+def rerun(
+    problem: Problem,
+    chosen: Compared,
+    log: TransitionLog | None,
+    posterior: FittedPosterior | None,
+    settings: Mapping[str, object] | None,
+) -> Pairs:
+    """Section 6: what it takes to get the same page again."""
+    s = chosen.solution
+    out: Pairs = [
+        ("solver", s.solver),
+        ("gamma", repr(problem.gamma)),
+        ("lambda", repr(problem.objective.lam)),
+        ("alpha", repr(problem.objective.alpha)),
+        ("models", str(problem.n_models)),
+    ]
+    out += [(str(key), _without_folder(value)) for key, value in (settings or {}).items()]
+    if posterior is not None:
+        known = {key: v for key, v in posterior.describe().items() if key != "data_hash"}
+        out += [(key, str(v)) for key, v in known.items() if v is not None]
+    if log is not None:
+        out.append(("data (SHA-256)", log.data_hash))
+    out += [(f"solver: {key}", _plain(value)) for key, value in s.stats.items()]
+    out += [("softrobust", __version__), ("python", platform.python_version())]
+    return out + [(name, _version(name)) for name in PACKAGES]
+
+
+def _plain(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _without_folder(value: object) -> str:
+    """An absolute path says more of a machine than of the run: keep its last part."""
+    text = str(value)
+    for kind in (PurePosixPath, PureWindowsPath):
+        if kind(text).is_absolute():
+            return kind(text).name
+    return text
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,231 @@
+"""The report in words: figures as people write them, and the sentences that come first.
+
+A figure is shown to four digits of the *spread* of returns, not of their size: 10 012.3 against
+10 009.8 is a difference worth reading when returns vary by 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from softrobust.solvers.base import Status
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from softrobust.certificate import Certificate, Estimate
+    from softrobust.objective import SoftRobust
+    from softrobust.problem import Problem
+    from softrobust.report.compare import Compared
+
+MINUS, NARROW = "−", "\u202f"
+LONGEST_LABEL = 120
+
+STATUS = {
+    Status.OPTIMAL: "finished; optimal for what this solver maximises",
+    Status.TOLERANCE_REACHED: "finished; within its tolerance",
+    Status.LOCAL_OPTIMUM: "finished at a local optimum: no small change improves it",
+    Status.TIME_LIMIT: "stopped at the time limit; the best policy found so far",
+    Status.NODE_LIMIT: "stopped at the node limit; the best policy found so far",
+    Status.ITERATION_LIMIT: "stopped at the iteration limit; the best policy found so far",
+    Status.INTERRUPTED: "interrupted; the best policy found so far",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Writes returns with a fixed number of decimals, fit for their spread."""
+
+    decimals: int
+    scientific: bool = False
+
+    @classmethod
+    def of(cls, samples: Iterable[NDArray[np.float64]]) -> Figures:
+        """Fit for all these returns together."""
+        x = np.concatenate([np.atleast_1d(sample) for sample in samples])
+        size, spread = float(np.abs(x).max()), float(x.max() - x.min())
+        scale = spread if spread > 1e-9 * size else size
+        if scale == 0:
+            return cls(0)
+        decimals = int(np.clip(3 - np.floor(np.log10(scale)), 0, 12))
+        return cls(decimals, size >= 1e12 or decimals > 8)
+
+    def __call__(self, x: float | None) -> str:
+        """The figure as text; a dash where there is none."""
+        if x is None or not np.isfinite(x):
+            return "–"
+        text = f"{x:.4g}" if self.scientific else f"{round(x, self.decimals):,.{self.decimals}f}"
+        negative = text.startswith("-") and any(c in "123456789" for c in text)
+        return (MINUS if negative else "") + text.lstrip("-")
+
+    def gap(self, x: float) -> str:
+        """A difference: one that would round to nothing is written out instead."""
+        return f"{x:.1g}" if x > 0 and round(x, self.decimals) == 0 else self(x)
+
+    def interval(self, e: Estimate) -> str:
+        """The 95 % interval, or nothing where none is known."""
+        if e.low is None and e.high is None:
+            return ""
+        return f"{self(e.low)} to {self(e.high)}"
+
+
+def count(n: int, noun: str, many: str | None = None) -> str:
+    """A number with its noun: "1 model", "1,200 models"."""
+    return f"{n:,} {noun if n == 1 else many or noun + 's'}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage that never rounds something to nothing, nor less than all to all."""
+    if 0 < share < 0.001:
+        return f"<{NARROW}0.1{NARROW}%"
+    if 0.999 < share < 1:
+        return f">{NARROW}99.9{NARROW}%"
+    value = round(100 * share, 1 if share < 0.0995 else 0)
+    return f"{value:g}{NARROW}%"
+
+
+def label(text: str) -> str:
+    """A label, shortened if it is longer than a line or two."""
+    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+
+
+# -- the answer --------------------------------------------------------------------------------
+
+
+def earns(chosen: Compared, objective: SoftRobust, number: Figures) -> str:
+    """What the chosen policy earns: on average, and in the bad case."""
+    mean, bad = number(chosen.static["mean"]), number(chosen.static["cvar"])
+    n = int(chosen.train.size)
+    if n == 1:
+        return f"This policy earns {mean} in the one model given: how bad it can get is not known."
+    start = f"This policy earns {mean} on average over {n:,} models of how the world may work"
+    if objective.tail == 1:
+        return f"{start}."
+    if objective.tail == 0:
+        return f"{start}, and {bad} in {objective.words}."
+    return f"{start}, and {bad} on average over {objective.words}."
+
+
+def against(chosen: Compared, nominal: Compared | None, number: Figures) -> str:
+    """The chosen policy against the nominal one."""
+    who = "The nominal policy (best for the average model, blind to risk)"
+    if nominal is None:
+        return "It is itself the nominal policy: the best for the average model, blind to risk."
+    if chosen.same_policy(nominal):
+        return f"{who} is the same policy here: caution costs nothing and changes nothing."
+    up = {key: chosen.static[key] - nominal.static[key] for key in ("mean", "cvar")}
+    size = max(abs(nominal.static["mean"]), abs(nominal.static["cvar"]))
+    mean, bad = (0.0 if abs(up[key]) <= 1e-9 * size else up[key] for key in ("mean", "cvar"))
+    figures = f"{number(nominal.static['mean'])} and {number(nominal.static['cvar'])}"
+    return f"{who} earns {figures}: {_trade(mean, bad, number)}."
+
+
+def _trade(mean: float, bad: float, number: Figures) -> str:
+    """What the chosen policy wins and loses against another, on average and in the bad case."""
+    on_average, in_bad = number.gap(abs(mean)), number.gap(abs(bad))
+    if mean == 0 and bad == 0:
+        return "no different on these models"
+    if mean < 0 < bad:
+        return f"this one gives up {on_average} on average and gains {in_bad} in the bad case"
+    if bad < 0 < mean:
+        return f"this one earns {on_average} more on average and loses {in_bad} in the bad case"
+    if mean >= 0 and bad >= 0:
+        return f"this one earns {on_average} more on average and {in_bad} more in the bad case"
+    return (
+        f"this one earns {on_average} less on average and {in_bad} less in the bad case, so on "
+        "these models nominal is the better of the two"
+    )
+
+
+def nothing_better(certificate: Certificate) -> bool:
+    """Whether value and bound meet, up to rounding."""
+    size = max(abs(certificate.bound.value), abs(certificate.static["mean"]))
+    return certificate.gap_abs <= 1e-9 * size
+
+
+def best_possible(certificate: Certificate, number: Figures) -> str:
+    """How far from the best possible, by the objective."""
+    bound, gap = certificate.bound, certificate.gap_abs
+    if nothing_better(certificate):
+        return (
+            f"By the objective it is worth {number(certificate.static['objective'])}, and no "
+            f"{bound.covers.words} does better on these models: it is the best possible."
+        )
+    share = certificate.gap_share
+    tail = "" if share is None else f", {percent(share)} of all that acting at random leaves open"
+    return (
+        f"By the objective it is worth {number(certificate.static['objective'])}, and no "
+        f"{bound.covers.words} can exceed {number(bound.value)} on these models: at most "
+        f"{number.gap(gap)} better{tail}."
+    )
+
+
+def fresh(chosen: Compared, objective: SoftRobust, number: Figures) -> str | None:
+    """The held-out figures in one sentence."""
+    h = chosen.heldout
+    if h is None:
+        return None
+    bad = "" if objective.tail == 1 else f" and {number(h.cvar.value)} in {objective.words}"
+    return (
+        f"On {count(h.n_models, 'held-out model')}, which played no part in the choice, it earns "
+        f"{number(h.mean.value)} on average{bad}."
+    )
+
+
+def no_choice(problem: Problem) -> str | None:
+    """Said first where the data leave nothing to choose."""
+    if not problem.decided.any():
+        return "There is nothing to choose: no state has an action that the models know."
+    if (problem.allowed[problem.decided].sum(axis=1) > 1).any():
+        return None
+    return (
+        "There is nothing to choose: in every state only one action may be taken (with a log, only "
+        "one was seen). The figures say what that one way of acting earns."
+    )
+
+
+# -- the question ------------------------------------------------------------------------------
+
+
+def discount_words(gamma: float) -> str:
+    """γ as people say it."""
+    return (
+        f"{gamma:g}: a reward one step later counts {percent(1 - gamma)} less, "
+        f"so about {1 / (1 - gamma):.3g} steps ahead matter"
+    )
+
+
+def weight_words(objective: SoftRobust) -> str:
+    """λ as people say it."""
+    lam = objective.lam
+    if lam == 0:
+        return "0: only the average counts; the bad case played no part in the choice"
+    if lam == 1:
+        return "1: only the bad case counts; the average played no part in the choice"
+    return f"{lam:g}: the bad case counts {percent(lam)}, the average {percent(1 - lam)}"
+
+
+def tail_words(objective: SoftRobust) -> str:
+    """α as people say it."""
+    if objective.tail == 1:
+        return "0: the bad case is the average over all models, so no caution is asked for"
+    bad = "is" if objective.tail == 0 else "is the average over"
+    return f"{objective.alpha:g}: the bad case {bad} {objective.words}"
+
+
+def notes_of(problem: Problem, compared: Iterable[Compared]) -> list[str]:
+    """What a reader must know of the solutions: one found for another question is named."""
+    out = []
+    for c in compared:
+        s = c.solution
+        if s.solver != "nominal" and (s.objective != problem.objective or s.gamma != problem.gamma):
+            out.append(
+                f"The policy '{c.name}' was found for γ = {s.gamma:g}, λ = {s.objective.lam:g}, "
+                f"α = {s.objective.alpha:g}; all figures here are for the question above."
+            )
+    return out

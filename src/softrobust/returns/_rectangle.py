@@ -1,0 +1,169 @@
+"""Sweeps over the states of one problem, with bounds on the fixed point they lead to (section 4).
+
+Each rectangular operator T (see `kernels.sweeps`) is monotone, and T(v + c) lies between Tv + γσc
+for the least and the largest row sum σ. So from lb ≤ Tv ≤ ub, m = min(lb − v) and w = max(ub − v),
+
+    lb + γσ·m/(1 − γσ)  ≤  v*  ≤  ub + γσ·w/(1 − γσ)
+
+with the σ that makes each side safe (MacQueen's bounds where σ = 1). lb and ub hold the rounding of
+the games and of Z, so the interval is a certificate in floating point, and its half-width, relative
+to max|v|, the achieved tolerance. The fixed point is that of the models as stored; with float32
+storage, of the rounded models.
+
+The step between sweeps is Newton's, v + (I − γP_{d,ξ})⁻¹(Tv − v), with the rows mixed in the sweep.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.errors import InputError
+from softrobust.kernels.expected import PARALLEL_READ, centred, rounding
+from softrobust.kernels.mean_rows import mean_rows
+from softrobust.kernels.s_game import NOT_FINITE, UNSETTLED
+from softrobust.kernels.sweeps import (
+    S_GAME,
+    SA_GAME,
+    Memory,
+    Rectangle,
+    Update,
+    sweep,
+)  # fmt: skip
+from softrobust.returns._game_lp import settle
+from softrobust.returns._newton import newton_step
+
+if TYPE_CHECKING:
+    from softrobust.models.model_set import ModelSet
+    from softrobust.problem import Problem
+
+FloatArray = NDArray[np.float64]
+
+# The mean model and the row sums take a pass of their own: once per set of models.
+_MEANS: WeakKeyDictionary[ModelSet, tuple[FloatArray, float]] = WeakKeyDictionary()
+
+
+@final
+class Sweeps:
+    """The state of one rectangular solve: what sweeps remember, and what they have read.
+
+    Parameters
+    ----------
+    problem : Problem
+    float32 : bool
+        Read the probabilities from a float32 copy, half as many bytes, with float64 sums.
+    """
+
+    def __init__(self, problem: Problem, float32: bool = False) -> None:
+        m, S, A = problem.models, problem.n_states, problem.n_actions
+        self.models, self.gamma = m, problem.gamma
+        self.prob = m.prob.astype(np.float32) if float32 else m.prob
+        self.prob.flags.writeable = False
+        self.float32 = float32
+        self.threads = m.prob.size > PARALLEL_READ
+        self.width = int(np.diff(m.indptr).max(initial=0))
+        self.R_max = float(np.abs(problem.R).max())
+        self.pair_bytes = np.diff(m.indptr).reshape(S, A) * m.n_models * self.prob.itemsize
+        self.memory = Memory(
+            np.zeros((S, A), np.int32), np.zeros((S, A), np.int32), np.zeros(S, np.int32)
+        )
+        self.out = Update(
+            np.zeros(S), np.zeros(S), np.zeros((S, A)), np.zeros(S, np.int8),
+            np.zeros(S, np.int32), np.zeros(m.next_states.size), np.zeros((0, 0)),
+        )  # fmt: skip
+        self.reset(problem)
+
+    def reset(self, problem: Problem) -> None:
+        """Go on with another λ and α of the same problem; memory stays, a good start nearby."""
+        self.problem, self.sweeps, self.inner_sweeps = problem, 0, 0
+        self.passes, self.pivots, self.fallbacks = 0.0, 0, 0
+        m, p, objective = self.models, problem, problem.objective
+        live = np.flatnonzero(m.f > 0)
+        u = objective.q_bounds(m.f)[live]
+        self.rect = Rectangle(
+            self.prob, m.indptr, m.next_states, p.R, p.allowed, live, m.f[live], u,
+            float(u.sum()), objective.lam, self.gamma, self.float32,
+        )  # fmt: skip
+
+    # -- sweeps ----------------------------------------------------------------------------------
+
+    def run(self, kind: int, v: FloatArray) -> None:
+        """One sweep at v into `out`: lb, ub and, for games, the decision d."""
+        shifted, centre, _ = centred(self.prob, v)
+        size = self.R_max + self.gamma * float(np.abs(v).max())
+        sweep(kind, self.rect, shifted, centre, size, self.memory, self.out, self.threads)
+        if self.out.status.any():
+            self._mend(shifted, centre)
+        slack = rounding(self.width, v, self.R_max, self.float32, self.gamma)
+        np.subtract(self.out.lb, slack, out=self.out.lb)
+        np.add(self.out.ub, slack, out=self.out.ub)
+        self._count(kind)
+
+    def _mend(self, shifted: FloatArray, centre: float) -> None:
+        status = self.out.status
+        lost = np.flatnonzero(status == NOT_FINITE)
+        if lost.size:
+            raise InputError(
+                "Values must be finite: NaN or infinity came up in state "
+                f"'{self.models.states[int(lost[0])]}' ({lost.size} such states). Check the "
+                "rewards for NaN, infinity or numbers near the largest float."
+            )
+        for s in np.flatnonzero(status == UNSETTLED):
+            settle(self.rect, shifted, centre, int(s), self.out)
+            self.fallbacks += 1
+
+    def _count(self, kind: int) -> None:
+        whole = float(self.pair_bytes[self.problem.allowed].sum())
+        taken = float(self.pair_bytes[self.out.d > 0].sum())
+        game = kind in (S_GAME, SA_GAME)
+        # A game's sweep reads every allowed row, and the taken ones once more for the mixed rows.
+        self.passes += ((whole if game else 0.0) + taken) / max(float(self.pair_bytes.sum()), 1.0)
+        self.sweeps += game
+        self.inner_sweeps += not game
+        self.pivots += int(self.out.pivots.sum())
+
+    @property
+    def value(self) -> FloatArray:
+        """Tv as the middle of its bounds."""
+        return 0.5 * (self.out.lb + self.out.ub)
+
+    def step(self, v: FloatArray) -> FloatArray:
+        """Newton's step from v with the decision and worst case of the last sweep."""
+        m = self.models
+        return newton_step(
+            m.indptr, m.next_states, self.out.mixed, self.out.d, self.gamma, v, self.value - v
+        )
+
+    # -- bounds ----------------------------------------------------------------------------------
+
+    def bounds(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(lower, upper) around the fixed point of the operator swept last, from its sweep at v."""
+        _, deviation = self.means()
+        deviation = 0.0 if self.float32 else deviation
+        low, high = float((self.out.lb - v).min()), float((self.out.ub - v).max())
+        few, many = self.gamma * (1 - deviation), self.gamma * (1 + deviation)
+        if many >= 1:
+            raise InputError(
+                f"gamma = {self.gamma:g} times the largest row sum (1 + {deviation:.1e}) "
+                "reaches 1: values are not finite. Normalise the rows, or lower gamma."
+            )
+        # A positive shift is safe with the small row sums below, with the large ones above.
+        below = low * (few / (1 - few) if low > 0 else many / (1 - many))
+        above = high * (many / (1 - many) if high > 0 else few / (1 - few))
+        return self.out.lb + below, self.out.ub + above
+
+    def means(self) -> tuple[FloatArray, float]:
+        """Rows of the mean model (nnz,), and the largest |row sum − 1|."""
+        hit = _MEANS.get(self.models)
+        if hit is None:
+            m = self.models
+            rows = np.zeros(m.next_states.size)
+            worst = mean_rows(m.prob, m.indptr, m.f, rows, self.threads)
+            # The sum itself is rounded.
+            hit = rows, worst + float(np.finfo(float).eps) * (self.width + 2)
+            _MEANS[m] = hit
+            self.passes += 1
+        return hit

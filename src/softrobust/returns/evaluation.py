@@ -1,0 +1,163 @@
+"""Returns, values and occupancies of a given policy on every model (section 2, eq. 17).
+
+    v^ω = (I − γP̂^ω_π)⁻¹ r^ω_π        h^ω = (I − γP̂^ω_π)⁻ᵀ p₀        ρ(π, P̂^ω) = p₀ᵀv^ω
+
+Small or dense models are factorised directly. Large sparse ones are solved by a Krylov method whose
+residual is checked: as ‖(I − γP)⁻¹‖∞ = 1/(1 − γ), a residual e means an error of at most e/(1 − γ).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.errors import InputError, SolverError
+
+if TYPE_CHECKING:
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
+
+FloatArray = NDArray[np.float64]
+
+PARALLEL_WORK = 4_000_000  # multiply-adds below which threads cost more than they bring
+KERNEL_STATES = 96  # above this LAPACK's blocked factorisation wins
+RELATIVE_ERROR = 1e-10  # of a Krylov value, relative to the largest |v|
+
+
+def policy_return(problem: Problem, policy: Policy) -> FloatArray:
+    """ρ(π, P̂^ω) for every model, exact.
+
+    Returns
+    -------
+    (n_models,)
+    """
+    return np.asarray(policy_values(problem, policy) @ problem.p0)
+
+
+def static_return(problem: Problem, policy: Policy) -> float:
+    """ρ^S(π): the objective applied to the returns on the models (eq. 4)."""
+    return problem.objective.value(policy_return(problem, policy), problem.models.f)
+
+
+def policy_values(problem: Problem, policy: Policy) -> FloatArray:
+    """(n_models, n_states): the value function of the policy in every model."""
+    return _evaluate(problem, policy)[0]
+
+
+def occupancies(problem: Problem, policy: Policy) -> FloatArray:
+    """(n_models, n_states): discounted state occupancies h^ω; each row sums to 1/(1 − γ)."""
+    return _evaluate(problem, policy, want_occupancy=True)[1]
+
+
+def policy_reward(problem: Problem, probs: FloatArray) -> FloatArray:
+    """(n_models, n_states): r^ω_π(s) = Σ_a π(a|s)·R[s, a, ω]."""
+    return np.ascontiguousarray(np.einsum("sa,san->ns", probs, problem.R))
+
+
+def check_policy(problem: Problem, policy: Policy) -> None:
+    """The policy must speak of the problem's states and actions, and take allowed actions only."""
+    if policy.states != problem.models.states or policy.actions != problem.models.actions:
+        raise InputError(
+            f"The policy has {len(policy.states)} states and {len(policy.actions)} actions; the "
+            f"problem has {problem.n_states} and {problem.n_actions}, or their labels or order "
+            "differ. Evaluate a policy on the states and actions it was made for."
+        )
+    bad = np.argwhere((policy.probs > 0) & ~problem.allowed)
+    if bad.size:
+        s, a = bad[0]
+        raise InputError(
+            f"The policy takes action '{policy.actions[a]}' in state '{policy.states[s]}', which "
+            f"is not allowed there ({len(bad)} such pairs)."
+        )
+
+
+def _evaluate(
+    problem: Problem, policy: Policy, want_occupancy: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    check_policy(problem, policy)
+    S, N = problem.n_states, problem.n_models
+    v = policy_reward(problem, policy.probs)
+    h = np.tile(problem.p0, (N, 1))
+    if _is_large_and_sparse(problem):
+        return _krylov(problem, policy.probs, v, h, want_occupancy)
+    if S > KERNEL_STATES:
+        return _lapack(problem, policy.probs, v, h, want_occupancy)
+    from softrobust.kernels.evaluate import evaluate_parallel, evaluate_serial
+
+    run = evaluate_parallel if N * S**3 > PARALLEL_WORK else evaluate_serial
+    m = problem.models
+    run(m.indptr, m.next_states, m.prob, policy.probs, problem.gamma, v, h)
+    return v, h
+
+
+def _is_large_and_sparse(problem: Problem) -> bool:
+    S, pairs = problem.n_states, problem.n_states * problem.n_actions
+    return S > 3000 or (S > 300 and problem.models.next_states.size < 0.1 * S * pairs)
+
+
+def _lapack(
+    problem: Problem, probs: FloatArray, r: FloatArray, p0: FloatArray, want_occupancy: bool
+) -> tuple[FloatArray, FloatArray]:
+    from scipy.linalg import lu_factor, lu_solve
+
+    from softrobust.kernels.evaluate import policy_matrix
+
+    m, S = problem.models, problem.n_states
+    v, h, P = r, p0, np.empty((S, S))
+    for omega in range(problem.n_models):
+        policy_matrix(m.indptr, m.next_states, m.prob, m.n_models, omega, probs, P)
+        factors = lu_factor(np.eye(S) - problem.gamma * P, overwrite_a=True)
+        v[omega] = lu_solve(factors, r[omega])
+        if want_occupancy:
+            h[omega] = lu_solve(factors, p0[omega], trans=1)
+    return v, h
+
+
+def _krylov(
+    problem: Problem, probs: FloatArray, r: FloatArray, p0: FloatArray, want_occupancy: bool
+) -> tuple[FloatArray, FloatArray]:
+    import scipy.sparse as sp
+
+    from softrobust.kernels.evaluate import fill_policy_rows
+
+    m, S = problem.models, problem.n_states
+    widths = np.where(probs.reshape(-1) > 0, np.diff(m.indptr), 0)
+    taken = np.repeat(probs.reshape(-1) > 0, np.diff(m.indptr))
+    columns = m.next_states[taken]
+    rows = np.concatenate([[0], np.cumsum(widths.reshape(S, -1).sum(axis=1))])
+    data = np.empty(columns.size)
+    eye = sp.eye_array(S, format="csr")
+    v, h = r, p0
+    for omega in range(problem.n_models):
+        fill_policy_rows(m.indptr, m.prob, m.n_models, omega, probs, data)
+        # A randomized row lists a next state once per action; CSR sums such duplicates.
+        M = eye - problem.gamma * sp.csr_array((data, columns, rows), shape=(S, S))
+        v[omega] = _solve_checked(M, r[omega], problem.gamma)
+        if want_occupancy:
+            h[omega] = _solve_checked(M.T.tocsr(), p0[omega], problem.gamma, norm=1)
+    return v, h
+
+
+def _solve_checked(M: Any, b: FloatArray, gamma: float, norm: float = np.inf) -> FloatArray:
+    """X with ‖b − Mx‖ ≤ (1 − γ)·`RELATIVE_ERROR`·‖x‖, or a `SolverError`.
+
+    The norm is the one in which ‖M⁻¹‖ = 1/(1 − γ): ∞ for values, 1 for occupancies.
+    """
+    from scipy.sparse.linalg import gmres
+
+    x = np.zeros_like(b)
+    residual, share = b, np.inf
+    for _ in range(20):  # each round refines: the correction is solved for the true residual
+        step, _ = gmres(M, residual, rtol=1e-8, restart=60, maxiter=40)
+        x = x + step
+        residual = b - M @ x
+        size = max(np.linalg.norm(x, norm), np.finfo(float).tiny)
+        share = float(np.linalg.norm(residual, norm) / size)
+        if share <= max((1 - gamma) * RELATIVE_ERROR, 4e-16):
+            return np.asarray(x)
+    raise SolverError(
+        "The linear system of a policy's values did not converge: relative residual "
+        f"{share:.1e} with gamma = {gamma:g}. A smaller gamma, or fewer states, would help."
+    )

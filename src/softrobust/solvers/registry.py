@@ -1,0 +1,55 @@
+"""Solvers by the names of the command line, and what each needs to be made."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from softrobust.errors import InputError
+from softrobust.solvers.nominal import Empirical, Nominal
+from softrobust.solvers.sa_rect import SARect
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+    from softrobust.solvers.base import Solver
+
+DEFAULT_SOLVER = "sa-rect"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the command line knows beyond the problem."""
+
+    log: TransitionLog | None = None
+    time_limit: float | None = None
+    seed: int = 0
+
+
+def _empirical(context: Context) -> Empirical:
+    if context.log is None:
+        raise InputError(
+            "The solver 'empirical' counts transitions in a log, and the input holds models only. "
+            "Give it the log, or choose another solver."
+        )
+    return Empirical(context.log)
+
+
+SOLVERS: dict[str, Callable[[Context], Solver]] = {
+    Nominal.name: lambda _: Nominal(),
+    Empirical.name: _empirical,
+    SARect.name: lambda c: SARect(time_limit=c.time_limit),
+}
+
+
+def make_solver(
+    name: str, *, log: TransitionLog | None = None, time_limit: float | None = None, seed: int = 0
+) -> Solver:
+    """The solver called `name`, with the settings that the command line knows."""
+    if name not in SOLVERS:
+        close = difflib.get_close_matches(name, SOLVERS, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        raise InputError(f"There is no solver '{name}'.{hint} Solvers: {', '.join(SOLVERS)}.")
+    return SOLVERS[name](Context(log, time_limit, seed))

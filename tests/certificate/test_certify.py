@@ -1,0 +1,136 @@
+"""Certificates: exact where they say exact, covering where they say covering, never crossed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from softrobust.bounds import Bound, Covers, clairvoyant_bound
+from softrobust.certificate import certify, held_out
+from softrobust.data import TransitionLog
+from softrobust.errors import SolverError
+from softrobust.models import Policy
+from softrobust.objective import SoftRobust, cvar
+from softrobust.posterior import DirichletPosterior
+from softrobust.problem import Problem
+from softrobust.returns import policy_return, static_return
+from softrobust.solvers.nominal import Nominal
+from tests.instances import random_problem
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("lam", "alpha"), [(0.5, 0.7), (0.0, 0.9), (1.0, 1.0), (1.0, 0.0)])
+def test_exact_value_and_bound_never_cross(seed: int, lam: float, alpha: float) -> None:
+    problem = random_problem(seed, masks=True, lam=lam, alpha=alpha)
+    policy = Nominal().solve(problem).policy
+    certificate = certify(problem, policy)
+    value = certificate.static["objective"]
+    assert value == pytest.approx(static_return(problem, policy), abs=1e-12)
+    assert certificate.gap_abs >= 0
+    assert certificate.bound.covers is Covers.ALL
+    assert certificate.gap_share is None or 0 <= certificate.gap_share <= 1 + 1e-12
+    assert certificate.gap == pytest.approx(certificate.gap_abs / abs(value))
+
+
+def test_one_model_leaves_no_gap() -> None:
+    problem = random_problem(3, n_models=1)
+    certificate = certify(problem, Nominal().solve(problem).policy)
+    assert certificate.gap_abs <= 1e-9
+    assert certificate.gap_abs >= 0
+
+
+def test_a_bound_for_deterministic_policies_is_not_used_for_others() -> None:
+    problem = random_problem(0)
+    nominal = Nominal().solve(problem).policy
+    tight = Bound(static_return(problem, nominal) + 1e-6, Covers.DETERMINISTIC, "test")
+    assert certify(problem, nominal, bounds=[tight]).bound.method == "test"
+    uniform = problem.uniform_policy()
+    assert certify(problem, uniform, bounds=[tight]).bound.method == "clairvoyant"
+
+
+def test_a_wrong_bound_is_an_error_not_a_certificate() -> None:
+    problem = random_problem(0)
+    policy = Nominal().solve(problem).policy
+    wrong = Bound(static_return(problem, policy) - 0.1, Covers.ALL, "wrong")
+    with pytest.raises(SolverError, match="one of the two is wrong"):
+        certify(problem, policy, bounds=[wrong])
+
+
+def test_clairvoyant_bounds_every_deterministic_policy() -> None:
+    problem = random_problem(5, n_states=3, n_actions=2)
+    bound = clairvoyant_bound(problem).value
+    for code in range(2**3):
+        decision = [(code >> s) & 1 for s in range(3)]
+        policy = Policy.from_decision(decision, problem.models.states, problem.models.actions)
+        assert static_return(problem, policy) <= bound
+
+
+def test_held_out_intervals_cover() -> None:
+    """95 % intervals of mean and CVaR, and the one-sided lower bound, on a known normal law."""
+    rng = np.random.default_rng(0)
+    objective = SoftRobust(0.5, 0.9)
+    true_cvar = -1.754983319324868  # of the worst tenth of a standard normal
+    hits = {"mean": 0, "cvar": 0, "var": 0, "lower": 0}
+    n, trials = 400, 400
+    w = np.full(n, 1 / n)
+    train = rng.standard_normal(100)
+    for _ in range(trials):
+        result = held_out(train, np.full(100, 0.01), rng.standard_normal(n), w, objective)
+        assert result.mean.low is not None
+        assert result.mean.high is not None
+        assert result.cvar.low is not None
+        assert result.cvar.high is not None
+        assert result.var.low is not None
+        assert result.var.high is not None
+        assert result.lower_bound is not None
+        assert result.lower_bound.low is not None
+        hits["mean"] += result.mean.low <= 0 <= result.mean.high
+        hits["cvar"] += result.cvar.low <= true_cvar <= result.cvar.high
+        hits["var"] += result.var.low <= -1.2815515655446004 <= result.var.high
+        hits["lower"] += result.lower_bound.low <= 0.5 * true_cvar
+    # Binomial(400, 0.95) stays above 360 (0.90) with overwhelming probability.
+    assert all(count >= 360 for count in hits.values()), hits
+
+
+def test_lower_bound_is_valid_for_any_training_sample() -> None:
+    """b fixed on training models gives at most the CVaR of the held-out law itself."""
+    rng = np.random.default_rng(1)
+    test = rng.gamma(2.0, size=5000)
+    w = np.full(5000, 1 / 5000)
+    for seed in range(20):
+        train = np.random.default_rng(seed).gamma(2.0, size=30)
+        result = held_out(train, np.full(30, 1 / 30), test, w, SoftRobust(1.0, 0.9))
+        assert result.lower_bound is not None
+        assert result.lower_bound.value <= cvar(test, w, 0.9) + 1e-12
+
+
+def test_alpha_one_promises_nothing_about_the_worst_model() -> None:
+    x = np.arange(10.0)
+    result = held_out(x, np.full(10, 0.1), x, np.full(10, 0.1), SoftRobust(0.5, 1.0))
+    assert result.lower_bound is None
+    assert result.cvar.low is None
+
+
+def test_heldout_of_a_real_log() -> None:
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 4, 200)
+    log = TransitionLog.from_arrays(s, rng.integers(0, 2, 200), rng.integers(0, 4, 200), 1.0 * s)
+    train, test = DirichletPosterior().fit(log).sample(300, seed=0).split(50)
+    problem = Problem(train, rewards=log.rewards, p0=log.p0, gamma=0.9)
+    policy = Nominal().solve(problem).policy
+    certificate = certify(problem, policy, heldout=test)
+    assert certificate.heldout is not None
+    assert certificate.heldout.n_models == 250
+    fresh = policy_return(problem.with_models(test), policy)
+    assert certificate.heldout.mean.value == pytest.approx(float(fresh.mean()))
+    text = str(certificate)
+    assert "the worst 10 % of models" in text
+    assert "95 % confidence" in text
+
+
+def test_objective_can_be_replaced_without_recomputing_rewards() -> None:
+    problem = random_problem(0)
+    other = replace(problem, objective=SoftRobust(0.1, 0.2))
+    assert other.R is problem.R

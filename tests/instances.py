@@ -1,0 +1,43 @@
+"""Random problems that tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+
+
+def random_problem(
+    seed: int,
+    n_states: int = 5,
+    n_actions: int = 3,
+    n_models: int = 7,
+    gamma: float = 0.9,
+    lam: float = 0.5,
+    alpha: float = 0.7,
+    masks: bool = False,
+    reward_form: str = "pair",
+) -> Problem:
+    """A random problem with uneven weights (one of them zero) and, if asked, forbidden actions."""
+    rng = np.random.default_rng(seed)
+    S, A, N = n_states, n_actions, n_models
+    f = rng.dirichlet(np.ones(N))
+    if N > 2:
+        f[rng.integers(N)] = 0.0
+        f /= f.sum()
+    allowed = np.ones((S, A), bool)
+    if masks:
+        allowed = rng.random((S, A)) < 0.7
+        allowed[np.arange(S), rng.integers(A, size=S)] = True
+    shape = {"pair": (S, A), "transition": (S, A, S)}[reward_form]
+    models = ModelSet.from_dense(rng.dirichlet(np.full(S, 0.5), size=(N, S, A)), f)
+    return Problem(
+        models,
+        rewards=rng.normal(size=shape),
+        p0=rng.dirichlet(np.ones(S)),
+        gamma=gamma,
+        objective=SoftRobust(lam, alpha),
+        allowed=allowed,
+    )

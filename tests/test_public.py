@@ -1,0 +1,64 @@
+"""The public names, the cost of importing, the ten lines, and the README's blocks."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import softrobust
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = {"numpy", "scipy", "numba", "pyarrow", "matplotlib", "jinja2", "typer", "rich", "highspy"}
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Top-level packages that a fresh interpreter holds after `statement`."""
+    code = f"{statement}; import sys, json; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in json.loads(done.stdout)}
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert not loaded_by("import softrobust") & HEAVY
+
+
+def test_the_help_needs_no_numbers() -> None:
+    assert not loaded_by("import softrobust.cli.main") & (HEAVY - {"typer", "rich"})
+
+
+def test_typed_and_lazy_names_are_the_same() -> None:
+    tree = ast.parse((ROOT / "src/softrobust/__init__.py").read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        alias.name: str(node.module)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == {name: f"softrobust.{stage}" for name, stage in softrobust._HOME.items()}
+    for name, module in typed.items():
+        assert getattr(softrobust, name) is getattr(importlib.import_module(module), name)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = softrobust.nonsense
+
+
+def code_blocks(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *[f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")]]
+)
+def test_code_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for block in code_blocks(ROOT / page):
+        exec(compile(block, page, "exec"), {})
+    assert page != "README.md" or (tmp_path / "report.html").exists()
