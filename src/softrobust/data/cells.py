@@ -90,7 +90,9 @@ class LabelCollector(Collector):
         # A category that no row has is no label of the log; the last code serves nulls.
         used = np.flatnonzero(np.bincount(indices + 1, minlength=len(texts) + 1)[1:])
         codes = np.full(len(texts) + 1, MISSING, dtype=np.int32)
-        codes[used] = self._vocabulary.encode(texts[i] for i in used)
+        if used.size < len(texts):
+            texts = [texts[i] for i in used.tolist()]
+        codes[used] = self._vocabulary.encode(texts)
         self._column.append(codes[indices])
 
     def finish(self) -> CodeArray:
