@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 
@@ -40,4 +41,16 @@ def random_problem(
         gamma=gamma,
         objective=SoftRobust(lam, alpha),
         allowed=allowed,
+    )
+
+
+def random_policy(problem: Problem, seed: int) -> Policy:
+    """A policy that randomizes over some of the allowed actions of each state."""
+    rng = np.random.default_rng(seed)
+    probs = rng.random(problem.allowed.shape) * problem.allowed
+    probs *= rng.random(probs.shape) < 0.7
+    empty = probs.sum(axis=1) == 0
+    probs[empty] = problem.allowed[empty]
+    return Policy(
+        probs / probs.sum(axis=1, keepdims=True), problem.models.states, problem.models.actions
     )

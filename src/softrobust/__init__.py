@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from softrobust.problem import Problem as Problem
     from softrobust.problem_file import load_problem as load_problem
     from softrobust.problem_file import save_problem as save_problem
-    from softrobust.report import report as report
+    from softrobust.reporting import report as report
     from softrobust.returns import dynamic_return as dynamic_return
     from softrobust.returns import occupancies as occupancies
     from softrobust.returns import optimal_returns as optimal_returns
@@ -136,7 +136,7 @@ _STAGES = {
         "load_solution",
         "save_solution",
     ],
-    "report": [
+    "reporting": [
         "report",
     ],
     "errors": [

@@ -7,14 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from softrobust.models.files import (
-    models_from_arrays,
-    models_to_arrays,
-    read_npz,
-    rewards_from_arrays,
-    rewards_to_arrays,
-    write_npz,
-)
+from softrobust.data.npz import read_npz, rewards_from_arrays, rewards_to_arrays, write_npz
+from softrobust.errors import InputError
+from softrobust.models.files import FORMAT_VERSION, models_from_arrays, models_to_arrays
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 
@@ -32,17 +27,23 @@ def save_problem(path: str | Path, problem: Problem) -> None:
         "lam": np.array(problem.objective.lam),
         "alpha": np.array(problem.objective.alpha),
     }
-    write_npz(path, PROBLEM_FORMAT, arrays)
+    write_npz(path, PROBLEM_FORMAT, FORMAT_VERSION, arrays)
 
 
 def load_problem(path: str | Path) -> Problem:
     """Read what `save_problem` wrote."""
-    arrays = read_npz(path, PROBLEM_FORMAT)
-    return Problem(
-        replace(models_from_arrays(arrays), rewards=None),
-        rewards=rewards_from_arrays(arrays),
-        p0=arrays["p0"],
-        gamma=float(arrays["gamma"]),
-        allowed=arrays["allowed"],
-        objective=SoftRobust(float(arrays["lam"]), float(arrays["alpha"])),
-    )
+    arrays = read_npz(path, PROBLEM_FORMAT, FORMAT_VERSION)
+    models = replace(models_from_arrays(arrays, path), rewards=None)
+    try:
+        return Problem(
+            models,
+            rewards=rewards_from_arrays(arrays),
+            p0=arrays["p0"],
+            gamma=float(arrays["gamma"]),
+            allowed=arrays["allowed"],
+            objective=SoftRobust(float(arrays["lam"]), float(arrays["alpha"])),
+        )
+    except KeyError as error:
+        raise InputError(
+            f"The file {Path(path).name} lacks the array {error} of a problem. Write it again."
+        ) from None

@@ -162,6 +162,7 @@ def paper_lp(Z: FloatArray, f: FloatArray, lam: float, alpha: float) -> float:
         b_eq=[1.0],
         bounds=[(0, None)] * A + [(None, None)] + [(0, None)] * N,
     )
+    assert answer.fun is not None
     return -float(answer.fun)
 
 

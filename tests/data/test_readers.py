@@ -273,7 +273,7 @@ def test_sniff(tmp_path: Path) -> None:
     assert sniff(tmp_path / "m.npz") == "models"
     with pytest.raises(InputError, match="has a column 'probability': it describes models"):
         read_log(models)
-    with pytest.raises(InputError, match="holds 'softrobust-models', not a log"):
+    with pytest.raises(InputError, match="holds 'softrobust-models'; it should be"):
         read_log(tmp_path / "m.npz")
 
 

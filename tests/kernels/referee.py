@@ -17,12 +17,12 @@ def exact(x: FloatArray) -> list[Fraction]:
 def exact_game(Z: FloatArray, f: FloatArray, lam: float) -> list[list[Fraction]]:
     """M = (1 − λ)(Zf)1ᵀ + λZ, with f divided by its exact sum."""
     weights = exact(f)
-    total = sum(weights)
+    total = sum(weights, Fraction(0))
     share = Fraction(float(lam))
     rows = []
     for row in Z:
         z = exact(row)
-        mean = sum(w * x for w, x in zip(weights, z, strict=True)) / total
+        mean = sum((w * x for w, x in zip(weights, z, strict=True)), Fraction(0)) / total
         rows.append([(1 - share) * mean + share * x for x in z])
     return rows
 
@@ -30,7 +30,7 @@ def exact_game(Z: FloatArray, f: FloatArray, lam: float) -> list[list[Fraction]]
 def exact_bounds(u: FloatArray) -> list[Fraction]:
     """u, stretched to mass 1 where rounding left Σu short of it."""
     bounds = exact(u)
-    total = sum(bounds)
+    total = sum(bounds, Fraction(0))
     return bounds if total >= 1 else [x / total for x in bounds]
 
 
@@ -48,7 +48,7 @@ def exact_tail(values: list[Fraction], u: list[Fraction]) -> Fraction:
 def proven_lower(M: list[list[Fraction]], u: list[Fraction], d: FloatArray) -> Fraction:
     """What the decision d earns against nature's best answer."""
     weights = exact(d)
-    total = sum(weights)
+    total = sum(weights, Fraction(0))
     assert min(weights) >= 0
     assert total > 0
     mixed = [
@@ -61,7 +61,7 @@ def proven_lower(M: list[list[Fraction]], u: list[Fraction], d: FloatArray) -> F
 def proven_upper(M: list[list[Fraction]], u: list[Fraction], q: FloatArray) -> Fraction:
     """What nature's q allows at most, after making it exactly feasible."""
     weights = [min(max(x, Fraction(0)), top) for x, top in zip(exact(q), u, strict=True)]
-    missing = 1 - sum(weights)
+    missing = 1 - sum(weights, Fraction(0))
     assert abs(missing) < Fraction(1, 10**12)
     for i, top in enumerate(u):
         new = min(max(weights[i] + missing, Fraction(0)), top)

@@ -16,7 +16,7 @@ from softrobust.returns import (
     policy_return,
     policy_values,
 )
-from tests.instances import random_problem
+from tests.instances import random_policy, random_problem
 
 
 def reference(problem: Problem, policy: Policy) -> tuple[np.ndarray, np.ndarray]:
@@ -29,17 +29,6 @@ def reference(problem: Problem, policy: Policy) -> tuple[np.ndarray, np.ndarray]
         v.append(np.linalg.solve(M, r))
         h.append(np.linalg.solve(M.T, problem.p0))
     return np.array(v), np.array(h)
-
-
-def random_policy(problem: Problem, seed: int) -> Policy:
-    rng = np.random.default_rng(seed)
-    probs = rng.random(problem.allowed.shape) * problem.allowed
-    probs *= rng.random(probs.shape) < 0.7
-    empty = probs.sum(axis=1) == 0
-    probs[empty] = problem.allowed[empty]
-    return Policy(
-        probs / probs.sum(axis=1, keepdims=True), problem.models.states, problem.models.actions
-    )
 
 
 @pytest.mark.parametrize("reward_form", ["pair", "transition"])

@@ -72,17 +72,28 @@ class Certificate:
     def __str__(self) -> str:
         return "\n".join(self.sentences())
 
+    def _bound_sentence(self) -> str:
+        limit = f"No {self.bound.covers.words} can exceed {self.bound.value:.6g} on these models"
+        scale = max(abs(self.bound.value), abs(self.static["objective"]))
+        if self.gap_abs <= 1e-8 * scale:
+            return f"{limit}: this one is the best there is."
+        if self.gap_share is None:
+            return f"{limit}: at most {self.gap_abs:.3g} more."
+        if self.gap_share > 1:
+            return f"{limit}: at most {self.gap_abs:.3g} more. Acting at random earns more too."
+        return (
+            f"{limit}: at most {self.gap_abs:.3g} more, which is {100 * self.gap_share:.3g} % of "
+            "what is to be gained over acting at random."
+        )
+
     def sentences(self) -> list[str]:
         """The certificate in words, one sentence a line."""
         value, words = self.static["objective"], self.objective.words
         lines = [
             f"On the {self.n_models} sampled models the policy earns {value:.6g} by the objective "
             f"(mean {self.static['mean']:.6g}; {words}: {self.static['cvar']:.6g}).",
-            f"No {self.bound.covers.words} can exceed {self.bound.value:.6g} on these models: at "
-            f"most {self.gap_abs:.3g} more"
-            + (f" ({100 * self.gap_share:.2g} % of what is to be gained over acting at random)."
-               if self.gap_share is not None else "."),
-        ]  # fmt: skip
+            self._bound_sentence(),
+        ]
         h = self.heldout
         if h is not None:
             lines.append(

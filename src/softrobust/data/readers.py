@@ -13,8 +13,9 @@ from softrobust.data.build import build_log
 from softrobust.data.columns import LOG_ROLES
 from softrobust.data.labels import Labels
 from softrobust.data.log import TransitionLog
+from softrobust.data.npz import npz_columns, npz_format
 from softrobust.data.rewards import Rewards
-from softrobust.data.saved import load_log, npz_columns, npz_format, saved_in_parquet
+from softrobust.data.saved import load_log, saved_in_parquet
 from softrobust.data.source import file_kind
 from softrobust.data.table import read_table, table_columns
 from softrobust.errors import InputError

@@ -6,13 +6,9 @@ and are read without unpickling anything.
 """
 
 import base64
-import contextlib
 import io
 import json
-import struct
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -24,28 +20,20 @@ from softrobust.data.columns import LOG_ROLES
 from softrobust.data.files import atomic_write
 from softrobust.data.labels import Labels
 from softrobust.data.log import TransitionLog
-from softrobust.data.rewards import Rewards
+from softrobust.data.npz import (
+    DAMAGED,
+    Arrays,
+    check_format,
+    read_npz,
+    rewards_from_arrays,
+    rewards_to_arrays,
+)
 from softrobust.data.rows import Rows
 from softrobust.errors import InputError
 
 FORMAT = "softrobust-log"
 FORMAT_VERSION = 1
 _META = b"softrobust"
-# What zipfile and numpy raise on an archive that is cut off or has a byte changed.
-_DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    OSError,
-    KeyError,
-    TypeError,
-    IndexError,
-    RuntimeError,
-    OverflowError,
-    MemoryError,
-    struct.error,
-)
-_REWARD_LAYERS = ("pairs", "known", "nexts", "next_listed", "by_next", "keys", "triples")
 
 
 def save_log(log: TransitionLog, path: str | Path) -> None:
@@ -64,59 +52,13 @@ def save_log(log: TransitionLog, path: str | Path) -> None:
 
 def load_log(path: Path) -> TransitionLog:
     """Read a log from the `.npz` that `save_log` wrote."""
-    with open_npz(path) as file:
-        _check_format(str(file["format"]), int(file.get("format_version", 0)), path)
-        try:
-            return _from_arrays(file, path)
-        except KeyError as error:
-            raise InputError(
-                f"The saved log {path.name} is incomplete: {error.args[0]}. Save it again."
-            ) from None
-
-
-def npz_format(path: Path) -> str | None:
-    """Return the `format` of an `.npz` file, None if it has none."""
-    with open_npz(path) as file:
-        return str(file["format"]) if "format" in file else None
-
-
-def npz_columns(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Return the one-dimensional arrays of an `.npz` that is not ours, as columns of a table."""
-    with open_npz(path) as file:
-        columns = {name: file[name] for name in file.files}
-    return {name: column for name, column in columns.items() if column.ndim == 1}
-
-
-@contextlib.contextmanager
-def open_npz(path: Path) -> Iterator[Any]:
-    """Open an `.npz` file without unpickling; faults become errors that say what to do."""
+    arrays = read_npz(path, FORMAT, FORMAT_VERSION)
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            yield file
-    except InputError:
-        raise
-    except _DAMAGED as error:
+        return _from_arrays(arrays, path)
+    except KeyError as error:
         raise InputError(
-            f"The file {path.name} is not a whole .npz file ({error}). If it is an Excel workbook, "
-            "save it as CSV in UTF-8; else copy it again."
+            f"The saved log {path.name} is incomplete: {error.args[0]} is missing. Save it again."
         ) from None
-    except ValueError as error:
-        raise InputError(
-            f"The file {path.name} cannot be read safely ({error}). Save plain arrays of numbers "
-            "or text, not Python objects."
-        ) from None
-
-
-def _check_format(name: str, version: int, path: Path) -> None:
-    if name != FORMAT:
-        raise InputError(
-            f"The file {path.name} holds '{name}', not a log ('{FORMAT}'). Give the file of a log."
-        )
-    if version > FORMAT_VERSION:
-        raise InputError(
-            f"The saved log {path.name} has format version {version}; this version of softrobust "
-            f"reads up to {FORMAT_VERSION}. Update softrobust."
-        )
 
 
 # -------------------------------------------------------------------- .npz
@@ -148,7 +90,7 @@ def _from_arrays(file: Mapping[str, Any], path: Path) -> TransitionLog:
         p0_source=meta["p0_source"],
         reward=file.get("reward"),
         episode=file.get("episode"),
-        rewards=_rewards(file, meta["reward_note"]),
+        rewards=rewards_from_arrays(file),
         rows=Rows(path.name),
         remarks=tuple(meta["remarks"]),
     )
@@ -161,27 +103,16 @@ def _meta(log: TransitionLog) -> dict[str, Any]:
         "states": list(log.states),
         "actions": list(log.actions),
         "p0_source": log.p0_source,
-        "reward_note": "" if log.rewards is None else log.rewards.note,
         "remarks": list(log.remarks),
     }
 
 
-def _reward_arrays(log: TransitionLog) -> dict[str, npt.NDArray[Any]]:
+def _reward_arrays(log: TransitionLog) -> Arrays:
     if log.rewards is None:
         return {}
     if log.rewards.kind == "model":
         raise InputError("Rewards that differ by model belong to the models, not to a log.")
-    layers = {name: getattr(log.rewards, name) for name in _REWARD_LAYERS}
-    return {f"reward_{name}": layer for name, layer in layers.items() if layer is not None}
-
-
-def _rewards(arrays: Mapping[str, Any], note: str) -> Rewards | None:
-    if "reward_pairs" not in arrays:
-        return None
-    layers = {
-        name: arrays[f"reward_{name}"] for name in _REWARD_LAYERS if f"reward_{name}" in arrays
-    }
-    return Rewards(**layers, note=note)
+    return rewards_to_arrays(log.rewards)
 
 
 # -------------------------------------------------------------------- Parquet
@@ -220,16 +151,16 @@ def saved_in_parquet(path: Path) -> TransitionLog | None:
         return None
     try:
         meta = json.loads(found[_META])
-        _check_format(meta["format"], meta["format_version"], path)
+        check_format(meta["format"], FORMAT, meta["format_version"], FORMAT_VERSION, path)
         packed = io.BytesIO(base64.b64decode(found[_META + b".arrays"]))
         with np.load(packed, allow_pickle=False) as arrays:
             p0 = arrays["p0"]
-            rewards = _rewards(arrays, meta["reward_note"])
+            rewards = rewards_from_arrays(arrays)
         states, actions = tuple(meta["states"]), tuple(meta["actions"])
         p0_source, remarks = str(meta["p0_source"]), tuple(meta["remarks"])
     except InputError:
         raise
-    except (*_DAMAGED, ValueError):
+    except (*DAMAGED, ValueError):
         raise InputError(
             f"The metadata of the saved log {path.name} is damaged. Save the log again."
         ) from None

@@ -14,7 +14,7 @@ from softrobust.kernels._jit import kernel
 
 
 @kernel
-def policy_matrix(indptr, next_states, prob, n_models, omega, probs, out):  # type: ignore[no-untyped-def]
+def policy_matrix(indptr, next_states, prob, n_models, omega, probs, out):
     """Out (S, S) ← P_π of model omega; probs (S, A)."""
     S, A = probs.shape
     for s in range(S):
@@ -31,7 +31,7 @@ def policy_matrix(indptr, next_states, prob, n_models, omega, probs, out):  # ty
 
 
 @kernel
-def lu_inplace(M):  # type: ignore[no-untyped-def]
+def lu_inplace(M):
     """M (S, S) ← its factors L (unit lower, strictly below the diagonal) and U, no pivoting."""
     S = M.shape[0]
     for k in range(S):
@@ -46,7 +46,7 @@ def lu_inplace(M):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def lu_solve(LU, x):  # type: ignore[no-untyped-def]
+def lu_solve(LU, x):
     """X (S,) ← (LU)⁻¹ x."""
     S = LU.shape[0]
     for i in range(S):
@@ -62,7 +62,7 @@ def lu_solve(LU, x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def lu_solve_transposed(LU, x):  # type: ignore[no-untyped-def]
+def lu_solve_transposed(LU, x):
     """X (S,) ← (LU)⁻ᵀ x, row by row so that memory is read in order."""
     S = LU.shape[0]
     for i in range(S):
@@ -75,7 +75,7 @@ def lu_solve_transposed(LU, x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _one_model(indptr, next_states, prob, n_models, omega, probs, gamma, v, h):  # type: ignore[no-untyped-def]
+def _one_model(indptr, next_states, prob, n_models, omega, probs, gamma, v, h):
     S = probs.shape[0]
     M = np.empty((S, S))
     policy_matrix(indptr, next_states, prob, n_models, omega, probs, M)
@@ -89,7 +89,7 @@ def _one_model(indptr, next_states, prob, n_models, omega, probs, gamma, v, h): 
 
 
 @kernel
-def evaluate_serial(indptr, next_states, prob, probs, gamma, v, h):  # type: ignore[no-untyped-def]
+def evaluate_serial(indptr, next_states, prob, probs, gamma, v, h):
     """V (N, S): r_π in, values out. h (N, S): p₀ in, discounted occupancies out."""
     N = v.shape[0]
     for omega in range(N):
@@ -97,7 +97,7 @@ def evaluate_serial(indptr, next_states, prob, probs, gamma, v, h):  # type: ign
 
 
 @kernel(parallel=True)
-def evaluate_parallel(indptr, next_states, prob, probs, gamma, v, h):  # type: ignore[no-untyped-def]
+def evaluate_parallel(indptr, next_states, prob, probs, gamma, v, h):
     """`evaluate_serial`, the models shared out over threads."""
     N = v.shape[0]
     for omega in prange(N):
@@ -105,7 +105,7 @@ def evaluate_parallel(indptr, next_states, prob, probs, gamma, v, h):  # type: i
 
 
 @kernel
-def fill_policy_rows(indptr, prob, n_models, omega, probs, out):  # type: ignore[no-untyped-def]
+def fill_policy_rows(indptr, prob, n_models, omega, probs, out):
     """Out (nnz of π's rows,) ← π(a|s)·P̂^ω(·|s,a), in the order of states, then actions taken."""
     S, A = probs.shape
     n = 0

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from softrobust.kernels._jit import REORDER, kernel
 
 SHORT_ROW = 24  # below this many next states, eight rows share one loop
-PARALLEL_READ = 400_000  # probabilities below which threads cost more than they bring
+PARALLEL_READ = 4_000_000  # probabilities below which threads cost more than they bring
 CHUNKS = 64  # parts into which the states are dealt out to threads
 
 Probabilities = NDArray[np.float64] | NDArray[np.float32]
@@ -29,7 +29,7 @@ FloatArray = NDArray[np.float64]
 
 
 @kernel(fastmath=REORDER)
-def dot_rows(prob, start, n_rows, w, out):  # type: ignore[no-untyped-def]
+def dot_rows(prob, start, n_rows, w, out):
     """out[i] ← Σ_j prob[start + i·width + j]·w[j] for i < n_rows; w (width,)."""
     width = w.size
     i = 0
@@ -60,7 +60,7 @@ def dot_rows(prob, start, n_rows, w, out):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDER)
-def dot_rows_rounded(prob, start, n_rows, w, out):  # type: ignore[no-untyped-def]
+def dot_rows_rounded(prob, start, n_rows, w, out):
     """`dot_rows` with each row divided by its own sum: the models rounded storage stands for."""
     width = w.size
     for i in range(n_rows):
@@ -75,7 +75,7 @@ def dot_rows_rounded(prob, start, n_rows, w, out):  # type: ignore[no-untyped-de
 
 
 @kernel
-def pair_values(prob, indptr, next_states, k, v, centre, rounded, gamma, reward, gathered, out):  # type: ignore[no-untyped-def]
+def pair_values(prob, indptr, next_states, k, v, centre, rounded, gamma, reward, gathered, out):
     """Fill out (N,) with Z of pair k.
 
     v (S,) is shifted by −centre if `rounded`; gathered (S,) is scratch.
@@ -102,7 +102,7 @@ def pair_values(prob, indptr, next_states, k, v, centre, rounded, gamma, reward,
 
 
 @kernel
-def _expected_range(first, last, prob, indptr, next_states, R, v, centre, rounded, gamma, Z):  # type: ignore[no-untyped-def]
+def _expected_range(first, last, prob, indptr, next_states, R, v, centre, rounded, gamma, Z):
     A = R.shape[1]
     gathered = np.empty(v.size)
     for s in range(first, last):
@@ -127,7 +127,7 @@ def _expected_range(first, last, prob, indptr, next_states, R, v, centre, rounde
 
 
 @kernel(parallel=True)
-def _expected_parallel(prob, indptr, next_states, R, v, centre, rounded, gamma, Z):  # type: ignore[no-untyped-def]
+def _expected_parallel(prob, indptr, next_states, R, v, centre, rounded, gamma, Z):
     S = R.shape[0]
     for c in prange(CHUNKS):
         _expected_range(

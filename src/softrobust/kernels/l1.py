@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 
 
 @kernel
-def l1_worst(p, z, budget, out):  # type: ignore[no-untyped-def]
+def l1_worst(p, z, budget, out):
     """Fill out (n,) with the worst distribution in the ball around p (n,); returns its E[z]."""
     order = np.argsort(z, kind="mergesort")  # stable: ties go by index
     n = p.size
@@ -38,7 +38,7 @@ def l1_worst(p, z, budget, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _l1_rows(P, Z, budgets, out, values):  # type: ignore[no-untyped-def]
+def _l1_rows(P, Z, budgets, out, values):
     for i in range(P.shape[0]):
         values[i] = l1_worst(P[i], Z[i], budgets[i], out[i])
 

@@ -13,7 +13,7 @@ FloatArray = NDArray[np.float64]
 
 
 @kernel(fastmath=REORDER)
-def _pair(prob, start, width, f, out):  # type: ignore[no-untyped-def]
+def _pair(prob, start, width, f, out):
     worst = 0.0
     for omega in range(f.size):
         p = start + omega * width
@@ -26,7 +26,7 @@ def _pair(prob, start, width, f, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _range(first, last, prob, indptr, f, rows):  # type: ignore[no-untyped-def]
+def _range(first, last, prob, indptr, f, rows):
     worst = 0.0
     for k in range(first, last):
         lo, hi = indptr[k], indptr[k + 1]
@@ -36,7 +36,7 @@ def _range(first, last, prob, indptr, f, rows):  # type: ignore[no-untyped-def]
 
 
 @kernel(parallel=True)
-def _parallel(prob, indptr, f, rows, worst):  # type: ignore[no-untyped-def]
+def _parallel(prob, indptr, f, rows, worst):
     n = indptr.size - 1
     for c in prange(CHUNKS):
         worst[c] = _range(c * n // CHUNKS, (c + 1) * n // CHUNKS, prob, indptr, f, rows)

@@ -23,7 +23,7 @@ EPS = 2.220446049250313e-16
 
 
 @kernel
-def _copy_model(indptr, prob, n_models, omega, out):  # type: ignore[no-untyped-def]
+def _copy_model(indptr, prob, n_models, omega, out):
     """Out (nnz,) ← the rows of one model, made contiguous."""
     for k in range(indptr.size - 1):
         lo, width = indptr[k], indptr[k + 1] - indptr[k]
@@ -33,7 +33,7 @@ def _copy_model(indptr, prob, n_models, omega, out):  # type: ignore[no-untyped-
 
 
 @kernel
-def _improve(indptr, next_states, rows, R, allowed, omega, gamma, v, decision, new):  # type: ignore[no-untyped-def]
+def _improve(indptr, next_states, rows, R, allowed, omega, gamma, v, decision, new):
     """New (S,) ← Tv; decision (S,) ← a greedy rule that keeps its action among equals.
 
     Returns min(Tv − v), max(Tv − v) and the largest |term| met, which scales the rounding error.
@@ -68,7 +68,7 @@ def _improve(indptr, next_states, rows, R, allowed, omega, gamma, v, decision, n
 
 
 @kernel
-def _evaluate_lu(indptr, next_states, rows, R, omega, gamma, decision, v):  # type: ignore[no-untyped-def]
+def _evaluate_lu(indptr, next_states, rows, R, omega, gamma, decision, v):
     S, A = R.shape[0], R.shape[1]
     M = np.zeros((S, S))
     for s in range(S):
@@ -82,7 +82,7 @@ def _evaluate_lu(indptr, next_states, rows, R, omega, gamma, decision, v):  # ty
 
 
 @kernel
-def _evaluate_sweeps(indptr, next_states, rows, R, omega, gamma, decision, v, sweeps):  # type: ignore[no-untyped-def]
+def _evaluate_sweeps(indptr, next_states, rows, R, omega, gamma, decision, v, sweeps):
     """Gauss–Seidel sweeps of the decision's own equations, in place."""
     S, A = R.shape[0], R.shape[1]
     for _ in range(sweeps):
@@ -95,7 +95,7 @@ def _evaluate_sweeps(indptr, next_states, rows, R, omega, gamma, decision, v, sw
 
 
 @kernel
-def solve_one(  # type: ignore[no-untyped-def]
+def solve_one(
     indptr, next_states, prob, n_models, R, allowed, omega, gamma, tol, limit, v, decision
 ):
     """Optimal v (S,) and decision (S,) of model omega; returns a lower and an upper correction.
@@ -137,7 +137,7 @@ def solve_one(  # type: ignore[no-untyped-def]
 
 
 @kernel(parallel=True)
-def solve_all_parallel(  # type: ignore[no-untyped-def]
+def solve_all_parallel(
     indptr, next_states, prob, R, allowed, gamma, tol, limit, V, decisions, lower, upper
 ):
     """`solve_one` for every model: V (N, S), decisions (N, S), lower and upper (N,)."""
@@ -152,7 +152,7 @@ def solve_all_parallel(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def solve_all_serial(  # type: ignore[no-untyped-def]
+def solve_all_serial(
     indptr, next_states, prob, R, allowed, gamma, tol, limit, V, decisions, lower, upper
 ):
     """`solve_all_parallel` on one thread."""

@@ -31,7 +31,7 @@ class Games(NamedTuple):
 
 
 @kernel
-def _range(first, last, Z, f, u, lam, allowed, live, games):  # type: ignore[no-untyped-def]
+def _range(first, last, Z, f, u, lam, allowed, live, games):
     A, L = Z.shape[1], live.size
     w, rows, actions, total = game_work(A, L), np.empty((A, L)), np.empty(A, np.int64), u.sum()
     for s in range(first, last):
@@ -54,7 +54,7 @@ def _range(first, last, Z, f, u, lam, allowed, live, games):  # type: ignore[no-
 
 
 @kernel(parallel=True)
-def _parallel(Z, f, u, lam, allowed, live, games):  # type: ignore[no-untyped-def]
+def _parallel(Z, f, u, lam, allowed, live, games):
     S = Z.shape[0]
     for c in prange(CHUNKS):
         _range(c * S // CHUNKS, (c + 1) * S // CHUNKS, Z, f, u, lam, allowed, live, games)

@@ -11,9 +11,9 @@ sweep where there is one: late in a solve most games need no pivot at all.
 The bounds lb and ub are computed for the clipped, feasible d and q, and widened by the rounding
 they can contain: lb ≤ true value ≤ ub whatever the pivots did. A game that stalls, or whose gap
 exceeds 1e-9·max(spread of M, 1e-6·max|M|), is perturbed, solved, and taken up again from the basis
-found; where that does not settle it either, its status is `UNSETTLED` and the caller turns to an LP.
-The test is on the gap before rounding is added to it, for no solver could lower that part: about
-(20 + N/4)·ε of the spread of Z, which counts only where M varies a million times less than Z.
+found; where that does not settle it either, it is `UNSETTLED`, a case for an LP. The test is
+on the gap before rounding is added, for no solver could lower that part: about (20 + N/4)·ε of the
+spread of Z, which counts only where M varies a million times less than Z.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SOLVED, UNSETTLED, NOT_FINITE = 0, 1, 2
 
 
 @kernel
-def _run(n, k, u, w):  # type: ignore[no-untyped-def]
+def _run(n, k, u, w):
     """Pivot until nothing is violated; returns (k, b, settled, pivots)."""
     best, stalled, b = -np.inf, 0, 0.0
     limit = 100 + 4 * (n + u.size)
@@ -71,7 +71,7 @@ def _run(n, k, u, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _start_warm(n, k, u, w, slack):  # type: ignore[no-untyped-def]
+def _start_warm(n, k, u, w, slack):
     """Bounds for the basis (K, F) of an earlier game; False where its d is not feasible here."""
     if k < 1:
         return False
@@ -90,7 +90,7 @@ def _start_warm(n, k, u, w, slack):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _start_cold(n, f, u, total, w):  # type: ignore[no-untyped-def]
+def _start_cold(n, f, u, total, w):
     """K = {best mean}, F = {the model at its tail's boundary}, those below it at their bounds.
 
     Returns k = 1, typed: a literal would compile the simplex method a second time.
@@ -119,7 +119,7 @@ def _start_cold(n, f, u, total, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _feasible_q(k, u, w):  # type: ignore[no-untyped-def]
+def _feasible_q(k, u, w):
     """Set q to the basic solution, clipped to its bounds and completed to mass 1."""
     for i in range(u.size):
         w.q[i] = u[i] * w.up[i]
@@ -139,7 +139,7 @@ def _feasible_q(k, u, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _feasible_d(k, u, total, b, settled, w):  # type: ignore[no-untyped-def]
+def _feasible_d(k, u, total, b, settled, w):
     """Make d feasible, clipped and of sum 1, with its reduced costs; returns its b."""
     mass, clipped = 0.0, False
     for i in range(k):
@@ -162,7 +162,7 @@ def _feasible_d(k, u, total, b, settled, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _certify(n, k, n_F, b, settled, u, total, error, w):  # type: ignore[no-untyped-def]
+def _certify(n, k, n_F, b, settled, u, total, error, w):
     """(lb, ub, rounding) of the clipped d and q, in units of the spread."""
     lb = _feasible_d(k, u, total, b, settled, w)
     for i in range(u.size):
@@ -175,14 +175,14 @@ def _certify(n, k, n_F, b, settled, u, total, error, w):  # type: ignore[no-unty
 
 
 @kernel
-def _outward(centre, unit, low, high):  # type: ignore[no-untyped-def]
+def _outward(centre, unit, low, high):
     """Bounds in the units of Z."""
     lb, ub = centre + unit * low, centre + unit * high
     return lb - EPS * abs(lb), ub + EPS * abs(ub)
 
 
 @kernel
-def _degenerate(Z, n, f, u, total, lam, w):  # type: ignore[no-untyped-def]
+def _degenerate(Z, n, f, u, total, lam, w):
     """Solve perturbed, then the true game from the basis found; (k, b, settled, pivots)."""
     perturb(w.M, n)
     k = _start_cold(n, f, u, total, w)
@@ -196,7 +196,7 @@ def _degenerate(Z, n, f, u, total, lam, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def solve_game(Z, n, f, u, total, lam, k, w):  # type: ignore[no-untyped-def]
+def solve_game(Z, n, f, u, total, lam, k, w):
     """Bounds of the value, decision and worst case of one state.
 
     Parameters
@@ -234,7 +234,7 @@ def solve_game(Z, n, f, u, total, lam, k, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def certify_pair(Z, f, u, lam, d, q):  # type: ignore[no-untyped-def]
+def certify_pair(Z, f, u, lam, d, q):
     """(lb, ub) that d (n,) and q (L,) prove for the game Z (n, L); both are mended in place."""
     n, L = Z.shape
     w = game_work(n, L)

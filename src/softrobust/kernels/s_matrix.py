@@ -16,7 +16,7 @@ NOISE = 1e-10  # perturbation of a degenerate game, in units of the spread
 
 
 @kernel(fastmath=REORDER)
-def not_finite(Z, n):  # type: ignore[no-untyped-def]
+def not_finite(Z, n):
     """Whether Z[:n] holds NaN or infinity."""
     bad = 0.0
     for a in range(n):
@@ -26,7 +26,7 @@ def not_finite(Z, n):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FINITE)
-def _range(z):  # type: ignore[no-untyped-def]
+def _range(z):
     low, high = z[0], z[0]
     for i in range(1, z.size):
         low = min(low, z[i])
@@ -35,7 +35,7 @@ def _range(z):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDER)
-def _centred_mean(z, f, centre):  # type: ignore[no-untyped-def]
+def _centred_mean(z, f, centre):
     total = 0.0
     for i in range(z.size):
         total += f[i] * (z[i] - centre)
@@ -43,7 +43,7 @@ def _centred_mean(z, f, centre):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _compensated_mean(z, f, centre):  # type: ignore[no-untyped-def]
+def _compensated_mean(z, f, centre):
     """Neumaier's sum: where λ is tiny, the error of the mean must be tiny against λ·spread."""
     total = lost = 0.0
     for i in range(z.size):
@@ -55,7 +55,7 @@ def _compensated_mean(z, f, centre):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def build_game(Z, n, f, lam, M):  # type: ignore[no-untyped-def]
+def build_game(Z, n, f, lam, M):
     """M[:n] ← ((1 − λ)·mean + λZ − centre)/unit for Z (n, N); f (N,).
 
     Returns (centre, unit, spread of M, largest |M|, error of M), the middle two in the units of Z.
@@ -86,7 +86,7 @@ def build_game(Z, n, f, lam, M):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def perturb(M, n):  # type: ignore[no-untyped-def]
+def perturb(M, n):
     """M ← M + NOISE·random, the same numbers every time."""
     state = np.uint64(88172645463325252)
     for a in range(n):

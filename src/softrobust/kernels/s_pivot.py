@@ -53,7 +53,7 @@ class GameWork(NamedTuple):
 
 
 @kernel
-def game_work(A, N):  # type: ignore[no-untyped-def]
+def game_work(A, N):
     """Allocate the scratch of one thread."""
     return GameWork(
         np.zeros((A, N)), np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N),
@@ -65,14 +65,14 @@ def game_work(A, N):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDER)
-def add_row(out, row, weight):  # type: ignore[no-untyped-def]
+def add_row(out, row, weight):
     """Add weight·row to out."""
     for i in range(out.size):
         out[i] += weight * row[i]
 
 
 @kernel(fastmath=REORDER)
-def dot(x, y):  # type: ignore[no-untyped-def]
+def dot(x, y):
     """Σ x·y."""
     total = 0.0
     for i in range(x.size):
@@ -81,7 +81,7 @@ def dot(x, y):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDER)
-def _masked_dot(x, y, z):  # type: ignore[no-untyped-def]
+def _masked_dot(x, y, z):
     total = 0.0
     for i in range(x.size):
         total += x[i] * y[i] * z[i]
@@ -89,7 +89,7 @@ def _masked_dot(x, y, z):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def factor_basis(k, w):  # type: ignore[no-untyped-def]
+def factor_basis(k, w):
     """Factor B; False where it is singular."""
     for i in range(k):
         for j in range(k):
@@ -101,7 +101,7 @@ def factor_basis(k, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def price(k, w):  # type: ignore[no-untyped-def]
+def price(k, w):
     """d, b from Bᵀ and the reduced costs of all models; returns (b, smallest d)."""
     w.rhs[:k] = 0.0
     w.rhs[k] = -1.0
@@ -117,7 +117,7 @@ def price(k, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def set_bounds(n, u, w):  # type: ignore[no-untyped-def]
+def set_bounds(n, u, w):
     """Every q outside F to the bound its reduced cost asks for; h afresh."""
     for i in range(u.size):
         w.up[i] = 1.0 if w.rc[i] < 0.0 and not w.fractional[i] else 0.0
@@ -125,14 +125,14 @@ def set_bounds(n, u, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def refresh(n, u, w):  # type: ignore[no-untyped-def]
+def refresh(n, u, w):
     """Compute h afresh."""
     for a in range(n):
         w.h[a] = _masked_dot(w.M[a], u, w.up)
 
 
 @kernel
-def _flip(i, n, u, w):  # type: ignore[no-untyped-def]
+def _flip(i, n, u, w):
     """Model i from one bound to the other."""
     step = u[i] if w.up[i] == 0.0 else -u[i]
     w.up[i] = 1.0 - w.up[i]
@@ -141,7 +141,7 @@ def _flip(i, n, u, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def primal(n, k, u, w):  # type: ignore[no-untyped-def]
+def primal(n, k, u, w):
     """q_F and t from B, then Mq; returns (t, worst violation, code of who leaves).
 
     Codes: a ≥ 0 an action outside K; −1 − 2j model F[j] below 0, −2 − 2j above its bound.
@@ -169,7 +169,7 @@ def primal(n, k, u, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _direction(k, code, w):  # type: ignore[no-untyped-def]
+def _direction(k, code, w):
     """x_K and the change of every reduced cost per unit step of the leaving variable."""
     if code >= 0:
         for j in range(k):
@@ -188,7 +188,7 @@ def _direction(k, code, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _ratio_test(k, slope, u, w):  # type: ignore[no-untyped-def]
+def _ratio_test(k, slope, u, w):
     """Who enters: (kind, index, number of breakpoints, θ).
 
     Kind 0 is a model, 1 a position in K, −1 none.
@@ -229,7 +229,7 @@ def _ratio_test(k, slope, u, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def pivot(n, k, code, slope, u, w):  # type: ignore[no-untyped-def]
+def pivot(n, k, code, slope, u, w):
     """One exchange of K, F and bounds; returns the new k, or −1 where nothing can enter."""
     _direction(k, code, w)
     kind, entering, m, theta = _ratio_test(k, slope, u, w)

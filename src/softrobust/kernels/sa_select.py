@@ -16,7 +16,7 @@ EPS = 2.220446049250313e-16
 
 
 @kernel
-def rounding_of_sums(n, size):  # type: ignore[no-untyped-def]
+def rounding_of_sums(n, size):
     """A bound on the rounding of (1 − λ)·mean + λ·CVaR over n models with |z| ≤ size.
 
     The sums vectorise into at least four chains, so that n/4 additions follow one another.
@@ -25,7 +25,7 @@ def rounding_of_sums(n, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def tail_bounds(z, f, u, total, lam, error, scratch):  # type: ignore[no-untyped-def]
+def tail_bounds(z, f, u, total, lam, error, scratch):
     """(b, lb, ub, finite): the boundary of the tail, and (1 − λ)·mean + λ·CVaR ∓ error.
 
     z, f, u (L,); total = Σu; scratch (4, L).
@@ -41,7 +41,7 @@ def tail_bounds(z, f, u, total, lam, error, scratch):  # type: ignore[no-untyped
 
 
 @kernel
-def best_action(Z, n, f, u, total, lam, error, first, scratch):  # type: ignore[no-untyped-def]
+def best_action(Z, n, f, u, total, lam, error, first, scratch):
     """(row, b, lb, ub, finite) of the best of the rows Z[:n] (n, L), trying row `first` first.
 
     `first` is −1 where nothing is known; then rows are tried in order. Ties keep the earlier find.

@@ -12,7 +12,7 @@ SINGULAR = 1e-13  # a smaller pivot counts as zero; entries are of order 1
 
 
 @kernel
-def factor(B, n, perm):  # type: ignore[no-untyped-def]
+def factor(B, n, perm):
     """B[:n, :n] ← L (unit lower) and U; perm (n,) ← row order. False where B is singular."""
     for i in range(n):
         perm[i] = i
@@ -37,7 +37,7 @@ def factor(B, n, perm):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def solve(B, n, perm, rhs, x):  # type: ignore[no-untyped-def]
+def solve(B, n, perm, rhs, x):
     """Solve Bx = rhs for x (n,), from the factors."""
     for i in range(n):
         total = rhs[perm[i]]
@@ -52,7 +52,7 @@ def solve(B, n, perm, rhs, x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def solve_transposed(B, n, perm, rhs, x, y):  # type: ignore[no-untyped-def]
+def solve_transposed(B, n, perm, rhs, x, y):
     """Solve Bᵀx = rhs for x (n,), from the factors; y (n,) is scratch."""
     for i in range(n):
         total = rhs[i]

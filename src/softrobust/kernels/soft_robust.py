@@ -15,7 +15,7 @@ EDGE = 1e-12
 
 
 @kernel
-def soft_robust_value(x, f, lam, alpha):  # type: ignore[no-untyped-def]
+def soft_robust_value(x, f, lam, alpha):
     """(1 − λ)·mean + λ·CVaR^α of x (N,) with positive weights f (N,) that sum to 1."""
     N = x.size
     mean = 0.0
@@ -41,7 +41,7 @@ def soft_robust_value(x, f, lam, alpha):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDER)
-def dot(a, b):  # type: ignore[no-untyped-def]
+def dot(a, b):
     """Σ a·b."""
     total = 0.0
     for i in range(a.size):
@@ -50,7 +50,7 @@ def dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def best_row(X, live, f, lam, alpha, xi, floor):  # type: ignore[no-untyped-def]
+def best_row(X, live, f, lam, alpha, xi, floor):
     """The row of X (n, N) of greatest soft-robust value above `floor`, among live (n,) ones.
 
     Returns (row, value), or (−1, floor) if none is above. xi (N,) ∈ Ξ screens.

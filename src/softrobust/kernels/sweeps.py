@@ -71,7 +71,7 @@ class Update(NamedTuple):
 
 
 @kernel
-def state_rows(g, v, centre, s, d, only_taken, actions, gathered, raw, Z):  # type: ignore[no-untyped-def]
+def state_rows(g, v, centre, s, d, only_taken, actions, gathered, raw, Z):
     """Z[:n] (n, L) ← rows of the allowed actions of s (or those with d > 0); returns n."""
     A, N = g.R.shape[1], g.R.shape[2]
     n = 0
@@ -92,7 +92,7 @@ def state_rows(g, v, centre, s, d, only_taken, actions, gathered, raw, Z):  # ty
 
 
 @kernel(fastmath=REORDER)
-def _mix(prob, start, width, xi, out):  # type: ignore[no-untyped-def]
+def _mix(prob, start, width, xi, out):
     """Fill out (width,) with Σ_ω ξ_ω·(row ω of the block)."""
     out[:] = 0.0
     for i in range(xi.size):
@@ -104,7 +104,7 @@ def _mix(prob, start, width, xi, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def record_pair(g, s, a, q, xi, out):  # type: ignore[no-untyped-def]
+def record_pair(g, s, a, q, xi, out):
     """Fill xi (N,) with (1 − λ)f + λq, and the mixed row of pair (s, a)."""
     for i in range(g.live.size):
         xi[g.live[i]] = (1.0 - g.lam) * g.f[i] + g.lam * q[i]
@@ -115,7 +115,7 @@ def record_pair(g, s, a, q, xi, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _s_state(g, s, Z, n, actions, memory, w, xi, out):  # type: ignore[no-untyped-def]
+def _s_state(g, s, Z, n, actions, memory, w, xi, out):
     k = np.int64(memory.k[s])
     for i in range(k):
         w.K[i], w.F[i] = memory.K[s, i], memory.F[s, i]
@@ -132,7 +132,7 @@ def _s_state(g, s, Z, n, actions, memory, w, xi, out):  # type: ignore[no-untype
 
 
 @kernel
-def _sa_state(g, s, Z, n, actions, error, memory, q, scratch, xi, out):  # type: ignore[no-untyped-def]
+def _sa_state(g, s, Z, n, actions, error, memory, q, scratch, xi, out):
     first = memory.K[s, 0] if memory.k[s] > 0 else -1
     best, b, lb, ub, finite = best_action(Z, n, g.f, g.u, g.total, g.lam, error, first, scratch)
     out.status[s], out.pivots[s] = (SOLVED if finite else NOT_FINITE), 0
@@ -146,7 +146,7 @@ def _sa_state(g, s, Z, n, actions, error, memory, q, scratch, xi, out):  # type:
 
 
 @kernel
-def _s_nature(g, s, Z, n, actions, error, z, q, scratch, xi, out):  # type: ignore[no-untyped-def]
+def _s_nature(g, s, Z, n, actions, error, z, q, scratch, xi, out):
     z[:] = 0.0
     for i in range(n):
         weight = out.d[s, actions[i]]
@@ -163,7 +163,7 @@ def _s_nature(g, s, Z, n, actions, error, z, q, scratch, xi, out):  # type: igno
 
 
 @kernel
-def _sa_nature(g, s, Z, n, actions, error, one, q, scratch, xi, out):  # type: ignore[no-untyped-def]
+def _sa_nature(g, s, Z, n, actions, error, one, q, scratch, xi, out):
     lb = ub = most = 0.0
     out.status[s], out.pivots[s] = SOLVED, 0
     for i in range(n):
@@ -188,7 +188,7 @@ def _sa_nature(g, s, Z, n, actions, error, one, q, scratch, xi, out):  # type: i
 
 
 @kernel
-def _s_range(first, last, g, v, centre, memory, out):  # type: ignore[no-untyped-def]
+def _s_range(first, last, g, v, centre, memory, out):
     A, N, L = g.R.shape[1], g.R.shape[2], g.live.size
     w, Z, raw, gathered = game_work(A, L), np.empty((A, L)), np.empty(N), np.empty(v.size)
     actions, xi = np.empty(A, np.int64), np.zeros(N)
@@ -200,7 +200,7 @@ def _s_range(first, last, g, v, centre, memory, out):  # type: ignore[no-untyped
 
 
 @kernel
-def _sa_range(first, last, g, v, centre, size, memory, out):  # type: ignore[no-untyped-def]
+def _sa_range(first, last, g, v, centre, size, memory, out):
     A, N, L = g.R.shape[1], g.R.shape[2], g.live.size
     Z, raw, gathered = np.empty((A, L)), np.empty(N), np.empty(v.size)
     actions, xi, q, scratch = np.empty(A, np.int64), np.zeros(N), np.empty(L), np.empty((4, L))
@@ -213,7 +213,7 @@ def _sa_range(first, last, g, v, centre, size, memory, out):  # type: ignore[no-
 
 
 @kernel
-def _nature_range(kind, first, last, g, v, centre, size, out):  # type: ignore[no-untyped-def]
+def _nature_range(kind, first, last, g, v, centre, size, out):
     A, N, L = g.R.shape[1], g.R.shape[2], g.live.size
     Z, raw, gathered = np.empty((A, L)), np.empty(N), np.empty(v.size)
     actions, xi, q, scratch = np.empty(A, np.int64), np.zeros(N), np.empty(L), np.empty((4, L))
@@ -230,21 +230,21 @@ def _nature_range(kind, first, last, g, v, centre, size, out):  # type: ignore[n
 
 
 @kernel(parallel=True)
-def _s_parallel(g, v, centre, memory, out):  # type: ignore[no-untyped-def]
+def _s_parallel(g, v, centre, memory, out):
     S = v.size
     for c in prange(CHUNKS):
         _s_range(c * S // CHUNKS, (c + 1) * S // CHUNKS, g, v, centre, memory, out)
 
 
 @kernel(parallel=True)
-def _sa_parallel(g, v, centre, size, memory, out):  # type: ignore[no-untyped-def]
+def _sa_parallel(g, v, centre, size, memory, out):
     S = v.size
     for c in prange(CHUNKS):
         _sa_range(c * S // CHUNKS, (c + 1) * S // CHUNKS, g, v, centre, size, memory, out)
 
 
 @kernel(parallel=True)
-def _nature_parallel(kind, g, v, centre, size, out):  # type: ignore[no-untyped-def]
+def _nature_parallel(kind, g, v, centre, size, out):
     S = v.size
     for c in prange(CHUNKS):
         _nature_range(kind, c * S // CHUNKS, (c + 1) * S // CHUNKS, g, v, centre, size, out)

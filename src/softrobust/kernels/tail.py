@@ -26,7 +26,7 @@ FloatArray = NDArray[np.float64]
 
 
 @kernel
-def _sort_pairs(x, w, first, n):  # type: ignore[no-untyped-def]
+def _sort_pairs(x, w, first, n):
     """Insertion sort of x[first : first + n] with its companions in w."""
     for i in range(first + 1, first + n):
         key, weight = x[i], w[i]
@@ -38,7 +38,7 @@ def _sort_pairs(x, w, first, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pivot(x, first, n, share):  # type: ignore[no-untyped-def]
+def _pivot(x, first, n, share):
     """The order statistic nearest `share` of five spread elements of x[first : first + n]."""
     step = n // 5
     a, b, c = x[first], x[first + step], x[first + 2 * step]
@@ -60,7 +60,7 @@ def _pivot(x, first, n, share):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _partition(x, w, first, n, pivot, y, z):  # type: ignore[no-untyped-def]
+def _partition(x, w, first, n, pivot, y, z):
     """Smaller than the pivot to the front of (y, z)[:n], larger to the back, without branches.
 
     Returns (number smaller, number larger).
@@ -76,7 +76,7 @@ def _partition(x, w, first, n, pivot, y, z):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDER)
-def _mass(w, first, last):  # type: ignore[no-untyped-def]
+def _mass(w, first, last):
     total = 0.0
     for i in range(first, last):
         total += w[i]
@@ -84,7 +84,7 @@ def _mass(w, first, last):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def select(x, w, n, total, target, a, b, y, z):  # type: ignore[no-untyped-def]
+def select(x, w, n, total, target, a, b, y, z):
     """The smallest t among x[:n] with Σ_{x ≤ t} w ≥ target, and Σ_{x < t} w.
 
     x, w are kept; a, b, y, z (n,) are scratch; `total` is about Σw and only guides the pivots.
@@ -124,7 +124,7 @@ def select(x, w, n, total, target, a, b, y, z):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=REORDER)
-def weighted_sum(z, w):  # type: ignore[no-untyped-def]
+def weighted_sum(z, w):
     """Σ w·z."""
     total = 0.0
     for i in range(z.size):
@@ -133,7 +133,7 @@ def weighted_sum(z, w):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath=FINITE)
-def shortfall(z, u, b):  # type: ignore[no-untyped-def]
+def shortfall(z, u, b):
     """Σ_ω u_ω·(b − z_ω)₊."""
     total = 0.0
     for i in range(z.size):
@@ -142,14 +142,14 @@ def shortfall(z, u, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def tail_of(z, u, total, scratch):  # type: ignore[no-untyped-def]
+def tail_of(z, u, total, scratch):
     """(b, CVaR) of one sample; z, u (N,), total = Σu, scratch (4, N)."""
     b, _ = select(z, u, z.size, total, 1.0 - SLACK, scratch[0], scratch[1], scratch[2], scratch[3])
     return b, b - shortfall(z, u, b)
 
 
 @kernel
-def fill_tail(z, u, b, q):  # type: ignore[no-untyped-def]
+def fill_tail(z, u, b, q):
     """Fill q (N,) with nature's weights, given the boundary value b from `tail_of`."""
     left = 1.0
     for i in range(z.size):
@@ -170,7 +170,7 @@ def fill_tail(z, u, b, q):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _tails_range(first, last, z, u, total, values, q):  # type: ignore[no-untyped-def]
+def _tails_range(first, last, z, u, total, values, q):
     scratch = np.empty((4, z.shape[1]))
     for i in range(first, last):
         if not np.isfinite(weighted_sum(z[i], u)):
@@ -182,7 +182,7 @@ def _tails_range(first, last, z, u, total, values, q):  # type: ignore[no-untype
 
 
 @kernel(parallel=True)
-def _tails_parallel(z, u, total, values, q):  # type: ignore[no-untyped-def]
+def _tails_parallel(z, u, total, values, q):
     n = z.shape[0]
     for c in prange(64):
         _tails_range(c * n // 64, (c + 1) * n // 64, z, u, total, values, q)

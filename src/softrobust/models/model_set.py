@@ -129,11 +129,7 @@ class ModelSet:
         if self.dense:
             shape = (self.n_states, self.n_actions, self.n_models, self.n_states)
             return self.prob.reshape(shape).transpose(2, 0, 1, 3)
-        P = np.zeros((self.n_states * self.n_actions, self.n_models, self.n_states))
-        for k, (columns, block) in enumerate(self.blocks()):
-            P[k][:, columns] = block
-        shape = (self.n_states, self.n_actions, self.n_models, self.n_states)
-        return P.reshape(shape).transpose(2, 0, 1, 3)
+        return np.stack([self[omega].P for omega in range(self.n_models)])
 
     def block(self, s: int, a: int) -> tuple[NDArray[np.int32], FloatArray]:
         """Next states (n_next,) and probabilities (n_models, n_next) of one pair."""
@@ -298,6 +294,9 @@ class MDP:
     def P(self) -> FloatArray:
         """(n_states, n_actions, n_states), dense."""
         m = self.models
-        return np.stack(
-            [np.stack([self.row(s, a) for a in range(m.n_actions)]) for s in range(m.n_states)]
-        )
+        widths = np.diff(m.indptr)
+        pair = np.repeat(np.arange(widths.size), widths)
+        at = m.indptr[pair] * (m.n_models - 1) + self.omega * widths[pair] + np.arange(pair.size)
+        out = np.zeros((widths.size, m.n_states))
+        out[pair, m.next_states] = m.prob[at]
+        return out.reshape(m.n_states, m.n_actions, m.n_states)

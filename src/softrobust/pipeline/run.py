@@ -75,7 +75,7 @@ def write_run(run: Run, out: Path) -> None:
 
     Everything is written beside its place first and moved there in the end.
     """
-    from softrobust.report import report
+    from softrobust.reporting import report
 
     target = out.resolve()
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))

@@ -66,6 +66,7 @@ class Setup:
     heldout: ModelSet | None
     notes: tuple[str, ...]
     test_seed: np.random.SeedSequence
+    source: str = ""
 
 
 DEFAULT_MODELS = 100
@@ -89,7 +90,7 @@ def set_up(path: Path, options: Options) -> Setup:
     else:
         raise InputError(f"{path.name} holds '{kind}', which is neither a log nor models.")
     heldout = _heldout(options.heldout, problem)
-    return Setup(problem, None, None, heldout, notes, test_seed)
+    return Setup(problem, None, None, heldout, notes, test_seed, path.name)
 
 
 def _refuse(given: list[str], meant: str, found: str) -> None:
@@ -156,16 +157,24 @@ def _posterior(options: Options) -> DirichletPosterior:
 
 
 def _coverage(log: TransitionLog, problem: Problem) -> list[str]:
-    """How much of the table of pairs can be chosen at all."""
-    live = np.asarray(problem.decided)
-    shown = int(live.sum()) * problem.n_actions
-    kept = int(problem.allowed[live].sum())
-    if kept == shown:
-        return []
-    return [
-        f"{shown - kept} of {shown} pairs of state and action are not considered: they were never "
-        "seen, or are not allowed (--min-count 0 keeps unseen ones with the prior)."
-    ]
+    """What follows from the gaps that the log's own notes name."""
+    notes = []
+    live = problem.decided
+    available = problem.models.available[live]
+    if not available.all():
+        notes.append(
+            f"{int((~available).sum())} pairs were not seen often enough and are not considered "
+            "(--min-count 0 keeps all pairs, with the prior)."
+        )
+    barred = int((available & ~problem.allowed[live]).sum())
+    if barred:
+        notes.append(f"{barred} pairs are not allowed by --allowed.")
+    if (log.sinks & problem.models.sinks).any():
+        notes.append(
+            "States without any action seen stay where they are with reward 0, and no action is "
+            "recommended there."
+        )
+    return notes
 
 
 def _from_models(path: Path, options: Options) -> tuple[Problem, tuple[str, ...]]:

@@ -40,7 +40,8 @@ def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
         "text",
         (
             f"Discount γ = {problem.gamma:g}. The bad case is {objective.words} "
-            f"(α = {objective.alpha:g}) and counts {100 * objective.lam:g} % (λ = {objective.lam:g})."
+            f"(α = {objective.alpha:g}) and counts {100 * objective.lam:g} % "
+            f"(λ = {objective.lam:g})."
         ),
     )
     for note in run.setup.notes:
@@ -90,6 +91,8 @@ def _against_nominal(run: Run) -> str:
     if run.nominal is run.solution:
         return "This is the nominal policy: optimal for the average model."
     gain = run.solution.static_value - run.nominal.static_value
+    if abs(gain) <= 1e-9 * abs(run.nominal.static_value):
+        return "The nominal policy (solving the average model) earns the same by the objective."
     word = "more" if gain >= 0 else "less"
     return (
         f"By the objective that is {abs(gain):.4g} {word} than the nominal policy "

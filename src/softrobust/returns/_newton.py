@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.kernels.evaluate import fill_policy_rows, policy_matrix
+from softrobust.kernels.evaluate import fill_policy_rows, lu_inplace, lu_solve, policy_matrix
 
 FloatArray = NDArray[np.float64]
 
+KERNEL_STATES = 128  # above this LAPACK's blocked factorisation wins
 DENSE_STATES = 1200  # up to here, or where rows are full, a dense factorisation
 FILL = 0.05  # rows fuller than this count as full
 
@@ -47,7 +48,12 @@ def newton_step(
         policy_matrix(indptr, next_states, mixed, 1, 0, d, M)
         M *= -gamma
         M.flat[:: S + 1] += 1.0
-        return np.asarray(v + np.linalg.solve(M, residual))
+        if S > KERNEL_STATES:
+            return np.asarray(v + np.linalg.solve(M, residual))
+        lu_inplace(M)
+        x = residual.copy()
+        lu_solve(M, x)
+        return v + x
     return v + _sparse(_rows(indptr, next_states, mixed, d), gamma, residual)
 
 

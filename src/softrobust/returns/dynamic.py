@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.returns.evaluation import occupancies, policy_return, policy_reward, policy_values
+from softrobust.returns.evaluation import (
+    check_policy,
+    policy_return,
+    policy_reward,
+    policy_rows,
+    solve_checked,
+)
 from softrobust.returns.rectangular import s_rect_return
 
 if TYPE_CHECKING:
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
     from softrobust.problem import Problem
 
 FloatArray = NDArray[np.float64]
+DENSE_STATES = 1000  # up to here the mixture's linear system is solved directly
 
 
 @final
@@ -54,14 +61,16 @@ def dynamic_return(
     steps, tol
         Frank–Wolfe steps per start, and the relative decrease at which one stops.
     """
+    check_policy(problem, policy)
     rng = np.random.default_rng(seed)
     f, objective = problem.models.f, problem.objective
     points = [f.copy(), objective.worst_case(policy_return(problem, policy), f)]
     while len(points) < starts:
         points.append(objective.worst_case(rng.standard_normal(f.size), f))
+    mixtures = _Mixtures.of(problem, policy)
     best_value, best_xi = np.inf, points[0]
     for start in points[:starts]:
-        value, xi = _descend(problem, policy, start, steps, tol)
+        value, xi = _descend(problem, mixtures, start, steps, tol)
         if value < best_value:
             best_value, best_xi = value, xi
     lower = min(s_rect_return(problem, policy), best_value)
@@ -69,9 +78,9 @@ def dynamic_return(
 
 
 def _descend(
-    problem: Problem, policy: Policy, xi: FloatArray, steps: int, tol: float
+    problem: Problem, mixtures: _Mixtures, xi: FloatArray, steps: int, tol: float
 ) -> tuple[float, FloatArray]:
-    value, gradient = _value_and_gradient(problem, policy, xi)
+    value, gradient = mixtures.value_and_gradient(xi)
     for _ in range(steps):
         direction = problem.objective.worst_case(gradient, problem.models.f) - xi
         slope = float(gradient @ direction)
@@ -80,7 +89,7 @@ def _descend(
         step = 1.0
         for _ in range(40):  # Armijo: halve until the decrease is a share of the promised one
             candidate = xi + step * direction
-            new_value, new_gradient = _value_and_gradient(problem, policy, candidate)
+            new_value, new_gradient = mixtures.value_and_gradient(candidate)
             if new_value <= value + 1e-4 * step * slope:
                 break
             step /= 2
@@ -90,17 +99,44 @@ def _descend(
     return value, xi
 
 
-def _value_and_gradient(
-    problem: Problem, policy: Policy, xi: FloatArray
-) -> tuple[float, FloatArray]:
-    mixture = problem.mean_problem(xi)
-    v = policy_values(mixture, policy)[0]
-    h = occupancies(mixture, policy)[0]
-    gradient = policy_reward(problem, policy.probs) @ h
-    m, A = problem.models, problem.n_actions
-    for k in np.flatnonzero(policy.probs.reshape(-1) > 0):
-        s, a = divmod(int(k), A)
-        if h[s] > 0:
-            columns, block = m.block(s, a)
-            gradient += problem.gamma * h[s] * policy.probs[s, a] * (block @ v[columns])
-    return float(problem.p0 @ v), gradient
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mixtures:
+    """A policy's own rows in all models, ready to be mixed.
+
+    rows (n_states + 1,), columns (nnz,): one sparsity for all models; P (n_models, nnz),
+    r (n_models, n_states): the policy's transition rows and rewards.
+    """
+
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    P: FloatArray
+    r: FloatArray
+    p0: FloatArray
+    gamma: float
+
+    @classmethod
+    def of(cls, problem: Problem, policy: Policy) -> _Mixtures:
+        rows, columns, P = policy_rows(problem, policy.probs)
+        r = policy_reward(problem, policy.probs)
+        return cls(rows, columns, P, r, problem.p0, problem.gamma)
+
+    def value_and_gradient(self, xi: FloatArray) -> tuple[float, FloatArray]:
+        """ρ(π, E_ξ[P̂]) and its gradient in ξ."""
+        v, h = self._solve(xi)
+        ahead = np.add.reduceat(self.P * v[self.columns], self.rows[:-1], axis=1)
+        return float(self.p0 @ v), (self.r + self.gamma * ahead) @ h
+
+    def _solve(self, xi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        import scipy.sparse as sp
+
+        S = self.p0.size
+        mixed = sp.csr_array((xi @ self.P, self.columns, self.rows), shape=(S, S))
+        M = sp.eye_array(S, format="csr") - self.gamma * mixed
+        r = xi @ self.r
+        if S > DENSE_STATES:
+            v = solve_checked(M, r, self.gamma)
+            return v, solve_checked(M.T.tocsr(), self.p0, self.gamma, norm=1)
+        dense = M.toarray()
+        v = np.linalg.solve(dense, r).astype(np.float64, copy=False)
+        return v, np.linalg.solve(dense.T, self.p0).astype(np.float64, copy=False)

@@ -8,6 +8,7 @@ residual is checked: as ‖(I − γP)⁻¹‖∞ = 1/(1 − γ), a residual e m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,8 @@ FloatArray = NDArray[np.float64]
 PARALLEL_WORK = 4_000_000  # multiply-adds below which threads cost more than they bring
 KERNEL_STATES = 96  # above this LAPACK's blocked factorisation wins
 RELATIVE_ERROR = 1e-10  # of a Krylov value, relative to the largest |v|
+KRYLOV = 40  # length of a Krylov cycle
+DIRECT_STATES = 20_000  # up to here a system that a cycle does not solve is factorised
 
 
 def policy_return(problem: Problem, policy: Policy) -> FloatArray:
@@ -120,43 +123,76 @@ def _krylov(
 ) -> tuple[FloatArray, FloatArray]:
     import scipy.sparse as sp
 
-    from softrobust.kernels.evaluate import fill_policy_rows
-
-    m, S = problem.models, problem.n_states
-    widths = np.where(probs.reshape(-1) > 0, np.diff(m.indptr), 0)
-    taken = np.repeat(probs.reshape(-1) > 0, np.diff(m.indptr))
-    columns = m.next_states[taken]
-    rows = np.concatenate([[0], np.cumsum(widths.reshape(S, -1).sum(axis=1))])
-    data = np.empty(columns.size)
+    S = problem.n_states
+    rows, columns, pick = _policy_sparsity(problem, probs)
     eye = sp.eye_array(S, format="csr")
     v, h = r, p0
     for omega in range(problem.n_models):
-        fill_policy_rows(m.indptr, m.prob, m.n_models, omega, probs, data)
         # A randomized row lists a next state once per action; CSR sums such duplicates.
-        M = eye - problem.gamma * sp.csr_array((data, columns, rows), shape=(S, S))
-        v[omega] = _solve_checked(M, r[omega], problem.gamma)
+        M = eye - problem.gamma * sp.csr_array((pick(omega), columns, rows), shape=(S, S))
+        v[omega] = solve_checked(M, r[omega], problem.gamma)
         if want_occupancy:
-            h[omega] = _solve_checked(M.T.tocsr(), p0[omega], problem.gamma, norm=1)
+            h[omega] = solve_checked(M.T.tocsr(), p0[omega], problem.gamma, norm=1)
     return v, h
 
 
-def _solve_checked(M: Any, b: FloatArray, gamma: float, norm: float = np.inf) -> FloatArray:
+def policy_rows(
+    problem: Problem, probs: FloatArray
+) -> tuple[NDArray[np.int64], NDArray[np.int32], FloatArray]:
+    """π(a|s)·P̂^ω(·|s,a) of every model on one sparsity: rows (S + 1,), columns (nnz,), (N, nnz)."""
+    rows, columns, pick = _policy_sparsity(problem, probs)
+    return rows, columns, np.stack([pick(omega) for omega in range(problem.n_models)])
+
+
+def _policy_sparsity(
+    problem: Problem, probs: FloatArray
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Callable[[int], FloatArray]]:
+    """Row pointers and columns of the policy's rows, and a function ω → their values."""
+    from softrobust.kernels.evaluate import fill_policy_rows
+
+    m, S = problem.models, problem.n_states
+    taken = probs.reshape(-1) > 0
+    widths = np.where(taken, np.diff(m.indptr), 0).reshape(S, -1).sum(axis=1)
+    rows = np.concatenate([[0], np.cumsum(widths)])
+    columns = m.next_states[np.repeat(taken, np.diff(m.indptr))]
+
+    def pick(omega: int) -> FloatArray:
+        values = np.empty(columns.size)
+        fill_policy_rows(m.indptr, m.prob, m.n_models, omega, probs, values)
+        return values
+
+    return rows, columns, pick
+
+
+def _factorised(lu: Any) -> Callable[[FloatArray], FloatArray]:
+    return lambda b: np.asarray(lu.solve(b))
+
+
+def solve_checked(M: Any, b: FloatArray, gamma: float, norm: float = np.inf) -> FloatArray:
     """X with ‖b − Mx‖ ≤ (1 − γ)·`RELATIVE_ERROR`·‖x‖, or a `SolverError`.
 
-    The norm is the one in which ‖M⁻¹‖ = 1/(1 − γ): ∞ for values, 1 for occupancies.
+    The norm is the one in which ‖M⁻¹‖ = 1/(1 − γ): ∞ for values, 1 for occupancies. Where states
+    mix fast, one short Krylov cycle does it; where they do not, the matrix is nearly banded and a
+    sparse factorisation fills in little.
     """
-    from scipy.sparse.linalg import gmres
+    from scipy.sparse.linalg import gmres, splu
 
-    x = np.zeros_like(b)
-    residual, share = b, np.inf
+    def krylov(residual: FloatArray) -> FloatArray:
+        cycles = 1 if direct else 40
+        return np.asarray(gmres(M, residual, rtol=1e-10, restart=KRYLOV, maxiter=cycles)[0])
+
+    direct = M.shape[0] <= DIRECT_STATES
+    solve_for: Callable[[FloatArray], FloatArray] = krylov
+    x, residual, share = np.zeros_like(b), b, np.inf
     for _ in range(20):  # each round refines: the correction is solved for the true residual
-        step, _ = gmres(M, residual, rtol=1e-8, restart=60, maxiter=40)
-        x = x + step
+        x = x + solve_for(residual)
         residual = b - M @ x
-        size = max(np.linalg.norm(x, norm), np.finfo(float).tiny)
-        share = float(np.linalg.norm(residual, norm) / size)
+        size = max(float(np.linalg.norm(x, norm)), float(np.finfo(float).tiny))
+        before, share = share, float(np.linalg.norm(residual, norm)) / size
         if share <= max((1 - gamma) * RELATIVE_ERROR, 4e-16):
-            return np.asarray(x)
+            return x
+        if direct and solve_for is krylov and share > 1e-3 * min(before, 1.0):
+            solve_for = _factorised(splu(M.tocsc()))
     raise SolverError(
         "The linear system of a policy's values did not converge: relative residual "
         f"{share:.1e} with gamma = {gamma:g}. A smaller gamma, or fewer states, would help."

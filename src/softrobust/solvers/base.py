@@ -95,8 +95,11 @@ class Solution:
 
 
 def gap_share(bound: Bound | None, value: float, uniform: float) -> float | None:
-    """(bound − value)/(bound − uniform): the share of what could be gained that is still open."""
-    if bound is None or bound.value <= uniform:
+    """(bound − value)/(bound − uniform): the share of what could be gained that is still open.
+
+    None where nothing could be gained: acting at random reaches the bound but for rounding.
+    """
+    if bound is None or bound.value - uniform <= 1e-9 * max(abs(bound.value), abs(uniform)):
         return None
     return (bound.value - value) / (bound.value - uniform)
 

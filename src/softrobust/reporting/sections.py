@@ -12,7 +12,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from softrobust import __version__
-from softrobust.report import plots, tables, words
+from softrobust.reporting import plots, tables, words
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
     from softrobust.posterior import FittedPosterior
     from softrobust.problem import Problem
-    from softrobust.report.compare import Compared
+    from softrobust.reporting.compare import Compared
 
 PACKAGES = ("numpy", "scipy", "numba", "highspy")
 Pairs = list[tuple[str, str]]
@@ -62,7 +62,9 @@ def _room(certificate: Certificate, number: words.Figures) -> dict[str, str]:
     name, share = "at most this much better is possible", certificate.gap_share
     if words.nothing_better(certificate):
         return {"name": name, "value": number(0.0), "beside": "the best possible"}
-    beside = "" if share is None else f"{words.percent(share)} of the room above chance"
+    beside = "" if share is None else f"{words.percent(share)} of the way up from chance"
+    if share is not None and share > 1:
+        beside = "acting at random is better"
     return {"name": name, "value": number.gap(certificate.gap_abs), "beside": beside}
 
 
@@ -155,7 +157,7 @@ def returns(
             if ink
         ],
         "undrawn": _undrawn(compared, drawn),
-        "tail": 0 < problem.objective.tail < 1,
+        "tail": 0 < problem.objective.tail < 1 and not train[0].flat,
     }
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from softrobust.certificate import Certificate, Estimate
     from softrobust.objective import SoftRobust
     from softrobust.problem import Problem
-    from softrobust.report.compare import Compared
+    from softrobust.reporting.compare import Compared
 
 MINUS, NARROW = "−", "\u202f"
 LONGEST_LABEL = 120
@@ -49,10 +49,12 @@ class Figures:
         """Fit for all these returns together."""
         x = np.concatenate([np.atleast_1d(sample) for sample in samples])
         size, spread = float(np.abs(x).max()), float(x.max() - x.min())
-        scale = spread if spread > 1e-9 * size else size
-        if scale == 0:
+        if size == 0:
             return cls(0)
-        decimals = int(np.clip(3 - np.floor(np.log10(scale)), 0, 12))
+        flat = spread <= 1e-9 * size
+        decimals = int(np.clip(3 - np.floor(np.log10(size if flat else spread)), 0, 12))
+        while flat and decimals and abs(round(x[0], decimals - 1) - x[0]) <= 1e-9 * size:
+            decimals -= 1  # one figure needs no trailing zeros
         return cls(decimals, size >= 1e12 or decimals > 8)
 
     def __call__(self, x: float | None) -> str:
@@ -67,11 +69,11 @@ class Figures:
         """A difference: one that would round to nothing is written out instead."""
         return f"{x:.1g}" if x > 0 and round(x, self.decimals) == 0 else self(x)
 
-    def interval(self, e: Estimate) -> str:
-        """The 95 % interval, or nothing where none is known."""
+    def interval(self, e: Estimate) -> tuple[str, ...]:
+        """The two ends of the 95 % interval, or nothing where none is known."""
         if e.low is None and e.high is None:
-            return ""
-        return f"{self(e.low)} to {self(e.high)}"
+            return ()
+        return (f"{self(e.low)} to", self(e.high))
 
 
 def count(n: int, noun: str, many: str | None = None) -> str:
@@ -85,7 +87,7 @@ def percent(share: float) -> str:
         return f"<{NARROW}0.1{NARROW}%"
     if 0.999 < share < 1:
         return f">{NARROW}99.9{NARROW}%"
-    value = round(100 * share, 1 if share < 0.0995 else 0)
+    value = round(100 * share, 1 if share < 0.0995 or 0.99 < share < 1 else 0)
     return f"{value:g}{NARROW}%"
 
 
@@ -157,7 +159,11 @@ def best_possible(certificate: Certificate, number: Figures) -> str:
             f"{bound.covers.words} does better on these models: it is the best possible."
         )
     share = certificate.gap_share
-    tail = "" if share is None else f", {percent(share)} of all that acting at random leaves open"
+    tail = ""
+    if share is not None:
+        tail = f", {percent(share)} of the way from acting at random to that limit"
+    if share is not None and share > 1:
+        tail = ". Acting at random would be better than this policy"
     return (
         f"By the objective it is worth {number(certificate.static['objective'])}, and no "
         f"{bound.covers.words} can exceed {number(bound.value)} on these models: at most "

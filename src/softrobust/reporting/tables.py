@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from softrobust.data import END
 from softrobust.posterior import FittedDirichlet
-from softrobust.report.words import Figures, count, label, percent
+from softrobust.reporting.compare import SAME
+from softrobust.reporting.words import Figures, count, label, percent
 from softrobust.returns import occupancies
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from softrobust.objective import SoftRobust
     from softrobust.posterior import FittedPosterior
     from softrobust.problem import Problem
-    from softrobust.report.compare import Compared
+    from softrobust.reporting.compare import Compared
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -117,7 +118,7 @@ def _differs(policy: Policy, other: Policy | None) -> NDArray[np.bool_]:
     """Where the chance of some action differs by more than rounding."""
     if other is None:
         return np.zeros(len(policy.states), bool)
-    return np.asarray((np.abs(policy.probs - other.probs) > 1e-9).any(axis=1))
+    return np.asarray((np.abs(policy.probs - other.probs) > SAME).any(axis=1))
 
 
 def _row(
@@ -205,12 +206,12 @@ def _intro(
 @final
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """One policy in the table of figures; each cell is (value, interval)."""
+    """One policy in the table of figures; each cell is (value, ends of the interval)."""
 
     name: str
     chosen: bool
     ink: str
-    cells: tuple[tuple[str, str], ...]
+    cells: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def figures_table(
@@ -225,7 +226,7 @@ def figures_table(
             estimates = [getattr(c.heldout, key) for key in keys]
             cells = tuple((number(e.value), number.interval(e)) for e in estimates)
         else:
-            cells = tuple((number(c.static[key]), "") for key in keys)
+            cells = tuple((number(c.static[key]), ()) for key in keys)
         rows.append(ComparedRow(c.name, c.chosen, inks[i] if i < len(inks) else "", cells))
     return tuple(rows)
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, final
 from softrobust.certificate import certify
 from softrobust.data.files import atomic_write
 from softrobust.errors import InputError
-from softrobust.report import sections, tables, words
-from softrobust.report.compare import Compared, compare
+from softrobust.reporting import sections, tables, words
+from softrobust.reporting.compare import Compared, compare
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate
@@ -135,7 +135,7 @@ def _render(context: Mapping[str, Any]) -> str:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    source = resources.files("softrobust.report").joinpath("template.html.j2")
+    source = resources.files("softrobust.reporting").joinpath("template.html.j2")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

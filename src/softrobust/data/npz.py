@@ -1,0 +1,115 @@
+"""Arrays in `.npz` files: with format and version, written atomically, read without unpickling."""
+
+import contextlib
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from softrobust.data.files import atomic_write
+from softrobust.data.rewards import Rewards
+from softrobust.errors import InputError
+
+Arrays = dict[str, npt.NDArray[Any]]
+# What zipfile and numpy raise on an archive that is cut off or has a byte changed.
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    KeyError,
+    TypeError,
+    IndexError,
+    RuntimeError,
+    OverflowError,
+    MemoryError,
+    struct.error,
+)
+_REWARD_LAYERS = (
+    "pairs", "known", "nexts", "next_listed", "by_next", "keys", "triples", "per_model",
+)  # fmt: skip
+
+
+def write_npz(path: str | Path, kind: str, version: int, arrays: Mapping[str, Any]) -> None:
+    """Write arrays with their `format` and `format_version`, atomically."""
+    with atomic_write(path, "wb") as file:
+        head = {"format": np.array(kind), "format_version": np.array(version)}
+        np.savez(file, allow_pickle=False, **head, **arrays)
+
+
+def read_npz(path: str | Path, kind: str, version: int) -> Arrays:
+    """Read all arrays of a file of this kind, up to this version."""
+    with open_npz(Path(path)) as file:
+        arrays = {name: file[name] for name in file.files}
+    check_format(str(arrays.get("format", "")), kind, arrays.get("format_version"), version, path)
+    return arrays
+
+
+def check_format(found: str, kind: str, its_version: Any, version: int, path: str | Path) -> None:
+    """Refuse files of another kind, and those of a newer version."""
+    name = Path(path).name
+    if found != kind:
+        what = f"holds '{found}'" if found else "has no format name"
+        raise InputError(f"The file {name} {what}; it should be a '{kind}' file.")
+    if its_version is None or int(its_version) > version:
+        raise InputError(
+            f"The file {name} has format version {its_version}; this version of softrobust reads "
+            f"up to {version}. Update softrobust."
+        )
+
+
+def rewards_to_arrays(rewards: Rewards) -> Arrays:
+    """The layers of rewards that are in use, each under `reward_…`."""
+    layers = {f"reward_{name}": getattr(rewards, name) for name in _REWARD_LAYERS}
+    out = {name: np.asarray(layer) for name, layer in layers.items() if layer is not None}
+    return out | {"reward_note": np.array(rewards.note)}
+
+
+def rewards_from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> Rewards | None:
+    """The inverse of `rewards_to_arrays`; None if there are none."""
+    if "reward_pairs" not in arrays:
+        return None
+    layers = {
+        name: arrays[f"reward_{name}"] for name in _REWARD_LAYERS if f"reward_{name}" in arrays
+    }
+    return Rewards(**layers, note=str(arrays["reward_note"]))
+
+
+def npz_format(path: Path) -> str | None:
+    """Return the `format` of an `.npz` file, None if it has none."""
+    with open_npz(path) as file:
+        return str(file["format"]) if "format" in file else None
+
+
+def npz_columns(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Return the one-dimensional arrays of an `.npz` that is not ours, as columns of a table."""
+    with open_npz(path) as file:
+        columns = {name: file[name] for name in file.files}
+    return {name: column for name, column in columns.items() if column.ndim == 1}
+
+
+@contextlib.contextmanager
+def open_npz(path: Path) -> Iterator[Any]:
+    """Open an `.npz` file without unpickling; faults become errors that say what to do."""
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            yield file
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path}. Check the name and the folder.") from None
+    except DAMAGED as error:
+        raise InputError(
+            f"The file {path.name} is not a whole .npz file ({error}). If it is an Excel workbook, "
+            "save it as CSV in UTF-8; else copy it again."
+        ) from None
+    except ValueError as error:
+        raise InputError(
+            f"The file {path.name} cannot be read safely ({error}). Save plain arrays of numbers "
+            "or text, not Python objects."
+        ) from None

@@ -1,0 +1,9 @@
+"""What people see: one self-contained HTML page to decide with.
+
+The stage is not called `report`: that is the user's verb, `softrobust.report(…)`, and a subpackage
+of the same name would take its place as soon as anything imported it.
+"""
+
+from softrobust.reporting.page import Report, report
+
+__all__ = ["Report", "report"]

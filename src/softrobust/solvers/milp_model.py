@@ -1,0 +1,221 @@
+"""SR-MILP as a sparse matrix (figure 1 of the paper), in two forms.
+
+    maximise   (1 − λ)·Σ_ω f_ω ρ_ω + λ·(b − Σ_ω f_ω y_ω/(1 − α)),   ρ_ω = Σ_{s,a} R(s,a,ω)·u(s,a,ω)
+    subject to y_ω ≥ b − ρ_ω,  y ≥ 0,
+               Σ_a u(s,a,ω) − γ·Σ_{s',a'} P̂^ω(s|s',a')·u(s',a',ω) = p₀(s),
+               Σ_a π(s,a) = 1,  π binary,  m_ω(s,a)·π(s,a) ≤ u(s,a,ω) ≤ M_ω(s,a)·π(s,a).
+
+`strengthened` is this: u unscaled (f-scaled values sit near a solver's tolerances), with least and
+greatest occupancies m and M. `paper` is the figure as printed: u and y scaled by f, m = 0 and
+M = f/(1 − γ). In both, α = 1 replaces y by b ≤ ρ_ω (there is no 1/(1 − α)), and where the objective
+is the mean alone (λ = 0 or α = 0) b and y are left out: they would be free to run away.
+
+ERRATUM: u > 0 implies π = 1, not the converse (figure 1's text): a state that is never reached
+leaves π free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from softrobust.bounds.occupancy import occupancy_bounds
+from softrobust.objective.measures import EDGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from softrobust.problem import Problem
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Formulation = Literal["strengthened", "paper"]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class MilpModel:
+    """Columns π (n_pairs), u (n_pairs·N, model fastest), then b and y where there are any.
+
+    Attributes
+    ----------
+    pairs : (n_pairs,)
+        The allowed pairs k = s·A + a, in order.
+    cost, lower, upper : (n_columns,)
+        To be maximised; bounds of the columns. The first n_pairs columns are binary.
+    matrix, row_lower, row_upper
+        Constraints.
+    scale : (n_models,)
+        u holds scale_ω times the occupancy: f for `paper`, 1 for `strengthened`.
+    """
+
+    pairs: IntArray
+    cost: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    matrix: Any
+    row_lower: FloatArray
+    row_upper: FloatArray
+    scale: FloatArray
+    has_b: bool
+    has_y: bool
+
+    def names(self, n_actions: int) -> list[str]:
+        """Column names by index: pi_s_a, u_s_a_w, b, y_w."""
+        N = self.scale.size
+        labels = [f"{s}_{a}" for s, a in (divmod(int(k), n_actions) for k in self.pairs)]
+        names = [f"pi_{label}" for label in labels]
+        names += [f"u_{label}_{omega}" for label in labels for omega in range(N)]
+        names += ["b"] if self.has_b else []
+        return names + ([f"y_{omega}" for omega in range(N)] if self.has_y else [])
+
+
+def build_milp(
+    problem: Problem,
+    allowed: BoolArray,
+    formulation: Formulation,
+    late: Callable[[], bool] | None = None,
+) -> MilpModel:
+    """The program for a problem whose models all have positive weight.
+
+    Parameters
+    ----------
+    allowed : (n_states, n_actions) bool
+        Actions that get a column; the others are forbidden by having none.
+    """
+    S, A, N = problem.R.shape
+    lam, alpha, f = problem.objective.lam, problem.objective.alpha, problem.models.f
+    pairs = np.flatnonzero(allowed.reshape(-1))
+    n = pairs.size
+    R = problem.R.reshape(S * A, N)[pairs]
+    paper = formulation == "paper"
+    scale = f.copy() if paper else np.ones(N)
+    has_b = lam > 0 and alpha > 0
+    has_y = has_b and 1.0 - alpha > EDGE
+    u_cost = (1 - lam if has_b else 1.0) * (f / scale) * R
+    ends: list[FloatArray] = []
+    if has_b:
+        ends.append(np.array([lam]))
+    if has_y:
+        ends.append(-lam * (f / scale) / (1 - alpha))
+    cost = np.concatenate([np.zeros(n), u_cost.reshape(-1), *ends])
+    reach = float(np.abs(problem.R).max()) / (1 - problem.gamma) * (1 + 1e-6)
+    lower, upper = np.zeros(cost.size), np.full(cost.size, np.inf)
+    upper[:n] = 1.0
+    if has_b:
+        b = n + n * N
+        lower[b], upper[b] = (-np.inf, np.inf) if paper else (-reach, reach)
+    blocks = [
+        _flow(problem, pairs, scale, cost.size),
+        _one_action(pairs, A, cost.size),
+        *_links(problem, allowed, pairs, scale, cost.size, paper, late),
+    ]
+    if has_b:
+        blocks.append(_tail(R, scale, n, cost.size, has_y))
+    return MilpModel(
+        pairs, cost, lower, upper,
+        sparse.vstack([block[0] for block in blocks], format="csc"),
+        np.concatenate([block[1] for block in blocks]),
+        np.concatenate([block[2] for block in blocks]),
+        scale, has_b, has_y,
+    )  # fmt: skip
+
+
+Block = tuple[Any, FloatArray, FloatArray]
+
+
+def _flow(problem: Problem, pairs: IntArray, scale: FloatArray, n_columns: int) -> Block:
+    """Balance of every state in every model; row s·N + ω."""
+    m, (S, A, N) = problem.models, problem.R.shape
+    widths = np.diff(m.indptr)[pairs]
+    starts = m.indptr[:-1][pairs]
+    place = np.repeat(np.arange(pairs.size), widths)  # which pair each shared next state is of
+    within = np.arange(place.size) - np.repeat(np.cumsum(widths) - widths, widths)
+    s_next = m.next_states[np.repeat(starts, widths) + within].astype(np.int64)
+    omega = np.arange(N)
+    flat = (np.repeat(starts, widths) * N + within)[:, None] + omega * np.repeat(widths, widths)[:, None]
+    value = -problem.gamma * m.prob[flat]
+    row = s_next[:, None] * N + omega
+    column = pairs.size + place[:, None] * N + omega
+    own_row = (pairs // A)[:, None] * N + omega
+    own_column = pairs.size + np.arange(pairs.size)[:, None] * N + omega
+    keep = value != 0
+    matrix = sparse.csr_array(
+        (
+            np.concatenate([value[keep], np.ones(own_row.size)]),
+            (
+                np.concatenate([row[keep], own_row.reshape(-1)]),
+                np.concatenate([column[keep], own_column.reshape(-1)]),
+            ),
+        ),
+        shape=(S * N, n_columns),
+    )
+    start = (problem.p0[:, None] * scale).reshape(-1)
+    return matrix, start, start
+
+
+def _one_action(pairs: IntArray, A: int, n_columns: int) -> Block:
+    """Σ_a π(s,a) = 1."""
+    S = int(pairs.max()) // A + 1
+    entries = (np.ones(pairs.size), (pairs // A, np.arange(pairs.size)))
+    return sparse.csr_array(entries, shape=(S, n_columns)), np.ones(S), np.ones(S)
+
+
+def _links(
+    problem: Problem,
+    allowed: BoolArray,
+    pairs: IntArray,
+    scale: FloatArray,
+    n_columns: int,
+    paper: bool,
+    late: Callable[[], bool] | None,
+) -> list[Block]:
+    """u ≤ M·π, and m·π ≤ u where m > 0."""
+    S, A, N = problem.R.shape
+    n = pairs.size
+    if paper:
+        most = np.broadcast_to(scale / (1 - problem.gamma), (n, N))
+        return [_link(np.arange(n * N), most.reshape(-1), n, N, n_columns, above=True)]
+    bounds = occupancy_bounds(problem, allowed, late)
+    most = bounds.greatest.reshape(S * A, N)[pairs].reshape(-1)
+    least = bounds.least.reshape(S * A, N)[pairs].reshape(-1)
+    some = np.flatnonzero(least > 1e-9)  # smaller ones sit below a solver's tolerance
+    return [
+        _link(np.arange(n * N), most, n, N, n_columns, above=True),
+        _link(some, least[some], n, N, n_columns, above=False),
+    ]
+
+
+def _link(
+    which: IntArray, factor: FloatArray, n: int, N: int, n_columns: int, *, above: bool
+) -> Block:
+    rows = np.arange(which.size)
+    matrix = sparse.csr_array(
+        (
+            np.concatenate([np.ones(which.size), -factor]),
+            (np.concatenate([rows, rows]), np.concatenate([n + which, which // N])),
+        ),
+        shape=(which.size, n_columns),
+    )
+    low = np.full(which.size, -np.inf) if above else np.zeros(which.size)
+    high = np.zeros(which.size) if above else np.full(which.size, np.inf)
+    return matrix, low, high
+
+
+def _tail(R: FloatArray, scale: FloatArray, n: int, n_columns: int, has_y: bool) -> Block:
+    """y_ω − scale_ω·b + Σ R·u ≥ 0; without y it is b ≤ ρ_ω."""
+    N = scale.size
+    omega = np.arange(N)
+    column = n + np.arange(n)[:, None] * N + omega
+    parts = [(R.reshape(-1), np.broadcast_to(omega, (n, N)).reshape(-1), column.reshape(-1))]
+    parts.append((-scale, omega, np.full(N, n + n * N)))
+    if has_y:
+        parts.append((np.ones(N), omega, n + n * N + 1 + omega))
+    values, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+    matrix = sparse.csr_array((values, (rows, columns)), shape=(N, n_columns))
+    return matrix, np.zeros(N), np.full(N, np.inf)
