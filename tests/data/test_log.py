@@ -115,7 +115,7 @@ def test_terminal_rows_lead_to_the_end() -> None:
     assert log.states.names == ("a", "b", END)
     assert log.end == 2
     np.testing.assert_array_equal(log.s_next, [1, 2])
-    assert any("1 terminal transitions lead to the state '(end)'" in note for note in log.notes)
+    assert any("1 terminal row leads to the state '(end)'" in note for note in log.notes)
     assert not log.visited[2]
     assert log.sinks[2]
 

@@ -52,7 +52,9 @@ def build_log(
     if terminal is not None and terminal.any():
         state_names = _with_end(state_names)
         s_next[terminal] = len(state_names) - 1
-        remarks.append(f"{int(terminal.sum())} terminal transitions lead to the state '{END}'.")
+        n = int(terminal.sum())
+        rows = "1 terminal row leads" if n == 1 else f"{n} terminal rows lead"
+        remarks.append(f"{rows} to the state '{END}'.")
     end = len(state_names) - 1 if state_names.names[-1] == END else None
     _refuse_leaving_end(s, end, columns)
     episode = columns.groups.get("episode")

@@ -269,8 +269,8 @@ class ModelSet:
             next_states=np.tile(np.arange(S, dtype=np.int32), int(keep.sum())),
             prob=blocks[keep.reshape(-1)].reshape(-1),
             f=np.full(N, 1.0 / N) if f is None else np.asarray(f, dtype=np.float64),
-            states=Labels.range(S) if states is None else states,
-            actions=Labels.range(A) if actions is None else actions,
+            states=Labels.range(S, "state") if states is None else states,
+            actions=Labels.range(A, "action") if actions is None else actions,
             **companions,
         )
 

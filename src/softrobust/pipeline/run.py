@@ -99,6 +99,7 @@ def write_run(run: Run, out: Path) -> None:
             posterior=run.setup.posterior,
             certificate=run.certificate,
             notes=run.setup.notes,
+            settings={"input": run.setup.source, "seed": run.seed},
         )
         page.save(work / "report.html")
         _move(work, target)

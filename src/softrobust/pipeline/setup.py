@@ -133,9 +133,8 @@ def _from_log(
     heldout = _heldout(options.heldout, problem)
     if heldout is None and options.n_test:
         heldout = posterior.sample(options.n_test, np.random.default_rng(test_seed))
-    return Setup(
-        problem, log, posterior, heldout, (*log.notes, *_coverage(log, problem)), test_seed
-    )
+    notes = (*log.notes, *_coverage(log, problem))
+    return Setup(problem, log, posterior, heldout, notes, test_seed, path.name)
 
 
 def _gamma(given: float | None) -> float:
