@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust.data.memory import refuse_if_too_large
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 from softrobust.models.checks import check_p0, freeze
@@ -206,6 +207,11 @@ def _expected(rewards: Rewards, models: ModelSet, allowed: BoolArray) -> FloatAr
     hit = _EXPECTED.get(models)
     if hit is not None and hit[0] is rewards and np.array_equal(hit[1], needed):
         return hit[2]
+    refuse_if_too_large(
+        8.0 * needed.size * models.n_models,
+        "The expected rewards R[s, a, ω]",
+        "Use fewer models, or fewer states and actions.",
+    )
     R = rewards.expected(
         models.indptr, models.next_states, models.prob, models.n_models,
         needed, models.states, models.actions,

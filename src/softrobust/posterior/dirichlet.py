@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust.data.memory import refuse_if_too_large
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.base import FittedPosterior, Posterior
@@ -159,6 +160,11 @@ class FittedDirichlet(FittedPosterior):
         """
         if int(n) != n or n < 1:
             raise InputError(f"The number of models must be a whole number ≥ 1; it is {n!r}.")
+        refuse_if_too_large(
+            8.0 * self.next_states.size * n,
+            f"{n} models",
+            "Draw fewer (--models), or narrow the support of the prior (support='neighbours').",
+        )
         rng = np.random.default_rng(seed)
         prob = np.empty(self.next_states.size * n)
         widths = np.diff(self.indptr)
