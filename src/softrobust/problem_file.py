@@ -43,7 +43,10 @@ def load_problem(path: str | Path) -> Problem:
             allowed=arrays["allowed"],
             objective=SoftRobust(float(arrays["lam"]), float(arrays["alpha"])),
         )
-    except KeyError as error:
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(
-            f"The file {Path(path).name} lacks the array {error} of a problem. Write it again."
+            f"The file {Path(path).name} lacks or garbles an array of the problem ({error}). "
+            "Write it again."
         ) from None

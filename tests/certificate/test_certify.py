@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.certificate import certify, held_out
 from softrobust.data import TransitionLog
-from softrobust.errors import SolverError
+from softrobust.errors import InputError, SolverError
 from softrobust.models import Policy
 from softrobust.objective import SoftRobust, cvar
 from softrobust.posterior import DirichletPosterior
@@ -117,12 +118,12 @@ def test_heldout_of_a_real_log() -> None:
     rng = np.random.default_rng(0)
     s = rng.integers(0, 4, 200)
     log = TransitionLog.from_arrays(s, rng.integers(0, 2, 200), rng.integers(0, 4, 200), 1.0 * s)
-    train, test = DirichletPosterior().fit(log).sample(300, seed=0).split(50)
+    train, test = DirichletPosterior().fit(log).sample(450, seed=0).split(50)
     problem = Problem(train, rewards=log.rewards, p0=log.p0, gamma=0.9)
     policy = Nominal().solve(problem).policy
     certificate = certify(problem, policy, heldout=test)
     assert certificate.heldout is not None
-    assert certificate.heldout.n_models == 250
+    assert certificate.heldout.n_models == 400
     fresh = policy_return(problem.with_models(test), policy)
     assert certificate.heldout.mean.value == pytest.approx(float(fresh.mean()))
     text = str(certificate)
@@ -134,3 +135,59 @@ def test_objective_can_be_replaced_without_recomputing_rewards() -> None:
     problem = random_problem(0)
     other = replace(problem, objective=SoftRobust(0.1, 0.2))
     assert other.R is problem.R
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+@pytest.mark.parametrize(("alpha", "n"), [(0.7, 120), (0.9, 500), (0.99, 3000)])
+def test_tail_intervals_cover_skewed_laws_too(skewed: bool, alpha: float, n: int) -> None:
+    """Left-skewed returns are the rule in a bad tail; a symmetric interval covers 70 to 90 %."""
+    rng = np.random.default_rng(7)
+
+    def draw(size: int) -> np.ndarray:
+        return -rng.standard_exponential(size) if skewed else rng.standard_normal(size)
+
+    # The mean below the (1 − α)-quantile: log(1 − α) − 1 for −Exp(1), −φ(z)/(1 − α) for a normal.
+    z = stats.norm.ppf(1 - alpha)
+    true = np.log(1 - alpha) - 1 if skewed else -stats.norm.pdf(z) / (1 - alpha)
+    hits, trials = np.zeros(2), 300
+    for _ in range(trials):
+        result = held_out(
+            draw(100), np.full(100, 0.01), draw(n), np.full(n, 1 / n), SoftRobust(1.0, alpha)
+        )
+        assert result.cvar.low is not None
+        assert result.cvar.high is not None
+        assert result.lower_bound is not None
+        assert result.lower_bound.low is not None
+        hits += [result.cvar.low <= true <= result.cvar.high, result.lower_bound.low <= true]
+    # Binomial(300, 0.95) is at least 270 with probability 0.9998.
+    assert (hits >= 270).all(), hits
+
+
+def test_too_few_draws_in_the_tail_give_no_interval() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(50)
+    result = held_out(x, np.full(50, 0.02), x, np.full(50, 0.02), SoftRobust(1.0, 0.99))
+    assert result.cvar.low is None
+    assert result.lower_bound is not None
+    assert result.lower_bound.low is None
+    assert result.mean.low is not None
+
+
+def test_best_there_is_does_not_depend_on_a_reward_offset() -> None:
+    for offset in (0.0, 1e6):
+        problem = random_problem(2, gamma=0.999)
+        shifted = replace(problem, rewards=problem.rewards.of_pairs(problem.rewards.pairs + offset))
+        worst = Nominal().solve(
+            replace(shifted, rewards=problem.rewards.of_pairs(-problem.rewards.pairs))
+        )
+        certificate = certify(shifted, worst.policy)
+        assert certificate.gap_share is not None
+        assert certificate.gap_share > 0.5
+        assert "best there is" not in str(certificate)
+
+
+def test_rows_that_miss_one_are_refused_by_the_policy_not_by_the_certificate() -> None:
+    problem = random_problem(0, n_states=2, n_actions=2)
+    m = problem.models
+    with pytest.raises(InputError, match="Divide them by their sum"):
+        Policy(np.array([[0.5, 0.5 + 9e-10], [1.0, 0.0]]), m.states, m.actions)

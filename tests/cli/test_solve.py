@@ -114,6 +114,47 @@ def test_problem_file_can_be_solved_again(
     assert again["static"] == json.loads((out / "solution.json").read_text())["static"]
 
 
+def test_a_problem_keeps_its_objective(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, out = put(tmp_path, LOG, "log.csv"), tmp_path / "run"
+    flags = ["--gamma", ".9", "--alpha", ".7", "--lambda", "1", "--quiet", "--out", str(out)]
+    assert run(["solve", log, *flags]) == 0
+    assert run(["solve", str(out / "problem.npz"), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["alpha"], record["lam"]) == (0.7, 1.0)
+    assert run(["solve", str(out / "problem.npz"), "--json", "--lambda", "0"]) == 0
+    assert json.loads(capsys.readouterr().out)["lam"] == 0.0
+    weights = put(tmp_path, "idoutcome,weight\n0,1\n", "w.csv")
+    refused(["solve", str(out / "problem.npz"), "--weights", weights], "--weights", capsys)
+
+
+def test_no_recommendation_where_nothing_was_seen(tmp_path: Path) -> None:
+    log, out = put(tmp_path, LOG + "dry,wait,flood,0\n", "log.csv"), tmp_path / "run"
+    assert run(["solve", log, "--gamma", ".9", "--quiet", "--out", str(out)]) == 0
+    assert "flood" not in (out / "policy.csv").read_text()
+    assert run(["apply", str(out), "--state", "flood"]) == 2
+
+
+def test_normalise_applies_to_held_out_models_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = put(tmp_path, MODELS, "m.csv")
+    held = put(tmp_path, MODELS.replace("0.5,1", "0.5000002,1", 1), "held.csv")
+    refused(["solve", path, "--gamma", ".9", "--heldout", held], "held.csv", capsys)
+    args = ["--gamma", ".9", "--heldout", held, "--normalise", "--quiet"]
+    assert run(["solve", path, *args]) == 0
+
+
+@pytest.mark.parametrize("change", [{"format_version": "1"}, {"status": "fine"}, {"policy": 3}])
+def test_a_garbled_solution_is_bad_input(
+    change: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    run(["solve", put(tmp_path, LOG, "log.csv"), "--gamma", ".9", "--quiet", "--out", str(out)])
+    record = json.loads((out / "solution.json").read_text())
+    (out / "solution.json").write_text(json.dumps(record | change))
+    refused(["apply", str(out), "--state", "wet"], "solution.json", capsys)
+
+
 def test_apply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     run(["solve", put(tmp_path, LOG, "log.csv"), "--gamma", ".9", "--quiet", "--out", str(out)])
@@ -199,13 +240,18 @@ BAD_FLAGS = {
     "gamma 0": (["--gamma", "0"], "strictly between 0 and 1"),
     "no gamma": ([], "--gamma"),
     "alpha": (["--gamma", ".9", "--alpha", "1.1"], "alpha must lie in [0, 1]"),
-    "lambda": (["--gamma", ".9", "--lambda", "-1"], "lam must lie in [0, 1]"),
+    "lambda": (["--gamma", ".9", "--lambda", "-1"], "lambda must lie in [0, 1]"),
     "solver": (["--gamma", ".9", "--solver", "sarect"], "Did you mean 'sa-rect'"),
     "columns": (["--gamma", ".9", "--columns", "state"], "role=name"),
     "time limit": (["--gamma", ".9", "--time-limit", "0"], "time limit"),
     "models": (["--gamma", ".9", "--models", "0"], "whole number"),
     "weights with a log": (["--gamma", ".9", "--weights", "w.csv"], "--weights is for models"),
     "a word": (["--gamma", "much"], "gamma"),
+    "seed": (["--gamma", ".9", "--seed", "-1"], "seed is a whole number"),
+    "strength 0": (["--gamma", ".9", "--strength", "0"], "strength must be a positive"),
+    "per cell 0": (["--gamma", ".9", "--per-cell", "0"], "per_cell must be a positive"),
+    "no test models": (["--gamma", ".9", "--test-models", "0"], "whole number"),
+    "nominal limit": (["--gamma", ".9", "--solver", "nominal", "--time-limit", "-5"], "time limit"),
 }
 
 

@@ -64,6 +64,29 @@ def test_mdptoolbox(form: str) -> None:
     np.testing.assert_allclose(R, expected, atol=1e-14)
 
 
+@pytest.mark.parametrize(
+    "table",
+    [{}, {0: {}}, {1: {0: [(1.0, 1, 0.0, False)]}}, {0: {0: [(1.0, 5, 0.0, False)]}}, {0: {0: 3}},
+     {0: {0: [(1.0, 0)]}}],
+)  # fmt: skip
+def test_malformed_tables(table: Any) -> None:
+    with pytest.raises(InputError, match=r"P\[s\]\[a\] must list"):
+        from_gymnasium(table)
+
+
+def test_malformed_arrays() -> None:
+    with pytest.raises(InputError, match="all of one shape"):
+        from_mdptoolbox([np.eye(2), np.eye(3)], np.ones(2))
+    with pytest.raises(InputError, match="arrays of numbers"):
+        from_mdptoolbox([np.eye(2)], [[1.0], [1.0, 2.0]])
+
+
+def test_sparse_matrices() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    models = from_mdptoolbox([sparse.eye_array(2)] * 2, [sparse.eye_array(2)] * 2, gamma=0.5)
+    assert Problem(models).R[:, :, 0].tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
 def test_refused() -> None:
     with pytest.raises(InputError, match="attribute P"):
         from_gymnasium(object())

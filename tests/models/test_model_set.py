@@ -161,3 +161,13 @@ def test_problem_bad_input() -> None:
         Problem(models, rewards=r, gamma=0.9, allowed=allowed)
     with pytest.raises(InputError, match="rewards= was given too"):
         Problem(replace(models, rewards=random_problem(0, 4, 2).rewards), rewards=r, gamma=0.9)
+
+
+def test_storage_is_checked() -> None:
+    models = ModelSet.from_dense(dense())
+    with pytest.raises(InputError, match="ascending order: state '0', action '0'"):
+        replace(models, next_states=np.tile([0, 0, 1, 2], 8))
+    with pytest.raises(InputError, match="sinks must have shape"):
+        replace(models, sinks=np.zeros(3, bool))
+    with pytest.raises(InputError, match="next_states must lie in 0…3"):
+        replace(models, next_states=np.tile([0, 1, 2, 4], 8))

@@ -102,7 +102,8 @@ def test_tail_reads_as_people_say_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lam", "alpha", "name"), [(-0.1, 0.5, "lam"), (0.5, 1.2, "alpha"), (float("nan"), 0.5, "lam")]
+    ("lam", "alpha", "name"),
+    [(-0.1, 0.5, "lambda"), (0.5, 1.2, "alpha"), (float("nan"), 0.5, "lambda")],
 )
 def test_shares_outside_the_unit_interval(lam: float, alpha: float, name: str) -> None:
     with pytest.raises(InputError, match=rf"{name} must lie in \[0, 1\]"):
@@ -112,3 +113,10 @@ def test_shares_outside_the_unit_interval(lam: float, alpha: float, name: str) -
 def test_values_must_be_finite() -> None:
     with pytest.raises(InputError, match="entry 1 is not"):
         cvar([0.0, np.nan])
+
+
+@pytest.mark.parametrize("f", [[0.0, 0.0], [5.0, 5.0], [1.5, -0.5], [np.nan, 1.0]])
+def test_bad_weights(f: list[float]) -> None:
+    for measure in (mean, var, var_upper, cvar):
+        with pytest.raises(InputError, match=r"sum to 1"):
+            measure([1.0, 2.0], f)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softrobust.certificate.intervals import cvar_interval_width
+from softrobust.certificate.intervals import TAIL_DRAWS, cvar_interval_width
 from softrobust.returns import policy_return
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from softrobust.posterior import FittedPosterior
     from softrobust.problem import Problem
 
+INTERVAL_SHARE = 0.01  # of the range of the training returns: how well CVaR is to be known
 PILOT = 500
 MOST = 10_000
 MOST_BYTES = 256 * 2**20  # the draws are kept in the run folder
@@ -26,7 +27,7 @@ def draw_heldout(
     problem: Problem,
     policy: Policy,
     seed: np.random.SeedSequence,
-    share: float = 0.01,
+    share: float = INTERVAL_SHARE,
 ) -> ModelSet:
     """As many draws as make the CVaR interval at most `share` of the range of training returns.
 
@@ -35,20 +36,26 @@ def draw_heldout(
     """
     pilot_seed, main_seed = seed.spawn(2)
     train = policy_return(problem, policy)
-    wanted = share * float(train.max() - train.min())
+    spread = float(train.max() - train.min())
     most = _affordable(problem)
-    n = min(PILOT, most)
+    if spread <= 1e-9 * float(np.abs(train).max()):  # all returns equal: nothing to resolve
+        return posterior.sample(min(PILOT, most), np.random.default_rng(main_seed))
+    tail = max(1.0 - problem.objective.alpha, TAIL_DRAWS / MOST)
+    n = min(max(PILOT, int(np.ceil(2 * TAIL_DRAWS / tail))), most)
     pilot = posterior.sample(n, np.random.default_rng(pilot_seed))
     z = policy_return(problem.with_models(pilot), policy)
     width = cvar_interval_width(z, problem.objective.alpha)
     if not np.isfinite(width):
-        return posterior.sample(most, np.random.default_rng(main_seed))
-    if wanted > 0 and width > wanted:
-        n = int(min(most, np.ceil(1.1 * n * (width / wanted) ** 2)))
+        n = most
+    elif width > share * spread:
+        n = int(min(most, np.ceil(1.1 * n * (width / (share * spread)) ** 2)))
     return posterior.sample(n, np.random.default_rng(main_seed))
 
 
 def _affordable(problem: Problem) -> int:
-    by_size = MOST_BYTES / (8.0 * max(problem.models.next_states.size, 1))
-    by_work = MOST_WORK / (problem.n_states**3 / 3.0)
-    return int(np.clip(min(by_size, by_work), 50, MOST))
+    """Draws whose storage and evaluation stay within `MOST_BYTES` and about `MOST_WORK`."""
+    S, stored = problem.n_states, max(problem.models.next_states.size, 1)
+    by_size = MOST_BYTES / (8.0 * stored)
+    # A factorisation, or some hundred products with the policy's own rows where models are sparse.
+    work = min(S**3 / 3.0, 400.0 * (stored / problem.n_actions) + 2e4 * S)
+    return int(np.clip(min(by_size, MOST_WORK / work), 50, MOST))

@@ -71,6 +71,8 @@ def load_solution(path: str | Path) -> Solution:
         raise InputError(f"{file} is not a readable solution.json ({error}).") from None
     if not isinstance(record, dict) or "format_version" not in record:
         raise InputError(f"{file} is not a solution.json: it has no format_version.")
+    if not isinstance(record["format_version"], int):
+        raise InputError(f"{file}: format_version must be a whole number.")
     if record["format_version"] > FORMAT_VERSION:
         raise InputError(
             f"{file} was written by a newer softrobust (format {record['format_version']}). "
@@ -78,15 +80,15 @@ def load_solution(path: str | Path) -> Solution:
         )
     try:
         return _solution(record)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:  # an InputError is a ValueError
         raise InputError(f"{file} lacks or garbles a field of solution.json: {error}.") from None
 
 
 def _solution(record: dict[str, Any]) -> Solution:
     policy = Policy(
         np.array(record["policy"], dtype=np.float64),
-        Labels(tuple(record["states"])),
-        Labels(tuple(record["actions"])),
+        Labels(tuple(record["states"]), noun="state"),
+        Labels(tuple(record["actions"]), noun="action"),
         np.array(record["decided"], dtype=bool),
     )
     return Solution(

@@ -1,11 +1,14 @@
-"""What fresh posterior draws say of a policy, each figure with an interval that states its noise.
+"""What other posterior draws say of a policy, each figure with an interval that states its noise.
 
 Held-out returns z_i with weights w_i are one sample from the posterior. The mean and CVaR are
 averages of the scores z and b − (b − z)₊/(1 − α) with b the sample's VaR (eq. 6: the first-order
-effect of b vanishes at the maximum), so their intervals follow from the scores' spread; VaR gets an
-interval of order statistics. The posterior lower bound (algorithms, "Posterior, not sample") fixes
-b on the *training* models: for any fixed b the score's expectation is at most the true CVaR, so the
-held-out average is an unbiased estimate of a valid lower bound.
+effect of b vanishes at the maximum), so their intervals follow from the scores' spread. Scores of a
+tail are skewed to the left, which a symmetric interval ignores to its cost: Hall's (1992) cubic
+transformation corrects Student's t for it. VaR gets an interval of order statistics. With fewer
+than `TAIL_DRAWS` draws in the tail no interval is given for CVaR at all.
+
+The posterior lower bound fixes b on the *training* models: for any fixed b the score's expectation
+is at most the true CVaR, so the held-out average is an unbiased estimate of a valid lower bound.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from softrobust.objective.measures import EDGE
 
 FloatArray = NDArray[np.float64]
 LEVEL = 0.95
+TAIL_DRAWS = 30  # effective draws in the tail below which its intervals cannot be trusted
 
 
 @final
@@ -45,7 +49,8 @@ class HeldOut:
 
     `optimism` is the training objective minus the held-out one. `lower_bound` estimates a valid
     lower bound on the policy's objective under the posterior itself; its `low` is a one-sided 95 %
-    confidence limit. None at α = 1, where no finite sample bounds the worst model.
+    confidence limit (None with too few draws in the tail). There is no such bound at α = 1, where
+    no finite sample bounds the worst model.
     """
 
     n_models: int
@@ -61,58 +66,61 @@ def held_out(
     train: FloatArray, f: FloatArray, test: FloatArray, w: FloatArray, objective: SoftRobust
 ) -> HeldOut:
     """Returns on the training models (weights f) beside those on held-out ones (weights w)."""
-    alpha, lam = objective.alpha, objective.lam
-    tail_score = _tail_score(test, var(test, w, alpha), alpha)
-    objective_score = None if tail_score is None else (1 - lam) * test + lam * tail_score
-    if lam == 0:
-        objective_score = test
+    lam, alpha = objective.lam, objective.alpha
+    tail = _tail_score(test, var(test, w, alpha), w, alpha)
     value = objective.value(test, w)
     return HeldOut(
         n_models=int(test.size),
-        objective=_average(value, objective_score, w),
+        objective=_average(value, _blend(test, tail, lam), w),
         mean=_average(mean(test, w), test, w),
         var=_quantile(test, w, alpha),
-        cvar=_average(cvar(test, w, alpha), tail_score, w),
+        cvar=_average(cvar(test, w, alpha), tail, w),
         optimism=objective.value(train, f) - value,
         lower_bound=_lower_bound(train, f, test, w, objective),
     )
 
 
 def cvar_interval_width(z: FloatArray, alpha: float) -> float:
-    """Width of the 95 % interval of CVaR from equally weighted returns z."""
+    """Width of the 95 % interval of CVaR from equally weighted returns z; infinite if unknown."""
     w = np.full(z.size, 1.0 / z.size)
-    return _average(cvar(z, w, alpha), _tail_score(z, var(z, w, alpha), alpha), w).width
+    return _average(cvar(z, w, alpha), _tail_score(z, var(z, w, alpha), w, alpha), w).width
 
 
-def _tail_score(z: FloatArray, b: float, alpha: float) -> FloatArray | None:
-    """B − (b − z)₊/(1 − α), whose mean is CVaR when b is the VaR; None at α = 1."""
-    if 1 - alpha <= EDGE:
+def _tail_score(z: FloatArray, b: float, w: FloatArray, alpha: float) -> FloatArray | None:
+    """b − (b − z)₊/(1 − α), whose mean is CVaR when b is the VaR; None with too few tail draws."""
+    if 1 - alpha <= EDGE or (1 - alpha) * _effective_size(w) < TAIL_DRAWS - 1e-6:
         return None
     return b - np.maximum(b - z, 0.0) / (1 - alpha)
+
+
+def _blend(z: FloatArray, tail: FloatArray | None, lam: float) -> FloatArray | None:
+    """Scores of the objective: (1 − λ)·mean + λ·tail."""
+    if lam == 0:
+        return z
+    return None if tail is None else (1 - lam) * z + lam * tail
 
 
 def _average(value: float, score: FloatArray | None, w: FloatArray) -> Estimate:
     if score is None or np.count_nonzero(w) < 2:
         return Estimate(value, None, None)
-    half = _t_quantile((1 + LEVEL) / 2, w) * _standard_error(score, w)
-    return Estimate(value, value - half, value + half)
+    low, high = (value - step for step in _hall_steps(score, w, (1 + LEVEL) / 2, (1 - LEVEL) / 2))
+    return Estimate(value, low, high)
 
 
 def _lower_bound(
     train: FloatArray, f: FloatArray, test: FloatArray, w: FloatArray, objective: SoftRobust
 ) -> Estimate | None:
     lam, alpha = objective.lam, objective.alpha
-    score = _tail_score(test, var(train, f, alpha), alpha)
-    if lam == 0:
-        score = test
-    elif score is None:
+    if lam > 0 and 1 - alpha <= EDGE:
         return None
-    else:
-        score = (1 - lam) * test + lam * score
-    value = mean(score, w)
-    if np.count_nonzero(w) < 2:
+    b = var(train, f, alpha)
+    plain = test if lam == 0 else b - np.maximum(b - test, 0.0) / (1 - alpha)
+    value = mean((1 - lam) * test + lam * plain, w)
+    score = _blend(test, _tail_score(test, b, w, alpha), lam)
+    if score is None or np.count_nonzero(w) < 2:
         return Estimate(value, None, None)
-    return Estimate(value, value - _t_quantile(LEVEL, w) * _standard_error(score, w), None)
+    (step,) = _hall_steps(score, w, LEVEL)
+    return Estimate(value, value - step, None)
 
 
 def _effective_size(w: FloatArray) -> float:
@@ -120,17 +128,27 @@ def _effective_size(w: FloatArray) -> float:
     return float(1.0 / np.square(w).sum())
 
 
-def _standard_error(score: FloatArray, w: FloatArray) -> float:
-    """Of a weighted average: √(Σw²(x − x̄)²), with the small-sample factor n/(n − 1)."""
+def _hall_steps(score: FloatArray, w: FloatArray, *levels: float) -> list[float]:
+    """How far below the average its limits lie: Hall's skewness-corrected Student interval.
+
+    With T = (x̄ − μ)/se and skewness g, T + g·T²/(3√n) + g²·T³/(27n) + g/(6√n) is nearly Student;
+    the cubic is a perfect cube but for constants, so its inverse is explicit.
+    """
+    from scipy.stats import t as student
+
     n = _effective_size(w)
     centred = score - score @ w
-    return float(np.sqrt(np.square(w * centred).sum() * n / max(n - 1, 1e-9)))
-
-
-def _t_quantile(level: float, w: FloatArray) -> float:
-    from scipy.stats import t
-
-    return float(t.ppf(level, max(_effective_size(w) - 1, 1.0)))
+    variance = float(np.square(centred) @ w)
+    se = float(np.sqrt(np.square(w * centred).sum() * n / max(n - 1, 1e-9)))
+    skew = float(centred**3 @ w) / variance**1.5 if variance > 0 else 0.0
+    steps = []
+    for level in levels:
+        x = float(student.ppf(level, max(n - 1, 1.0)))
+        g = skew / np.sqrt(n)
+        if abs(g) > 1e-9:
+            x = float(3.0 / g * (np.cbrt(1.0 + g * (x - g / 6.0)) - 1.0))
+        steps.append(x * se)
+    return steps
 
 
 def _quantile(z: FloatArray, w: FloatArray, alpha: float) -> Estimate:

@@ -18,8 +18,8 @@ def solve(
         Path, typer.Argument(metavar="INPUT", help="A log of transitions, a multi-model CSV, or .npz; told apart by content.")
     ],
     gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1); may come from parameters.csv beside models.")] = None,
-    alpha: Annotated[float, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (0.9: the worst 10 %).")] = 0.9,
-    lam: Annotated[float, typer.Option("--lambda", help="How much the bad case counts: 0 the mean alone, 1 the bad case alone.")] = 0.5,
+    alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9: the worst 10 %).")] = None,
+    lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts: 0 the mean alone, 1 the bad case alone (default 0.5).")] = None,
     solver: Annotated[str, typer.Option(help="nominal, empirical, sa-rect.")] = DEFAULT,
     time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
@@ -41,7 +41,7 @@ def solve(
     out: Annotated[Path | None, typer.Option(help="Folder for solution.json, policy.csv, report.html and all that later verbs need.", rich_help_panel=OUTPUT)] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.", rich_help_panel=OUTPUT)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no summary.", rich_help_panel=OUTPUT)] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
 ) -> None:  # fmt: skip
     """Solve a log or a set of models for a policy, with a certificate.
@@ -49,7 +49,6 @@ def solve(
     Example: softrobust solve log.csv --gamma 0.95 --out run
     """
     from softrobust.cli.output import print_json, print_summary
-    from softrobust.objective import SoftRobust
     from softrobust.pipeline import Options, check_out, run_line, set_up, write_run
     from softrobust.solvers.registry import make_solver
 
@@ -57,7 +56,8 @@ def solve(
         check_out(out, force)
     options = Options(
         gamma=gamma,
-        objective=SoftRobust(lam, alpha),
+        lam=lam,
+        alpha=alpha,
         columns=_pairs(columns),
         states=states,
         initial=initial,

@@ -131,7 +131,7 @@ def _refuse_unknown(
     count = int(missing.sum())
     more = "" if count == 1 else f" (and {count - 1} more pairs)"
     raise InputError(
-        f"Every allowed action needs a reward: {state}, {action}{more} has none, because the log "
-        "never shows it. Give a reward table (--reward-table FILE), a default "
+        f"Every allowed action needs a reward: {state}, {action}{more} has none in the log or the "
+        "reward table. Give it in a reward table (--reward-table FILE), a default "
         "(--reward-default VALUE), or allow only actions that were seen (--min-count 1)."
     )

@@ -45,7 +45,7 @@ def save_log(log: TransitionLog, path: str | Path) -> None:
         raise InputError(f"There is no folder {path.parent} to write {path.name} to. Create it.")
     with atomic_write(path, "wb") as file:
         if path.suffix == ".npz":
-            np.savez_compressed(file, allow_pickle=False, **_arrays(log))
+            np.savez_compressed(file, allow_pickle=False, **log_to_arrays(log))
         else:
             _write_parquet(log, file)
 
@@ -54,7 +54,7 @@ def load_log(path: Path) -> TransitionLog:
     """Read a log from the `.npz` that `save_log` wrote."""
     arrays = read_npz(path, FORMAT, FORMAT_VERSION)
     try:
-        return _from_arrays(arrays, path)
+        return log_from_arrays(arrays, path)
     except KeyError as error:
         raise InputError(
             f"The saved log {path.name} is incomplete: {error.args[0]} is missing. Save it again."
@@ -62,7 +62,8 @@ def load_log(path: Path) -> TransitionLog:
 
 
 # -------------------------------------------------------------------- .npz
-def _arrays(log: TransitionLog) -> dict[str, Any]:
+def log_to_arrays(log: TransitionLog) -> dict[str, Any]:
+    """The arrays that make up a saved log, by name."""
     arrays: dict[str, Any] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -78,7 +79,8 @@ def _arrays(log: TransitionLog) -> dict[str, Any]:
     return arrays | _reward_arrays(log)
 
 
-def _from_arrays(file: Mapping[str, Any], path: Path) -> TransitionLog:
+def log_from_arrays(file: Mapping[str, Any], path: Path) -> TransitionLog:
+    """The inverse of `log_to_arrays`; `path` is named in messages."""
     meta = json.loads(str(file["meta"]))
     return TransitionLog(
         s=file["s"],

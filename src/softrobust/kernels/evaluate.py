@@ -15,7 +15,7 @@ from softrobust.kernels._jit import kernel
 
 @kernel
 def policy_matrix(indptr, next_states, prob, n_models, omega, probs, out):
-    """Out (S, S) ← P_π of model omega; probs (S, A)."""
+    """out (S, S) ← P_π of model omega; probs (S, A)."""
     S, A = probs.shape
     for s in range(S):
         out[s, :] = 0.0
@@ -47,7 +47,7 @@ def lu_inplace(M):
 
 @kernel
 def lu_solve(LU, x):
-    """X (S,) ← (LU)⁻¹ x."""
+    """x (S,) ← (LU)⁻¹ x."""
     S = LU.shape[0]
     for i in range(S):
         total = x[i]
@@ -63,7 +63,7 @@ def lu_solve(LU, x):
 
 @kernel
 def lu_solve_transposed(LU, x):
-    """X (S,) ← (LU)⁻ᵀ x, row by row so that memory is read in order."""
+    """x (S,) ← (LU)⁻ᵀ x, row by row so that memory is read in order."""
     S = LU.shape[0]
     for i in range(S):
         x[i] /= LU[i, i]
@@ -90,7 +90,7 @@ def _one_model(indptr, next_states, prob, n_models, omega, probs, gamma, v, h):
 
 @kernel
 def evaluate_serial(indptr, next_states, prob, probs, gamma, v, h):
-    """V (N, S): r_π in, values out. h (N, S): p₀ in, discounted occupancies out."""
+    """v (N, S): r_π in, values out. h (N, S): p₀ in, discounted occupancies out."""
     N = v.shape[0]
     for omega in range(N):
         _one_model(indptr, next_states, prob, N, omega, probs, gamma, v[omega], h[omega])
@@ -106,7 +106,7 @@ def evaluate_parallel(indptr, next_states, prob, probs, gamma, v, h):
 
 @kernel
 def fill_policy_rows(indptr, prob, n_models, omega, probs, out):
-    """Out (nnz of π's rows,) ← π(a|s)·P̂^ω(·|s,a), in the order of states, then actions taken."""
+    """out (nnz of π's rows,) ← π(a|s)·P̂^ω(·|s,a), in the order of states, then actions taken."""
     S, A = probs.shape
     n = 0
     for s in range(S):

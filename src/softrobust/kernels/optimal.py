@@ -24,7 +24,7 @@ EPS = 2.220446049250313e-16
 
 @kernel
 def _copy_model(indptr, prob, n_models, omega, out):
-    """Out (nnz,) ← the rows of one model, made contiguous."""
+    """out (nnz,) ← the rows of one model, made contiguous."""
     for k in range(indptr.size - 1):
         lo, width = indptr[k], indptr[k + 1] - indptr[k]
         row = lo * n_models + omega * width

@@ -67,6 +67,26 @@ def check_p0(p0: ArrayLike, states: Labels) -> FloatArray:
     return freeze(out, np.float64)
 
 
+def check_next_states(models: ModelSet) -> None:
+    """Next states exist, and ascend within each pair (so none is listed twice)."""
+    listed, starts = models.next_states, models.indptr
+    if not listed.size:
+        return
+    if starts[0] != 0 or (np.diff(starts) < 0).any():
+        raise InputError("indptr must start at 0 and never fall.")
+    if listed.min() < 0 or listed.max() >= models.n_states:
+        raise InputError(f"next_states must lie in 0…{models.n_states - 1}.")
+    falls = np.flatnonzero(np.diff(listed) <= 0) + 1
+    inside = falls[~np.isin(falls, starts)]
+    if inside.size:
+        k = int(np.searchsorted(starts, inside[0], side="right")) - 1
+        s, a = divmod(k, models.n_actions)
+        raise InputError(
+            "The next states of a pair must be listed once each, in ascending order: state "
+            f"'{models.states[s]}', action '{models.actions[a]}' has them out of order."
+        )
+
+
 def check_probabilities(models: ModelSet, tolerance: float) -> FloatArray:
     """Entries in [0, 1], rows that sum to 1; above 1e-8 of tolerance they are divided by it."""
     prob, N = models.prob, models.n_models
@@ -82,10 +102,6 @@ def check_probabilities(models: ModelSet, tolerance: float) -> FloatArray:
             f"A probability must lie in [0, 1]: {_place(models, k, omega)}, next state "
             f"'{models.states[s_next]}' has {prob[flat]}. Check the column or the axis order."
         )
-    if models.next_states.size:
-        outside = (models.next_states < 0) | (models.next_states >= models.n_states)
-        if outside.any():
-            raise InputError(f"next_states must lie in 0…{models.n_states - 1}.")
     sums = row_sums(prob, widths, N)
     worst = int(np.argmax(np.abs(sums - 1))) if sums.size else 0
     if sums.size and not abs(sums[worst] - 1) <= tolerance:

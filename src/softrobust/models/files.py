@@ -71,7 +71,9 @@ def models_from_arrays(arrays: Mapping[str, NDArray[Any]], path: str | Path) -> 
             gamma=float(arrays["gamma"]) if "gamma" in arrays else None,
             rewards=rewards_from_arrays(arrays),
         )
-    except (KeyError, TypeError, IndexError) as error:
+    except InputError:
+        raise
+    except (KeyError, TypeError, IndexError, ValueError) as error:
         raise InputError(
             f"The file {Path(path).name} lacks or garbles an array of the models ({error}). "
             "Write it again."

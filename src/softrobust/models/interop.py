@@ -43,19 +43,14 @@ def from_gymnasium(
                 "from_gymnasium needs a table P[s][a] or a toy-text environment that has one "
                 "(attribute P), such as FrozenLake, Taxi or CliffWalking."
             )
-    S, A = len(table), max((len(row) for row in table.values()), default=0)
-    if S == 0 or A == 0:
-        raise InputError("The table P[s][a] is empty: it needs at least one state and action.")
-    ends = any(
-        _ends(table, step) for row in table.values() for ways in row.values() for step in ways
-    )
-    total = S + int(ends)
-    P, r = np.zeros((total, A, total)), np.zeros((total, A, total))
-    available = np.zeros((total, A), bool)
-    for s, row in table.items():
-        for a, ways in row.items():
-            _add_ways(table, ways, P[s, a], r[s, a])
-            available[s, a] = True
+    try:
+        P, r, available, ends = _tables(table)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InputError(
+            "P[s][a] must list (probability, next state, reward, terminated) for states and "
+            f"actions numbered from 0 without gaps: {type(error).__name__} {error}."
+        ) from None
+    S = len(table)
     if ends:
         P[S, 0, S], available[S, 0] = 1.0, True
     names = [str(s) for s in range(S)] + [END] * int(ends)
@@ -69,6 +64,26 @@ def from_gymnasium(
         gamma=gamma,
         sinks=np.array([name == END for name in names]),
     )
+
+
+def _tables(
+    table: Mapping[int, Mapping[int, Row]],
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], bool]:
+    """P and r (S, A, S), the pairs that exist, and whether `(end)` was added as the last state."""
+    S, A = len(table), max((len(row) for row in table.values()), default=0)
+    if S == 0 or A == 0:
+        raise ValueError("it is empty")
+    ends = any(
+        _ends(table, step) for row in table.values() for ways in row.values() for step in ways
+    )
+    total = S + int(ends)
+    P, r = np.zeros((total, A, total)), np.zeros((total, A, total))
+    available = np.zeros((total, A), bool)
+    for s, row in table.items():
+        for a, ways in row.items():
+            _add_ways(table, ways, P[s, a], r[s, a])
+            available[s, a] = True
+    return P, r, available, ends
 
 
 def _add_ways(
@@ -122,14 +137,18 @@ def from_mdptoolbox(
     transitions : (n_actions, n_states, n_states), or a sequence of sparse matrices
     rewards : (n_states,), (n_states, n_actions) or (n_actions, n_states, n_states)
     """
-    mats = [np.asarray(m.todense() if hasattr(m, "todense") else m, float) for m in transitions]  # type: ignore[union-attr]
+    mats = [_dense(m, "transitions") for m in transitions]  # type: ignore[union-attr]
+    if len({m.shape for m in mats}) != 1:
+        raise InputError(
+            "pymdptoolbox transitions must be one matrix per action, all of one shape."
+        )
     P = np.stack(mats)
     if P.ndim != 3 or P.shape[1] != P.shape[2]:
         raise InputError(
             f"pymdptoolbox transitions have shape (n_actions, n_states, n_states); got {P.shape}."
         )
     A, S, _ = P.shape
-    r = np.asarray(rewards, dtype=np.float64)
+    r = _dense(rewards, "rewards")
     if r.shape == (S,):
         table = Rewards.of_pairs(np.repeat(r[:, None], A, axis=1))
     elif r.shape == (S, A):
@@ -141,6 +160,18 @@ def from_mdptoolbox(
             f"pymdptoolbox rewards have shape {(S,)}, {(S, A)} or {(A, S, S)}; got {r.shape}."
         )
     return ModelSet.from_dense(P.transpose(1, 0, 2), rewards=table, gamma=gamma)
+
+
+def _dense(given: Any, what: str) -> FloatArray:
+    """An array, a sparse matrix, or a sequence of either, as one dense array."""
+    try:
+        if hasattr(given, "toarray"):
+            return np.asarray(given.toarray(), dtype=np.float64)
+        if isinstance(given, (list, tuple)) and any(hasattr(m, "toarray") for m in given):
+            return np.stack([_dense(m, what) for m in given])
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"pymdptoolbox {what} must be arrays of numbers: {error}.") from None
 
 
 def to_mdptoolbox(models: ModelSet, omega: int = 0) -> tuple[FloatArray, FloatArray]:

@@ -21,7 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
-from softrobust.models.checks import check_p0, check_probabilities, check_weights, freeze
+from softrobust.models.checks import (
+    check_next_states,
+    check_p0,
+    check_probabilities,
+    check_weights,
+    freeze,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,11 +88,14 @@ class ModelSet:
                 f"prob must hold one row of {self.next_states.size} probabilities for each of "
                 f"{self.n_models} models; it has {self.prob.size} numbers in all."
             )
+        check_next_states(self)
         put(self, "prob", check_probabilities(self, 1e-6 if self.normalise else 1e-8))
-        if self.sinks is None:
-            put(self, "sinks", freeze(np.zeros(self.n_states, dtype=bool), np.bool_))
-        else:
-            put(self, "sinks", freeze(self.sinks, np.bool_))
+        sinks = np.zeros(self.n_states, dtype=bool) if self.sinks is None else self.sinks
+        put(self, "sinks", freeze(sinks, np.bool_))
+        if self.sinks.shape != (self.n_states,):
+            raise InputError(
+                f"sinks must have shape ({self.n_states},); it has {self.sinks.shape}."
+            )
         if self.p0 is not None:
             put(self, "p0", check_p0(self.p0, self.states))
 

@@ -22,8 +22,8 @@ from softrobust.data.columns import ACTION, NEXT_STATE, REWARD, STATE, Role
 from softrobust.data.files import atomic_write
 from softrobust.data.initial import initial_distribution
 from softrobust.data.labels import Labels, order_names
-from softrobust.data.readers import sniff
 from softrobust.data.rewards import Rewards
+from softrobust.data.source import file_kind
 from softrobust.data.table import read_table
 from softrobust.errors import InputError
 from softrobust.models.files import load_models
@@ -78,10 +78,15 @@ def read_models(
         Accept row sums off by up to 1e-6 and divide by them.
     """
     file = Path(path)
-    if sniff(file) == "models" and file.suffix == ".npz":
-        models, names = load_models(file), None
-    else:
-        models, names = _read_csv(file, normalise)
+    try:
+        if file_kind(file) == "npz":
+            models, names = load_models(file), None
+        else:
+            models, names = _read_csv(file, normalise)
+    except InputError as error:
+        raise InputError(
+            f"{file.name}: {error}" if file.name not in str(error) else str(error)
+        ) from None
     f = models.f if weights is None else _weights(weights, models.n_models, names)
     p0, notes = models.p0, list(models.notes)
     beside = file.parent / "initial.csv"

@@ -41,11 +41,12 @@ class Policy:
                 f"it has {probs.shape}."
             )
         off = np.abs(probs.sum(axis=1) - 1)
-        if not ((probs >= 0).all() and (off <= 1e-9).all()):
+        if not ((probs >= 0).all() and (off <= 1e-12).all()):
             s = int(np.argmax(np.where((probs < 0).any(axis=1), np.inf, off)))
             raise InputError(
                 "The action probabilities of a state must be at least 0 and sum to 1 (tolerance "
-                f"1e-9): state '{self.states[s]}' has {probs[s].tolist()}."
+                f"1e-12): state '{self.states[s]}' has {probs[s].tolist()}, which sum to "
+                f"{float(probs[s].sum())!r}. Divide them by their sum."
             )
         object.__setattr__(self, "probs", freeze(probs, np.float64))
         decided = np.ones(shape[0], bool) if self.decided is None else self.decided
@@ -100,11 +101,14 @@ class Policy:
         return self.actions[int(np.random.default_rng(seed).choice(row.size, p=row))]
 
     def save(self, path: str | Path) -> None:
-        """Write `state,action,probability` rows (probability > 0), atomically."""
+        """Write `state,action,probability` rows (probability > 0), atomically.
+
+        States without a recommendation (`decided` is False) are left out.
+        """
         with atomic_write(path, "w", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["state", "action", "probability"])
-            for s, a in np.argwhere(self.probs > 0):
+            for s, a in np.argwhere((self.probs > 0) & self.decided[:, None]):
                 rows.writerow([self.states[s], self.actions[a], repr(float(self.probs[s, a]))])
 
     def __repr__(self) -> str:

@@ -22,11 +22,6 @@ FloatArray = NDArray[np.float64]
 EDGE = 1e-12
 
 
-def check_confidence(alpha: float) -> float:
-    """α as a float in [0, 1]."""
-    return check_share("alpha", alpha)
-
-
 def check_share(name: str, value: float) -> float:
     """A float in [0, 1], or an `InputError` that names it."""
     try:
@@ -52,6 +47,12 @@ def _sample(x: ArrayLike, f: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
     weights = np.asarray(f, dtype=np.float64)
     if weights.shape != values.shape:
         raise InputError(f"{values.size} values came with weights of shape {weights.shape}.")
+    # Written so that NaN fails: comparisons with it are false.
+    if not (weights.min() >= 0 and abs(weights.sum() - 1) <= 1e-8):
+        raise InputError(
+            "Weights must be at least 0 and sum to 1 (tolerance 1e-8); the least is "
+            f"{weights.min():g} and they sum to {weights.sum():.10g}."
+        )
     return values, weights
 
 
@@ -71,7 +72,7 @@ def tail_weights(x: ArrayLike, f: ArrayLike | None, alpha: float) -> FloatArray:
     q : (n_models,)
     """
     values, weights = _sample(x, f)
-    tail = 1.0 - check_confidence(alpha)
+    tail = 1.0 - check_share("alpha", alpha)
     q = np.zeros_like(values)
     live = np.flatnonzero(weights > 0)
     order = live[np.argsort(values[live], kind="stable")]
@@ -119,7 +120,7 @@ def var_upper(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> f
 
 def _quantile(x: ArrayLike, f: ArrayLike | None, alpha: float, *, upper: bool) -> float:
     values, weights = _sample(x, f)
-    tail = 1.0 - check_confidence(alpha)
+    tail = 1.0 - check_share("alpha", alpha)
     live = np.flatnonzero(weights > 0)
     order = live[np.argsort(values[live], kind="stable")]
     cumulative = np.cumsum(weights[order])

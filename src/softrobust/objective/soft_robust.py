@@ -43,7 +43,7 @@ class SoftRobust:
     alpha: float = 0.9
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lam", check_share("lam", self.lam))
+        object.__setattr__(self, "lam", check_share("lambda", self.lam))
         object.__setattr__(self, "alpha", check_share("alpha", self.alpha))
 
     @classmethod
@@ -86,7 +86,7 @@ class SoftRobust:
         return lower, lower + self.lam * self.q_bounds(weights)
 
     def q_bounds(self, f: ArrayLike) -> FloatArray:
-        """U = min(f/(1 − α), 1), and 1 where f > 0 at α = 1: the box of CVaR's own weights q."""
+        """u = min(f/(1 − α), 1), and 1 where f > 0 at α = 1: the box of CVaR's own weights q."""
         weights = np.asarray(f, dtype=np.float64)
         if 1.0 - self.alpha <= EDGE:
             return (weights > 0).astype(np.float64)

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+
 from softrobust.certificate import Certificate, certify, draw_heldout, save_solution
+from softrobust.certificate.draws import INTERVAL_SHARE
 from softrobust.data import save_log
 from softrobust.data.files import atomic_write
 from softrobust.errors import InputError
 from softrobust.models.files import save_models
 from softrobust.pipeline.setup import Setup
 from softrobust.problem_file import save_problem
+from softrobust.returns import policy_return
 from softrobust.solvers.base import Solution, Solver, solve
 from softrobust.solvers.nominal import Nominal
 
@@ -35,6 +39,7 @@ class Run:
     heldout: ModelSet | None
     certificate: Certificate
     seed: int
+    notes: tuple[str, ...]
 
 
 def run_line(setup: Setup, solver: Solver, seed: int = 0) -> Run:
@@ -51,7 +56,24 @@ def run_line(setup: Setup, solver: Solver, seed: int = 0) -> Run:
         heldout = draw_heldout(setup.posterior, problem, solution.policy, setup.test_seed)
     bounds = [] if solution.bound is None else [solution.bound]
     certificate = certify(problem, solution.policy, heldout, bounds)
-    return Run(setup, solution, nominal, heldout, certificate, seed)
+    notes = (*setup.notes, *_resolution(setup, solution, certificate))
+    return Run(setup, solution, nominal, heldout, certificate, seed, notes)
+
+
+def _resolution(setup: Setup, solution: Solution, certificate: Certificate) -> list[str]:
+    """Say so where draws were cut short of the resolution that is aimed at."""
+    held = certificate.heldout
+    if setup.heldout is not None or held is None:
+        return []
+    returns = policy_return(setup.problem, solution.policy)
+    share = held.cvar.width / max(float(np.ptp(returns)), 1e-300)
+    if share <= 1.5 * INTERVAL_SHARE or np.ptp(returns) <= 1e-9 * np.abs(returns).max():
+        return []
+    wide = "unknown" if not np.isfinite(share) else f"{100 * share:.2g} % of the range of returns"
+    return [
+        f"The interval of the held-out bad case is {wide}: {held.n_models} draws were affordable "
+        "(--test-models N draws more)."
+    ]
 
 
 def check_out(out: Path, force: bool) -> None:
@@ -66,14 +88,15 @@ def check_out(out: Path, force: bool) -> None:
     parent = out.resolve().parent
     if not parent.is_dir():
         raise InputError(f"The folder '{out.parent}' that is to hold '{out.name}' does not exist.")
-    if not os.access(parent if not out.exists() else out, os.W_OK):
+    if not os.access(parent, os.W_OK) or (out.exists() and not os.access(out, os.W_OK)):
         raise InputError(f"No permission to write '{out}'. Choose another folder.")
 
 
 def write_run(run: Run, out: Path) -> None:
-    """Write the run folder: complete, or not at all.
+    """Write the run folder.
 
-    Everything is written beside its place first and moved there in the end.
+    Everything is written beside its place first: a new folder appears complete or not at all, and
+    into a folder that exists (--force) each file is moved whole, once all of them are there.
     """
     from softrobust.reporting import report
 
@@ -88,9 +111,7 @@ def write_run(run: Run, out: Path) -> None:
         if run.setup.log is not None:
             save_log(run.setup.log, work / "log.parquet")
         if run.setup.posterior is not None:
-            _write_json(
-                work / "posterior.json", run.setup.posterior.describe() | {"seed": run.seed}
-            )
+            _write_json(work / "posterior.json", _posterior_record(run))
         page = report(
             run.setup.problem,
             [run.solution, run.nominal] if run.nominal is not run.solution else [run.solution],
@@ -98,13 +119,24 @@ def write_run(run: Run, out: Path) -> None:
             log=run.setup.log,
             posterior=run.setup.posterior,
             certificate=run.certificate,
-            notes=run.setup.notes,
+            notes=run.notes,
             settings={"input": run.setup.source, "seed": run.seed},
         )
         page.save(work / "report.html")
         _move(work, target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _posterior_record(run: Run) -> dict[str, Any]:
+    """What was drawn: with log.parquet, enough to draw the same models again."""
+    assert run.setup.posterior is not None
+    drawn = {
+        "seed": run.seed,
+        "models": run.setup.problem.n_models,
+        "heldout_models": None if run.heldout is None else run.heldout.n_models,
+    }
+    return run.setup.posterior.describe() | drawn
 
 
 def _move(work: Path, target: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -32,7 +32,8 @@ class Options:
     """What a user can say about the input; None means "take it from the files, or the default"."""
 
     gamma: float | None = None
-    objective: SoftRobust = field(default_factory=SoftRobust)
+    lam: float | None = None
+    alpha: float | None = None
     columns: Mapping[str, str] | None = None
     states: Path | None = None
     initial: Path | None = None
@@ -50,9 +51,18 @@ class Options:
     support: str | None = None
     min_count: int | None = None
 
+    def objective(self, default: SoftRobust) -> SoftRobust:
+        """λ and α as given, else those of `default`."""
+        lam = default.lam if self.lam is None else self.lam
+        return SoftRobust(lam, default.alpha if self.alpha is None else self.alpha)
+
     def given(self, *names: str) -> list[str]:
         """Those of the named options that were given."""
-        return [name for name in names if getattr(self, name) not in (None, False)]
+        return [
+            name
+            for name in names
+            if not (getattr(self, name) is None or getattr(self, name) is False)
+        ]
 
 
 @final
@@ -72,12 +82,14 @@ class Setup:
 DEFAULT_MODELS = 100
 LOG_ONLY = ("columns", "states", "reward_table", "reward_default", "n_models", "n_test", "strength",
             "per_cell", "support", "min_count")  # fmt: skip
-MODELS_ONLY = ("weights", "normalise")
+MODELS_ONLY = ("weights",)
 
 
 def set_up(path: Path, options: Options) -> Setup:
     """Read the input and build the problem."""
     kind = sniff(path)
+    if options.seed < 0:
+        raise InputError(f"A seed is a whole number ≥ 0; it is {options.seed}.")
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
     if kind == "log":
         _refuse(options.given(*MODELS_ONLY), "models", "a log")
@@ -86,10 +98,11 @@ def set_up(path: Path, options: Options) -> Setup:
     if kind == "models":
         problem, notes = _from_models(path, options)
     elif kind == "problem":
+        _refuse(options.given(*MODELS_ONLY), "a file of models", "a problem")
         problem, notes = _from_problem(path, options)
     else:
         raise InputError(f"{path.name} holds '{kind}', which is neither a log nor models.")
-    heldout = _heldout(options.heldout, problem)
+    heldout = _heldout(options, problem)
     return Setup(problem, None, None, heldout, notes, test_seed, path.name)
 
 
@@ -127,11 +140,11 @@ def _from_log(
         rewards=log.rewards,
         p0=log.p0,
         gamma=_gamma(options.gamma),
-        objective=options.objective,
+        objective=options.objective(SoftRobust()),
         allowed=_allowed(options.allowed, log.states, log.actions),
     )
-    heldout = _heldout(options.heldout, problem)
-    if heldout is None and options.n_test:
+    heldout = _heldout(options, problem)
+    if heldout is None and options.n_test is not None:
         heldout = posterior.sample(options.n_test, np.random.default_rng(test_seed))
     notes = (*log.notes, *_coverage(log, problem))
     return Setup(problem, log, posterior, heldout, notes, test_seed, path.name)
@@ -162,12 +175,12 @@ def _coverage(log: TransitionLog, problem: Problem) -> list[str]:
     available = problem.models.available[live]
     if not available.all():
         notes.append(
-            f"{int((~available).sum())} pairs were not seen often enough and are not considered "
+            f"Pairs not seen often enough ({int((~available).sum())}) are not considered "
             "(--min-count 0 keeps all pairs, with the prior)."
         )
     barred = int((available & ~problem.allowed[live]).sum())
     if barred:
-        notes.append(f"{barred} pairs are not allowed by --allowed.")
+        notes.append(f"Pairs that --allowed does not list ({barred}) are not considered.")
     if (log.sinks & problem.models.sinks).any():
         notes.append(
             "States without any action seen stay where they are with reward 0, and no action is "
@@ -193,7 +206,7 @@ def _from_models(path: Path, options: Options) -> tuple[Problem, tuple[str, ...]
         )
     problem = Problem(
         models,
-        objective=options.objective,
+        objective=options.objective(SoftRobust()),
         allowed=_allowed(options.allowed, models.states, models.actions),
     )
     return problem, tuple(notes)
@@ -201,7 +214,7 @@ def _from_models(path: Path, options: Options) -> tuple[Problem, tuple[str, ...]
 
 def _from_problem(path: Path, options: Options) -> tuple[Problem, tuple[str, ...]]:
     problem = load_problem(path)
-    changes: dict[str, Any] = {"objective": options.objective}
+    changes: dict[str, Any] = {"objective": options.objective(problem.objective)}
     if options.gamma is not None:
         changes["gamma"] = options.gamma
     if options.initial is not None:
@@ -229,10 +242,11 @@ def _allowed(path: Path | None, states: Labels, actions: Labels) -> NDArray[np.b
     return mask
 
 
-def _heldout(path: Path | None, problem: Problem) -> ModelSet | None:
+def _heldout(options: Options, problem: Problem) -> ModelSet | None:
+    path = options.heldout
     if path is None:
         return None
-    models = read_models(path)
+    models = read_models(path, normalise=options.normalise)
     if models.states != problem.models.states or models.actions != problem.models.actions:
         raise InputError(
             f"Held-out models must have the states and actions of the problem: {path.name} has "

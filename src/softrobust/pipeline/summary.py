@@ -44,7 +44,7 @@ def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
             f"(λ = {objective.lam:g})."
         ),
     )
-    for note in run.setup.notes:
+    for note in run.notes:
         yield "note", note
     status = run.solution.status.replace("_", " ")
     yield "head", f"The answer, by {run.solution.solver} ({status})"
@@ -59,7 +59,11 @@ def _policy_rows(run: Run) -> Iterator[tuple[str, str]]:
     """One row for each stretch of neighbouring states with the same action."""
     policy = run.solution.policy
     shown = [s for s in range(len(policy.states)) if np.asarray(policy.decided)[s]]
-    stretches = [list(group) for _, group in groupby(shown, lambda s: tuple(policy.probs[s]))]
+    # Neighbours in the order of states: a state without a recommendation ends a stretch.
+    same = [(tuple(policy.probs[s]), s - i) for i, s in enumerate(shown)]
+    stretches = [
+        [s for _, s in group] for _, group in groupby(zip(same, shown, strict=True), lambda x: x[0])
+    ]
     for stretch in stretches[:SHOWN_ROWS]:
         first, last = policy.states[stretch[0]], policy.states[stretch[-1]]
         where = {1: first, 2: f"{first}, {last}"}.get(len(stretch), f"{first} … {last}")

@@ -3,26 +3,34 @@
 from softrobust.returns.dynamic import DynamicReturn, dynamic_return
 from softrobust.returns.evaluation import (
     check_policy,
+    evaluate_policy,
     occupancies,
     policy_return,
     policy_reward,
     policy_values,
     static_return,
+    uniform_value,
 )
+from softrobust.returns.gradient import action_values, return_gradients, static_gradient
 from softrobust.returns.optimal import ModelOptima, optimal_returns
 from softrobust.returns.rectangular import s_rect_return, sa_rect_return
 
 __all__ = [
     "DynamicReturn",
     "ModelOptima",
+    "action_values",
     "check_policy",
     "dynamic_return",
+    "evaluate_policy",
     "occupancies",
     "optimal_returns",
     "policy_return",
     "policy_reward",
     "policy_values",
+    "return_gradients",
     "s_rect_return",
     "sa_rect_return",
+    "static_gradient",
     "static_return",
+    "uniform_value",
 ]

@@ -16,8 +16,8 @@ from softrobust.kernels.evaluate import fill_policy_rows, lu_inplace, lu_solve, 
 FloatArray = NDArray[np.float64]
 
 KERNEL_STATES = 128  # above this LAPACK's blocked factorisation wins
-DENSE_STATES = 1200  # up to here, or where rows are full, a dense factorisation
-FILL = 0.05  # rows fuller than this count as full
+DENSE_STATES = 300  # up to here, or where rows are full, a dense factorisation
+FILL = 0.1  # rows fuller than this count as full
 
 
 def newton_step(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust.errors import InputError
 from softrobust.returns.evaluation import (
     check_policy,
     policy_return,
@@ -24,7 +25,7 @@ from softrobust.returns.evaluation import (
     policy_rows,
     solve_checked,
 )
-from softrobust.returns.rectangular import s_rect_return
+from softrobust.returns.rectangular import rectangular_value
 
 if TYPE_CHECKING:
     from softrobust.models.policy import Policy
@@ -62,6 +63,8 @@ def dynamic_return(
         Frank–Wolfe steps per start, and the relative decrease at which one stops.
     """
     check_policy(problem, policy)
+    if starts < 1 or steps < 1:
+        raise InputError(f"starts and steps must be at least 1; they are {starts} and {steps}.")
     rng = np.random.default_rng(seed)
     f, objective = problem.models.f, problem.objective
     points = [f.copy(), objective.worst_case(policy_return(problem, policy), f)]
@@ -73,7 +76,7 @@ def dynamic_return(
         value, xi = _descend(problem, mixtures, start, steps, tol)
         if value < best_value:
             best_value, best_xi = value, xi
-    lower = min(s_rect_return(problem, policy), best_value)
+    lower = min(float(problem.p0 @ rectangular_value(problem, policy).lower), best_value)
     return DynamicReturn(best_value, lower, best_xi)
 
 

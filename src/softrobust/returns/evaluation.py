@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +45,34 @@ def static_return(problem: Problem, policy: Policy) -> float:
     return problem.objective.value(policy_return(problem, policy), problem.models.f)
 
 
+# Every solution and certificate is measured against the uniform policy: evaluated once per problem
+# data, whatever the objective.
+_UNIFORM: WeakKeyDictionary[Any, tuple[Any, FloatArray]] = WeakKeyDictionary()
+
+
+def uniform_value(problem: Problem) -> float:
+    """ρ^S of the uniform policy over allowed actions: the zero of `gap_share`."""
+    key = (id(problem.R), problem.gamma, problem.p0.tobytes(), problem.allowed.tobytes())
+    hit = _UNIFORM.get(problem.models)
+    if hit is None or hit[0] != key:
+        hit = (key, policy_return(problem, problem.uniform_policy()))
+        _UNIFORM[problem.models] = hit
+    return problem.objective.value(hit[1], problem.models.f)
+
+
 def policy_values(problem: Problem, policy: Policy) -> FloatArray:
     """(n_models, n_states): the value function of the policy in every model."""
     return _evaluate(problem, policy)[0]
 
 
+def evaluate_policy(problem: Problem, policy: Policy) -> tuple[FloatArray, FloatArray]:
+    """Values and occupancies together, each (n_models, n_states): one factorisation serves both."""
+    return _evaluate(problem, policy, want_occupancy=True)
+
+
 def occupancies(problem: Problem, policy: Policy) -> FloatArray:
     """(n_models, n_states): discounted state occupancies h^ω; each row sums to 1/(1 − γ)."""
-    return _evaluate(problem, policy, want_occupancy=True)[1]
+    return evaluate_policy(problem, policy)[1]
 
 
 def policy_reward(problem: Problem, probs: FloatArray) -> FloatArray:
@@ -123,16 +144,22 @@ def _krylov(
 ) -> tuple[FloatArray, FloatArray]:
     import scipy.sparse as sp
 
-    S = problem.n_states
+    from softrobust.kernels.krylov import evaluate_sparse
+
+    m, S, gamma = problem.models, problem.n_states, problem.gamma
     rows, columns, pick = _policy_sparsity(problem, probs)
-    eye = sp.eye_array(S, format="csr")
-    v, h = r, p0
-    for omega in range(problem.n_models):
+    share = max((1 - gamma) * RELATIVE_ERROR, 4e-16)
+    v, h, reached = r.copy(), p0.copy(), np.zeros((m.n_models, 2))
+    evaluate_sparse(
+        m.indptr, m.prob, rows, columns, probs, gamma, share, want_occupancy, v, h, reached
+    )
+    for omega in np.flatnonzero(~(reached <= share).all(axis=1)):  # rare: states that mix slowly
         # A randomized row lists a next state once per action; CSR sums such duplicates.
-        M = eye - problem.gamma * sp.csr_array((pick(omega), columns, rows), shape=(S, S))
-        v[omega] = solve_checked(M, r[omega], problem.gamma)
+        P = sp.csr_array((pick(omega), columns, rows), shape=(S, S))
+        M = sp.eye_array(S, format="csr") - gamma * P
+        v[omega] = solve_checked(M, r[omega], gamma)
         if want_occupancy:
-            h[omega] = solve_checked(M.T.tocsr(), p0[omega], problem.gamma, norm=1)
+            h[omega] = solve_checked(M.T.tocsr(), p0[omega], gamma, norm=1)
     return v, h
 
 
@@ -169,7 +196,7 @@ def _factorised(lu: Any) -> Callable[[FloatArray], FloatArray]:
 
 
 def solve_checked(M: Any, b: FloatArray, gamma: float, norm: float = np.inf) -> FloatArray:
-    """X with ‖b − Mx‖ ≤ (1 − γ)·`RELATIVE_ERROR`·‖x‖, or a `SolverError`.
+    """x with ‖b − Mx‖ ≤ (1 − γ)·`RELATIVE_ERROR`·‖x‖, or a `SolverError`.
 
     The norm is the one in which ‖M⁻¹‖ = 1/(1 − γ): ∞ for values, 1 for occupancies. Where states
     mix fast, one short Krylov cycle does it; where they do not, the matrix is nearly banded and a

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
-from softrobust.returns import static_return
+from softrobust.returns import static_return, uniform_value
 
 if TYPE_CHECKING:
     from softrobust.bounds import Bound
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from softrobust.problem import Problem
 
 FloatArray = NDArray[np.float64]
+ROUNDING = 1e-10  # two values that differ by less than this share may be the same number
 
 
 class Status(StrEnum):
@@ -99,7 +100,7 @@ def gap_share(bound: Bound | None, value: float, uniform: float) -> float | None
 
     None where nothing could be gained: acting at random reaches the bound but for rounding.
     """
-    if bound is None or bound.value - uniform <= 1e-9 * max(abs(bound.value), abs(uniform)):
+    if bound is None or bound.value - uniform <= ROUNDING * max(abs(bound.value), abs(uniform)):
         return None
     return (bound.value - value) / (bound.value - uniform)
 
@@ -162,7 +163,7 @@ def finish(
         v=v,
         model_value=model_value,
         static_value=static_return(problem, policy),
-        uniform_value=static_return(problem, problem.uniform_policy()),
+        uniform_value=uniform_value(problem),
         gamma=problem.gamma,
         objective=problem.objective,
         n_models=problem.n_models,

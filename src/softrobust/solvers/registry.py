@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from softrobust.errors import InputError
+from softrobust.solvers.base import Deadline
 from softrobust.solvers.nominal import Empirical, Nominal
 from softrobust.solvers.sa_rect import SARect
 
@@ -48,6 +49,7 @@ def make_solver(
     name: str, *, log: TransitionLog | None = None, time_limit: float | None = None, seed: int = 0
 ) -> Solver:
     """The solver called `name`, with the settings that the command line knows."""
+    Deadline(time_limit)  # refuses limits that are not positive, whatever the solver does with it
     if name not in SOLVERS:
         close = difflib.get_close_matches(name, SOLVERS, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,229 @@
+"""Discretisation: vectors become states of a table, by bins that are kept and applied again.
+
+- uniform: every variable cut into intervals of equal width between its smallest and largest value;
+- quantile: intervals with equally many observations;
+- kmeans: nearest of k centres, in units of each variable's standard deviation.
+
+The outermost intervals reach to infinity, so that every observation has a state. The fitted bins
+are saved beside a policy; `bins.label(observation)` is then the state to look up.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from softrobust.data.arrays import FloatArray, IntArray, frozen
+from softrobust.data.continuous import ContinuousLog
+from softrobust.data.labels import Labels
+from softrobust.data.log import TransitionLog
+from softrobust.data.npz import read_npz, write_npz
+from softrobust.errors import InputError
+
+Method = Literal["uniform", "quantile", "kmeans"]
+BINS_FORMAT = "softrobust-bins"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bins:
+    """How observations become states.
+
+    Attributes
+    ----------
+    method : str
+    variables : Labels
+    edges : tuple of (n_cuts,) arrays
+        Inner cuts of every variable, ascending; empty for kmeans.
+    centres : (k, n_variables) or None
+        For kmeans, in the units of the data.
+    scale : (n_variables,)
+        Units in which kmeans measures distance.
+    """
+
+    method: Method
+    variables: Labels
+    edges: tuple[FloatArray, ...]
+    centres: FloatArray | None
+    scale: FloatArray
+
+    @classmethod
+    def fit(
+        cls,
+        observations: npt.ArrayLike,
+        n: int | Sequence[int] = 5,
+        method: Method = "quantile",
+        variables: Sequence[str] | Labels | None = None,
+        seed: int = 0,
+    ) -> Bins:
+        """Fit bins to observations (n_rows, n_variables).
+
+        Parameters
+        ----------
+        n : int or one per variable
+            Intervals of each variable; for kmeans the number of centres.
+        """
+        x = np.asarray(observations, dtype=np.float64)
+        if x.ndim != 2 or x.shape[0] == 0 or not np.isfinite(x).all():
+            raise InputError(
+                "Bins are fitted to a table of finite numbers (n_rows, n_variables); "
+                f"the shape is {x.shape}."
+            )
+        given = [f"x{j}" for j in range(x.shape[1])] if variables is None else variables
+        names = Labels.of(given, "variable")
+        spread = x.std(axis=0)
+        scale = np.where(spread > 0, spread, 1.0)
+        if method == "kmeans":
+            if not isinstance(n, int):
+                raise InputError("kmeans takes one number of centres.")
+            return cls(
+                method,
+                names,
+                (),
+                frozen(_centres(x / scale, n, seed) * scale, np.float64),
+                frozen(scale, np.float64),
+            )
+        if method not in ("uniform", "quantile"):
+            raise InputError(f"method must be uniform, quantile or kmeans; it is '{method}'.")
+        sizes = [n] * x.shape[1] if isinstance(n, int) else list(n)
+        if len(sizes) != x.shape[1] or min(sizes) < 1:
+            raise InputError(f"Give one number of bins ≥ 1 for each of {x.shape[1]} variables.")
+        cuts = []
+        for column, size in zip(x.T, sizes, strict=True):
+            share = np.arange(1, size) / size
+            inner = (
+                column.min() + share * np.ptp(column)
+                if method == "uniform"
+                else np.quantile(column, share)
+            )
+            cuts.append(frozen(np.unique(inner[inner > column.min()]), np.float64))
+        return cls(method, names, tuple(cuts), None, frozen(scale, np.float64))
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        if self.centres is not None:
+            return int(self.centres.shape[0])
+        return int(np.prod([edge.size + 1 for edge in self.edges]))
+
+    @property
+    def states(self) -> Labels:
+        """One readable name per state: intervals, or the coordinates of a centre."""
+        if self.centres is not None:
+            return Labels(
+                tuple(
+                    f"c{i}: "
+                    + ", ".join(f"{v}≈{x:.4g}" for v, x in zip(self.variables, row, strict=True))
+                    for i, row in enumerate(self.centres)
+                ),
+                noun="state",
+            )
+        parts = [_intervals(v, edge) for v, edge in zip(self.variables, self.edges, strict=True)]
+        names = [""]
+        for part in parts:
+            names = [f"{head}, {tail}" if head else tail for head in names for tail in part]
+        return Labels(tuple(names), noun="state")
+
+    def index(self, observations: npt.ArrayLike) -> IntArray:
+        """State indices (…) of observations (…, n_variables)."""
+        x = np.asarray(observations, dtype=np.float64)
+        if x.shape[-1:] != (len(self.variables),) or not np.isfinite(x).all():
+            raise InputError(
+                f"An observation is {len(self.variables)} finite numbers "
+                f"({', '.join(self.variables)}); the shape is {x.shape}."
+            )
+        if self.centres is not None:
+            apart = (x[..., None, :] - self.centres) / self.scale
+            return np.asarray((apart**2).sum(axis=-1).argmin(axis=-1), dtype=np.int64)
+        out = np.zeros(x.shape[:-1], dtype=np.int64)
+        for j, edge in enumerate(self.edges):
+            out = out * (edge.size + 1) + np.searchsorted(edge, x[..., j], side="right")
+        return np.asarray(out, dtype=np.int64)
+
+    def label(self, observation: npt.ArrayLike) -> str:
+        """The state of one observation, by the name that a policy knows."""
+        return self.states[int(self.index(observation))]
+
+    def log(self, log: ContinuousLog) -> TransitionLog:
+        """The same transitions between states of the bins."""
+        if log.variables != self.variables:
+            raise InputError(
+                f"The bins are for {list(self.variables)}; the log has {list(log.variables)}."
+            )
+        names = self.states
+        here, there = self.index(log.s), self.index(log.s_next)
+        return TransitionLog.from_arrays(
+            [names[i] for i in here],
+            [log.actions[int(a)] for a in log.a],
+            [names[i] for i in there],
+            log.reward,
+            log.episode,
+            log.terminal,
+            state_names=names,
+            action_names=log.actions,
+            source=log.rows.source,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the bins as `.npz`, atomically."""
+        arrays = {f"edges{j}": edge for j, edge in enumerate(self.edges)}
+        if self.centres is not None:
+            arrays["centres"] = self.centres
+        more = {
+            "method": np.array(self.method),
+            "variables": np.array(list(self.variables)),
+            "scale": self.scale,
+        }
+        write_npz(path, BINS_FORMAT, 1, arrays | more)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Bins:
+        """Read what `save` wrote."""
+        arrays = read_npz(path, BINS_FORMAT, 1)
+        try:
+            names = Labels(tuple(map(str, arrays["variables"])), noun="variable")
+            method = str(arrays["method"])
+            edges = (
+                ()
+                if "centres" in arrays
+                else tuple(frozen(arrays[f"edges{j}"], np.float64) for j in range(len(names)))
+            )
+            centres = frozen(arrays["centres"], np.float64) if "centres" in arrays else None
+            scale = frozen(arrays["scale"], np.float64)
+            return cls(method, names, edges, centres, scale)  # type: ignore[arg-type]
+        except KeyError as error:
+            raise InputError(f"The file {Path(path).name} lacks {error}. Write it again.") from None
+
+    def __repr__(self) -> str:
+        return f"Bins({self.method}, {self.n_states} states of {', '.join(self.variables)})"
+
+
+def _intervals(name: str, edge: FloatArray) -> list[str]:
+    cuts = [f"{x:.4g}" for x in edge]
+    if len(set(cuts)) < len(cuts):
+        cuts = [repr(float(x)) for x in edge]
+    if not cuts:
+        return [f"any {name}"]
+    inner = [f"{low}≤{name}<{high}" for low, high in pairwise(cuts)]
+    return [f"{name}<{cuts[0]}", *inner, f"{name}≥{cuts[-1]}"]
+
+
+def _centres(x: FloatArray, k: int, seed: int) -> FloatArray:
+    """k-means++ and Lloyd's iterations; centres that lost all their points are dropped."""
+    from scipy.cluster.vq import kmeans2
+
+    distinct = np.unique(x, axis=0).shape[0]
+    if not 1 <= k <= distinct:
+        raise InputError(f"kmeans needs 1 to {distinct} centres (distinct observations): got {k}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # an empty cluster, dealt with below
+        centres, nearest = kmeans2(x, k, iter=50, minit="++", rng=np.random.default_rng(seed))
+    kept = centres[np.unique(nearest)]
+    return np.asarray(kept[np.lexsort(kept.T[::-1])], dtype=np.float64)

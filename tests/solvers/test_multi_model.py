@@ -1,0 +1,104 @@
+"""MVP, WSU, CADP: closed cases, brute force, and coordinate ascent that never descends."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from softrobust.errors import InputError
+from softrobust.models.timed_policy import TimedPolicy
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+from softrobust.returns import static_return
+from softrobust.returns.horizon import horizon_return, state_probabilities
+from softrobust.solvers.multi_model import CADP, MVP, WSU
+from softrobust.solvers.nominal import Nominal
+from tests.instances import random_problem
+
+
+def simulate(problem: Problem, policy: TimedPolicy) -> np.ndarray:
+    """Returns by pushing the state distribution forward: an independent route."""
+    out = np.zeros(problem.n_models)
+    rows = np.arange(problem.n_states)
+    for omega in range(problem.n_models):
+        b, P = problem.p0, problem.models[omega].P
+        for t, decision in enumerate(policy.decisions):
+            out[omega] += problem.gamma**t * b @ problem.R[rows, decision, omega]
+            b = b @ P[rows, decision]
+    return out
+
+
+def random_timed(problem: Problem, horizon: int, seed: int) -> TimedPolicy:
+    rng = np.random.default_rng(seed)
+    score = np.where(problem.allowed, rng.random((horizon, *problem.allowed.shape)), -1)
+    return TimedPolicy(score.argmax(axis=2), problem.models.states, problem.models.actions)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_horizon_returns_forward_and_backward(seed: int) -> None:
+    problem = random_problem(seed, masks=True)
+    policy = random_timed(problem, 7, seed)
+    np.testing.assert_allclose(
+        horizon_return(problem, policy), simulate(problem, policy), rtol=1e-12
+    )
+    b = state_probabilities(problem, policy)
+    np.testing.assert_allclose(b.sum(axis=2), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("robust", [False, True])
+@pytest.mark.parametrize("seed", range(15))
+def test_cadp_never_gets_worse(seed: int, robust: bool) -> None:
+    problem = random_problem(seed, masks=seed % 2 == 0)
+    solution = CADP(robust=robust).solve_horizon(problem, 6)
+    if not robust:
+        assert all(b >= a - 1e-12 for a, b in itertools.pairwise(solution.history))
+    wsu = WSU().solve_horizon(problem, 6)
+    goal = solution.value if robust else float(solution.returns @ problem.models.f)
+    start = wsu.value if robust else float(wsu.returns @ problem.models.f)
+    assert goal >= start - 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_model_is_solved_exactly(seed: int) -> None:
+    problem = random_problem(seed, n_models=1)
+    exact = Nominal().solve(problem).static_value
+    for solver in (MVP(), WSU(), CADP(), CADP(robust=True)):
+        assert solver.solve(problem).static_value == pytest.approx(exact, rel=1e-8)
+
+
+def test_one_step_is_brute_forced() -> None:
+    problem = random_problem(4, n_states=3, n_actions=2)
+    f = problem.models.f
+    best = max(
+        float(simulate(problem, TimedPolicy(np.array([rule]), problem.models.states,
+                                            problem.models.actions)) @ f)
+        for rule in itertools.product(range(2), repeat=3)
+    )  # fmt: skip
+    for solver in (WSU(), CADP(), MVP()):
+        solution = solver.solve_horizon(problem, 1)
+        assert float(solution.returns @ f) == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_cadp_improves_on_wsu_for_its_goal(seed: int) -> None:
+    problem = replace(random_problem(seed), objective=SoftRobust(0.7, 0.6))
+    wsu = WSU().solve(problem)
+    assert CADP(robust=True).solve(problem).static_value >= wsu.static_value - 1e-12
+    mean = replace(problem, objective=SoftRobust(0.0, 0.5))
+    assert CADP().solve(mean).static_value >= static_return(mean, wsu.policy) - 1e-12
+
+
+def test_bad_horizons() -> None:
+    problem = random_problem(0)
+    for horizon in (0, -1, 2.5):
+        with pytest.raises(InputError, match="whole number of steps"):
+            WSU().solve_horizon(problem, horizon)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="shape"):
+        TimedPolicy(np.zeros((2, 3), int), problem.models.states, problem.models.actions)
+    timed = WSU().solve_horizon(problem, 3).policy
+    assert timed.action(0, 2) in list(problem.models.actions)
+    with pytest.raises(InputError, match=r"step must lie in 0…2"):
+        timed.action(0, 3)

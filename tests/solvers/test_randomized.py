@@ -1,0 +1,103 @@
+"""Randomized policies: above the deterministic optimum, within their bound, and a real gain."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from softrobust.bounds import Covers
+from softrobust.models import ModelSet, Policy
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+from softrobust.returns import static_return
+from softrobust.solvers.randomized import RandomizedAscent
+from tests.instances import random_problem
+
+
+def best_deterministic(problem: Problem) -> float:
+    """Brute force over all allowed decision rules."""
+    choices = [np.flatnonzero(row) for row in problem.allowed]
+    m = problem.models
+    return max(
+        static_return(problem, Policy.from_decision(rule, m.states, m.actions))
+        for rule in itertools.product(*choices)
+    )
+
+
+def disagreeing(n_states: int = 3) -> Problem:
+    """Each model rewards one action pattern; a rule that guesses is wrong in half of the models.
+
+    From the hub one visits a station, chooses left or right, and returns. In model ω the stations
+    where left is right are the set bits of ω: with n stations and 2ⁿ models every deterministic
+    rule has a model in which it is wrong everywhere.
+    """
+    n, win = n_states, n_states + 1
+    S, A, N = n_states + 2, 2, 2**n_states
+    P = np.zeros((N, S, A, S))
+    P[:, 0, :, 1 : n + 1] = 1 / n  # hub → a station
+    for omega, station, a in itertools.product(range(N), range(n), range(A)):
+        hit = ((omega >> station) & 1) == a
+        P[omega, 1 + station, a, win if hit else 0] = 1.0
+    P[:, win, :, 0] = 1.0
+    r = np.zeros((S, A))
+    r[win] = 1.0
+    p0 = np.eye(S)[0]
+    return Problem(
+        ModelSet.from_dense(P), rewards=r, p0=p0, gamma=0.9, objective=SoftRobust(0.8, 0.9)
+    )
+
+
+def test_a_gain_that_is_proven() -> None:
+    problem = disagreeing()
+    best = best_deterministic(problem)
+    solution = RandomizedAscent().solve(problem)
+    assert solution.static_value > 1.05 * best
+    assert solution.bound is not None
+    assert solution.bound.covers is not Covers.DETERMINISTIC
+    assert solution.static_value <= solution.bound.value
+    assert not solution.policy.deterministic
+
+
+def instance(seed: int) -> Problem:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(
+        seed,
+        n_states=int(rng.integers(1, 5)),
+        n_actions=int(rng.integers(1, 4)),
+        n_models=int(rng.integers(1, 8)),
+        gamma=float(rng.choice([0.5, 0.9, 0.99])),
+        masks=bool(rng.integers(2)),
+    )
+    objective = SoftRobust(float(rng.choice([0, 0.5, 1])), float(rng.choice([0, 0.6, 0.9, 1])))
+    return replace(problem, objective=objective)
+
+
+def check(seed: int) -> None:
+    problem = instance(seed)
+    best = best_deterministic(problem)
+    solution = RandomizedAscent(starts=1, steps=40).solve(problem)
+    scale = max(1.0, abs(best))
+    assert solution.static_value >= best - 1e-9 * scale
+    assert solution.bound is not None
+    assert solution.static_value <= solution.bound.value + 1e-9 * scale
+    assert (solution.policy.probs[~problem.allowed] == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_between_deterministic_optimum_and_bound(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25, 500))
+def test_between_deterministic_optimum_and_bound_many(seed: int) -> None:
+    check(seed)
+
+
+def test_time_limit_still_gives_a_policy() -> None:
+    problem = random_problem(0, n_states=30, n_actions=4, n_models=30)
+    solution = RandomizedAscent(time_limit=0.05).solve(problem)
+    assert solution.static_value <= solution.bound.value  # type: ignore[union-attr]
