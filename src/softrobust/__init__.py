@@ -13,7 +13,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from softrobust.bounds import Bound as Bound
     from softrobust.bounds import Covers as Covers
+    from softrobust.bounds import best_bound as best_bound
     from softrobust.bounds import clairvoyant_bound as clairvoyant_bound
+    from softrobust.bounds import paper_errors as paper_errors
+    from softrobust.bounds import replication_bound as replication_bound
     from softrobust.certificate import Certificate as Certificate
     from softrobust.certificate import certify as certify
     from softrobust.certificate import draw_heldout as draw_heldout
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from softrobust.errors import SolverError as SolverError
     from softrobust.models import ModelSet as ModelSet
     from softrobust.models import Policy as Policy
+    from softrobust.models import TimedPolicy as TimedPolicy
     from softrobust.models import from_gymnasium as from_gymnasium
     from softrobust.models import from_mdptoolbox as from_mdptoolbox
     from softrobust.models import load_models as load_models
@@ -50,21 +54,34 @@ if TYPE_CHECKING:
     from softrobust.problem_file import save_problem as save_problem
     from softrobust.reporting import report as report
     from softrobust.returns import dynamic_return as dynamic_return
+    from softrobust.returns import horizon_return as horizon_return
     from softrobust.returns import occupancies as occupancies
     from softrobust.returns import optimal_returns as optimal_returns
     from softrobust.returns import policy_return as policy_return
     from softrobust.returns import policy_values as policy_values
+    from softrobust.returns import reduce_models as reduce_models
     from softrobust.returns import s_rect_return as s_rect_return
     from softrobust.returns import sa_rect_return as sa_rect_return
+    from softrobust.returns import static_gradient as static_gradient
     from softrobust.returns import static_return as static_return
+    from softrobust.solvers import CADP as CADP
+    from softrobust.solvers import MILP as MILP
+    from softrobust.solvers import MVP as MVP
+    from softrobust.solvers import WSU as WSU
+    from softrobust.solvers import Deterministic as Deterministic
     from softrobust.solvers import Empirical as Empirical
+    from softrobust.solvers import Exact as Exact
+    from softrobust.solvers import LocalSearch as LocalSearch
     from softrobust.solvers import Nominal as Nominal
+    from softrobust.solvers import RandomizedAscent as RandomizedAscent
     from softrobust.solvers import SARect as SARect
     from softrobust.solvers import Solution as Solution
     from softrobust.solvers import Solver as Solver
+    from softrobust.solvers import SRect as SRect
     from softrobust.solvers import Status as Status
     from softrobust.solvers import solve as solve
     from softrobust.solvers import solve_grid as solve_grid
+    from softrobust.solvers import write_milp as write_milp
 
 _STAGES = {
     "data": [
@@ -77,6 +94,7 @@ _STAGES = {
     "models": [
         "ModelSet",
         "Policy",
+        "TimedPolicy",
         "from_gymnasium",
         "from_mdptoolbox",
         "load_models",
@@ -106,28 +124,44 @@ _STAGES = {
     ],
     "returns": [
         "dynamic_return",
+        "horizon_return",
         "occupancies",
         "optimal_returns",
         "policy_return",
         "policy_values",
+        "reduce_models",
         "s_rect_return",
         "sa_rect_return",
+        "static_gradient",
         "static_return",
     ],
     "bounds": [
         "Bound",
         "Covers",
+        "best_bound",
         "clairvoyant_bound",
+        "paper_errors",
+        "replication_bound",
     ],
     "solvers": [
+        "CADP",
+        "Deterministic",
         "Empirical",
+        "Exact",
+        "LocalSearch",
+        "MILP",
+        "MVP",
         "Nominal",
+        "RandomizedAscent",
         "SARect",
+        "SRect",
         "Solution",
         "Solver",
         "Status",
+        "WSU",
         "solve",
         "solve_grid",
+        "write_milp",
     ],
     "certificate": [
         "Certificate",

@@ -33,7 +33,15 @@ def values(p: Problem, v: FloatArray) -> FloatArray:
 
 def soft_robust(p: Problem, z: FloatArray) -> FloatArray:
     """The objective over the last axis, by sorting."""
-    return np.asarray(np.apply_along_axis(lambda x: p.objective.value(x, p.models.f), -1, z))
+    f, lam, tail = p.models.f, p.objective.lam, 1 - p.objective.alpha
+    if tail == 0:
+        worst = z[..., f > 0].min(axis=-1)
+    else:
+        order = z.argsort(axis=-1)
+        mass = f[order]
+        taken = np.clip(tail - (mass.cumsum(axis=-1) - mass), 0, mass)
+        worst = (taken * np.take_along_axis(z, order, -1)).sum(axis=-1) / taken.sum(axis=-1)
+    return np.asarray((1 - lam) * z @ f + lam * worst)
 
 
 def fixed_point(

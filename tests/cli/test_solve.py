@@ -306,3 +306,11 @@ def test_riverswim(
     args = ["--gamma", ".9", "--alpha", ".7", "--lambda", lam, "--solver", "sa-rect", "--json"]
     assert run(["solve", path, *args]) == 0
     assert json.loads(capsys.readouterr().out)["model_value"] == pytest.approx(value, abs=1e-6)
+
+
+def test_the_help_lists_the_solvers_there_are() -> None:
+    from softrobust.cli import solve
+    from softrobust.solvers.registry import DEFAULT_SOLVER, SOLVERS
+
+    assert set(solve.SOLVERS.split(", ")) == set(SOLVERS)
+    assert solve.DEFAULT == DEFAULT_SOLVER

@@ -54,7 +54,8 @@ def test_limits_bring_bounds_back(solver: SRect | SARect) -> None:
         assert solution.stats["model_value_upper"] >= truth.stats["model_value_lower"]
 
 
-@Solvers
+# The S kernel for float32 takes long to compile, hence slow.
+@pytest.mark.parametrize("solver", [pytest.param(SRect(), marks=pytest.mark.slow), SARect()])
 def test_float32_speaks_of_rounded_models(solver: SRect | SARect) -> None:
     p = random_problem(0, n_states=8, gamma=0.999)
     full, half = solver.solve(p), replace(solver, float32=True).solve(p)
@@ -152,3 +153,10 @@ def test_a_policys_value_is_bracketed() -> None:
 def test_settings_are_checked(settings: dict[str, float]) -> None:
     with pytest.raises(InputError):
         SRect(**settings)  # type: ignore[arg-type]
+
+
+def test_what_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = random_problem(9)
+    monkeypatch.setattr("softrobust.data.memory.available_memory", lambda: 1000.0)
+    with pytest.raises(InputError, match="working memory of a rectangular solve"):
+        SRect().solve(p)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softrobust.bounds.advantage import Relaxation, relax
+from softrobust.bounds.advantage import Relaxation, can_bound_occupancies, relax
 from softrobust.bounds.bound import Bound, Covers
 from softrobust.bounds.clairvoyant import clairvoyant_bound
 from softrobust.bounds.reduction import reduce
@@ -46,9 +46,9 @@ def best_bound(
     def late() -> bool:
         return time_limit is not None and time.monotonic() - began > time_limit
 
-    if late():
-        return bound
     reduced = reduce(problem)
+    if late() or not can_bound_occupancies(reduced.problem):
+        return bound  # without occupancies the safe dual is the clairvoyant bound
     relaxation = relax(reduced, reduced.allowed, late=late)
     terms = state_terms(relaxation) if covers is Covers.STATIONARY else relaxation.terms
     dual = dual_bound(reduced.problem, relaxation, terms)

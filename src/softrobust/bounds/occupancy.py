@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.bounds.advantage import tighten
+from softrobust.bounds.advantage import can_bound_occupancies, tighten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,8 @@ def occupancy_bounds(
     mask = problem.allowed if allowed is None else allowed
     S, A, N = problem.R.shape
     targets = np.arange(S)
-    least, rules = np.zeros((S, A, N)), np.zeros((N, S, S), np.int16)
+    kept = S if can_bound_occupancies(problem) else 0
+    least, rules = np.zeros((S, A, N)), np.zeros((N, S, kept), np.int16)
     tighten(problem, mask, targets, 1, True, rules, least, late)
     # 1e-8 is the most by which a row may miss 1 (see `models.checks`).
     ceiling = 1.0 / (1.0 - problem.gamma * (1 + 1e-8)) if problem.gamma < 1 - 1e-7 else np.inf

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
-from softrobust.bounds import Bound, Covers, clairvoyant_bound
+from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.certificate.intervals import TAIL_DRAWS, Estimate, HeldOut, held_out
 from softrobust.errors import SolverError
 from softrobust.objective import SoftRobust
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
 
+DUAL_STATES = 300  # above this the safe dual costs more than a certificate should
 ROUNDING = 1e-9  # a value above its bound by more than this share is a bug, not rounding
 
 
@@ -118,6 +119,7 @@ def certify(
     policy: Policy,
     heldout: ModelSet | None = None,
     bounds: Sequence[Bound] = (),
+    time_limit: float = 5.0,
 ) -> Certificate:
     """Certify any policy for the problem.
 
@@ -128,12 +130,20 @@ def certify(
     bounds : sequence of Bound
         Bounds that solvers proved; the tightest one that covers the policy's own class is used,
         and the clairvoyant bound is always among them.
+    time_limit : float
+        Seconds for a tighter bound by the safe dual, where no solver brought one for the policy's
+        class; 0 leaves it at the clairvoyant bound.
     """
     returns = policy_return(problem, policy)
     static = problem.objective.summary(returns, problem.models.f)
+    own = Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
+    brought = any(b.covers is own for b in bounds)
+    known = clairvoyant_bound(problem)
+    if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES:
+        known = best_bound(problem, own, time_limit)
     return Certificate(
         static=static,
-        bound=_tightest(problem, policy, [clairvoyant_bound(problem), *bounds], static),
+        bound=_tightest(problem, policy, [known, *bounds], static),
         uniform_value=uniform_value(problem),
         objective=problem.objective,
         n_models=problem.n_models,

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-DEFAULT = "sa-rect"
+SOLVERS = (  # listed here so that the help needs no imports; a test keeps it true
+    "exact, milp, local-search, randomized, s-rect, sa-rect, mvp, wsu, cadp, nominal, empirical"
+)
+DEFAULT = "exact"
 INPUT = "The input"
 PRIOR = "The posterior (logs only)"
 OUTPUT = "Output"
@@ -20,8 +23,8 @@ def solve(
     gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1); may come from parameters.csv beside models.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9: the worst 10 %).")] = None,
     lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts: 0 the mean alone, 1 the bad case alone (default 0.5).")] = None,
-    solver: Annotated[str, typer.Option(help="nominal, empirical, sa-rect.")] = DEFAULT,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned.")] = None,
+    solver: Annotated[str, typer.Option(help=f"{SOLVERS}.")] = DEFAULT,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned (default 60 for exact, milp, local-search, randomized).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…", rich_help_panel=INPUT)] = None,
     states: Annotated[Path | None, typer.Option(help="File with one state per line: their order; may add unvisited ones.", rich_help_panel=INPUT)] = None,

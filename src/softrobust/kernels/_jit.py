@@ -35,6 +35,8 @@ def kernel(
 ) -> Any:
     """Compile `function` with numba: `@kernel`, or `@kernel(parallel=True)`."""
     options: dict[str, Any] = {"parallel": parallel, "fastmath": set(fastmath) or False}
+    if fastmath:  # a test for a zero divisor would keep a loop from vectorising
+        options["error_model"] = "numpy"
 
     def compile_(f: F) -> F:
         try:

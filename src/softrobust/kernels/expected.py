@@ -28,47 +28,53 @@ Probabilities = NDArray[np.float64] | NDArray[np.float32]
 FloatArray = NDArray[np.float64]
 
 
+@kernel
+def block_of(prob, indptr, k, n_models):
+    """The (N, n_next) block of pair k.
+
+    Kernels index this view and not prob itself: with an offset of unknown sign numba would test
+    every index for Python's negative ones, at five times the cost of the read.
+    """
+    lo, hi = indptr[k], indptr[k + 1]
+    return prob[lo * n_models : hi * n_models].reshape(n_models, hi - lo)
+
+
 @kernel(fastmath=REORDER)
-def dot_rows(prob, start, n_rows, w, out):
-    """out[i] ← Σ_j prob[start + i·width + j]·w[j] for i < n_rows; w (width,)."""
-    width = w.size
+def dot_rows(P, w, out):
+    """Fill out (n,) with Pw; P (n, width), w (width,)."""
+    n, width = P.shape
     i = 0
     if width < SHORT_ROW:
-        while i + 8 <= n_rows:
-            p = start + i * width
+        while i + 8 <= n:
             a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
             for j in range(width):
                 x = w[j]
-                a0 += prob[p + j] * x
-                a1 += prob[p + width + j] * x
-                a2 += prob[p + 2 * width + j] * x
-                a3 += prob[p + 3 * width + j] * x
-                a4 += prob[p + 4 * width + j] * x
-                a5 += prob[p + 5 * width + j] * x
-                a6 += prob[p + 6 * width + j] * x
-                a7 += prob[p + 7 * width + j] * x
+                a0 += P[i, j] * x
+                a1 += P[i + 1, j] * x
+                a2 += P[i + 2, j] * x
+                a3 += P[i + 3, j] * x
+                a4 += P[i + 4, j] * x
+                a5 += P[i + 5, j] * x
+                a6 += P[i + 6, j] * x
+                a7 += P[i + 7, j] * x
             out[i], out[i + 1], out[i + 2], out[i + 3] = a0, a1, a2, a3
             out[i + 4], out[i + 5], out[i + 6], out[i + 7] = a4, a5, a6, a7
             i += 8
-    while i < n_rows:
-        p = start + i * width
+    for r in range(i, n):
         total = 0.0
         for j in range(width):
-            total += prob[p + j] * w[j]
-        out[i] = total
-        i += 1
+            total += P[r, j] * w[j]
+        out[r] = total
 
 
 @kernel(fastmath=REORDER)
-def dot_rows_rounded(prob, start, n_rows, w, out):
+def dot_rows_rounded(P, w, out):
     """`dot_rows` with each row divided by its own sum: the models rounded storage stands for."""
-    width = w.size
-    for i in range(n_rows):
-        p = start + i * width
-        total = 0.0
-        mass = 0.0
+    n, width = P.shape
+    for i in range(n):
+        total = mass = 0.0
         for j in range(width):
-            x = np.float64(prob[p + j])
+            x = np.float64(P[i, j])
             total += x * w[j]
             mass += x
         out[i] = total / mass
@@ -81,21 +87,21 @@ def pair_values(prob, indptr, next_states, k, v, centre, rounded, gamma, reward,
     v (S,) is shifted by −centre if `rounded`; gathered (S,) is scratch.
     """
     N = out.size
-    lo = indptr[k]
-    width = indptr[k + 1] - lo
+    P = block_of(prob, indptr, k, N)
+    width = P.shape[1]
     if width == v.size:  # the list is all states: read v itself
         if rounded:
-            dot_rows_rounded(prob, lo * N, N, v, out)
+            dot_rows_rounded(P, v, out)
         else:
-            dot_rows(prob, lo * N, N, v, out)
+            dot_rows(P, v, out)
     else:
-        w = gathered[:width]
+        w, columns = gathered[:width], next_states[indptr[k] : indptr[k + 1]]
         for j in range(width):
-            w[j] = v[next_states[lo + j]]
+            w[j] = v[columns[j]]
         if rounded:
-            dot_rows_rounded(prob, lo * N, N, w, out)
+            dot_rows_rounded(P, w, out)
         else:
-            dot_rows(prob, lo * N, N, w, out)
+            dot_rows(P, w, out)
     shift = gamma * centre
     for i in range(N):
         out[i] = reward[i] + (gamma * out[i] + shift)

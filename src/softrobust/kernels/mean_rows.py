@@ -7,20 +7,19 @@ from numba import prange
 from numpy.typing import NDArray
 
 from softrobust.kernels._jit import REORDER, kernel
-from softrobust.kernels.expected import CHUNKS
+from softrobust.kernels.expected import CHUNKS, block_of
 
 FloatArray = NDArray[np.float64]
 
 
 @kernel(fastmath=REORDER)
-def _pair(prob, start, width, f, out):
+def _pair(P, f, out):
     worst = 0.0
-    for omega in range(f.size):
-        p = start + omega * width
+    for omega in range(P.shape[0]):
         total, weight = 0.0, f[omega]
-        for j in range(width):
-            total += prob[p + j]
-            out[j] += weight * prob[p + j]
+        for j in range(P.shape[1]):
+            total += P[omega, j]
+            out[j] += weight * P[omega, j]
         worst = max(worst, abs(total - 1.0))
     return worst
 
@@ -31,7 +30,7 @@ def _range(first, last, prob, indptr, f, rows):
     for k in range(first, last):
         lo, hi = indptr[k], indptr[k + 1]
         if hi > lo:
-            worst = max(worst, _pair(prob, lo * f.size, hi - lo, f, rows[lo:hi]))
+            worst = max(worst, _pair(block_of(prob, indptr, k, f.size), f, rows[lo:hi]))
     return worst
 
 

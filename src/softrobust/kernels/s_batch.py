@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from softrobust.kernels._jit import kernel
-from softrobust.kernels.expected import CHUNKS
 from softrobust.kernels.s_game import solve_game
-from softrobust.kernels.s_pivot import game_work
+from softrobust.kernels.s_pivot import MODELS, ROWS, D, Q, game_work
 
 FloatArray = NDArray[np.float64]
 
@@ -31,33 +29,34 @@ class Games(NamedTuple):
 
 
 @kernel
-def _range(first, last, Z, f, u, lam, allowed, live, games):
+def _all_states(Z, f, u, lam, allowed, live, games):
     A, L = Z.shape[1], live.size
-    w, rows, actions, total = game_work(A, L), np.empty((A, L)), np.empty(A, np.int64), u.sum()
-    for s in range(first, last):
-        n = 0
+    M, X, Y, J, B = game_work(A, L)
+    rows, actions, total = np.empty((A, L)), np.empty(A, np.int64), u.sum()
+    for s in range(Z.shape[0]):
+        n, k = 0, games.k[s]
         for a in range(A):
             if allowed[s, a]:
-                for i in range(L):
-                    rows[n, i] = Z[s, a, live[i]]
                 actions[n] = a
                 n += 1
-        w.K[:], w.F[:] = games.K[s], games.F[s]
-        status, k, lb, ub, pivots = solve_game(rows, n, f, u, total, lam, games.k[s], w)
-        games.lb[s], games.ub[s], games.status[s], games.pivots[s] = lb, ub, status, pivots
-        games.K[s], games.F[s], games.k[s] = w.K, w.F, k
-        games.d[s] = 0.0
         for i in range(k):
-            games.d[s, actions[w.K[i]]] = w.d[i]
+            J[ROWS, i], J[MODELS, i] = games.K[s, i], games.F[s, i]
+        if n == A and Z.shape[2] == L:
+            status, k, lb, ub, pivots = solve_game(Z[s], n, f, u, total, lam, k, M, X, Y, J, B)
+        else:
+            for a in range(n):
+                for i in range(L):
+                    rows[a, i] = Z[s, actions[a], live[i]]
+            status, k, lb, ub, pivots = solve_game(rows, n, f, u, total, lam, k, M, X, Y, J, B)
+        games.lb[s], games.ub[s], games.status[s], games.pivots[s] = lb, ub, status, pivots
+        games.k[s] = k
+        for a in range(A):
+            games.d[s, a] = 0.0
+        for i in range(k):
+            games.K[s, i], games.F[s, i] = J[ROWS, i], J[MODELS, i]
+            games.d[s, actions[J[ROWS, i]]] = Y[D, i]
         for i in range(L):
-            games.q[s, live[i]] = w.q[i]
-
-
-@kernel(parallel=True)
-def _parallel(Z, f, u, lam, allowed, live, games):
-    S = Z.shape[0]
-    for c in prange(CHUNKS):
-        _range(c * S // CHUNKS, (c + 1) * S // CHUNKS, Z, f, u, lam, allowed, live, games)
+            games.q[s, live[i]] = X[Q, i]
 
 
 def solve_games(
@@ -67,7 +66,6 @@ def solve_games(
     lam: float,
     allowed: NDArray[np.bool_] | None = None,
     start: Games | None = None,
-    threads: bool = False,
 ) -> Games:
     """max_d min_ξ dᵀZξ for every state.
 
@@ -100,9 +98,5 @@ def solve_games(
         np.zeros(S, np.int8), np.zeros(S, np.int64), K, F, k,
     )  # fmt: skip
     mask = np.ones((S, A), bool) if allowed is None else np.ascontiguousarray(allowed)
-    args = (Z, f[live], u[live], float(lam), mask, live, games)
-    if threads:
-        _parallel(*args)
-    else:
-        _range(0, S, *args)
+    _all_states(Z, f[live], u[live], float(lam), mask, live, games)
     return games

@@ -21,11 +21,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.kernels._jit import kernel
-from softrobust.kernels.s_matrix import EPS, build_game, not_finite, perturb
+from softrobust.kernels._jit import REORDER, kernel
+from softrobust.kernels.s_matrix import EPS, build_game, perturb
 from softrobust.kernels.s_pivot import (
-    add_row,
-    dot,
+    BASIC,
+    BINDING,
+    FRACTIONAL,
+    MEANS,
+    MODELS,
+    RC,
+    ROWS,
+    SCRATCH,
+    UP,
+    D,
+    Q,
+    best_row,
+    clear,
+    combine,
     factor_basis,
     game_work,
     pivot,
@@ -34,7 +46,7 @@ from softrobust.kernels.s_pivot import (
     refresh,
     set_bounds,
 )  # fmt: skip
-from softrobust.kernels.tail import SLACK, select
+from softrobust.kernels.tail import SLACK, select, shortfall
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -46,24 +58,28 @@ SOLVED, UNSETTLED, NOT_FINITE = 0, 1, 2
 
 
 @kernel
-def _run(n, k, u, w):
-    """Pivot until nothing is violated; returns (k, b, settled, pivots)."""
-    best, stalled, b = -np.inf, 0, 0.0
+def _run(n, k, b, priced, u, M, X, Y, J, B):
+    """Pivot until nothing is violated; returns (k, b, settled, pivots).
+
+    `priced` says that the basis is factored, and d, b and the reduced costs are there.
+    """
+    best, stalled = -np.inf, 0
     limit = 100 + 4 * (n + u.size)
     for pivots in range(limit):
-        if not factor_basis(k, w):
-            return k, b, False, pivots
-        b, least = price(k, w)
-        if least < -1e-9:
-            return k, b, False, pivots
-        t, worst, code = primal(n, k, u, w)
+        if pivots > 0 or not priced:
+            if not factor_basis(k, M, X, Y, J, B):
+                return k, b, False, pivots
+            b, least = price(k, M, X, Y, J, B)
+            if least < -1e-9:
+                return k, b, False, pivots
+        t, worst, code = primal(n, k, u, M, X, Y, J, B)
         if worst == 0.0:
             return k, b, True, pivots
         stalled = 0 if t > best + 1e-15 else stalled + 1
         best = max(best, t)
         if stalled > STALL:
             return k, b, False, pivots
-        k_new = pivot(n, k, code, worst, u, w)
+        k_new = pivot(n, k, code, worst, u, M, X, Y, J, B)
         if k_new < 0:
             return k, b, False, pivots
         k = k_new
@@ -71,107 +87,106 @@ def _run(n, k, u, w):
 
 
 @kernel
-def _start_warm(n, k, u, w, slack):
-    """Bounds for the basis (K, F) of an earlier game; False where its d is not feasible here."""
+def _start_warm(n, k, u, slack, M, X, Y, J, B):
+    """Bounds for the basis (K, F) of an earlier game; returns (its d is feasible here, b)."""
     if k < 1:
-        return False
-    w.binding[:] = False
-    w.fractional[:] = False
+        return False, 0.0
+    clear(X, Y)
     for i in range(k):
-        w.binding[w.K[i]] = True
-        w.fractional[w.F[i]] = True
-    if not factor_basis(k, w):
-        return False
-    _, least = price(k, w)
+        Y[BINDING, J[ROWS, i]] = 1.0
+        X[FRACTIONAL, J[MODELS, i]] = 1.0
+    if not factor_basis(k, M, X, Y, J, B):
+        return False, 0.0
+    b, least = price(k, M, X, Y, J, B)
     if least < -slack:
-        return False
-    set_bounds(n, u, w)
-    return True
+        return False, b
+    set_bounds(n, k, u, M, X, Y, J, B)
+    return True, b
 
 
 @kernel
-def _start_cold(n, f, u, total, w):
+def _start_cold(n, u, total, M, X, Y, J, B):
     """K = {best mean}, F = {the model at its tail's boundary}, those below it at their bounds.
 
     Returns k = 1, typed: a literal would compile the simplex method a second time.
     """
-    a, best = 0, -np.inf
-    for i in range(n):
-        mean = dot(w.M[i], f)
-        if mean > best:
-            a, best = i, mean
-    row, s = w.M[a], w.scratch
-    b, mass = select(row, u, u.size, total, 1.0 - SLACK, s[0], s[1], s[2], s[3])
+    a = 0
+    for i in range(1, n):
+        if Y[MEANS, i] > Y[MEANS, a]:
+            a = i
+    row = M[a]
+    b, mass = select(row, u, u.size, total, 1.0 - SLACK, X[SCRATCH:])
     boundary = -1
     for i in range(u.size):
-        w.up[i] = 1.0 if row[i] < b else 0.0
+        X[UP, i] = 1.0 if row[i] < b else 0.0
+    for i in range(u.size):
         if row[i] == b and mass < 1.0 - SLACK:  # ties by index until the mass is there
             if boundary >= 0:
-                w.up[boundary] = 1.0
+                X[UP, boundary] = 1.0
             boundary = i
             mass += u[i]
-    w.binding[:] = False
-    w.fractional[:] = False
-    w.K[0], w.F[0] = a, boundary
-    w.binding[a], w.fractional[boundary] = True, True
-    refresh(n, u, w)
+    clear(X, Y)
+    J[ROWS, 0], J[MODELS, 0] = a, boundary
+    Y[BINDING, a], X[FRACTIONAL, boundary] = 1.0, 1.0
+    refresh(n, u, M, X, Y, J, B)
     return np.int64(1)
 
 
+@kernel(fastmath=REORDER)
+def _basic_q(u, X):
+    total = 0.0
+    for i in range(u.size):
+        X[Q, i] = u[i] * X[UP, i]
+        total += X[Q, i]
+    return total
+
+
 @kernel
-def _feasible_q(k, u, w):
+def _feasible_q(k, u, M, X, Y, J, B):
     """Set q to the basic solution, clipped to its bounds and completed to mass 1."""
-    for i in range(u.size):
-        w.q[i] = u[i] * w.up[i]
+    missing = 1.0 - _basic_q(u, X)
     for j in range(k):
-        w.q[w.F[j]] = min(max(w.basic[j], 0.0), u[w.F[j]])
-    missing = 1.0
-    for i in range(u.size):
-        missing -= w.q[i]
+        i = J[MODELS, j]
+        missing += X[Q, i]
+        X[Q, i] = min(max(Y[BASIC, j], 0.0), u[i])
+        missing -= X[Q, i]
     for step in range(2):  # first the fractional models, then any
         for p in range(k if step == 0 else u.size):
             if abs(missing) <= EPS:
                 return
-            i = w.F[p] if step == 0 else p
-            new = min(max(w.q[i] + missing, 0.0), u[i])
-            missing -= new - w.q[i]
-            w.q[i] = new
+            i = J[MODELS, p] if step == 0 else p
+            new = min(max(X[Q, i] + missing, 0.0), u[i])
+            missing -= new - X[Q, i]
+            X[Q, i] = new
 
 
 @kernel
-def _feasible_d(k, u, total, b, settled, w):
+def _feasible_d(k, u, total, b, settled, M, X, Y, J, B):
     """Make d feasible, clipped and of sum 1, with its reduced costs; returns its b."""
     mass, clipped = 0.0, False
     for i in range(k):
-        if w.d[i] < TRACE and w.d[i] != 0.0:
-            w.d[i] = 0.0
+        if Y[D, i] < TRACE and Y[D, i] != 0.0:
+            Y[D, i] = 0.0
             clipped = True
-        mass += w.d[i]
+        mass += Y[D, i]
     for i in range(k):
-        w.d[i] = w.d[i] / mass if mass > 0.0 else 1.0 / k
+        Y[D, i] = Y[D, i] / mass if mass > 0.0 else 1.0 / k
     if settled and not clipped:
         return b
-    w.rc[:] = 0.0
-    for i in range(k):
-        add_row(w.rc, w.M[w.K[i]], w.d[i])
-    s = w.scratch
-    b, _ = select(w.rc, u, u.size, total, 1.0 - SLACK, s[0], s[1], s[2], s[3])
+    combine(M, J, Y, D, k, 0.0, X, RC)
+    b, _ = select(X[RC], u, u.size, total, 1.0 - SLACK, X[SCRATCH:])
     for i in range(u.size):
-        w.rc[i] -= b
+        X[RC, i] -= b
     return b
 
 
 @kernel
-def _certify(n, k, n_F, b, settled, u, total, error, w):
+def _certify(n, k, n_F, b, settled, u, total, error, M, X, Y, J, B):
     """(lb, ub, rounding) of the clipped d and q, in units of the spread."""
-    lb = _feasible_d(k, u, total, b, settled, w)
-    for i in range(u.size):
-        lb += u[i] * min(w.rc[i], 0.0)
-    _feasible_q(n_F, u, w)
-    ub = -np.inf
-    for a in range(n):
-        ub = max(ub, dot(w.M[a], w.q))
-    return lb, ub, error + EPS * (8.0 + 2.0 * k + 0.125 * u.size)
+    lb = _feasible_d(k, u, total, b, settled, M, X, Y, J, B) - shortfall(X[RC], u, 0.0)
+    _feasible_q(n_F, u, M, X, Y, J, B)
+    ub = best_row(M, n, X)
+    return lb, ub, error + EPS * (16.0 + 4.0 * k + 0.25 * u.size)
 
 
 @kernel
@@ -182,21 +197,21 @@ def _outward(centre, unit, low, high):
 
 
 @kernel
-def _degenerate(Z, n, f, u, total, lam, w):
+def _degenerate(Z, n, f, u, total, lam, M, X, Y, J, B):
     """Solve perturbed, then the true game from the basis found; (k, b, settled, pivots)."""
-    perturb(w.M, n)
-    k = _start_cold(n, f, u, total, w)
-    k, b, settled, pivots = _run(n, k, u, w)
-    build_game(Z, n, f, lam, w.M)
-    settled = False
-    if _start_warm(n, k, u, w, 1e-9):
-        k, b, settled, more = _run(n, k, u, w)
+    perturb(M, n)
+    k = _start_cold(n, u, total, M, X, Y, J, B)
+    k, b, settled, pivots = _run(n, k, 0.0, False, u, M, X, Y, J, B)
+    build_game(Z, n, f, lam, M, Y)
+    settled, b = _start_warm(n, k, u, 1e-9, M, X, Y, J, B)
+    if settled:
+        k, b, settled, more = _run(n, k, b, True, u, M, X, Y, J, B)
         pivots += more
     return k, b, settled, pivots
 
 
 @kernel
-def solve_game(Z, n, f, u, total, lam, k, w):
+def solve_game(Z, n, f, u, total, lam, k, M, X, Y, J, B):
     """Bounds of the value, decision and worst case of one state.
 
     Parameters
@@ -206,29 +221,31 @@ def solve_game(Z, n, f, u, total, lam, k, w):
     f, u : (N,)
         Weights, and the bounds of q; total = Σu.
     k : int
-        Size of the basis in w.K, w.F to start from; 0 for a cold start.
+        Size of the basis in J to start from; 0 for a cold start.
 
     Returns
     -------
     status, k, lb, ub, pivots
-        w.K[:k] and w.d[:k] hold the decision, w.q nature's weights, w.K and w.F the basis.
+        J[ROWS, :k] and Y[D, :k] hold the decision, X[Q] nature's weights, J[MODELS, :k] the basis's
+        models. M, X, Y, J, B are the work arrays of `s_pivot.GameWork`.
     """
-    if not_finite(Z, n):
+    finite, centre, unit, spread, size, error = build_game(Z, n, f, lam, M, Y)
+    if not finite:
         return NOT_FINITE, 0, np.nan, np.nan, 0
-    centre, unit, spread, size, error = build_game(Z, n, f, lam, w.M)
-    settled, pivots, b = False, 0, 0.0
-    if _start_warm(n, k, u, w, 1e-13):
-        k, b, settled, pivots = _run(n, k, u, w)
+    pivots = 0
+    settled, b = _start_warm(n, k, u, 1e-13, M, X, Y, J, B)
+    if settled:
+        k, b, settled, pivots = _run(n, k, b, True, u, M, X, Y, J, B)
     if not settled:
-        k = _start_cold(n, f, u, total, w)
-        k, b, settled, more = _run(n, k, u, w)
+        k = _start_cold(n, u, total, M, X, Y, J, B)
+        k, b, settled, more = _run(n, k, 0.0, False, u, M, X, Y, J, B)
         pivots += more
     tol = GAP * max(spread, 1e-6 * size)
-    low, high, slack = _certify(n, k, k, b, settled, u, total, error, w)
+    low, high, slack = _certify(n, k, k, b, settled, u, total, error, M, X, Y, J, B)
     if unit * (high - low) > tol:
-        k, b, settled, more = _degenerate(Z, n, f, u, total, lam, w)
+        k, b, settled, more = _degenerate(Z, n, f, u, total, lam, M, X, Y, J, B)
         pivots += more
-        low, high, slack = _certify(n, k, k, b, settled, u, total, error, w)
+        low, high, slack = _certify(n, k, k, b, settled, u, total, error, M, X, Y, J, B)
     lb, ub = _outward(centre, unit, low - slack, high + slack)
     return (SOLVED if unit * (high - low) <= tol else UNSETTLED), k, lb, ub, pivots
 
@@ -237,13 +254,13 @@ def solve_game(Z, n, f, u, total, lam, k, w):
 def certify_pair(Z, f, u, lam, d, q):
     """(lb, ub) that d (n,) and q (L,) prove for the game Z (n, L); both are mended in place."""
     n, L = Z.shape
-    w = game_work(n, L)
-    centre, unit, _, _, error = build_game(Z, n, f, lam, w.M)
+    M, X, Y, J, B = game_work(n, L)
+    _, centre, unit, _, _, error = build_game(Z, n, f, lam, M, Y)
     for a in range(n):
-        w.K[a], w.d[a] = a, d[a]
+        J[ROWS, a], Y[D, a] = a, d[a]
     for i in range(L):
-        w.up[i] = q[i] / u[i] if u[i] > 0.0 else 0.0
-    low, high, slack = _certify(n, n, 0, 0.0, False, u, u.sum(), error, w)
-    d[:] = w.d[:n]
-    q[:] = w.q
+        X[UP, i] = q[i] / u[i] if u[i] > 0.0 else 0.0
+    low, high, slack = _certify(n, n, 0, 0.0, False, u, u.sum(), error, M, X, Y, J, B)
+    d[:] = Y[D, :n]
+    q[:] = X[Q]
     return _outward(centre, unit, low - slack, high + slack)

@@ -1,8 +1,8 @@
 """The matrix of an S-rectangular game, M = (1 − λ)(Zf)1ᵀ + λZ, centred and divided by its spread.
 
-Centring comes first: Z − c is exact where Z hardly varies, and then every later rounding error is
-small against the spread of Z and not against its size. `build_game` returns what is needed to speak
-of the game in the units of Z again, and a bound on the error of its entries.
+Centring comes first (on any entry): Z − c is exact where Z hardly varies, and then every later
+rounding error is small against the spread of Z and not against its size. `build_game` returns what
+is needed to speak of the game in the units of Z again, and a bound on the error of its entries.
 """
 
 from __future__ import annotations
@@ -11,26 +11,17 @@ import numpy as np
 
 from softrobust.kernels._jit import FINITE, REORDER, kernel
 
+MEANS = 1  # row of Y, as in `s_pivot`
 EPS = 2.220446049250313e-16
 NOISE = 1e-10  # perturbation of a degenerate game, in units of the spread
-
-
-@kernel(fastmath=REORDER)
-def not_finite(Z, n):
-    """Whether Z[:n] holds NaN or infinity."""
-    bad = 0.0
-    for a in range(n):
-        for i in range(Z.shape[1]):
-            bad += 0.0 * Z[a, i]  # NaN for NaN and infinities
-    return bad != 0.0
 
 
 @kernel(fastmath=FINITE)
 def _range(z):
     low, high = z[0], z[0]
-    for i in range(1, z.size):
-        low = min(low, z[i])
-        high = max(high, z[i])
+    for i in range(1, z.size):  # selections, and not min and max, vectorise
+        low = z[i] if z[i] < low else low
+        high = z[i] if z[i] > high else high
     return low, high
 
 
@@ -54,35 +45,42 @@ def _compensated_mean(z, f, centre):
     return total + lost
 
 
-@kernel
-def build_game(Z, n, f, lam, M):
-    """M[:n] ← ((1 − λ)·mean + λZ − centre)/unit for Z (n, N); f (N,).
+@kernel(fastmath=FINITE)
+def _fill(row, z, centre, base, slope):
+    for i in range(z.size):
+        row[i] = base + slope * (z[i] - centre)
 
-    Returns (centre, unit, spread of M, largest |M|, error of M), the middle two in the units of Z.
+
+@kernel
+def build_game(Z, n, f, lam, M, Y):
+    """Fill M[:n] with ((1 − λ)·mean + λZ − centre)/unit for Z (n, N), Y[MEANS, :n] with its means.
+
+    Returns (finite, centre, unit, spread of M, largest |M|, error of M): the middle four in the
+    units of Z, the last in units of `unit`, the spread of Z.
     """
-    low, high = np.inf, -np.inf
-    for a in range(n):
-        row_low, row_high = _range(Z[a])
-        low, high = min(low, row_low), max(high, row_high)
-    centre = 0.5 * low + 0.5 * high
-    unit = high - low
-    if not unit > 0.0:
-        M[:n] = 0.0
-        return centre, 0.0, 0.0, abs(centre), 0.0
-    inverse = 1.0 / unit
-    m_low, m_high, N = np.inf, -np.inf, Z.shape[1]
+    centre, N = Z[0, 0], Z.shape[1]
     compensate = lam < 0.01
+    low, high, m_low, m_high = np.inf, -np.inf, np.inf, -np.inf
     for a in range(n):
-        z, row = Z[a], M[a]
+        z = Z[a]
         mean = _compensated_mean(z, f, centre) if compensate else _centred_mean(z, f, centre)
-        base, slope = (1.0 - lam) * mean * inverse, lam * inverse
-        for i in range(N):
-            row[i] = base + slope * (z[i] - centre)
-        row_low, row_high = _range(row)
-        m_low, m_high = min(m_low, row_low), max(m_high, row_high)
-    error = EPS * ((3.0 if compensate else 6.0 + 0.125 * N) * (1.0 - lam) + 3.0 * lam)
-    size = max(abs(centre + unit * m_low), abs(centre + unit * m_high))
-    return centre, unit, unit * (m_high - m_low), size, error
+        if not np.isfinite(mean):
+            return False, 0.0, 0.0, 0.0, 0.0, 0.0
+        Y[MEANS, a] = mean
+        z_low, z_high = _range(z)
+        z_low, z_high = z_low - centre, z_high - centre
+        low, high = min(low, z_low), max(high, z_high)
+        m_low = min(m_low, (1.0 - lam) * mean + lam * z_low)
+        m_high = max(m_high, (1.0 - lam) * mean + lam * z_high)
+    unit = high - low
+    inverse = 1.0 / unit if unit > 0.0 else 0.0
+    for a in range(n):
+        Y[MEANS, a] *= inverse
+        _fill(M[a], Z[a], centre, (1.0 - lam) * Y[MEANS, a], lam * inverse)
+    # |Z − centre| ≤ unit; the mean adds one rounding per addition of a chain, of which there are 4.
+    error = EPS * ((4.0 if compensate else 8.0 + 0.25 * N) * (1.0 - lam) + 4.0 * lam)
+    size = max(abs(centre + m_low), abs(centre + m_high))
+    return True, centre, unit, m_high - m_low, size, error
 
 
 @kernel

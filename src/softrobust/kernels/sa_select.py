@@ -8,9 +8,13 @@ at its tail: late in a solve most states need one selection.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softrobust.kernels._jit import kernel
 from softrobust.kernels.tail import tail_of, weighted_sum
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 EPS = 2.220446049250313e-16
 
@@ -65,3 +69,42 @@ def best_action(Z, n, f, u, total, lam, error, first, scratch):
         if low > lb:
             best, boundary, lb = a, b, low
     return best, boundary, lb, ub, True
+
+
+@kernel
+def _all_states(Z, f, u, lam, error, first, best, lb, ub):
+    scratch, total = np.empty((4, f.size)), u.sum()
+    for s in range(Z.shape[0]):
+        a, _, lb[s], ub[s], _ = best_action(
+            Z[s], Z.shape[1], f, u, total, lam, error, first[s], scratch
+        )
+        best[s] = a
+
+
+def best_actions(
+    Z: FloatArray, f: FloatArray, u: FloatArray, lam: float, first: IntArray | None = None
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """SA updates on given values Z (sweeps fuse them with Z): best actions, lb and ub, each (S,).
+
+    Parameters
+    ----------
+    Z : (n_states, n_actions, n_models)
+        All actions allowed; NaN or infinity gives NaN bounds.
+    f, u : (n_models,)
+        Weights of the models, and the bounds of q (`SoftRobust.q_bounds`).
+    first : (n_states,), optional
+        Actions to try first.
+
+    Examples
+    --------
+    >>> Z = np.array([[[1.0, 3.0], [0.0, 10.0]]])
+    >>> best, lb, ub = best_actions(Z, np.full(2, 0.5), np.ones(2), lam=0.9)
+    >>> int(best[0]), float(lb[0].round(12))
+    (0, 1.1)
+    """
+    S = Z.shape[0]
+    start = np.full(S, -1) if first is None else np.asarray(first, dtype=np.int64)
+    best, lb, ub = np.empty(S, np.int64), np.empty(S), np.empty(S)
+    error = rounding_of_sums(f.size, float(np.abs(Z[np.isfinite(Z)]).max(initial=0.0)))
+    _all_states(np.ascontiguousarray(Z, np.float64), f, u, float(lam), error, start, best, lb, ub)
+    return best, lb, ub

@@ -22,9 +22,9 @@ from numba import prange
 from numpy.typing import NDArray
 
 from softrobust.kernels._jit import REORDER, kernel
-from softrobust.kernels.expected import CHUNKS, Probabilities, pair_values
+from softrobust.kernels.expected import CHUNKS, Probabilities, block_of, pair_values
 from softrobust.kernels.s_game import NOT_FINITE, SOLVED, solve_game
-from softrobust.kernels.s_pivot import game_work
+from softrobust.kernels.s_pivot import MODELS, ROWS, D, Q, game_work
 from softrobust.kernels.sa_select import best_action, rounding_of_sums, tail_bounds
 from softrobust.kernels.tail import fill_tail
 
@@ -92,15 +92,20 @@ def state_rows(g, v, centre, s, d, only_taken, actions, gathered, raw, Z):
 
 
 @kernel(fastmath=REORDER)
-def _mix(prob, start, width, xi, out):
-    """Fill out (width,) with Σ_ω ξ_ω·(row ω of the block)."""
-    out[:] = 0.0
-    for i in range(xi.size):
-        weight = xi[i]
-        if weight != 0.0:
-            p = start + i * width
-            for j in range(width):
-                out[j] += weight * prob[p + j]
+def _mix(P, xi, out):
+    """Fill out (width,) with Σ_ω ξ_ω·P[ω]."""
+    n, width = P.shape
+    for j in range(width):
+        out[j] = 0.0
+    i = 0
+    while i + 4 <= n:  # four rows at a time: out is read and written a quarter as often
+        w0, w1, w2, w3 = xi[i], xi[i + 1], xi[i + 2], xi[i + 3]
+        for j in range(width):
+            out[j] += w0 * P[i, j] + w1 * P[i + 1, j] + w2 * P[i + 2, j] + w3 * P[i + 3, j]
+        i += 4
+    for r in range(i, n):
+        for j in range(width):
+            out[j] += xi[r] * P[r, j]
 
 
 @kernel
@@ -110,25 +115,26 @@ def record_pair(g, s, a, q, xi, out):
         xi[g.live[i]] = (1.0 - g.lam) * g.f[i] + g.lam * q[i]
     if out.mixed.size > 0:
         k = s * g.R.shape[1] + a
-        lo, hi = g.indptr[k], g.indptr[k + 1]
-        _mix(g.prob, lo * g.R.shape[2], hi - lo, xi, out.mixed[lo:hi])
+        P = block_of(g.prob, g.indptr, k, g.R.shape[2])
+        _mix(P, xi, out.mixed[g.indptr[k] : g.indptr[k + 1]])
 
 
 @kernel
-def _s_state(g, s, Z, n, actions, memory, w, xi, out):
+def _s_state(g, s, Z, n, actions, memory, M, X, Y, J, B, xi, out):
     k = np.int64(memory.k[s])
     for i in range(k):
-        w.K[i], w.F[i] = memory.K[s, i], memory.F[s, i]
-    status, k, lb, ub, pivots = solve_game(Z, n, g.f, g.u, g.total, g.lam, k, w)
+        J[ROWS, i], J[MODELS, i] = memory.K[s, i], memory.F[s, i]
+    status, k, lb, ub, pivots = solve_game(Z, n, g.f, g.u, g.total, g.lam, k, M, X, Y, J, B)
     out.status[s], out.pivots[s], out.lb[s], out.ub[s] = status, pivots, lb, ub
     memory.k[s] = k if status == SOLVED else 0
-    out.d[s] = 0.0
+    for a in range(out.d.shape[1]):
+        out.d[s, a] = 0.0
     for i in range(k):
-        memory.K[s, i], memory.F[s, i] = w.K[i], w.F[i]
-        out.d[s, actions[w.K[i]]] = w.d[i]
+        memory.K[s, i], memory.F[s, i] = J[ROWS, i], J[MODELS, i]
+        out.d[s, actions[J[ROWS, i]]] = Y[D, i]
     for i in range(k):
-        if w.d[i] > 0.0:
-            record_pair(g, s, actions[w.K[i]], w.q, xi, out)
+        if Y[D, i] > 0.0:
+            record_pair(g, s, actions[J[ROWS, i]], X[Q], xi, out)
 
 
 @kernel
@@ -190,11 +196,12 @@ def _sa_nature(g, s, Z, n, actions, error, one, q, scratch, xi, out):
 @kernel
 def _s_range(first, last, g, v, centre, memory, out):
     A, N, L = g.R.shape[1], g.R.shape[2], g.live.size
-    w, Z, raw, gathered = game_work(A, L), np.empty((A, L)), np.empty(N), np.empty(v.size)
+    M, X, Y, J, B = game_work(A, L)
+    Z, raw, gathered = np.empty((A, L)), np.empty(N), np.empty(v.size)
     actions, xi = np.empty(A, np.int64), np.zeros(N)
     for s in range(first, last):
         n = state_rows(g, v, centre, s, out.d, False, actions, gathered, raw, Z)
-        _s_state(g, s, Z, n, actions, memory, w, xi, out)
+        _s_state(g, s, Z, n, actions, memory, M, X, Y, J, B, xi, out)
         if out.xi.size > 0:
             out.xi[s] = xi
 

@@ -26,23 +26,22 @@ FloatArray = NDArray[np.float64]
 
 
 @kernel
-def _sort_pairs(x, w, first, n):
-    """Insertion sort of x[first : first + n] with its companions in w."""
-    for i in range(first + 1, first + n):
+def _sort_pairs(x, w, n):
+    """Insertion sort of x[:n] with its companions in w."""
+    for i in range(1, n):
         key, weight = x[i], w[i]
         j = i - 1
-        while j >= first and x[j] > key:
+        while j >= 0 and x[j] > key:
             x[j + 1], w[j + 1] = x[j], w[j]
             j -= 1
         x[j + 1], w[j + 1] = key, weight
 
 
 @kernel
-def _pivot(x, first, n, share):
-    """The order statistic nearest `share` of five spread elements of x[first : first + n]."""
+def _pivot(x, n, share):
+    """The order statistic nearest `share` of five spread elements of x[:n]."""
     step = n // 5
-    a, b, c = x[first], x[first + step], x[first + 2 * step]
-    d, e = x[first + 3 * step], x[first + 4 * step]
+    a, b, c, d, e = x[0], x[step], x[2 * step], x[3 * step], x[4 * step]
     a, b = min(a, b), max(a, b)  # a sorting network
     d, e = min(d, e), max(d, e)
     c, e = min(c, e), max(c, e)
@@ -59,68 +58,79 @@ def _pivot(x, first, n, share):
     return d if share < 0.8 else e
 
 
-@kernel
-def _partition(x, w, first, n, pivot, y, z):
-    """Smaller than the pivot to the front of (y, z)[:n], larger to the back, without branches.
-
-    Returns (number smaller, number larger).
-    """
-    low, high = 0, n - 1
-    for i in range(first, first + n):
-        value, weight = x[i], w[i]
-        y[low], z[low] = value, weight
-        y[high], z[high] = value, weight
-        low += value < pivot
-        high -= value > pivot
-    return low, n - 1 - high
-
-
 @kernel(fastmath=REORDER)
-def _mass(w, first, last):
-    total = 0.0
+def _mass_below(x, w, first, last, pivot):
+    """Weights of the values below the pivot, and of those equal to it."""
+    below = equal = 0.0
     for i in range(first, last):
-        total += w[i]
-    return total
+        below += w[i] if x[i] < pivot else 0.0
+        equal += w[i] if x[i] == pivot else 0.0
+    return below, equal
 
 
 @kernel
-def select(x, w, n, total, target, a, b, y, z):
+def _keep_smaller(x, w, n, pivot, y, z):
+    """Copy the pairs with x < pivot to (y, z), without branches; returns their number."""
+    m = 0
+    for i in range(n):
+        y[m], z[m] = x[i], w[i]
+        m += x[i] < pivot
+    return m
+
+
+@kernel
+def _keep_larger(x, w, n, pivot, y, z):
+    m = 0
+    for i in range(n):
+        y[m], z[m] = x[i], w[i]
+        m += x[i] > pivot
+    return m
+
+
+@kernel
+def _walk(x, w, n, below, target):
+    """`select` among a few, by sorting them in place."""
+    _sort_pairs(x, w, n)
+    group = 0.0  # weight of the values equal to the one looked at
+    for i in range(n):
+        if i > 0 and x[i] > x[i - 1]:
+            below += group
+            group = 0.0
+        group += w[i]
+        if below + group >= target:
+            return x[i], below
+    return np.inf, below + group
+
+
+@kernel
+def select(x, w, n, total, target, scratch):
     """The smallest t among x[:n] with Σ_{x ≤ t} w ≥ target, and Σ_{x < t} w.
 
-    x, w are kept; a, b, y, z (n,) are scratch; `total` is about Σw and only guides the pivots.
-    Returns (inf, Σw) where the weights do not reach the target. Each round drops at least its
-    pivot, so that there are at most n.
+    x, w are kept; scratch (4, n or more); `total` is about Σw and only guides the pivots. Returns
+    (inf, Σw) where the weights do not reach the target. A round weighs both sides of a pivot in one
+    vectorised pass and copies the side that matters. It drops at least the pivot, so that there
+    are at most n rounds.
     """
+    a, b, y, z = scratch[0], scratch[1], scratch[2], scratch[3]
     for i in range(n):
         a[i], b[i] = x[i], w[i]
-    first, m, below, left = 0, n, 0.0, total
+    m, below, left = n, 0.0, total
     for _ in range(n):
         if m <= SMALL:
             break
-        pivot = _pivot(a, first, m, (target - below) / left)
-        n_less, n_more = _partition(a, b, first, m, pivot, y, z)
-        w_less = _mass(z, 0, n_less)
-        w_equal = left - w_less - _mass(z, m - n_more, m)
+        pivot = _pivot(a, m, (target - below) / max(left, 1e-300))
+        lighter, equal = _mass_below(a, b, 0, m, pivot)
+        if below + lighter >= target:
+            m, left = _keep_smaller(a, b, m, pivot, y, z), lighter
+        elif below + lighter + equal >= target:
+            return pivot, below + lighter
+        else:
+            below += lighter + equal
+            left -= lighter + equal
+            m = _keep_larger(a, b, m, pivot, y, z)
         a, y = y, a
         b, z = z, b
-        if below + w_less >= target:
-            first, m, left = 0, n_less, w_less
-        elif below + w_less + w_equal >= target:
-            return pivot, below + w_less
-        else:
-            below += w_less + w_equal
-            left -= w_less + w_equal
-            first, m = m - n_more, n_more
-    _sort_pairs(a, b, first, m)
-    group = 0.0  # weight of the values equal to the one looked at
-    for i in range(first, first + m):
-        if i > first and a[i] > a[i - 1]:
-            below += group
-            group = 0.0
-        group += b[i]
-        if below + group >= target:
-            return a[i], below
-    return np.inf, below + group
+    return _walk(a, b, m, below, target)
 
 
 @kernel(fastmath=REORDER)
@@ -144,7 +154,7 @@ def shortfall(z, u, b):
 @kernel
 def tail_of(z, u, total, scratch):
     """(b, CVaR) of one sample; z, u (N,), total = Σu, scratch (4, N)."""
-    b, _ = select(z, u, z.size, total, 1.0 - SLACK, scratch[0], scratch[1], scratch[2], scratch[3])
+    b, _ = select(z, u, z.size, total, 1.0 - SLACK, scratch)
     return b, b - shortfall(z, u, b)
 
 

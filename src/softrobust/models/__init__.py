@@ -5,11 +5,13 @@ from softrobust.models.interop import from_gymnasium, from_mdptoolbox, to_gymnas
 from softrobust.models.model_set import MDP, ModelSet
 from softrobust.models.multi_model import read_models, write_models_csv
 from softrobust.models.policy import Policy
+from softrobust.models.timed_policy import TimedPolicy
 
 __all__ = [
     "MDP",
     "ModelSet",
     "Policy",
+    "TimedPolicy",
     "from_gymnasium",
     "from_mdptoolbox",
     "load_models",

@@ -9,15 +9,16 @@ concentration is so small that the variate itself would underflow.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.data.memory import refuse_if_too_large
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-from softrobust.posterior.base import FittedPosterior, Posterior
+from softrobust.posterior.base import FittedPosterior, Posterior, check_count
+from softrobust.posterior.diagnostics import Diagnostics, predictive_check
+from softrobust.posterior.gamma import dirichlet_rows
 from softrobust.posterior.support import pair_support
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class DirichletPosterior(Posterior):
         Pairs observed fewer times than this get no model and cannot be chosen; 0 keeps all.
     """
 
+    name: ClassVar[str] = "dirichlet"
     strength: float = 1.0
     support: str | NDArray[np.bool_] = "neighbours"
     per_cell: float | None = None
@@ -158,32 +160,21 @@ class FittedDirichlet(FittedPosterior):
         >>> DirichletPosterior().fit(log).sample(3, seed=0)
         ModelSet(3 models, 2 states, 1 actions, dense)
         """
-        if int(n) != n or n < 1:
-            raise InputError(f"The number of models must be a whole number ≥ 1; it is {n!r}.")
-        refuse_if_too_large(
-            8.0 * self.next_states.size * n,
-            f"{n} models",
-            "Draw fewer (--models), or narrow the support of the prior (support='neighbours').",
-        )
         rng = np.random.default_rng(seed)
-        prob = np.empty(self.next_states.size * n)
-        widths = np.diff(self.indptr)
-        for width in np.unique(widths[widths > 0]):
-            pairs = np.flatnonzero(widths == width)
-            step = max(1, CHUNK // int(width * n))
-            for lo in range(0, pairs.size, step):
-                k = pairs[lo : lo + step]
-                shape = self.concentration[self.indptr[k][:, None] + np.arange(width)]
-                rows = _dirichlet(rng, shape, n)
-                cells = self.indptr[k][:, None] * n + np.arange(n * width)
-                prob[cells] = rows.reshape(k.size, -1)
-        return self._with_sinks(prob, n)
+        check_count(n, self.next_states.size)
+        prob = dirichlet_blocks(self.indptr, self.concentration, n, rng)
+        return self.storage(prob, n)
 
     def mean(self) -> ModelSet:
         """The one-model set of posterior means."""
         pair = np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
         total = np.bincount(pair, weights=self.concentration, minlength=self.indptr.size - 1)
-        return self._with_sinks(self.concentration / total[pair], 1)
+        return self.storage(self.concentration / total[pair], 1)
+
+    def diagnostics(self) -> Diagnostics:
+        """Draws are exact; the predictive check asks whether the log is typical of the models."""
+        models = self.sample(200, seed=0)
+        return Diagnostics.of_exact({"transitions": predictive_check(models, self.log)})
 
     def describe(self) -> dict[str, Any]:
         """Settings and data hash."""
@@ -197,8 +188,8 @@ class FittedDirichlet(FittedPosterior):
             "data_hash": self.log.data_hash,
         }
 
-    def _with_sinks(self, prob: FloatArray, n: int) -> ModelSet:
-        """A state that was never left stays where it is, under its first action."""
+    def storage(self, prob: FloatArray, n: int) -> ModelSet:
+        """Models from blocks of rows; a state that was never left stays where it is."""
         A = len(self.log.actions)
         sink_states = np.flatnonzero(self.sinks)
         at = self.indptr[sink_states * A]  # sinks list nothing, so an entry goes in here
@@ -218,16 +209,26 @@ class FittedDirichlet(FittedPosterior):
         return f"FittedDirichlet({self.settings}, {int(self.log.pair_counts.sum())} transitions)"
 
 
-def _dirichlet(rng: np.random.Generator, shape: FloatArray, n: int) -> FloatArray:
-    """(n_pairs, n, width) Dirichlet rows for concentrations `shape` (n_pairs, width)."""
-    size = (shape.shape[0], n, shape.shape[1])
-    a = shape[:, None, :]
-    if shape.min() >= 0.1:
-        g = rng.standard_gamma(a, size=size)
-    else:
-        # Gamma(a) = Gamma(a + 1)·U^(1/a): in logarithms nothing underflows before normalising.
-        log_g = np.log(rng.standard_gamma(a + 1.0, size=size))
-        log_g -= rng.standard_exponential(size) / a
-        g = np.exp(log_g - log_g.max(axis=2, keepdims=True))
-    g /= g.sum(axis=2, keepdims=True)
-    return g
+def dirichlet_blocks(
+    indptr: NDArray[np.int64],
+    concentration: FloatArray,
+    n: int,
+    rng: np.random.Generator,
+    extra: FloatArray | None = None,
+) -> FloatArray:
+    """Flat (nnz · n,) Dirichlet rows of every pair, model-major, as `ModelSet.prob` wants them.
+
+    `extra` (n_pairs, n) is added to every concentration of a pair: prior mass that differs by draw.
+    """
+    prob = np.empty(concentration.size * n)
+    widths = np.diff(indptr)
+    for width in np.unique(widths[widths > 0]):
+        pairs = np.flatnonzero(widths == width)
+        step = max(1, CHUNK // int(width * n))
+        for lo in range(0, pairs.size, step):
+            k = pairs[lo : lo + step]
+            shape = concentration[indptr[k][:, None] + np.arange(width)][:, None, :]
+            rows = dirichlet_rows(rng, shape if extra is None else shape + extra[k][:, :, None], n)
+            cells = indptr[k][:, None] * n + np.arange(n * width)
+            prob[cells] = rows.reshape(k.size, -1)
+    return prob

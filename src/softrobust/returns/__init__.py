@@ -1,5 +1,6 @@
 """What a given policy earns: on every model, statically, and under dynamic uncertainty."""
 
+from softrobust.returns.clusters import ReducedModels, reduce_models
 from softrobust.returns.dynamic import DynamicReturn, dynamic_return
 from softrobust.returns.evaluation import (
     check_policy,
@@ -12,24 +13,29 @@ from softrobust.returns.evaluation import (
     uniform_value,
 )
 from softrobust.returns.gradient import action_values, return_gradients, static_gradient
+from softrobust.returns.horizon import horizon_return, state_probabilities
 from softrobust.returns.optimal import ModelOptima, optimal_returns
 from softrobust.returns.rectangular import s_rect_return, sa_rect_return
 
 __all__ = [
     "DynamicReturn",
     "ModelOptima",
+    "ReducedModels",
     "action_values",
     "check_policy",
     "dynamic_return",
     "evaluate_policy",
+    "horizon_return",
     "occupancies",
     "optimal_returns",
     "policy_return",
     "policy_reward",
     "policy_values",
+    "reduce_models",
     "return_gradients",
     "s_rect_return",
     "sa_rect_return",
+    "state_probabilities",
     "static_gradient",
     "static_return",
     "uniform_value",

@@ -20,6 +20,11 @@ DENSE_STATES = 300  # up to here, or where rows are full, a dense factorisation
 FILL = 0.1  # rows fuller than this count as full
 
 
+def is_dense(n_states: int, nnz: int, n_actions: int) -> bool:
+    """Whether a step factors a dense matrix."""
+    return n_states <= DENSE_STATES or nnz > FILL * n_states**2 * n_actions
+
+
 def newton_step(
     indptr: NDArray[np.int64],
     next_states: NDArray[np.int32],
@@ -43,7 +48,7 @@ def newton_step(
     (n_states,)
     """
     S = v.size
-    if S <= DENSE_STATES or next_states.size > FILL * S * S * d.shape[1]:
+    if is_dense(S, next_states.size, d.shape[1]):
         M = np.empty((S, S))
         policy_matrix(indptr, next_states, mixed, 1, 0, d, M)
         M *= -gamma

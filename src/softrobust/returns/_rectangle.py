@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust.data.memory import refuse_if_too_large
 from softrobust.errors import InputError
 from softrobust.kernels.expected import PARALLEL_READ, centred, rounding
 from softrobust.kernels.mean_rows import mean_rows
@@ -34,7 +35,7 @@ from softrobust.kernels.sweeps import (
     sweep,
 )  # fmt: skip
 from softrobust.returns._game_lp import settle
-from softrobust.returns._newton import newton_step
+from softrobust.returns._newton import is_dense, newton_step
 
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
@@ -44,6 +45,13 @@ FloatArray = NDArray[np.float64]
 
 # The mean model and the row sums take a pass of their own: once per set of models.
 _MEANS: WeakKeyDictionary[ModelSet, tuple[FloatArray, float]] = WeakKeyDictionary()
+
+
+def working_bytes(models: ModelSet, float32: bool = False) -> float:
+    """What a solve allocates besides the models and R, in bytes."""
+    S, pairs, nnz = models.n_states, models.n_states * models.n_actions, models.next_states.size
+    square = 16.0 * S**2 if is_dense(S, nnz, models.n_actions) else 48.0 * nnz / models.n_actions
+    return 16.0 * nnz + 40.0 * pairs + square + (4.0 * models.prob.size if float32 else 0.0)
 
 
 @final
@@ -59,6 +67,12 @@ class Sweeps:
 
     def __init__(self, problem: Problem, float32: bool = False) -> None:
         m, S, A = problem.models, problem.n_states, problem.n_actions
+        refuse_if_too_large(
+            working_bytes(m, float32),
+            "The working memory of a rectangular solve (mixed and mean rows, bases"
+            + (", a float32 copy of the models)" if float32 else ")"),
+            "Use fewer states or next states" + (", or float32=False." if float32 else "."),
+        )
         self.models, self.gamma = m, problem.gamma
         self.prob = m.prob.astype(np.float32) if float32 else m.prob
         self.prob.flags.writeable = False

@@ -155,7 +155,7 @@ def _krylov(
     )
     for omega in np.flatnonzero(~(reached <= share).all(axis=1)):  # rare: states that mix slowly
         # A randomized row lists a next state once per action; CSR sums such duplicates.
-        P = sp.csr_array((pick(omega), columns, rows), shape=(S, S))
+        P: Any = sp.csr_array((pick(int(omega)), columns, rows), shape=(S, S))
         M = sp.eye_array(S, format="csr") - gamma * P
         v[omega] = solve_checked(M, r[omega], gamma)
         if want_occupancy:

@@ -29,10 +29,14 @@ FORMAT, VERSION = "softrobust-branch-and-bound", 1
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """What a file holds: the incumbent, the greatest closed bound, counters, and the open nodes."""
+    """What a file holds: the incumbent, the greatest closed bound, counters, and the open nodes.
+
+    `gap` is the tolerance nodes were closed at: a smaller one cannot be proven from here.
+    """
 
     decision: NDArray[np.int64]
     closed: float
+    gap: float
     nodes: int
     seconds: float
     open_nodes: list[Node]
@@ -62,6 +66,7 @@ def save_checkpoint(path: str | Path, reduced: Reduced, state: Checkpoint) -> No
         "format": FORMAT,
         "version": VERSION,
         "problem": fingerprint(reduced),
+        "gap": state.gap,
         "nodes": state.nodes,
         "seconds": state.seconds,
     }
@@ -78,8 +83,8 @@ def save_checkpoint(path: str | Path, reduced: Reduced, state: Checkpoint) -> No
         )
 
 
-def load_checkpoint(path: str | Path, reduced: Reduced) -> Checkpoint:
-    """Read a state back, for the same problem only."""
+def load_checkpoint(path: str | Path, reduced: Reduced, gap: float) -> Checkpoint:
+    """Read a state back, for the same problem and a gap no smaller than before."""
     from softrobust.solvers.branch_and_bound import Node
 
     shape = reduced.allowed.shape
@@ -94,6 +99,8 @@ def load_checkpoint(path: str | Path, reduced: Reduced) -> Checkpoint:
         raise _unusable(path, f"its format is {meta.get('format')!r}, {meta.get('version')!r}")
     if meta["problem"] != fingerprint(reduced):
         raise _unusable(path, "it belongs to another problem (models, rewards, start or objective)")
+    if meta["gap"] > gap:
+        raise _unusable(path, f"it closed nodes at a gap of {meta['gap']:g}, and {gap:g} is asked")
     masks = np.unpackbits(stored["allowed"], axis=1, count=shape[0] * shape[1]).astype(bool)
     nodes = [
         Node(
@@ -106,6 +113,7 @@ def load_checkpoint(path: str | Path, reduced: Reduced) -> Checkpoint:
     return Checkpoint(
         stored["decision"],
         float(stored["closed"]),
+        float(meta["gap"]),
         int(meta["nodes"]),
         float(meta["seconds"]),
         nodes,

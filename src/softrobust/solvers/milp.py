@@ -23,7 +23,7 @@ from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
 from softrobust.returns import occupancies, policy_return, static_return
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
-from softrobust.solvers.local_search import Climber, policy_of, search
+from softrobust.solvers.local_search import make_climber, policy_of, search
 from softrobust.solvers.milp_model import Formulation, MilpModel, build_milp
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ class MILP(Solver):
         decision, status, raw = self._run(reduced, model, start, deadline, stats)
         best = found.decision
         if decision is not None:
-            stats["milp_value"] = static_return(problem, policy_of(problem, decision))
-            end, value, _ = Climber(reduced).climb(decision, Deadline(None))
+            stats["milp_value"] = static_return(problem, policy_of(problem, reduced, decision))
+            end, value, _ = make_climber(reduced).climb(decision, Deadline(None))
             best = end if value > found.value else best
-        policy = policy_of(problem, best)
+        policy = policy_of(problem, reduced, best)
         bound = _safe_bound(problem, policy, raw, deadline)
         stats["seconds"] = time.perf_counter() - began
         return finish(
@@ -218,7 +218,7 @@ def _decision(reduced: Reduced, model: MilpModel, values: FloatArray) -> IntArra
     S, A = reduced.allowed.shape
     chosen = np.full(S * A, -1.0)
     chosen[model.pairs] = values[: model.pairs.size]
-    return np.argmax(chosen.reshape(S, A), axis=1)
+    return np.asarray(np.argmax(chosen.reshape(S, A), axis=1), np.int64)
 
 
 def _safe_bound(problem: Problem, policy: Policy, raw: float, deadline: Deadline) -> Bound:
@@ -242,6 +242,4 @@ def _number(x: float) -> float | None:
 
 def _check_formulation(formulation: object) -> None:
     if formulation not in ("strengthened", "paper"):
-        raise InputError(
-            f"formulation must be 'strengthened' or 'paper'; it is {formulation!r}."
-        )
+        raise InputError(f"formulation must be 'strengthened' or 'paper'; it is {formulation!r}.")

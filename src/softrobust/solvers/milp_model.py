@@ -94,15 +94,15 @@ def build_milp(
     n = pairs.size
     R = problem.R.reshape(S * A, N)[pairs]
     paper = formulation == "paper"
-    scale = f.copy() if paper else np.ones(N)
+    scale, weight = (f.copy(), np.ones(N)) if paper else (np.ones(N), f)
     has_b = lam > 0 and alpha > 0
     has_y = has_b and 1.0 - alpha > EDGE
-    u_cost = (1 - lam if has_b else 1.0) * (f / scale) * R
+    u_cost = (1 - lam if has_b else 1.0) * weight * R
     ends: list[FloatArray] = []
     if has_b:
         ends.append(np.array([lam]))
     if has_y:
-        ends.append(-lam * (f / scale) / (1 - alpha))
+        ends.append(-lam * weight / (1 - alpha))
     cost = np.concatenate([np.zeros(n), u_cost.reshape(-1), *ends])
     reach = float(np.abs(problem.R).max()) / (1 - problem.gamma) * (1 + 1e-6)
     lower, upper = np.zeros(cost.size), np.full(cost.size, np.inf)
@@ -138,7 +138,8 @@ def _flow(problem: Problem, pairs: IntArray, scale: FloatArray, n_columns: int) 
     within = np.arange(place.size) - np.repeat(np.cumsum(widths) - widths, widths)
     s_next = m.next_states[np.repeat(starts, widths) + within].astype(np.int64)
     omega = np.arange(N)
-    flat = (np.repeat(starts, widths) * N + within)[:, None] + omega * np.repeat(widths, widths)[:, None]
+    first = np.repeat(starts, widths) * N + within
+    flat = first[:, None] + omega * np.repeat(widths, widths)[:, None]
     value = -problem.gamma * m.prob[flat]
     row = s_next[:, None] * N + omega
     column = pairs.size + place[:, None] * N + omega
@@ -175,7 +176,7 @@ def _links(
     paper: bool,
     late: Callable[[], bool] | None,
 ) -> list[Block]:
-    """u ≤ M·π, and m·π ≤ u where m > 0."""
+    """Occupancies follow π: u ≤ M·π, and m·π ≤ u where m > 0."""
     S, A, N = problem.R.shape
     n = pairs.size
     if paper:

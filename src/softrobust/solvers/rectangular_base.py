@@ -12,15 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
-from softrobust.returns import policy_return, static_return
+from softrobust.returns import policy_return
 from softrobust.returns._rectangle import Sweeps
 from softrobust.solvers.base import Deadline, Solution, Solver, finish
 from softrobust.solvers.rectangular import as_policy, iterate, nominal_start, statistics
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
+
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,7 @@ class Rectangular(Solver, ABC):
         v = nominal_start(sweeps)
         uniform = policy_return(problem, problem.uniform_policy())
         found: dict[tuple[int, int], Solution] = {}
+        returns: dict[bytes, FloatArray] = {}  # neighbours often share their policy
         for i, lam in enumerate(lams):
             for j in range(len(alphas))[:: 1 if i % 2 == 0 else -1]:
                 point = replace(problem, objective=SoftRobust(lam, alphas[j]))
@@ -84,10 +90,13 @@ class Rectangular(Solver, ABC):
                 sweeps.reset(point)
                 answer = iterate(sweeps, self.kind, v, self.tol, deadline, self.max_rounds)
                 v, policy = answer.v, as_policy(point, answer.d)
+                key = answer.d.tobytes()
+                if key not in returns:
+                    returns[key] = policy_return(point, policy)
                 found[i, j] = Solution(
                     solver=self.name,
                     policy=policy,
-                    static_value=static_return(point, policy),
+                    static_value=point.objective.value(returns[key], point.models.f),
                     uniform_value=point.objective.value(uniform, point.models.f),
                     gamma=point.gamma,
                     objective=point.objective,

@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, final
 
 from softrobust.errors import InputError
 from softrobust.solvers.base import Deadline
+from softrobust.solvers.exact import Exact
+from softrobust.solvers.local_search import LocalSearch
+from softrobust.solvers.milp import MILP
+from softrobust.solvers.multi_model import CADP, MVP, WSU
 from softrobust.solvers.nominal import Empirical, Nominal
+from softrobust.solvers.randomized import RandomizedAscent
+from softrobust.solvers.s_rect import SRect
 from softrobust.solvers.sa_rect import SARect
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.solvers.base import Solver
 
-DEFAULT_SOLVER = "sa-rect"
+DEFAULT_SOLVER = "exact"
+DEFAULT_SECONDS = 60.0  # for solvers that could go on for long
 
 
 @final
@@ -41,8 +48,20 @@ def _empirical(context: Context) -> Empirical:
 SOLVERS: dict[str, Callable[[Context], Solver]] = {
     Nominal.name: lambda _: Nominal(),
     Empirical.name: _empirical,
+    Exact.name: lambda c: Exact(time_limit=_limit(c), seed=c.seed),
+    MILP.name: lambda c: MILP(time_limit=_limit(c)),
+    LocalSearch.name: lambda c: LocalSearch(time_limit=_limit(c), seed=c.seed),
+    RandomizedAscent.name: lambda c: RandomizedAscent(time_limit=_limit(c), seed=c.seed),
+    SRect.name: lambda c: SRect(time_limit=c.time_limit),
     SARect.name: lambda c: SARect(time_limit=c.time_limit),
+    MVP.name: lambda _: MVP(),
+    WSU.name: lambda _: WSU(),
+    CADP.name: lambda _: CADP(robust=True),
 }
+
+
+def _limit(context: Context) -> float:
+    return DEFAULT_SECONDS if context.time_limit is None else context.time_limit
 
 
 def make_solver(

@@ -1,0 +1,83 @@
+"""Posteriors: exact pest-control rows, exact regression draws, NUTS for the population."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.instances import DATA
+from benchmarks.registry import Figure, case, race
+from softrobust.data import TransitionLog, read_log
+from softrobust.domains import CancerGrowth, PestControl
+from softrobust.posterior import Nuts, PopulationPosterior, RegressionPosterior
+from softrobust.posterior.population import GROWTH_SD, drawn_growth, pest_frame, pest_rows
+from softrobust.posterior.regression import FittedRegression, draw_weights
+
+
+@case("posterior-pest-rows")
+def pest_models(smoke: bool) -> Iterator[Figure]:
+    """100 exact exponential models against 10 000 simulated steps per pair (error about 1 %)."""
+    n = 5 if smoke else 100
+    theta = np.tile([1.90, 0.99, -0.044, 0.00109], (n, 1))
+    theta *= 1 + 0.1 * np.random.default_rng(0).standard_normal((n, 4))
+
+    def exact() -> object:
+        return pest_frame().dense(pest_rows(drawn_growth(theta)))
+
+    def simulated() -> None:
+        rng, growth, s = np.random.default_rng(0), drawn_growth(theta[:1])[0], np.arange(51)
+        for a, sd in enumerate(GROWTH_SD):
+            g = np.maximum(growth[a] + sd * rng.standard_normal((10_000, 51)), 0.0)
+            m = np.clip(np.floor(g * s + 0.5), 0, 50)
+            e = np.maximum(3.0 + 1.5 * rng.standard_normal(m.shape), 0.0)
+            after = np.clip(np.floor(m + e + 0.5), 0, 50).astype(int)
+            np.bincount((s * 51 + after).ravel(), minlength=51 * 51)
+
+    ours, one = race(smoke, exact, simulated)
+    yield Figure(f"{n} pest-control models", "simulating rows", n * one / ours, "times faster")
+    yield Figure(f"{n} pest-control models", "the clock", ours, "s", "≤ 0.5")
+
+
+@case("posterior-regression")
+def regression(smoke: bool) -> Iterator[Figure]:
+    """4000 exact draws of 20 features × 4 outputs against one factorisation per draw."""
+    n = 100 if smoke else 4000
+    domain = CancerGrowth()
+    log = domain.collect(0)
+
+    def fit() -> FittedRegression:
+        return RegressionPosterior(frame=domain.frame()).fit(log)
+
+    fitted = fit()
+    rng = np.random.default_rng(0)
+    few = max(n // 40, 10)
+    ours, rival = race(
+        smoke,
+        lambda: fit().sample(n),
+        lambda: [draw_weights(fitted.design, j, np.full((few, 1), 0.001), rng) for j in range(4)],
+    )
+    what = f"{n} draws, 20 features × 4 outputs, fit included"
+    yield Figure(what, "a Cholesky per draw", rival * n / few / ours, "times faster")
+    yield Figure(what, "the clock", ours, "s", "≤ 0.2")
+
+
+@case("posterior-population")
+def population(smoke: bool) -> Iterator[Figure]:
+    """4 × 1000 draws of NUTS, compilation included; then the same chains, already compiled."""
+    path = DATA / "population_log.csv"
+    log: TransitionLog = read_log(path) if path.exists() else PestControl().collect(0)
+    nuts = Nuts(2, 60, 40) if smoke else Nuts()
+    begin = time.perf_counter()
+    fitted = PopulationPosterior(nuts=nuts).fit(log)
+    seconds = time.perf_counter() - begin
+    least = min(p.ess_bulk for p in fitted.diagnostics().parameters.values())
+    what = f"population NUTS, {nuts.chains} × {nuts.draws} draws, compiled on the way"
+    yield Figure(what, "the clock", seconds, "s", "≤ 60", f"log of {len(log)} rows")
+    begin = time.perf_counter()
+    PopulationPosterior(nuts=replace(nuts, seed=1)).fit(log)
+    again = time.perf_counter() - begin
+    yield Figure("the same, compiled before", "with compilation", again / seconds, "of its time")
+    yield Figure(what, "effective draws, least parameter", least, "draws", "≥ 400")

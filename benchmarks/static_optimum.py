@@ -1,0 +1,154 @@
+"""The static optimum: time to a proof, and what is left of the gap where others are stopped.
+
+Two rivals in the same run: SR-MILP as the paper prints it, on HiGHS, and plain policy branch and
+bound (Ahluwalia, Steimle and Denton), which is our own tree with `dual=False`. Gaps are shares of
+what is to be gained over the uniform policy (`gap_share`), so rewards' offsets do not matter.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.instances import DATA, inventory, pest, riverswim
+from benchmarks.registry import Figure, case
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+from softrobust.solvers.base import Solution
+from softrobust.solvers.exact import Exact
+from softrobust.solvers.local_search import LocalSearch
+from softrobust.solvers.milp import MILP
+
+PAPER_SECONDS, PLAIN_SECONDS, LONG_SECONDS = 120.0, 30.0, 180.0
+LAMS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def warm(p: Problem) -> Solution:
+    """Compile what the problem's size will use; the local optimum comes along."""
+    Exact(node_limit=3).solve(p)
+    return LocalSearch().solve(p)
+
+
+def to_share(p: Problem, share: float, limit: float) -> tuple[Solution, float]:
+    """Exact until `share` of the gain over the uniform policy is left; the solution and seconds."""
+    local = warm(p)
+    gap = share * (local.static_value - local.uniform_value) / abs(local.static_value)
+    begin = time.perf_counter()
+    solution = Exact(gap=gap, time_limit=limit).solve(p)
+    return solution, time.perf_counter() - begin
+
+
+def paper_share(p: Problem, seconds: float) -> tuple[float, str]:
+    """The gap_share of HiGHS's own incumbent and bound on the printed program; 1 without one."""
+    solution = MILP(formulation="paper", time_limit=seconds).solve(p)
+    value, bound = solution.stats.get("milp_value"), solution.stats["highs_bound"]
+    if value is None or bound is None:
+        return 1.0, f"{solution.stats['highs_status']}, no incumbent"
+    low = min(solution.uniform_value, value)
+    note = f"its policy {value:.6g} against {solution.static_value:.6g}"
+    return max(bound - value, 0.0) / max(bound - low, 1e-300), note
+
+
+def rivals(p: Problem, name: str, ours: Solution, smoke: bool) -> Iterator[Figure]:
+    """What the two rivals have left, as multiples of what we have."""
+    share = max(ours.gap_share or 0.0, 1e-9)
+    left = "times the gap left"
+    plain = Exact(gap=1e-3 * share, time_limit=1.0 if smoke else PLAIN_SECONDS, dual=False).solve(p)
+    note = f"{100 * (plain.gap_share or 0):.3g} % left, {plain.stats['nodes']} nodes"
+    rival = f"plain policy branch and bound, {PLAIN_SECONDS:g} s"
+    yield Figure(name, rival, (plain.gap_share or 0.0) / share, left, "", note)
+    other, words = paper_share(p, 1.0 if smoke else PAPER_SECONDS)
+    note = f"{100 * other:.3g} % left, {words}"
+    yield Figure(name, f"paper's MILP, {PAPER_SECONDS:g} s", other / share, left, "", note)
+
+
+@case("static-pest")
+def static_pest(smoke: bool) -> Iterator[Figure]:
+    base = pest(6 if smoke else 100)
+    for lam in (0.5,) if smoke else LAMS:
+        p = replace(base, objective=SoftRobust(lam, 0.7))
+        solution, seconds = to_share(p, 1e-3, 60.0)
+        name = f"pest control 51 × 5 × {p.n_models}, α = .7, λ = {lam:g}, to 0.1 %"
+        note = f"{100 * (solution.gap_share or 0):.2g} % left, {solution.stats['nodes']} nodes"
+        yield Figure(name, "two cores", seconds, "s", "≤ 10", note)
+        yield from rivals(p, name, solution, smoke)
+
+
+@case("static-others")
+def static_others(smoke: bool) -> Iterator[Figure]:
+    cases: list[tuple[str, Problem, float, str]] = []
+    if (DATA / "riverswim").is_dir():
+        cases.append(("riverswim 20 × 2 × 100, exact", riverswim(), 1e-9, "≤ 20"))
+    size = 5 if smoke else 100
+    cases.append((f"inventory 51 × 41 × {size}, gap 0.1 %", inventory(size), 1e-3, "≤ 10"))
+    for name, p, gap, target in cases:
+        warm(p)
+        begin = time.perf_counter()
+        solution = Exact(gap=gap, time_limit=60.0).solve(p)
+        seconds = time.perf_counter() - begin
+        note = (
+            f"gap {solution.gap or 0:.2g}, {100 * (solution.gap_share or 0):.2g} % of gap_share, "
+            f"{solution.stats['nodes']} nodes"
+        )
+        yield Figure(name, "two cores", seconds, "s", target, note)
+        yield from rivals(p, name, solution, smoke)
+
+
+@case("static-long")
+def static_long(smoke: bool) -> Iterator[Figure]:
+    """How far a harder posterior gets in three minutes; reported, nothing promised."""
+    few, many = (6, 20) if smoke else (100, 1000)
+    harder = (
+        ("pest control, posterior 4 times wider", few, 4.0),
+        ("pest control, N = 1000", many, 1.0),
+        ("pest control, both", many, 4.0),
+    )
+    limit = 1.0 if smoke else LONG_SECONDS
+    for name, n_models, width in harder:
+        p = pest(n_models, width=width)
+        warm(p)
+        shares = []
+        for dual in (True, False):
+            solution = Exact(time_limit=limit, dual=dual).solve(p)
+            shares.append((solution.gap_share or 0.0, solution.stats["nodes"]))
+        note = f"{shares[0][1]} nodes; rival {100 * shares[1][0]:.3g} %, {shares[1][1]} nodes"
+        yield Figure(
+            f"{name}, {LONG_SECONDS:g} s", "plain policy branch and bound, same time",
+            100 * shares[0][0], "% of gap_share left", "", note,
+        )  # fmt: skip
+
+
+@case("static-search")
+def static_search(smoke: bool) -> Iterator[Figure]:
+    """How often local search alone has the proven optimum, on small random problems."""
+    from tests.agree.static_instances import static_instance
+
+    n = 20 if smoke else 300
+    hits, first = 0, 0
+    for seed in range(n):
+        p = static_instance(seed)
+        best = Exact(gap=1e-9).solve(p).static_value
+        tie = 1e-9 * max(1.0, abs(best))
+        hits += LocalSearch().solve(p).static_value >= best - tie
+        first += LocalSearch(starts=1).solve(p).static_value >= best - tie
+    note = f"{100 * first / n:.3g} % from the nominal start alone"
+    yield Figure(
+        f"local search, {n} random problems",
+        "proven optimum",
+        100 * hits / n,
+        "% hit",
+        "≥ 97",
+        note,
+    )
+    p = pest(6 if smoke else 100)
+    LocalSearch().solve(p)
+    begin = time.perf_counter()
+    solution = LocalSearch().solve(p)
+    seconds = time.perf_counter() - begin
+    nominal = LocalSearch(starts=1).solve(p)
+    np.testing.assert_array_less(nominal.static_value, solution.static_value + 1e-9)
+    note = f"{solution.stats['hits']} of {solution.stats['starts']} starts end there"
+    yield Figure("local search, pest control 51 × 5 × 100", "two cores", seconds, "s", "≤ 1", note)

@@ -1,0 +1,175 @@
+"""What a domain is: a world that is known exactly, a log of it, and a posterior for that log.
+
+    true_model()  →  P*, r, p₀, γ           collect(seed)  →  D
+    posterior()   →  settings of P* | D     problem(seed)  →  models drawn from P* | D, to be solved
+
+Transition rows are computed exactly; `step` simulates the same world by its own mechanism, so that
+one can be tested against the other. Seeds are split (`SeedSequence`): the log and the draws of one
+seed never share random numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from softrobust.data import TransitionLog
+from softrobust.errors import InputError
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import SoftRobust
+from softrobust.posterior import FittedPosterior, Frame, Posterior
+from softrobust.problem import Problem
+
+if TYPE_CHECKING:
+    from softrobust.models.policy import Policy
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Seed = int | np.random.Generator
+
+
+class Domain(ABC):
+    """A world with a name, a simulator, a log and a posterior."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    env_id: ClassVar[str | None] = None
+    env_steps: ClassVar[int] = 100
+
+    @abstractmethod
+    def true_model(self) -> Any:
+        """P* with all that belongs to it."""
+
+    @abstractmethod
+    def collect(self, seed: Seed = 0) -> Any:
+        """The batch of the paper, drawn with `seed`."""
+
+    @abstractmethod
+    def posterior(self) -> Posterior:
+        """Settings of the paper's posterior."""
+
+    @abstractmethod
+    def problem(self, seed: int = 0, n_models: int = 100) -> Any:
+        """Models drawn from the posterior given the log of this seed."""
+
+
+class TabularDomain(Domain):
+    """A domain with finitely many states."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def frame(self) -> Frame:
+        """States, actions, rewards, start and discount."""
+
+    @abstractmethod
+    def true_model(self) -> ModelSet:
+        """P* as a set of one model, with rewards, start and discount."""
+
+    @abstractmethod
+    def step(self, s: IntArray, a: IntArray, rng: np.random.Generator) -> IntArray:
+        """Next states (n,) of states and actions (n,), simulated by the domain's own mechanism."""
+
+    @abstractmethod
+    def collect(self, seed: Seed = 0) -> TransitionLog:
+        """The batch of the paper, drawn with `seed`."""
+
+    def objective(self) -> SoftRobust:
+        """λ and α of the paper's experiments."""
+        return SoftRobust()
+
+    def problem(
+        self,
+        seed: int = 0,
+        n_models: int = 100,
+        objective: SoftRobust | None = None,
+        fitted: FittedPosterior | None = None,
+    ) -> Problem:
+        """Collect, fit, draw `n_models`; `fitted` skips the first two."""
+        return self.split_problem(seed, n_models, 0, objective, fitted)[0]
+
+    def split_problem(
+        self,
+        seed: int = 0,
+        n_models: int = 100,
+        n_test: int = 100,
+        objective: SoftRobust | None = None,
+        fitted: FittedPosterior | None = None,
+    ) -> tuple[Problem, ModelSet | None]:
+        """A problem on the first `n_models` draws, and `n_test` further draws to test on."""
+        log_seed, draw_seed = np.random.SeedSequence(seed).spawn(2)
+        if fitted is None:
+            made = self.posterior().fit(self.collect(np.random.default_rng(log_seed)))
+            if not isinstance(made, FittedPosterior):
+                raise InputError(f"The posterior of {self.name} does not draw tables.")
+            fitted = made
+        models = fitted.sample(n_models + n_test, np.random.default_rng(draw_seed))
+        test = None
+        if n_test:
+            models, test = models.split(n_models)
+        frame = self.frame()
+        own = models.rewards is not None
+        problem = Problem(
+            models,
+            rewards=None if own else frame.rewards,
+            p0=frame.p0 if models.p0 is None else None,
+            gamma=frame.gamma if models.gamma is None else None,
+            objective=self.objective() if objective is None else objective,
+        )
+        return problem, test
+
+    def roll_out(
+        self, behaviour: Policy | ArrayLike, start: int, steps: int, seed: Seed = 0
+    ) -> TransitionLog:
+        """One episode of `steps` transitions from the state of index `start`.
+
+        `behaviour` is a policy, or its probabilities (n_states, n_actions).
+        """
+        rng = np.random.default_rng(seed)
+        frame = self.frame()
+        probs = np.asarray(getattr(behaviour, "probs", behaviour), dtype=np.float64)
+        if probs.shape != (len(frame.states), len(frame.actions)):
+            raise InputError(
+                f"The behaviour needs shape {(len(frame.states), len(frame.actions))}; it has "
+                f"{probs.shape}."
+            )
+        if steps < 1:
+            raise InputError(f"An episode needs at least one step; it has {steps}.")
+        s, a, s_next = (np.empty(steps, np.int64) for _ in range(3))
+        now = np.array([start])
+        for t in range(steps):
+            s[t], a[t] = now[0], rng.choice(probs.shape[1], p=probs[now[0]])
+            now = self.step(now, a[t : t + 1], rng)
+            s_next[t] = now[0]
+        return self.log_of(s, a, s_next)
+
+    def log_of(self, s: IntArray, a: IntArray, s_next: IntArray) -> TransitionLog:
+        """A log of one episode from indices, with the domain's labels and rewards."""
+        frame = self.frame()
+        if frame.rewards is None:
+            raise InputError(f"The domain {self.name} has no rewards.")
+        names, words = list(frame.states), list(frame.actions)
+        log = TransitionLog.from_arrays(
+            [names[i] for i in s],
+            [words[i] for i in a],
+            [names[i] for i in s_next],
+            frame.rewards.at(s, a, s_next)[0],
+            np.zeros(s.size, np.int64),
+            state_names=frame.states,
+            action_names=frame.actions,
+            source=f"the log of {self.name}",
+        )
+        # The domain's rewards are known for all pairs, not only for those of the log.
+        return log.with_rewards(frame.rewards)
+
+
+def optimal_policy(models: ModelSet) -> FloatArray:
+    """(n_states, n_actions) probabilities of an optimal decision of a set of one model."""
+    from softrobust.returns import optimal_returns
+
+    decision = optimal_returns(Problem(models)).decisions[0]
+    return np.asarray(np.eye(models.n_actions)[decision])

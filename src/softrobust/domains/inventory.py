@@ -1,0 +1,87 @@
+"""Inventory (appendix): order stock before an unknown demand; excess demand is lost, or waits.
+
+Rows, rewards and the posterior of the demand are in `posterior/demand.py`. The batch is 50
+transitions under "order the maximum", from an empty shop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+import numpy as np
+
+from softrobust.data import TransitionLog
+from softrobust.domains.base import IntArray, Seed, TabularDomain
+from softrobust.errors import InputError
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import SoftRobust
+from softrobust.posterior import DemandPosterior, Frame, Shop
+from softrobust.posterior.demand import demand_law, demand_models
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Inventory(TabularDomain):
+    """Stock 0 … 50, orders 0 … 40, Poisson demand of mean 10.
+
+    Parameters
+    ----------
+    mean_demand : float
+    shop : Shop
+        Sizes and prices; `Shop(max_backlog=10)` lets demand wait.
+    steps : int
+        Length of the logged episode.
+    truncated : bool
+        Whether the world's demand, too, is truncated to 0 … max_demand (it is in its models).
+    """
+
+    name: ClassVar[str] = "inventory"
+    summary: ClassVar[str] = "Order stock under unknown demand: 51 states, 41 actions, γ = 0.99."
+    env_id: ClassVar[str | None] = "softrobust/Inventory-v0"
+    env_steps: ClassVar[int] = 50
+    mean_demand: float = 10.0
+    shop: Shop = field(default_factory=Shop)
+    steps: int = 50
+    truncated: bool = True
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.mean_demand) and self.mean_demand > 0):
+            raise InputError(f"mean_demand must be positive; it is {self.mean_demand!r}.")
+
+    def frame(self) -> Frame:
+        """Rewards r(s, a, s′), uniform start."""
+        return self.shop.frame()
+
+    def true_model(self) -> ModelSet:
+        """Exact rows of the truncated Poisson demand."""
+        return demand_models(np.array([self.mean_demand]), self.shop)
+
+    def step(self, s: IntArray, a: IntArray, rng: np.random.Generator) -> IntArray:
+        """The order arrives, demand is drawn, stock falls to −max_backlog at most."""
+        shop = self.shop
+        d = rng.poisson(self.mean_demand, size=s.shape)
+        while self.truncated and (d > shop.max_demand).any():
+            again = d > shop.max_demand
+            d[again] = rng.poisson(self.mean_demand, size=int(again.sum()))
+        there = shop.stocks[s] + np.minimum(a, shop.capacity - shop.stocks[s])
+        return np.asarray(np.maximum(there - d, -shop.max_backlog) + shop.max_backlog)
+
+    def collect(self, seed: Seed = 0) -> TransitionLog:
+        """Order the maximum, from stock 0."""
+        order = np.zeros((self.shop.stocks.size, self.shop.max_order + 1))
+        order[:, -1] = 1.0
+        return self.roll_out(order, self.shop.max_backlog, self.steps, seed)
+
+    def posterior(self) -> DemandPosterior:
+        """Gamma–Poisson; rows in which the stock ran out count as lower bounds."""
+        return DemandPosterior(shop=self.shop)
+
+    def objective(self) -> SoftRobust:
+        """λ = 0.5, α = 0.8."""
+        return SoftRobust(0.5, 0.8)
+
+    def demand(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """(max_demand + 1,): the law of the demand in the models."""
+        law = demand_law(np.array([self.mean_demand]), self.shop.max_demand)[0]
+        return np.asarray(law).reshape(-1)

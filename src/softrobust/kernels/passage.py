@@ -1,0 +1,241 @@
+"""Least and greatest discounted occupancies over all policies, by first passage (section 4.1's u).
+
+Let F(j) be the least (greatest) expected discount γ^τ on first reaching s from j: F(s) = 1 and
+F(j) = min_a γP(j,a)ᵀF elsewhere. A policy that takes a in s spends there at least (at most)
+
+    m(s,a) = p₀ᵀF / (1 − γP(s,a)ᵀF),
+
+since after each visit it comes back with discount at least γP(s,a)ᵀF, whatever it does elsewhere.
+F is found by policy iteration on one inverse per model, which serves all targets and is carried
+from rule to rule by rank-1 exchanges. A residual e of TF against F, plus a term for rounding, moves
+F by at most e/(1 − γ): that much is taken off (put on), so m is a true bound in floating point.
+
+A rule that minimised F under more actions and is still allowed minimises it under fewer: its m is
+kept without work. Shapes: S states, A actions, N models; pairs kept: the n allowed ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from softrobust.kernels._jit import REORDER, kernel
+from softrobust.kernels.exchange import invert
+
+EPS = 2.220446049250313e-16
+LIMIT = 200
+REFRESH = 64  # exchanges after which an inverse is computed anew
+
+
+@kernel
+def _dense_rows(indptr, next_states, prob, N, omega, allowed, out):
+    """Out (S·A, S) ← γ-free rows of the allowed pairs, dense; returns the largest row sum."""
+    S, A = allowed.shape
+    largest = 1.0
+    for s in range(S):
+        for a in range(A):
+            if not allowed[s, a]:
+                continue
+            k = s * A + a
+            out[k, :] = 0.0
+            lo, width = indptr[k], indptr[k + 1] - indptr[k]
+            row = lo * N + omega * width
+            total = 0.0
+            for j in range(width):
+                out[k, next_states[lo + j]] = prob[row + j]
+                total += prob[row + j]
+            largest = max(largest, total)
+    return largest
+
+
+@kernel(fastmath=REORDER)
+def _row_dot(row, F):
+    total = 0.0
+    for j in range(F.size):
+        total += row[j] * F[j]
+    return total
+
+
+@kernel
+def _improve(rows, allowed, target, gamma, sign, F, rule, changed):
+    """Greedy rule for F, its new actions in `changed` (S,), −1 where the old one stays.
+
+    Returns the largest amount by which TF is beyond F, and how many states change.
+    sign = 1: least F (TF below F counts); sign = −1: greatest (TF above F counts).
+    """
+    S, A = allowed.shape
+    beyond, n = 0.0, 0
+    for s in range(S):
+        changed[s] = -1
+        if s == target:
+            continue
+        best, best_a, keep = np.inf, -1, np.inf
+        for a in range(A):
+            if allowed[s, a]:
+                value = sign * gamma * _row_dot(rows[s * A + a], F)
+                if value < best:
+                    best, best_a = value, a
+                if a == rule[s]:
+                    keep = value
+        beyond = max(beyond, sign * F[s] - best)
+        if best < keep - 1e-14:
+            changed[s] = best_a
+            n += 1
+    return beyond, n
+
+
+@kernel
+def _factorise(rows, A, gamma, rule, M, T):
+    """T (S, S) ← transpose of (I − γP_rule)⁻¹."""
+    S = T.shape[0]
+    for s in range(S):
+        k = s * A + rule[s]
+        for j in range(S):
+            M[j, s] = -gamma * rows[k, j]
+        M[s, s] += 1.0
+    invert(M, T)
+
+
+@kernel(fastmath=REORDER)
+def _exchange(rows, A, gamma, s, old, new, T, w):
+    """Sherman–Morrison: T for the rule that takes `new`, not `old`, in s; w (S,) is scratch."""
+    S = T.shape[0]
+    before, after = rows[s * A + old], rows[s * A + new]
+    for c in range(S):
+        total = 0.0
+        for j in range(S):
+            total += (before[j] - after[j]) * T[c, j]
+        w[c] = gamma * total
+    scale = 1.0 / (1.0 + w[s])
+    for c in range(S):
+        factor = w[c] * scale
+        if c != s and factor != 0.0:
+            for j in range(S):
+                T[c, j] -= factor * T[s, j]
+    for j in range(S):  # row s itself last, since the others read it
+        T[s, j] *= scale
+
+
+@kernel
+def _follow(rows, A, gamma, target, rule, current, age, M, T, w):
+    """Bring T from rule `current` (S,) to `rule`, whose action in `target` does not matter.
+
+    Few differences are exchanged one by one; many, or an old T, are factorised anew. Returns the
+    age of T: exchanges since the last factorisation, of which rounding errors build up.
+    """
+    S = T.shape[0]
+    n = 0
+    for s in range(S):
+        if s != target and current[s] != rule[s]:
+            n += 1
+    if n == 0:
+        return age
+    if age + n > REFRESH or 2 * n > S:
+        for s in range(S):
+            if s != target:
+                current[s] = rule[s]
+        _factorise(rows, A, gamma, current, M, T)
+        return 0
+    for s in range(S):
+        if s != target and current[s] != rule[s]:
+            _exchange(rows, A, gamma, s, current[s], rule[s], T, w)
+            current[s] = rule[s]
+    return age + n
+
+
+@kernel
+def _one_target(
+    rows, largest, allowed, target, gamma, sign, rule, current, age, M, T, F, w, changed
+):
+    """F (S,) ← a certified lower (sign 1) or upper (sign −1) bound of the passage value.
+
+    F(j) = N(j, t)/N(t, t) with N the inverse of any rule that agrees with `rule` outside t.
+    """
+    S, A = allowed.shape
+    beyond, best = np.inf, np.inf
+    for _ in range(LIMIT):
+        age = _follow(rows, A, gamma, target, rule, current, age, M, T, w)
+        scale = 1.0 / T[target, target]
+        for j in range(S):
+            F[j] = T[target, j] * scale
+        beyond, n = _improve(rows, allowed, target, gamma, sign, F, rule, changed)
+        if n == 0 or beyond <= 1e-13 or (beyond >= best and beyond < 1e-11):
+            break
+        best = min(best, beyond)
+        for s in range(S):
+            if changed[s] >= 0:
+                rule[s] = changed[s]
+    shift = (max(beyond, 0.0) + (S + 4) * EPS) / (1.0 - gamma * largest)
+    for s in range(S):
+        if s != target:
+            F[s] = max(F[s] - shift, 0.0) if sign > 0 else min(F[s] + shift, 1.0)
+    F[target] = 1.0
+    return age
+
+
+@kernel
+def _one_model(
+    indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, omega, rules, m
+):
+    S, A, N = R.shape
+    rows = np.empty((S * A, S))
+    M, T = np.empty((S, S)), np.empty((S, S))
+    F, w = np.empty(S), np.empty(S)
+    changed, current = np.empty(S, np.int64), np.empty(S, np.int64)
+    age = -1  # no inverse yet
+    largest = 1.0
+    for i in range(targets.size):
+        t = targets[i]
+        rule = rules[omega, t]
+        still = not fresh
+        for s in range(S):
+            if not allowed[s, rule[s]]:
+                if s != t:
+                    still = False
+                for a in range(A):  # any allowed action will do to start from
+                    if allowed[s, a]:
+                        rule[s] = a
+                        break
+        if still:
+            continue
+        if fresh and i > 0:
+            rule[:] = rules[omega, targets[i - 1]]
+        if age < 0:
+            largest = _dense_rows(indptr, next_states, prob, N, omega, allowed, rows)
+            current[:] = rule
+            _factorise(rows, A, gamma, current, M, T)
+            age = 0
+        age = _one_target(
+            rows, largest, allowed, t, gamma, sign, rule, current, age, M, T, F, w, changed
+        )
+        reach = _row_dot(p0, F)
+        for a in range(A):
+            if allowed[t, a]:
+                value = reach / (1.0 - gamma * _row_dot(rows[t * A + a], F))
+                m[t, a, omega] = max(value * (1.0 - sign * (2 * S + 8) * EPS / (1.0 - gamma)), 0.0)
+
+
+@kernel(parallel=True)
+def passage_parallel(
+    indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, rules, m
+):
+    """Update m (S, A, N) at the target states, and the rules (N, S, S) that attain it.
+
+    sign = 1: least occupancies, sign = −1: greatest. With `fresh` nothing is kept; else m and
+    rules are those of a larger set of actions. rules[ω, s] is the rule for target s.
+    """
+    for omega in prange(R.shape[2]):
+        _one_model(
+            indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, omega, rules, m
+        )
+
+
+@kernel
+def passage_serial(
+    indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, rules, m
+):
+    """`passage_parallel` on one thread."""
+    for omega in range(R.shape[2]):
+        _one_model(
+            indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, omega, rules, m
+        )

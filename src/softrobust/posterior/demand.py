@@ -1,0 +1,322 @@
+"""Inventory: the posterior of demand, Gamma–Poisson, and its exact transition rows (section 6).
+
+Stock s, order a, o = min(a, capacity − s) arrives first, then demand d ~ Poisson(μ):
+
+    s′ = max(s + o − d, −max_backlog)
+    r = price·(s + o − s′) − unit·o − fixed·[o > 0] − hold·max(s′, 0) − late·max(−s′, 0)
+
+    μ ~ Gamma(shape 4, scale 6),   μ | d₁ … d_n ~ Gamma(4 + Σd, scale 6/(6n + 1))
+
+Demand is read off the log as d = s + o − s′. Where the stock ran out (s′ at its lowest) only
+d ≥ s + o + max_backlog is known: such a row enters as P[D ≥ …], which leaves the conjugate family,
+and the posterior becomes a density on a line, drawn from a grid. Models truncate the demand to
+0 … max_demand and renormalise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammainc, gammaln, logsumexp, xlogy
+
+from softrobust.data.labels import Labels
+from softrobust.data.rewards import Rewards
+from softrobust.errors import InputError
+from softrobust.posterior.base import FittedPosterior, Posterior, check_count
+from softrobust.posterior.diagnostics import Diagnostics
+from softrobust.posterior.frame import Frame
+from softrobust.posterior.grid import Grid
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+    from softrobust.models.model_set import ModelSet
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Censored = Literal["likelihood", "exclude", "refuse"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """What is known of the inventory problem: sizes and prices.
+
+    `max_backlog` > 0 lets stock fall below 0 (demand waits, at `late` per unit and step).
+    """
+
+    capacity: int = 50
+    max_order: int = 40
+    max_demand: int = 50
+    max_backlog: int = 0
+    price: float = 4.99
+    unit: float = 2.49
+    fixed: float = 3.99
+    hold: float = 0.1
+    late: float = 0.15
+    gamma: float = 0.99
+
+    def __post_init__(self) -> None:
+        for name in ("capacity", "max_order", "max_demand"):
+            if int(getattr(self, name)) != getattr(self, name) or getattr(self, name) < 1:
+                raise InputError(f"{name} must be a whole number ≥ 1; it is {getattr(self, name)}.")
+        if int(self.max_backlog) != self.max_backlog or self.max_backlog < 0:
+            raise InputError(f"max_backlog must be a whole number ≥ 0; it is {self.max_backlog}.")
+
+    @property
+    def stocks(self) -> IntArray:
+        """(n_states,): the stock of every state, from −max_backlog to capacity."""
+        return np.arange(-self.max_backlog, self.capacity + 1)
+
+    def orders(self) -> IntArray:
+        """(n_states, n_actions): what arrives, o = min(a, capacity − s)."""
+        return np.minimum(np.arange(self.max_order + 1), self.capacity - self.stocks[:, None])
+
+    def frame(self) -> Frame:
+        """Labels are the stock and the order; p0 is uniform."""
+        S = self.stocks.size
+        return Frame(
+            Labels(tuple(map(str, self.stocks.tolist())), noun="state"),
+            Labels.range(self.max_order + 1, "action"),
+            Rewards.of_transitions(self.rewards()),
+            np.full(S, 1.0 / S),
+            self.gamma,
+        )
+
+    def rewards(self) -> FloatArray:
+        """(n_states, n_actions, n_states): r(s, a, s′); 0 where s′ cannot be reached."""
+        s, o, s_next = self.stocks[:, None, None], self.orders()[:, :, None], self.stocks
+        # With backlog a unit is paid when it is promised: sold = s + o − s′ in either case.
+        sold = s + o - s_next
+        pay = self.price * sold - self.unit * o - self.fixed * (o > 0)
+        pay = pay - self.hold * np.maximum(s_next, 0) - self.late * np.maximum(-s_next, 0)
+        return np.where(sold >= 0, pay, 0.0)
+
+
+def demand_law(mu: FloatArray, max_demand: int) -> FloatArray:
+    """(n_models, max_demand + 1): Poisson probabilities, truncated and renormalised."""
+    d = np.arange(max_demand + 1)
+    log_pmf = xlogy(d, mu[:, None]) - gammaln(d + 1.0)
+    pmf = np.exp(log_pmf - log_pmf.max(axis=1, keepdims=True))
+    return np.asarray(pmf / pmf.sum(axis=1, keepdims=True))
+
+
+def demand_models(mu: FloatArray, shop: Shop) -> ModelSet:
+    """One model per mean demand; a pair lists the stocks that it can lead to."""
+    law = demand_law(np.asarray(mu, dtype=np.float64), shop.max_demand)
+    N, D = law.shape
+    up_to = (shop.stocks[:, None] + shop.orders()).reshape(-1) + shop.max_backlog  # index of s + o
+    widths = np.minimum(up_to, D - 1) + 1
+    indptr = np.concatenate([[0], np.cumsum(widths)])
+    first = up_to - widths + 1
+    offset = np.repeat(first - indptr[:-1], widths)
+    next_states = (np.arange(indptr[-1]) + offset).astype(np.int32)
+    tail = np.cumsum(law[:, ::-1], axis=1)[:, ::-1]
+    prob = np.empty(int(indptr[-1]) * N)
+    for y in np.unique(up_to):
+        w = int(min(y, D - 1)) + 1
+        rows = law[:, :w][:, ::-1].copy()
+        if w == y + 1:
+            rows[:, 0] = tail[:, y]  # all larger demands end at the lowest stock
+        for k in np.flatnonzero(up_to == y):
+            prob[indptr[k] * N : indptr[k + 1] * N] = rows.reshape(-1)
+    return shop.frame().models(indptr, next_states, prob, N)
+
+
+@final
+class Demands(NamedTuple):
+    """What a log says: exact demands, and lower bounds where the stock ran out."""
+
+    exact: IntArray
+    at_least: IntArray
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DemandPosterior(Posterior):
+    """Mean demand, Gamma–Poisson.
+
+    Parameters
+    ----------
+    shape, scale : float
+        Of the Gamma prior.
+    censored : "likelihood", "exclude" or "refuse"
+        Rows in which the stock ran out: as P[D ≥ …] (default), left out (which underestimates
+        demand, and is said in the notes of the models), or an error.
+    truncated : bool
+        Whether the logged demand itself is Poisson truncated to 0 … max_demand: a grid posterior.
+    shop : Shop
+    """
+
+    name: ClassVar[str] = "demand"
+    shape: float = 4.0
+    scale: float = 6.0
+    censored: Censored = "likelihood"
+    truncated: bool = False
+    shop: Shop = field(default_factory=Shop)
+
+    def __post_init__(self) -> None:
+        if not (self.shape > 0 and self.scale > 0 and np.isfinite(self.shape * self.scale)):
+            raise InputError(
+                "The Gamma prior needs a positive shape and scale; they are "
+                f"{self.shape!r} and {self.scale!r}."
+            )
+        if self.censored not in ("likelihood", "exclude", "refuse"):
+            raise InputError(
+                f"censored must be likelihood, exclude or refuse; it is '{self.censored}'."
+            )
+
+    def fit(self, log: TransitionLog) -> FittedDemand:
+        """Read the demands off the log and condition on them."""
+        _refuse_fractions(log)
+        return self.fit_demands(self._demands(log), log)
+
+    def fit_demands(self, demands: Demands, log: TransitionLog | None = None) -> FittedDemand:
+        """Condition on demands (and lower bounds), without a log."""
+        exact = np.asarray(demands.exact)
+        if exact.size and (exact != np.round(exact)).any():
+            raise InputError(
+                f"Demand is counted in whole units: value {exact[exact != np.round(exact)][0]:g} "
+                "is not. Round it, or count in smaller units."
+            )
+        if exact.size and exact.min() < 0:
+            raise InputError(f"Demand cannot be negative; the log has {int(exact.min())}.")
+        bounds = np.asarray(demands.at_least)
+        most = max(int(exact.max(initial=0)), int(bounds.max(initial=0)))
+        if self.truncated and most > self.shop.max_demand:
+            raise InputError(
+                f"Demand {most} exceeds max_demand = {self.shop.max_demand}, which "
+                "truncated=True calls impossible. Raise max_demand."
+            )
+        if bounds.size and self.censored == "refuse":
+            raise InputError(
+                f"The stock ran out in {bounds.size} rows, so their demand is only known to be at "
+                "least what was there. Use censored='likelihood' (or 'exclude')."
+            )
+        kept = bounds[bounds > 0] if self.censored == "likelihood" else bounds[:0]
+        shape, rate = self.shape + float(exact.sum()), 1 / self.scale + exact.size
+        grid = None
+        if kept.size or self.truncated:
+            levels, times = np.unique(kept, return_counts=True)
+            grid = Grid.of(
+                lambda x: self._log_density(x, shape, rate, exact.size, levels, times),
+                -12.0, np.log(50.0 * max(self.shop.max_demand, shape / rate)),
+            )  # fmt: skip
+        return FittedDemand(self, log, Demands(exact, bounds), shape, rate, grid)
+
+    def _log_density(
+        self,
+        x: FloatArray,
+        shape: float,
+        rate: float,
+        n: int,
+        levels: IntArray,
+        times: IntArray,
+    ) -> FloatArray:
+        """log p(log μ | D): Gamma part, P[D ≥ c] of every censored row, truncation if asked."""
+        mu = np.exp(x)
+        if not self.truncated:
+            out = shape * x - rate * mu
+            with np.errstate(divide="ignore"):
+                for c, k in zip(levels, times, strict=True):
+                    out = out + k * np.log(gammainc(float(c), mu))  # P[Poisson(μ) ≥ c]
+            return np.asarray(out)
+        # Truncated: e^−μ cancels, and log Σ_{d=c}^{top} μ^d/d! stays finite for any μ.
+        d = np.arange(self.shop.max_demand + 1)
+        terms = d * x[:, None] - gammaln(d + 1.0)
+        out = shape * x - (rate - n) * mu - (n + times.sum()) * logsumexp(terms, axis=1)
+        for c, k in zip(levels, times, strict=True):
+            out = out + k * logsumexp(terms[:, c:], axis=1)
+        return np.asarray(out)
+
+    def _demands(self, log: TransitionLog) -> Demands:
+        """d = s + o − s′, or the lower bound s + o + max_backlog where s′ is at its lowest."""
+        shop = self.shop
+        t = shop.frame().transitions(log, "The inventory")
+        there = shop.stocks[t.s] + shop.orders()[t.s, t.a]
+        d = there - shop.stocks[t.s_next]
+        if (d < 0).any():
+            i = int(np.argmax(d < 0))
+            raise InputError(
+                f"Stock cannot exceed what was there: {log.rows.where(i)} goes from "
+                f"'{log.states[int(log.s[i])]}' with order '{log.actions[int(log.a[i])]}' to "
+                f"'{log.states[int(log.s_next[i])]}'. Correct the row."
+            )
+        empty = t.s_next == 0
+        return Demands(d[~empty], d[empty])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FittedDemand(FittedPosterior):
+    """Gamma(shape, rate) for the mean demand, or a grid where rows are censored or truncated."""
+
+    settings: DemandPosterior
+    log: TransitionLog | None
+    demands: Demands
+    shape: float
+    rate: float
+    grid: Grid | None
+
+    def means(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
+        """`n` draws of the mean demand μ."""
+        rng = np.random.default_rng(seed)
+        if self.grid is None:
+            return rng.gamma(self.shape, 1.0 / self.rate, size=check_count(n))
+        return np.exp(self.grid.sample(rng, check_count(n)))
+
+    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+        """`n` exact, independent draws."""
+        models = demand_models(self.means(n, seed), self.settings.shop)
+        return replace(models, notes=self.notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What became of rows in which the stock ran out."""
+        rows = self.demands.at_least.size
+        if rows == 0:
+            return ()
+        if self.settings.censored == "exclude":
+            return (
+                f"{rows} rows in which the stock ran out were left out: demand is underestimated.",
+            )
+        return (f"{rows} rows in which the stock ran out count as 'demand was at least …'.",)
+
+    def diagnostics(self) -> Diagnostics:
+        """Draws are exact; checks of the mean and the variance of the uncensored demands."""
+        seen = self.demands.exact
+        if seen.size < 2:
+            return Diagnostics.of_exact()
+        rng = np.random.default_rng(0)
+        new = rng.poisson(self.means(1000, 1)[:, None], size=(1000, seen.size))
+        out = {"variance of demand": float(np.mean(new.var(axis=1) > seen.var()))}
+        if not self.demands.at_least.size:
+            out["mean of demand"] = float(np.mean(new.mean(axis=1) > seen.mean()))
+        return Diagnostics.of_exact(out)
+
+    def describe(self) -> dict[str, Any]:
+        """Settings, data, and how many rows were censored."""
+        return FittedPosterior.describe(self) | {"censored_rows": int(self.demands.at_least.size)}
+
+    def __repr__(self) -> str:
+        return (
+            f"FittedDemand({self.demands.exact.size} demands, {self.demands.at_least.size} "
+            f"censored rows)"
+        )
+
+
+def _refuse_fractions(log: TransitionLog) -> None:
+    """A stock such as '2.5' is no label of the frame; say why."""
+    for labels in (log.states, log.actions):
+        for name in labels:
+            try:
+                whole = float(name).is_integer()
+            except ValueError:
+                continue
+            if not whole:
+                raise InputError(
+                    f"Stock and orders, and so demand, are counted in whole units: the "
+                    f"{labels.noun} '{name}' is not. Round the log, or count in smaller units."
+                )

@@ -1,0 +1,196 @@
+"""Whether draws can be trusted: R̂, effective sample size, divergences, predictive checks.
+
+R̂ compares the spread between chains with that within them, the effective sample size says how many
+independent draws the chains are worth (Vehtari et al. 2021); both come from ArviZ. A posterior
+predictive p-value is the share of replicated logs whose statistic exceeds that of the log: near 0
+or 1 the model cannot reproduce what was seen.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.errors import MissingExtraError, SolverError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from softrobust.data import TransitionLog
+    from softrobust.models.model_set import ModelSet
+
+FloatArray = NDArray[np.float64]
+MOST_RHAT = 1.01
+LEAST_ESS = 400.0
+LOST_SHARE = 0.5  # divergences beyond this share: nothing was explored
+
+
+class PosteriorWarning(UserWarning):
+    """Draws that should not be relied on as they are; the text says what to do."""
+
+
+@final
+class Parameter(NamedTuple):
+    """Summary of one scalar parameter."""
+
+    mean: float
+    sd: float
+    rhat: float
+    ess_bulk: float
+    ess_tail: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """What is known about the quality of the draws.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether draws are independent and from the posterior itself.
+    parameters : mapping of name → Parameter
+        Empty for exact draws.
+    divergences, n_draws : int
+    predictive : mapping of statistic → p-value
+        Posterior predictive checks; values near 0 or 1 say that the model misses the statistic.
+    """
+
+    exact: bool
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    divergences: int = 0
+    n_draws: int = 0
+    predictive: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of_exact(cls, predictive: Mapping[str, float] | None = None) -> Diagnostics:
+        """Draws by a closed form or an exact algorithm."""
+        return cls(exact=True, predictive={} if predictive is None else predictive)
+
+    @classmethod
+    def of_chains(
+        cls,
+        draws: Mapping[str, FloatArray],
+        diverging: NDArray[np.bool_] | None = None,
+        predictive: Mapping[str, float] | None = None,
+    ) -> Diagnostics:
+        """From arrays (n_chains, n_draws, …), through ArviZ."""
+        arviz = import_arviz()
+        parameters = {}
+        for name, values in draws.items():
+            flat = np.asarray(values, np.float64).reshape(*values.shape[:2], -1)
+            for j in range(flat.shape[2]):
+                label = name if flat.shape[2] == 1 else f"{name}[{j}]"
+                parameters[label] = _summary(arviz, flat[:, :, j])
+        lost = 0 if diverging is None else int(np.sum(diverging))
+        n = next((v.shape[0] * v.shape[1] for v in draws.values()), 0)
+        return cls(False, parameters, lost, n, {} if predictive is None else predictive)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One sentence for each thing that is wrong, with what to do; empty if all is well."""
+        out = []
+        bad = [k for k, p in self.parameters.items() if not p.rhat <= MOST_RHAT]
+        if bad:
+            worst = max(bad, key=lambda k: np.nan_to_num(self.parameters[k].rhat, nan=np.inf))
+            out.append(
+                f"The chains disagree (R-hat of '{worst}' is {self.parameters[worst].rhat:.3f}, it "
+                f"should be at most {MOST_RHAT:g}; {len(bad)} such parameters): double the warm-up."
+            )
+        few = [k for k, p in self.parameters.items() if not min(p.ess_bulk, p.ess_tail) > LEAST_ESS]
+        if few:
+            least = min(few, key=lambda k: min(self.parameters[k][3:]))
+            out.append(
+                f"Few independent draws (effective size of '{least}' is "
+                f"{min(self.parameters[least][3:]):.0f}, it should exceed {LEAST_ESS:g}): continue "
+                "the chains with extend(draws), or raise draws."
+            )
+        if self.divergences:
+            out.append(
+                f"{self.divergences} of {self.n_draws} transitions diverged, so part of the "
+                "posterior may be missing: raise target_accept towards 0.99."
+            )
+        for name, p in self.predictive.items():
+            if not 0.005 < p < 0.995:
+                out.append(
+                    f"The model does not reproduce the log's {name} (predictive p-value {p:.3f}): "
+                    "treat results as those of a wrong model, or choose another posterior."
+                )
+        return tuple(out)
+
+    def warn(self) -> None:
+        """Issue one `PosteriorWarning` that lists the problems, if there are any."""
+        if self.problems:
+            warnings.warn(" ".join(self.problems), PosteriorWarning, stacklevel=3)
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per parameter, for printing."""
+        return [{"parameter": name, **p._asdict()} for name, p in self.parameters.items()]
+
+
+def check_divergence(diverging: NDArray[np.bool_], draws: Mapping[str, FloatArray]) -> None:
+    """Raise if the sampler went nowhere: then no draw is usable."""
+    share = float(np.mean(diverging))
+    stuck = [k for k, v in draws.items() if not np.isfinite(v).all()]
+    frozen = all(float(np.ptp(v)) == 0.0 for v in draws.values()) if draws else True
+    if share > LOST_SHARE or stuck or frozen:
+        what = f"{share:.0%} of its transitions diverged" if not stuck else f"'{stuck[0]}' is NaN"
+        raise SolverError(
+            f"The sampler found no way through the posterior: {what}, so no draw is usable and "
+            "nothing was kept. Check the data for outliers or wrong units, raise target_accept "
+            "towards 0.99, and double the warm-up."
+        )
+
+
+def predictive_check(models: ModelSet, log: TransitionLog, seed: int = 0) -> float:
+    """P[log-likelihood of a replicated log < that of the log], averaged over the models.
+
+    Every logged (s, a) draws a new s′ from each model; a value near 0 says that the log is less
+    likely than what the models would produce.
+    """
+    rng = np.random.default_rng(seed)
+    N = models.n_models
+    seen, new = np.zeros(N), np.zeros(N)
+    pair = log.s.astype(np.int64) * models.n_actions + log.a
+    tiny = np.finfo(float).tiny
+    for k in np.unique(pair):
+        s, a = divmod(int(k), models.n_actions)
+        columns, block = models.block(s, a)
+        rows = log.s_next[pair == k]
+        at = np.minimum(np.searchsorted(columns, rows), columns.size - 1)
+        likely = np.where(columns[at] == rows, block[:, at], 0.0)
+        score = np.log(np.maximum(block, tiny))
+        seen += np.log(np.maximum(likely, tiny)).sum(axis=1)
+        cumulative = np.cumsum(block, axis=1)
+        u = rng.random((N, rows.size)) * cumulative[:, -1:]
+        drawn = (u[:, :, None] >= cumulative[:, None, :]).sum(axis=2)
+        new += np.take_along_axis(score, np.minimum(drawn, columns.size - 1), axis=1).sum(axis=1)
+    return float(np.mean(new < seen) + 0.5 * np.mean(new == seen))
+
+
+def _summary(arviz: Any, x: FloatArray) -> Parameter:
+    if np.ptp(x) == 0.0:
+        return Parameter(float(x.flat[0]), 0.0, np.nan, np.nan, np.nan)
+    return Parameter(
+        float(x.mean()),
+        float(x.std(ddof=1)),
+        # One chain is compared with itself, in halves.
+        float(arviz.rhat(x if x.shape[0] > 1 else x[:, : x.shape[1] // 2 * 2].reshape(2, -1))),
+        float(arviz.ess(x, method="bulk")),
+        float(arviz.ess(x, method="tail")),
+    )
+
+
+def import_arviz() -> Any:
+    """ArviZ, without the announcement of its next version."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            import arviz
+    except ImportError as error:
+        raise MissingExtraError("arviz", "bayes", "Diagnosing a sampler") from error
+    return arviz

@@ -1,0 +1,192 @@
+"""Draws from elsewhere: Stan, JAGS, PyMC or any sampler, with a function draw → transition rows.
+
+    rows(draw) → P^ω of shape (n_states, n_actions, n_states)
+
+The draws come as a mapping name → array (n_draws, …) or (n_chains, n_draws, …), as an ArviZ
+`InferenceData` (or anything whose `posterior` maps names to arrays with chains and draws first), or
+as the CSV files that Stan writes. The function runs once per sampled draw; its rows are checked.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.errors import InputError
+from softrobust.models.model_set import ModelSet
+from softrobust.posterior.base import FittedPosterior, Posterior, check_count, choose
+from softrobust.posterior.diagnostics import Diagnostics
+from softrobust.posterior.frame import Frame
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+
+FloatArray = NDArray[np.float64]
+Draw = dict[str, Any]
+Rows = Callable[[Draw], Any]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ExternalPosterior(Posterior):
+    """Draws made by another program.
+
+    Parameters
+    ----------
+    draws : mapping of name → (n_chains, n_draws, …)
+        Use `of_arrays`, `from_arviz` or `from_stan_csv`.
+    rows : callable
+        One draw, a mapping of name → number or array, to rows (n_states, n_actions, n_states).
+    frame : Frame
+        States, actions and, if known, rewards, start and discount of the models.
+    diverging : (n_chains, n_draws) bool, optional
+    """
+
+    name: ClassVar[str] = "external"
+    draws: Mapping[str, FloatArray]
+    rows: Rows
+    frame: Frame
+    diverging: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.draws:
+            raise InputError("There are no draws: give at least one parameter.")
+        sizes = {name: np.shape(values)[:2] for name, values in self.draws.items()}
+        first = next(iter(sizes.values()))
+        for name, size in sizes.items():
+            if len(size) < 2 or size != first or 0 in size:
+                raise InputError(
+                    f"All parameters need the same chains and draws, {first}: '{name}' has "
+                    f"{size}. Use ExternalPosterior.of_arrays for arrays (n_draws, …)."
+                )
+        for name, values in self.draws.items():
+            if not np.isfinite(np.asarray(values, np.float64)).all():
+                raise InputError(f"Draws must be finite numbers: '{name}' has others.")
+
+    @classmethod
+    def of_arrays(cls, draws: Mapping[str, Any], rows: Rows, frame: Frame) -> ExternalPosterior:
+        """From arrays (n_draws, …): one chain."""
+        return cls({k: np.asarray(v, np.float64)[None] for k, v in draws.items()}, rows, frame)
+
+    @classmethod
+    def from_arviz(cls, data: Any, rows: Rows, frame: Frame) -> ExternalPosterior:
+        """From an ArviZ `InferenceData`, or a path to its netCDF file."""
+        if isinstance(data, (str, Path)):
+            from softrobust.posterior.diagnostics import import_arviz
+
+            data = import_arviz().from_netcdf(str(data))
+        group = getattr(data, "posterior", None)
+        if group is None:
+            raise InputError("The InferenceData has no group 'posterior'.")
+        names = list(getattr(group, "data_vars", group))
+        draws = {str(name): np.asarray(group[name], np.float64) for name in names}
+        stats = getattr(data, "sample_stats", None)
+        lost = None if stats is None or "diverging" not in stats else np.asarray(stats["diverging"])
+        return cls(draws, rows, frame, lost)
+
+    @classmethod
+    def from_stan_csv(
+        cls, paths: str | Path | Sequence[str | Path], rows: Rows, frame: Frame
+    ) -> ExternalPosterior:
+        """From the CSV files of CmdStan, one per chain; `beta.1, beta.2` become one array."""
+        files = [paths] if isinstance(paths, (str, Path)) else list(paths)
+        chains = [_stan_columns(Path(path)) for path in files]
+        names = list(chains[0])
+        if any(list(chain) != names for chain in chains):
+            raise InputError("The Stan files have different columns: they are not of one model.")
+        if len({next(iter(chain.values())).shape[0] for chain in chains}) > 1:
+            raise InputError("The Stan files have different numbers of draws. Sample all alike.")
+        values = {name: np.stack([chain[name] for chain in chains]) for name in names}
+        lost = values.get("divergent__")
+        draws = {name: x for name, x in values.items() if not name.endswith("__")}
+        return cls(draws, rows, frame, None if lost is None else lost > 0)
+
+    def fit(self, log: TransitionLog | None = None) -> FittedExternal:
+        """The draws are there already; a log, if given, is checked against the frame."""
+        if log is not None:
+            self.frame.transitions(log, "The posterior")
+        fitted = FittedExternal(self, log)
+        self.one(0)  # a function that fails should fail now
+        return fitted
+
+    @property
+    def n_draws(self) -> int:
+        """Draws of all chains."""
+        chains, draws = np.shape(next(iter(self.draws.values())))[:2]
+        return int(chains * draws)
+
+    def one(self, i: int) -> FloatArray:
+        """(n_states, n_actions, n_states): the rows of draw `i`."""
+        draw: Draw = {}
+        for name, values in self.draws.items():
+            flat = np.asarray(values).reshape(self.n_draws, *np.shape(values)[2:])
+            draw[name] = float(flat[i]) if flat.ndim == 1 else flat[i]
+        out = np.asarray(self.rows(draw), dtype=np.float64)
+        S, A = len(self.frame.states), len(self.frame.actions)
+        if out.shape != (S, A, S):
+            raise InputError(
+                f"The function of rows must return (n_states, n_actions, n_states) = {(S, A, S)}; "
+                f"for draw {i} it returned {out.shape}."
+            )
+        return out
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FittedExternal(FittedPosterior):
+    """The draws, ready to become models."""
+
+    settings: ExternalPosterior
+    log: TransitionLog | None = None
+
+    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+        """`n` different draws, turned into rows."""
+        s = self.settings
+        if check_count(n) > s.n_draws:
+            raise InputError(
+                f"{n} models were asked for, and there are {s.n_draws} draws. Draw more elsewhere."
+            )
+        pick = choose(s.n_draws, n, np.random.default_rng(seed))
+        blocks = np.stack([s.one(int(i)) for i in pick], axis=2)
+        return s.frame.dense(np.ascontiguousarray(blocks))
+
+    def diagnostics(self) -> Diagnostics:
+        """R̂ and effective sizes of the draws, through ArviZ."""
+        return Diagnostics.of_chains(self.settings.draws, self.settings.diverging)
+
+    def __repr__(self) -> str:
+        return f"FittedExternal({self.settings.n_draws} draws of {', '.join(self.settings.draws)})"
+
+
+def _stan_columns(path: Path) -> dict[str, FloatArray]:
+    """name → (n_draws, …) from one CmdStan file; comment lines start with #."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path}. Check the name and the folder.") from None
+    rows = list(csv.reader(x for x in text.splitlines() if x and not x.startswith("#")))
+    if len(rows) < 2:
+        raise InputError(f"{path.name} holds no draws.")
+    try:
+        table = np.array(rows[1:], dtype=np.float64)
+    except ValueError as error:
+        raise InputError(f"{path.name} is not a CSV file of Stan ({error}).") from None
+    groups: dict[str, list[int]] = {}
+    for j, column in enumerate(rows[0]):
+        groups.setdefault(column.split(".")[0], []).append(j)
+    out = {}
+    for name, columns in groups.items():
+        index = [tuple(int(k) for k in rows[0][j].split(".")[1:]) for j in columns]
+        shape = tuple(max(k) for k in zip(*index, strict=True)) if index[0] else ()
+        values = np.empty((table.shape[0], *shape))
+        for j, at in zip(columns, index, strict=True):
+            place: Any = (slice(None), *(k - 1 for k in at))
+            values[place] = table[:, j]
+        out[name] = values
+    return out

@@ -1,0 +1,292 @@
+"""The No-U-Turn sampler (Hoffman and Gelman 2014) by NumPyro, as blocks that can be resumed.
+
+A NumPyro model takes one mapping of arrays, its data. The potential energy is compiled as a
+function of that mapping, so other data of the same shapes cost no new compilation: simulation-based
+calibration runs hundreds of fits on one compiled chain. Chains run side by side (vectorised) and
+in double precision; after every block of draws the state of the chains can be written to a file,
+from which an interrupted run goes on with the same numbers as an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.data.npz import read_npz, write_npz
+from softrobust.errors import InputError, MissingExtraError
+from softrobust.posterior.diagnostics import check_divergence
+
+FloatArray = NDArray[np.float64]
+Data = Mapping[str, NDArray[Any]]
+CHECKPOINT_FORMAT = "softrobust-chains"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Nuts:
+    """Settings of the sampler.
+
+    Parameters
+    ----------
+    chains, warmup, draws : int
+        Draws are counted per chain, after the warm-up.
+    target_accept : float
+        Acceptance rate that the step size is adapted to; higher means smaller steps.
+    seed : int
+    block : int
+        Draws between two checkpoints and two refreshes of the progress line.
+    checkpoint : str, optional
+        File to write after every block and to go on from when it exists.
+    """
+
+    chains: int = 4
+    warmup: int = 1000
+    draws: int = 1000
+    target_accept: float = 0.9
+    seed: int = 0
+    block: int = 250
+    checkpoint: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("chains", "warmup", "draws", "block"):
+            value = getattr(self, name)
+            if int(value) != value or value < 1:
+                raise InputError(f"{name} must be a whole number ≥ 1; it is {value!r}.")
+        if not 0.5 <= self.target_accept < 1:
+            raise InputError(f"target_accept must lie in [0.5, 1); it is {self.target_accept!r}.")
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Chains:
+    """Draws (n_chains, n_draws, …) by name, divergences, and the state to go on from."""
+
+    values: dict[str, FloatArray]
+    diverging: NDArray[np.bool_]
+    state: tuple[NDArray[Any], ...]
+
+    @property
+    def n_draws(self) -> int:
+        """Draws in all chains together."""
+        return int(self.diverging.size)
+
+    def flat(self, name: str) -> FloatArray:
+        """(n_draws, …): the draws of one parameter, chain after chain."""
+        values = self.values[name]
+        return values.reshape(-1, *values.shape[2:])
+
+    def joined(self, more: Chains) -> Chains:
+        """These draws followed by those of the continued chains."""
+        return Chains(
+            {k: np.concatenate([v, more.values[k]], axis=1) for k, v in self.values.items()},
+            np.concatenate([self.diverging, more.diverging], axis=1),
+            more.state,
+        )
+
+    def to_arrays(self, prefix: str = "") -> dict[str, NDArray[Any]]:
+        """All of it as plain arrays."""
+        out: dict[str, NDArray[Any]] = {f"{prefix}draw.{k}": v for k, v in self.values.items()}
+        out[f"{prefix}diverging"] = self.diverging
+        out |= {f"{prefix}state.{i:03d}": leaf for i, leaf in enumerate(self.state)}
+        return out
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> Chains:
+        """The inverse of `to_arrays`."""
+        own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+        state = tuple(own[k] for k in sorted(own) if k.startswith("state."))
+        draws = {k.removeprefix("draw."): v for k, v in own.items() if k.startswith("draw.")}
+        return cls(draws, own["diverging"], state)
+
+
+Model = Callable[[Any], None]
+Start = Callable[[Any], dict[str, Any]]
+
+
+@final
+class Sampler:
+    """A NumPyro model with its compiled chains.
+
+    Parameters
+    ----------
+    model : callable
+        A NumPyro model of one mapping of arrays.
+    start : callable
+        Data → unconstrained starting values by name; chains start within ±1 of them.
+    """
+
+    __slots__ = ("_init", "_run", "_structure")
+
+    def __init__(self, model: Model, start: Start, settings: Nuts, example: Data) -> None:
+        jax, numpyro_infer = import_numpyro()
+        from numpyro.infer.hmc import hmc
+
+        def potential(data: Any) -> Any:
+            return lambda z: numpyro_infer.util.potential_energy(model, (data,), {}, z)
+
+        def constrained(data: Any, z: Any) -> Any:
+            return numpyro_infer.util.constrain_fn(model, (data,), {}, z, return_deterministic=True)
+
+        begin, advance = hmc(potential_fn_gen=potential, algo="NUTS")
+
+        def init(key: Any, data: Any) -> Any:
+            place, own = jax.random.split(key)
+            values = start(data)
+            keys = jax.random.split(place, len(values))
+            jittered = {
+                name: x + jax.random.uniform(k, x.shape, x.dtype, -1.0, 1.0)
+                for k, (name, x) in zip(keys, sorted(values.items()), strict=True)
+            }
+            return begin(
+                jittered,
+                settings.warmup,
+                dense_mass=True,
+                target_accept_prob=settings.target_accept,
+                model_args=(data,),
+                rng_key=own,
+            )
+
+        def run(state: Any, data: Any, length: Any) -> Any:
+            # A buffer of fixed size and a loop of any length: warm-up and draws are one program.
+            def one(i: Any, carry: Any) -> Any:
+                now, kept = carry
+                now = advance(now, (data,))
+                row = (constrained(data, now.z), now.diverging)
+                put = jax.tree_util.tree_map(lambda x, y: x.at[i].set(y), kept, row)
+                return now, put
+
+            row = jax.eval_shape(lambda z: (constrained(data, z), state.diverging), state.z)
+            empty = jax.tree_util.tree_map(
+                lambda x: jax.numpy.zeros((settings.block, *x.shape), x.dtype), row
+            )
+            return jax.lax.fori_loop(0, length, one, (state, empty))
+
+        self._init = jax.jit(jax.vmap(init, in_axes=(0, None)))
+        self._run = jax.jit(jax.vmap(run, in_axes=(0, None, None)))
+        with double_precision(jax):
+            keys = jax.random.split(jax.random.PRNGKey(0), settings.chains)
+            # Tracing once gives the structure of a state and readies `advance` for a resumed run.
+            shapes = jax.eval_shape(self._init, keys, _on_device(example))
+            self._structure = jax.tree_util.tree_structure(shapes)
+
+    def sample(
+        self, data: Data, nuts: Nuts, label: str, before: Chains | None = None, draws: int = 0
+    ) -> Chains:
+        """Warm up and draw; with `before`, let its chains go on for `draws` steps instead."""
+        jax, _ = import_numpyro()
+        with double_precision(jax):
+            device = _on_device(data)
+            done = _read_checkpoint(nuts, data) if before is None else None
+            if before is None and done is None:
+                keys = jax.random.split(jax.random.PRNGKey(nuts.seed), nuts.chains)
+                state = self._init(keys, device)
+                for at in range(0, nuts.warmup, nuts.block):
+                    _progress(f"{label}: warm-up, {at} of {nuts.warmup} steps")
+                    state, _ = self._run(state, device, min(nuts.block, nuts.warmup - at))
+            else:
+                leaves = before.state if before is not None else done.state  # type: ignore[union-attr]
+                state = jax.tree_util.tree_unflatten(self._structure, leaves)
+            wanted = nuts.draws if before is None else draws
+            have = 0 if done is None else done.diverging.shape[1]
+            while have < wanted:
+                step = min(nuts.block, wanted - have)
+                state, (values, diverging) = self._run(state, device, step)
+                part = Chains(
+                    {k: np.array(v, np.float64)[:, :step] for k, v in values.items()},
+                    np.array(diverging)[:, :step],
+                    tuple(np.array(leaf) for leaf in jax.tree_util.tree_leaves(state)),
+                )
+                check_divergence(part.diverging, part.values)  # before anything is written
+                done = part if done is None else done.joined(part)
+                have += step
+                _progress(f"{label}: {have} of {wanted} draws in {nuts.chains} chains")
+                if before is None:
+                    _write_checkpoint(nuts, data, done)
+            _progress("")
+        if done is None:
+            raise InputError(f"The number of draws must be at least 1; it is {wanted}.")
+        return done if before is None else before.joined(done)
+
+
+def _write_checkpoint(nuts: Nuts, data: Data, chains: Chains) -> None:
+    if nuts.checkpoint is not None:
+        head = {"data": np.array(_digest(nuts, data))}
+        write_npz(nuts.checkpoint, CHECKPOINT_FORMAT, 1, head | chains.to_arrays())
+
+
+def _read_checkpoint(nuts: Nuts, data: Data) -> Chains | None:
+    if nuts.checkpoint is None or not Path(nuts.checkpoint).exists():
+        return None
+    arrays = read_npz(nuts.checkpoint, CHECKPOINT_FORMAT, 1)
+    if str(arrays.get("data", "")) != _digest(nuts, data):
+        raise InputError(
+            f"The checkpoint {Path(nuts.checkpoint).name} belongs to other data or settings. "
+            "Remove the file to start afresh, or name another one."
+        )
+    return Chains.from_arrays(arrays)
+
+
+def _digest(nuts: Nuts, data: Data) -> str:
+    """Data and those settings that the chains depend on."""
+    kept = (nuts.chains, nuts.warmup, nuts.target_accept, nuts.seed)
+    digest = hashlib.sha256(repr(kept).encode())
+    for name in sorted(data):
+        digest.update(name.encode() + np.ascontiguousarray(data[name]).tobytes())
+    return digest.hexdigest()
+
+
+def sampler(model: Model, start: Start, nuts: Nuts, data: Data) -> Sampler:
+    """The compiled sampler for a model and data of these shapes; compiled once per process."""
+    shapes = tuple((name, data[name].shape, data[name].dtype.str) for name in sorted(data))
+    key = (nuts.chains, nuts.warmup, nuts.target_accept, nuts.block)
+    return _compiled(model, start, key, shapes)
+
+
+@cache
+def _compiled(
+    model: Model, start: Start, key: tuple[int, int, float, int], shapes: tuple[Any, ...]
+) -> Sampler:
+    chains, warmup, accept, block = key
+    example = {name: np.ones(shape, dtype) for name, shape, dtype in shapes}
+    settings = Nuts(chains, warmup, target_accept=accept, block=block)
+    return Sampler(model, start, settings, example)
+
+
+def _on_device(data: Data) -> dict[str, Any]:
+    import jax.numpy as jnp
+
+    return {name: jnp.asarray(values) for name, values in data.items()}
+
+
+def _progress(text: str) -> None:
+    """One live line on a terminal, nothing in a pipe; an empty text wipes it."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write(f"\r{text:<70}" + ("" if text else "\r"))
+        sys.stderr.flush()
+
+
+def double_precision(jax: Any) -> Any:
+    """A context in which JAX computes in 64 bits, whatever the rest of the program does."""
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    from jax import experimental  # older releases keep it there
+
+    return experimental.enable_x64(True)
+
+
+def import_numpyro() -> tuple[Any, Any]:
+    """(jax, numpyro.infer), or the line that installs them."""
+    try:
+        import jax
+        import numpyro.infer
+    except ImportError as error:
+        raise MissingExtraError("numpyro", "bayes", "Sampling with NUTS") from error
+    return jax, numpyro.infer

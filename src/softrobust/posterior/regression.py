@@ -1,0 +1,342 @@
+"""Continuous dynamics: Bayesian linear regression on polynomial features (section 6, cancer).
+
+For every output j, with standardised features z (n_rows, n_features) and outputs y:
+
+    y_i = z_i·w + e_i,   e_i ~ Normal(0, v_i),   w ~ Normal(0, I)
+    constant noise: v_i = v,            v ~ HalfNormal(0.001)
+    varying noise:  v_i = ψ_i·u,        u_k ~ HalfNormal(0.001),   ψ = |φ| in units of its r.m.s.
+
+The weights integrate out in both cases. With constant noise p(v | D) is a density on a line and
+p(w | v, D) a Gaussian, so draws are exact; with varying noise NUTS samples u alone, and w given u
+is again exact. "Mean and variance are linearly weighted functions of the features" reads here with
+non-negative features and weights, so that a variance can never be negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from softrobust.errors import InputError
+from softrobust.models.gaussian import GaussianFrame, GaussianModels, Scaling
+from softrobust.posterior.base import Fitted, Posterior, check_count, choose
+from softrobust.posterior.diagnostics import Diagnostics
+from softrobust.posterior.grid import Grid
+from softrobust.posterior.nuts import Chains, Nuts, sampler
+
+if TYPE_CHECKING:
+    from softrobust.data.continuous import ContinuousLog
+
+FloatArray = NDArray[np.float64]
+NOISE_SCALE = 0.001
+RANK_TOLERANCE = 1e-9
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Standardised data: z (n, F), y (n, d), ψ (n, F or 1), and the scaling that made them."""
+
+    z: FloatArray
+    y: FloatArray
+    psi: FloatArray
+    scaling: Scaling
+
+    @classmethod
+    def of(cls, log: ContinuousLog, frame: GaussianFrame, varying: bool) -> Design:
+        """Features and outputs of the log in standard units; φ₀ = 1 stays as it is."""
+        phi = frame.features(log.s, log.a)
+        centre, scale = phi.mean(axis=0), phi.std(axis=0)
+        flat = np.flatnonzero(scale[1:] <= 1e-12 * np.maximum(1.0, np.abs(centre[1:]))) + 1
+        if flat.size:
+            raise InputError(
+                f"The feature '{frame.feature_names[flat[0]]}' has the same value in every row "
+                f"({flat.size} such features), so its weight cannot be learned. Collect data in "
+                "which it varies, or leave out the variable or action."
+            )
+        centre[0], scale[0] = 0.0, 1.0
+        out_scale = log.s_next.std(axis=0)
+        still = np.flatnonzero(out_scale == 0)
+        if still.size:
+            raise InputError(
+                f"The next value of '{log.variables[int(still[0])]}' is the same in every row: "
+                "there is nothing to learn. Leave out the variable."
+            )
+        psi = np.abs(phi) if varying else np.ones((len(log), 1))
+        noise = np.sqrt(np.mean(psi**2, axis=0))
+        scaling = Scaling(centre, scale, log.s_next.mean(axis=0), out_scale, noise)
+        z = (phi - centre) / scale
+        _check_rank(z, frame)
+        return cls(z, (log.s_next - scaling.out_centre) / out_scale, psi / noise, scaling)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class RegressionPosterior(Posterior):
+    """Linear mean and variance in polynomial features of degree 2.
+
+    Parameters
+    ----------
+    noise : "constant" or "varying"
+        Varying noise is sampled by NUTS.
+    exact : bool
+        With constant noise: exact draws (default), or NUTS as a check of one by the other.
+    noise_scale : float
+        Of the HalfNormal prior on (weights of) the variance, in standard units.
+    frame : GaussianFrame, optional
+        Variables, actions, rewards, start, discount; by default variables and actions of the log,
+        whose action labels must then be numbers.
+    nuts : Nuts
+    """
+
+    name: ClassVar[str] = "regression"
+    noise: Literal["constant", "varying"] = "constant"
+    exact: bool = True
+    noise_scale: float = NOISE_SCALE
+    frame: GaussianFrame | None = None
+    nuts: Nuts = field(default_factory=lambda: Nuts(warmup=500, draws=500))
+
+    def __post_init__(self) -> None:
+        if self.noise not in ("constant", "varying"):
+            raise InputError(f"noise must be constant or varying; it is '{self.noise}'.")
+        if not (np.isfinite(self.noise_scale) and self.noise_scale > 0):
+            raise InputError(f"noise_scale must be positive; it is {self.noise_scale!r}.")
+
+    def fit(self, log: ContinuousLog) -> FittedRegression:
+        """Condition on the log, one output after the other."""
+        frame = self._frame(log)
+        design = Design.of(log, frame, self.noise == "varying")
+        names = list(frame.variables)
+        if self.noise == "constant" and self.exact:
+            parts = tuple(ExactPart.of(design, j, self.noise_scale) for j in range(len(names)))
+            return FittedRegression(self, log, frame, design, parts, ())
+        chains = [
+            run_output(design, j, self.noise_scale, self.nuts, name) for j, name in enumerate(names)
+        ]
+        fitted = FittedRegression(self, log, frame, design, (), tuple(chains))
+        fitted.diagnostics().warn()
+        return fitted
+
+    def restore(self, log: ContinuousLog, arrays: Mapping[str, NDArray[Any]]) -> FittedRegression:
+        """The chains that were saved; exact fits are made again."""
+        if self.noise == "constant" and self.exact:
+            return self.fit(log)
+        frame = self._frame(log)
+        design = Design.of(log, frame, self.noise == "varying")
+        chains = [Chains.from_arrays(arrays, f"{name}:") for name in frame.variables]
+        return FittedRegression(self, log, frame, design, (), tuple(chains))
+
+    def _frame(self, log: ContinuousLog) -> GaussianFrame:
+        if self.frame is None:
+            try:
+                values = np.array([float(name) for name in log.actions])
+            except ValueError:
+                raise InputError(
+                    "The actions of the log are no numbers, and the features need numbers. Give "
+                    "the posterior a frame with action_values."
+                ) from None
+            return GaussianFrame(log.variables, log.actions, values)
+        if self.frame.variables != log.variables or self.frame.actions != log.actions:
+            raise InputError(
+                f"The log must have the variables {list(self.frame.variables)} and actions "
+                f"{list(self.frame.actions)}; it has {list(log.variables)} and "
+                f"{list(log.actions)}."
+            )
+        return self.frame
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactPart:
+    """One output with constant noise: p(log v | D) on a grid, and what p(w | v, D) needs."""
+
+    grid: Grid
+    basis: FloatArray  # (F, F) eigenvectors V of zᵀz
+    eigenvalues: FloatArray  # (F,)
+    target: FloatArray  # (F,) Vᵀzᵀy
+
+    @classmethod
+    def of(cls, design: Design, j: int, scale: float) -> ExactPart:
+        """y ~ Normal(0, zzᵀ + v·I) in the eigenbasis of zᵀz."""
+        z, y = design.z, design.y[:, j]
+        eigenvalues, V = np.linalg.eigh(z.T @ z)
+        target = V.T @ (z.T @ y)
+        residual = y - z @ (V @ (target / eigenvalues))
+        rss, rest = float(residual @ residual), y.size - eigenvalues.size
+
+        def log_density(x: FloatArray) -> FloatArray:
+            v = np.exp(x)[:, None]
+            # yᵀ(zzᵀ + v)⁻¹y as residual plus shrinkage: no cancellation between large terms.
+            quad = rss / v[:, 0] + (target**2 / (eigenvalues * (eigenvalues + v))).sum(axis=1)
+            logdet = rest * x + np.log(eigenvalues + v).sum(axis=1)
+            return np.asarray(-0.5 * (quad + logdet) - 0.5 * (v[:, 0] / scale) ** 2 + x)
+
+        return cls(Grid.of(log_density, -60.0, np.log(scale) + 5.0), V, eigenvalues, target)
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """(n, F) weights and (n, 1) variances."""
+        v = np.exp(self.grid.sample(rng, n))[:, None]
+        spread = np.sqrt(v / (self.eigenvalues + v))
+        eps = rng.standard_normal((n, self.eigenvalues.size))
+        w = (self.target / (self.eigenvalues + v) + spread * eps) @ self.basis.T
+        return w, v
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FittedRegression(Fitted):
+    """Either one exact part per output, or one set of chains per output."""
+
+    settings: RegressionPosterior
+    log: ContinuousLog
+    frame: GaussianFrame
+    design: Design
+    parts: tuple[ExactPart, ...]
+    chains: tuple[Chains, ...]
+
+    def sample(self, n: int, seed: int | np.random.Generator = 0) -> GaussianModels:
+        """`n` draws of (weights, variances); outputs are independent given the data."""
+        rng = np.random.default_rng(seed)
+        check_count(n)
+        if self.parts:
+            drawn = [part.draw(n, rng) for part in self.parts]
+        else:
+            drawn = []
+            for j, chain in enumerate(self.chains):
+                u = chain.flat("u")[choose(chain.n_draws, n, rng)]
+                drawn.append((draw_weights(self.design, j, u, rng), u))
+        return GaussianModels(
+            np.stack([w for w, _ in drawn], axis=2),
+            np.stack([u for _, u in drawn], axis=2),
+            np.full(n, 1.0 / n),
+            self.design.scaling,
+            self.frame,
+        )
+
+    def extend(self, draws: int) -> FittedRegression:
+        """The same chains, `draws` steps longer; exact draws need none."""
+        if self.parts:
+            raise InputError("Draws of this posterior are exact: sample as many as you like.")
+        s = self.settings
+        longer = [
+            run_output(self.design, j, s.noise_scale, s.nuts, name, chain, draws)
+            for (j, name), chain in zip(enumerate(self.frame.variables), self.chains, strict=True)
+        ]
+        return replace(self, chains=tuple(longer))
+
+    def diagnostics(self) -> Diagnostics:
+        """Chains through ArviZ; the check compares squared residuals with replicated ones."""
+        models = self.sample(200 if self.parts else min(200, self.chains[0].n_draws), seed=0)
+        mean, var = models.mean(self.log.s, self.log.a), models.variance(self.log.s, self.log.a)
+        seen = ((self.log.s_next - mean) ** 2 / var).sum(axis=1)
+        new = (np.random.default_rng(0).standard_normal(mean.shape) ** 2).sum(axis=1)
+        share = (new > seen).mean(axis=0)
+        checks = {
+            f"spread of '{v}'": float(p) for v, p in zip(self.frame.variables, share, strict=True)
+        }
+        if self.parts:
+            return Diagnostics.of_exact(checks)
+        named = {
+            f"{name}.u": chain.values["u"]
+            for name, chain in zip(self.frame.variables, self.chains, strict=True)
+        }
+        lost = np.concatenate([chain.diverging for chain in self.chains], axis=1)
+        return Diagnostics.of_chains(named, lost, checks)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The chains."""
+        out: dict[str, NDArray[Any]] = {}
+        for name, chain in zip(self.frame.variables, self.chains, strict=False):
+            out |= chain.to_arrays(f"{name}:")
+        return out
+
+    def __repr__(self) -> str:
+        kind = "exact" if self.parts else f"{self.chains[0].n_draws} draws"
+        return f"FittedRegression({kind}, {len(self.log)} transitions)"
+
+
+def draw_weights(design: Design, j: int, u: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """(n, F) exact draws of w | u, D: precision I + zᵀD⁻¹z."""
+    z, y = design.z, design.y[:, j]
+    F = z.shape[1]
+    out = np.empty((u.shape[0], F))
+    for i, eps in enumerate(rng.standard_normal((u.shape[0], F))):
+        scaled = z / (design.psi @ u[i])[:, None]
+        L = np.linalg.cholesky(np.eye(F) + scaled.T @ z)
+        half = np.linalg.solve(L, scaled.T @ y)
+        out[i] = np.linalg.solve(L.T, half + eps)
+    return out
+
+
+def run_output(
+    design: Design,
+    j: int,
+    scale: float,
+    nuts: Nuts,
+    name: str,
+    before: Chains | None = None,
+    draws: int = 0,
+) -> Chains:
+    """The chains of one output; all outputs share one compiled sampler."""
+    data = regression_data(design.z, design.y[:, j], design.psi, scale)
+    file = None if nuts.checkpoint is None else f"{nuts.checkpoint}.{name}"
+    own = replace(nuts, seed=nuts.seed + j, checkpoint=file)
+    run = sampler(_model, _start, own, data)
+    return run.sample(data, own, f"Regression of {name}", before, draws)
+
+
+def regression_data(z: FloatArray, y: FloatArray, psi: FloatArray, scale: float) -> dict[str, Any]:
+    """What the NumPyro model reads."""
+    return {"z": z, "y": y, "psi": psi, "scale": np.array(scale)}
+
+
+def _model(data: Any) -> None:
+    """u ~ HalfNormal, weights integrated out: y ~ Normal(0, zzᵀ + diag(ψu))."""
+    import jax.numpy as jnp
+    import numpyro
+    import numpyro.distributions as dist
+    from jax.scipy.linalg import solve_triangular
+
+    z, y, psi = data["z"], data["y"], data["psi"]
+    with numpyro.plate("features", psi.shape[1]):
+        u = numpyro.sample("u", dist.HalfNormal(data["scale"]))
+    v = psi @ u
+    scaled = z / v[:, None]
+    L = jnp.linalg.cholesky(jnp.eye(z.shape[1]) + scaled.T @ z)
+    half = solve_triangular(L, scaled.T @ y, lower=True)
+    quad = jnp.sum(y**2 / v) - jnp.sum(half**2)
+    logdet = jnp.sum(jnp.log(v)) + 2.0 * jnp.sum(jnp.log(jnp.diag(L)))
+    numpyro.factor("evidence", -0.5 * (quad + logdet))
+
+
+def _start(data: Any) -> dict[str, Any]:
+    """log u that gives the residual variance of least squares, shared evenly."""
+    import jax.numpy as jnp
+
+    z, y, psi = data["z"], data["y"], data["psi"]
+    residual = y - z @ jnp.linalg.lstsq(z, y)[0]
+    level = jnp.minimum(jnp.mean(residual**2), data["scale"]) / jnp.mean(psi.sum(axis=1))
+    return {"u": jnp.full(psi.shape[1], jnp.log(level + 1e-12))}
+
+
+def _check_rank(z: FloatArray, frame: GaussianFrame) -> None:
+    """Refuse features of which one is a combination of others, by name."""
+    if z.shape[0] < z.shape[1]:
+        raise InputError(
+            f"{z.shape[1]} features need at least as many transitions; the log has {z.shape[0]}. "
+            "Collect more data."
+        )
+    _, R, order = qr(z, mode="economic", pivoting=True)
+    size = np.abs(np.diag(R))
+    weak = np.flatnonzero(size <= RANK_TOLERANCE * size[0])
+    if weak.size:
+        raise InputError(
+            f"The features are rank-deficient: '{frame.feature_names[order[weak[0]]]}' is a linear "
+            f"combination of the others in this log ({weak.size} such features). Collect data in "
+            "which they vary separately, or leave out a variable."
+        )

@@ -1,0 +1,172 @@
+"""One Dirichlet over relative moves, shared by all states: riverswim's posterior (section 6).
+
+States stand on a line; an action moves by one of `moves` (−1, 0, 1: left, stay, right), with
+probabilities that are the same everywhere and unknown:
+
+    q_a ~ Dirichlet(prior),   P(s + move | s, a) = q_a[move]
+
+A move that would leave the line stays where it is. There a logged "stay" may be a move that was
+cut off, so only states from which all moves are possible count as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from softrobust.errors import InputError
+from softrobust.posterior.base import FittedPosterior, Posterior, check_count
+from softrobust.posterior.diagnostics import Diagnostics
+from softrobust.posterior.frame import Frame
+from softrobust.posterior.gamma import dirichlet_rows
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+    from softrobust.models.model_set import ModelSet
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+LEFT_STAY_RIGHT = (-1, 0, 1)
+
+
+def move_blocks(q: ArrayLike, moves: Sequence[int], n_states: int) -> FloatArray:
+    """(n_states, n_actions, n_models, n_states) rows from q (n_models, n_actions, n_moves)."""
+    q = np.asarray(q, dtype=np.float64)
+    N, A, _ = q.shape
+    out = np.zeros((n_states, A, N, n_states))
+    s = np.arange(n_states)
+    for j, move in enumerate(moves):
+        to = np.where((s + move >= 0) & (s + move < n_states), s + move, s)
+        out[s, :, :, to] += q[:, :, j].T
+    return out
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class TiedPosterior(Posterior):
+    """One Dirichlet over relative moves for each action, the same in all states.
+
+    Parameters
+    ----------
+    moves : sequence of int
+        Differences of state index that an action can make; 0 must be among them.
+    prior : float
+        Prior mass of each move.
+    known : mapping of action label → probabilities of `moves`
+        Actions whose law is not learned.
+    frame : Frame, optional
+        States (in line order), actions, rewards, start and discount; by default those of the log.
+    """
+
+    name: ClassVar[str] = "tied"
+    moves: tuple[int, ...] = LEFT_STAY_RIGHT
+    prior: float = 1.0
+    known: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    frame: Frame | None = None
+
+    def __post_init__(self) -> None:
+        if 0 not in self.moves or len(set(self.moves)) != len(self.moves):
+            raise InputError(f"moves must be distinct and hold 0; they are {self.moves!r}.")
+        if not (np.isfinite(self.prior) and self.prior > 0):
+            raise InputError(f"prior must be a positive prior mass; it is {self.prior!r}.")
+        for action, q in self.known.items():
+            if len(q) != len(self.moves) or min(q) < 0 or abs(sum(q) - 1) > 1e-8:
+                raise InputError(
+                    f"The known action '{action}' needs {len(self.moves)} probabilities that sum "
+                    f"to 1; it has {tuple(q)!r}."
+                )
+
+    def fit(self, log: TransitionLog) -> FittedTied:
+        """Count the moves of inner states, by action."""
+        if log.end is not None and self.frame is None:
+            raise InputError(
+                "A posterior of moves needs states on a line; this log has terminal rows, whose "
+                "'(end)' is on no line. Use DirichletPosterior, or drop the terminal column."
+            )
+        frame = Frame(log.states, log.actions, log.rewards, log.p0, None)
+        frame = frame if self.frame is None else self.frame
+        t = frame.transitions(log, "The posterior of moves")
+        S, A = len(frame.states), len(frame.actions)
+        inner = (t.s + min(self.moves) >= 0) & (t.s + max(self.moves) < S)
+        inner &= ~np.isin(t.a, [frame.actions.index(a) for a in self.known])
+        j = self._move_index(log, t.s_next - t.s, inner)
+        counts = np.zeros((A, len(self.moves)))
+        np.add.at(counts, (t.a[inner], j[inner]), 1.0)
+        return FittedTied(self, log, frame, counts, int((~inner).sum()))
+
+    def _move_index(self, log: TransitionLog, step: IntArray, inner: NDArray[np.bool_]) -> IntArray:
+        """Position of every step among the moves; a step that is none of them is an error."""
+        order = np.argsort(self.moves)
+        ranked = np.asarray(self.moves)[order]
+        at = np.minimum(np.searchsorted(ranked, step), ranked.size - 1)
+        wrong = np.flatnonzero((ranked[at] != step) & inner)
+        if wrong.size:
+            i = int(wrong[0])
+            raise InputError(
+                f"Every transition must be one of the moves {self.moves}: {log.rows.where(i)} "
+                f"moves by {int(step[i])}. Add the move, or use DirichletPosterior."
+            )
+        return np.asarray(order[at])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FittedTied(FittedPosterior):
+    """Counts (n_actions, n_moves) of inner states; `unused` rows were ends or known actions."""
+
+    settings: TiedPosterior
+    log: TransitionLog
+    frame: Frame
+    counts: FloatArray
+    unused: int
+
+    @property
+    def concentration(self) -> FloatArray:
+        """(n_actions, n_moves): prior + counts."""
+        return self.counts + self.settings.prior
+
+    def draws(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
+        """(n, n_actions, n_moves): probabilities of the moves."""
+        rng = np.random.default_rng(seed)
+        q = dirichlet_rows(rng, self.concentration[:, None, :], check_count(n)).transpose(1, 0, 2)
+        for action, law in self.settings.known.items():
+            q[:, self.frame.actions.index(action)] = law
+        return q
+
+    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+        """`n` exact, independent draws."""
+        S = len(self.frame.states)
+        check_count(n, S * S * len(self.frame.actions))
+        return self.frame.dense(move_blocks(self.draws(n, seed), self.settings.moves, S))
+
+    def diagnostics(self) -> Diagnostics:
+        """Draws are exact; the check asks whether moves differ along the line more than by chance.
+
+        The statistic is the mean position of the rows that moved up, against positions permuted
+        within each action: near 0 or 1 the moves are not the same everywhere.
+        """
+        t = self.frame.transitions(self.log, "The posterior of moves")
+        S, rng = len(self.frame.states), np.random.default_rng(0)
+        m = self.settings.moves
+        use = (t.s + min(m) >= 0) & (t.s + max(m) < S)
+        use &= ~np.isin(t.a, [self.frame.actions.index(a) for a in self.settings.known])
+        s, a, step = t.s[use], t.a[use], (t.s_next - t.s)[use]
+        seen, new = float(s @ step), np.zeros(400)
+        for i in range(new.size):
+            mixed = step.copy()
+            for action in np.unique(a):
+                mixed[a == action] = rng.permutation(step[a == action])
+            new[i] = s @ mixed
+        p = float(np.mean(new > seen) + 0.5 * np.mean(new == seen))
+        return Diagnostics.of_exact({"moves along the line": p})
+
+    def describe(self) -> dict[str, Any]:
+        """Settings, data, and how many rows carried no information."""
+        return FittedPosterior.describe(self) | {"unused_rows": self.unused}
+
+    def __repr__(self) -> str:
+        return f"FittedTied({int(self.counts.sum())} moves, {self.unused} rows unused)"

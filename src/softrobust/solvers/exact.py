@@ -1,0 +1,214 @@
+"""The deterministic static soft-robust optimum with its proof (section 4.1).
+
+Local search finds the policy, which is nearly always the best one at once; what follows proves it:
+the clairvoyant bound, then enumeration where the rules are few, else branch and bound with the safe
+dual. Whatever stops it, the incumbent comes back with a bound that holds.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+
+from softrobust.bounds import Bound, Covers, clairvoyant_bound
+from softrobust.bounds.reduction import Reduced, reduce
+from softrobust.errors import InputError
+from softrobust.returns import optimal_returns, static_return
+from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
+from softrobust.solvers.branch_and_bound import Node, Tree
+from softrobust.solvers.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from softrobust.solvers.enumeration import enumerate_rules, enumeration_work
+from softrobust.solvers.local_search import Found, policy_of, search
+from softrobust.solvers.progress import LiveLine
+
+if TYPE_CHECKING:
+    from softrobust.problem import Problem
+
+STARTS = 10  # of the local search
+ENUMERATION_WORK = 5e7  # multiply-adds up to which the rules are enumerated before any bound
+OPTIMAL_GAP = 1e-6  # a proven gap at or below this is called optimal
+TREE_NUMBERS = 5e7  # S·A·N above which a node's numbers would not fit
+SAVE_EVERY = 30.0  # seconds between two checkpoints
+TRACE = 200  # entries kept of the course of incumbent and bound
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Exact(Solver):
+    """The best deterministic policy, proven to within `gap`.
+
+    Where a problem is too large to branch on, the local optimum comes back with the clairvoyant
+    bound (status `local_optimum`).
+
+    Parameters
+    ----------
+    gap : float
+        Stop when bound − static_value is at most this share of |static_value|.
+    node_limit, time_limit : optional
+        Stop after so many nodes or seconds, with the incumbent and its bound.
+    seed : int or Generator
+        For the random starts of the local search.
+    checkpoint : path, optional
+        A file for the open nodes, written every 30 s and at the end, resumed from if it exists.
+    dual : bool
+        False uses the plain policy-based bound at the nodes: far slower, for comparison.
+    """
+
+    gap: float = 1e-6
+    node_limit: int | None = None
+    time_limit: float | None = None
+    seed: int | np.random.Generator = 0
+    checkpoint: str | Path | None = None
+    dual: bool = True
+    name: ClassVar[str] = "exact"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.gap < np.inf:
+            raise InputError(f"gap must be a number ≥ 0, such as 1e-6; it is {self.gap!r}.")
+        if self.node_limit is not None and self.node_limit < 0:
+            raise InputError(f"node_limit must be at least 0; it is {self.node_limit}.")
+        if self.time_limit is not None:
+            Deadline(self.time_limit)  # its own check
+
+    def solve(self, problem: Problem) -> Solution:
+        """Find the best deterministic policy and prove it, or say how far the proof got."""
+        return _Run(self, problem).solve()
+
+
+@final
+class _Run:
+    """One solve: the clock, the tree and the course of events."""
+
+    def __init__(self, settings: Exact, problem: Problem) -> None:
+        self.settings, self.problem = settings, problem
+        self.deadline = Deadline(settings.time_limit)
+        self.line = LiveLine()
+        self.trace: list[tuple[float, float, float]] = []
+        self.saved = time.monotonic()
+        self.earlier = 0.0  # seconds spent before a resume
+
+    def solve(self) -> Solution:
+        """Local search, clairvoyant bound, enumeration or branch and bound."""
+        reduced = reduce(self.problem)
+        optima = optimal_returns(reduced.problem)  # serves the bound and the starts
+        clairvoyant = clairvoyant_bound(reduced.problem, optima)
+        found = search(reduced, STARTS, self.settings.seed, self.deadline, optima)
+        tree = self.plant(reduced, found, clairvoyant.value)
+        self.note(tree)
+        stats: dict[str, Any] = {
+            "clairvoyant_bound": clairvoyant.value,
+            "local_search_value": found.value,
+            "local_search_hits": f"{found.hits} of {found.starts}",
+            "log10_rules": float(np.log10(reduced.allowed.sum(axis=1)).sum()),
+        }
+        status = Status.INTERRUPTED if found.interrupted else self.prove(reduced, tree, stats)
+        return self.report(tree, clairvoyant, status, stats)
+
+    def plant(self, reduced: Reduced, found: Found, clairvoyant: float) -> Tree:
+        """A tree of one open node, or the one that was saved."""
+        tree = Tree(reduced, found.decision, found.value, self.settings.gap, self.settings.dual)
+        path = self.settings.checkpoint
+        if path is None or not Path(path).exists():
+            tree.push(Node(clairvoyant, reduced.allowed))
+            return tree
+        state = load_checkpoint(path, reduced, self.settings.gap)
+        tree.offer(state.decision)
+        tree.closed, tree.nodes, self.earlier = state.closed, state.nodes, state.seconds
+        for node in state.open_nodes:
+            tree.push(node)
+        if state.nodes and tree.heap:  # saved nodes start from the root's relaxation
+            from softrobust.bounds.advantage import relax
+
+            tree.root = relax(reduced, reduced.allowed, occupancies=self.settings.dual)
+        return tree
+
+    def prove(self, reduced: Reduced, tree: Tree, stats: dict[str, Any]) -> Status:
+        """Close the gap; Ctrl-C ends with what there is."""
+        limit = self.settings.node_limit
+        if reduced.problem.R.size > TREE_NUMBERS:
+            stats["method"] = "local search: too large to branch on"
+            return Status.LOCAL_OPTIMUM
+        try:
+            few = enumeration_work(reduced, reduced.allowed) <= ENUMERATION_WORK
+            if few and tree.nodes == 0 and limit is None and tree.bound > tree.floor:
+                seen = enumerate_rules(reduced, reduced.allowed, tree.value, self.deadline)
+                if seen.decision is not None:
+                    tree.offer(seen.decision)
+                if not seen.complete:
+                    return Status.TIME_LIMIT
+                tree.heap.clear()
+                tree.closed = max(seen.bound, tree.value)
+                stats["method"] = "enumeration"
+                return Status.TOLERANCE_REACHED
+            stats["method"] = "branch and bound"
+            return tree.run(self.deadline, limit, lambda: self.watch(tree))
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED
+        finally:
+            self.line.clear()
+
+    def watch(self, tree: Tree) -> None:
+        """After every node: the live line, the trace, and now and then the checkpoint."""
+        self.note(tree)
+        self.line.update(
+            lambda: (
+                f"exact: value {tree.value:.6g}, bound {tree.bound:.6g}, "
+                f"{tree.nodes} nodes, {len(tree.heap)} open, {self.deadline.elapsed:.0f} s"
+            )
+        )
+        if self.settings.checkpoint is not None and time.monotonic() - self.saved > SAVE_EVERY:
+            self.save(tree)
+
+    def note(self, tree: Tree) -> None:
+        """Record (seconds, value, bound) when either has changed; thin out a long trace."""
+        entry = (self.deadline.elapsed, tree.value, tree.bound)
+        if not self.trace or self.trace[-1][1:] != entry[1:]:
+            self.trace.append(entry)
+        if len(self.trace) > TRACE:
+            self.trace = self.trace[:1] + self.trace[1::2]
+
+    def save(self, tree: Tree) -> None:
+        """Write the checkpoint, if one was asked for."""
+        path = self.settings.checkpoint
+        if path is None:
+            return
+        seconds = self.earlier + self.deadline.elapsed
+        state = Checkpoint(
+            tree.decision, tree.closed, tree.gap, tree.nodes, seconds, tree.open_nodes()
+        )
+        save_checkpoint(path, tree.reduced, state)
+        self.saved = time.monotonic()
+
+    def report(
+        self, tree: Tree, clairvoyant: Bound, status: Status, stats: dict[str, Any]
+    ) -> Solution:
+        """The solution, with the least bound proven and the class it covers."""
+        self.save(tree)
+        policy = policy_of(self.problem, tree.reduced, tree.decision)
+        value = static_return(self.problem, policy)
+        proven = max(tree.bound, value)
+        if clairvoyant.value <= proven:
+            bound = clairvoyant
+        else:
+            bound = Bound(proven, Covers.DETERMINISTIC, stats.get("method", "local search"))
+        # Around a value of 0 a share of it means nothing; rounding is then all that is left.
+        little = max(OPTIMAL_GAP * abs(value), 1e-9 * abs(clairvoyant.value))
+        if status is Status.TOLERANCE_REACHED and bound.value - value <= little:
+            status = Status.OPTIMAL
+        self.note(tree)
+        stats.update(
+            seconds=self.deadline.elapsed,
+            seconds_before_resume=self.earlier,
+            nodes=tree.nodes,
+            open_nodes=len(tree.open_nodes()),
+            enumerated_nodes=tree.enumerated,
+            depth=tree.depth,
+            trace=[list(entry) for entry in self.trace],
+        )
+        return finish(
+            self.problem, solver="exact", policy=policy, bound=bound, status=status, stats=stats
+        )

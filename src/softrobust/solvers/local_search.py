@@ -1,0 +1,296 @@
+"""Local search for the static soft-robust optimum over deterministic policies (section 4.1).
+
+From a decision rule d, one batched inverse gives the exact return of all S·A rules that differ from
+d in one state, in every model (see `kernels.exchange`). Two moves are tried in turn:
+
+    block   in every state the action of best first-order change
+            Σ_ω ξ_ω h_ω(s)·[R + γPᵀv_ω − v_ω(s)], ξ the worst case of d: many states at once,
+            kept only if the exact value rises;
+    one     the best single exchange by exact value.
+
+Where neither helps, d is a local optimum of its one-exchange neighbourhood.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.bounds.reduction import Reduced, reduce
+from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.returns import ModelOptima, optimal_returns
+from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
+from softrobust.solvers.block_search import BlockClimber
+
+if TYPE_CHECKING:
+    from softrobust.problem import Problem
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring
+EXCHANGE_WORK = 2e9  # N·S³ above which only block moves are tried (seconds per step)
+EXCHANGE_NUMBERS = 1e8  # S·A·N above which the neighbours' returns would not fit
+RISE = 1e-12  # a move must raise the value by more than this share of the returns' size
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LocalSearch(Solver):
+    """Multi-start one-exchange search; a good policy at once, without a proof.
+
+    Parameters
+    ----------
+    starts : int
+        How many starting rules: the nominal one, the majority of the models' own optimal rules,
+        the optimal rule of the models' worst case, then models' own optimal rules and random
+        rules in turn.
+    seed : int or Generator
+        Draws the random starts.
+    time_limit : float, optional
+        Seconds; the best rule so far comes back.
+    """
+
+    starts: int = 10
+    seed: int | np.random.Generator = 0
+    time_limit: float | None = None
+    name: ClassVar[str] = "local-search"
+
+    def __post_init__(self) -> None:
+        if self.starts < 1:
+            raise InputError(f"starts must be at least 1; it is {self.starts}.")
+
+    def solve(self, problem: Problem) -> Solution:
+        """Search from every start and keep the best rule."""
+        began = time.perf_counter()
+        deadline = Deadline(self.time_limit)
+        reduced = reduce(problem)
+        found = search(reduced, self.starts, self.seed, deadline)
+        status = Status.LOCAL_OPTIMUM
+        if found.interrupted:
+            status = Status.INTERRUPTED
+        elif not found.complete:
+            status = Status.TIME_LIMIT
+        stats = {
+            "seconds": time.perf_counter() - began,
+            "starts": found.starts,
+            "moves": found.moves,
+            "hits": found.hits,
+            "neighbourhood": found.neighbourhood,
+        }
+        policy = policy_of(problem, reduced, found.decision)
+        return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The best decision (n_states,) of a search, its value, and how the search went.
+
+    `hits` counts the starts that ended at the best value; `complete` is False after a time limit.
+    """
+
+    decision: IntArray
+    value: float
+    starts: int
+    moves: int
+    hits: int
+    complete: bool
+    interrupted: bool
+    neighbourhood: str
+
+
+def policy_of(problem: Problem, reduced: Reduced, decision: IntArray) -> Policy:
+    """The decision as a policy with the problem's labels.
+
+    Where no model ever comes, every action is as good: the nominal one is named there, which is
+    what one would want if a model came there after all.
+    """
+    m = problem.models
+    if not reduced.reachable.all():
+        nominal = optimal_returns(problem.mean_problem()).decisions[0]
+        decision = np.where(reduced.reachable, decision, nominal)
+    return Policy.from_decision(decision, m.states, m.actions, problem.decided)
+
+
+def search(
+    reduced: Reduced,
+    starts: int,
+    seed: int | np.random.Generator,
+    deadline: Deadline,
+    optima: ModelOptima | None = None,
+) -> Found:
+    """Climb from up to `starts` rules; Ctrl-C or the deadline end it with the best so far."""
+    climber = make_climber(reduced)
+    decision: IntArray | None = None
+    best, tried, hits = -np.inf, 0, 0
+    complete, interrupted = True, False
+    seen: set[bytes] = set()
+    try:
+        for start in starting_rules(reduced, starts, seed, optima):
+            if decision is not None and deadline.passed:
+                complete = False
+                break
+            tried += 1
+            if start.tobytes() in seen:
+                continue
+            seen.add(start.tobytes())
+            end, value, settled = climber.climb(start, deadline)
+            complete = complete and settled
+            tie = climber.rise(value)
+            if value > best + tie:
+                decision, best, hits = end, value, 1
+            elif value >= best - tie:
+                hits += 1
+    except KeyboardInterrupt:
+        if decision is None:
+            raise
+        interrupted = True
+    if decision is None:  # unreachable: there is always a first start
+        raise InputError("The problem has no decision rule.")
+    kind = "one exchange" if isinstance(climber, Climber) else "blocks of states"
+    return Found(decision, best, tried, climber.moves, hits, complete, interrupted, kind)
+
+
+def starting_rules(
+    reduced: Reduced,
+    starts: int,
+    seed: int | np.random.Generator,
+    optima: ModelOptima | None = None,
+) -> Iterator[IntArray]:
+    """Nominal, majority, worst case, then the models' own rules and random ones in turn."""
+    problem, allowed = reduced.problem, reduced.allowed
+    f = problem.models.f
+    yield onto(optimal_returns(problem.mean_problem()).decisions[0], allowed)
+    if starts == 1:
+        return
+    own = optimal_returns(problem) if optima is None else optima
+    votes = np.zeros(allowed.shape)
+    xi = problem.objective.worst_case(own.V @ problem.p0, f)
+    for weight, rule in zip(xi, own.decisions, strict=True):
+        votes[np.arange(rule.size), rule] += weight
+    yield np.argmax(np.where(allowed, votes, -1.0), axis=1)
+    if starts == 2:
+        return
+    yield onto(optimal_returns(problem.mean_problem(xi)).decisions[0], allowed)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(f.size)
+    for i in range(starts - 3):
+        if i % 2 == 0 and i // 2 < order.size:
+            yield onto(own.decisions[order[i // 2]], allowed)
+        else:
+            yield np.argmax(np.where(allowed, rng.random(allowed.shape), -1.0), axis=1)
+
+
+def onto(decision: IntArray, allowed: NDArray[np.bool_]) -> IntArray:
+    """The decision with its first kept action wherever a copy of it was dropped.
+
+    A dropped action is a later copy of a kept one, or belongs to a state never reached, so the
+    first kept action at or before it stands in for it; the climb mends the choice if need be.
+    """
+    rows = np.arange(decision.size)
+    kept = allowed[rows, decision]
+    before = np.where(np.arange(allowed.shape[1])[None, :] <= decision[:, None], allowed, False)
+    last = allowed.shape[1] - 1 - np.argmax(before[:, ::-1], axis=1)
+    stand_in = np.where(before.any(axis=1), last, np.argmax(allowed, axis=1))
+    return np.asarray(np.where(kept, decision, stand_in), dtype=np.int64)
+
+
+def make_climber(reduced: Reduced) -> Climber | BlockClimber:
+    """The exact neighbourhood where it can be had, block moves beyond."""
+    S, A, N = reduced.problem.R.shape
+    if N * S**3 > EXCHANGE_WORK or S * A * N > EXCHANGE_NUMBERS:
+        return BlockClimber(reduced)
+    return Climber(reduced)
+
+
+@final
+class Climber:
+    """The moves of the search on one problem, with its buffers."""
+
+    __slots__ = ("X", "_run", "gain", "live", "moves", "reduced", "size", "x")
+
+    def __init__(self, reduced: Reduced) -> None:
+        from softrobust.kernels.exchange import exchange_parallel, exchange_serial
+
+        p = reduced.problem
+        pairs = p.n_states * p.n_actions
+        self.reduced = reduced
+        self.X, self.gain = np.zeros((2, pairs, p.n_models))
+        self.x = np.zeros(p.n_models)
+        self.live = np.ascontiguousarray(reduced.allowed).reshape(-1)
+        self.moves, self.size = 0, 0.0
+        work = p.n_models * p.n_states**3
+        self._run = exchange_parallel if work > PARALLEL_WORK else exchange_serial
+
+    def rise(self, value: float) -> float:
+        """The least rise that counts as one, given the size of the returns met."""
+        return RISE * max(self.size, abs(value))
+
+    def neighbours(self, decision: IntArray) -> float:
+        """Fill X, gain and x for the decision; its value."""
+        p = self.reduced.problem
+        m = p.models
+        self._run(
+            m.indptr, m.next_states, m.prob, p.R, p.p0, self.reduced.allowed, decision, p.gamma,
+            self.X, self.gain, self.x,
+        )  # fmt: skip
+        self.size = max(self.size, float(np.abs(self.x).max()))
+        return p.objective.value(self.x, m.f)
+
+    def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:
+        """Moves until none helps; the rule, its exact value, and whether it is a local optimum."""
+        value = self.neighbours(decision)
+        block = True
+        while not deadline.passed:
+            candidate = self.block_move(decision) if block else self.one_move(decision, value)
+            if candidate is None:
+                if not block:
+                    return decision, value, True
+                block = False
+                continue
+            risen = self.neighbours(candidate)
+            if risen > value + self.rise(value):
+                decision, value = candidate, risen
+                self.moves += 1
+                continue
+            # Not better when recomputed exactly: go back, and end if this was the best exchange.
+            value = self.neighbours(decision)
+            if not block:
+                return decision, value, True
+            block = False
+        return decision, value, False
+
+    def block_move(self, decision: IntArray) -> IntArray | None:
+        """Every state's action of best first-order change under the worst-case ξ."""
+        p = self.reduced.problem
+        xi = p.objective.worst_case(self.x, p.models.f)
+        score = np.where(self.live, self.gain @ xi, -np.inf).reshape(self.reduced.allowed.shape)
+        best = np.argmax(score, axis=1)
+        rows = np.arange(decision.size)
+        better = score[rows, best] > score[rows, decision] + self.rise(0.0)
+        if not better.any():
+            return None
+        return np.where(better, best, decision)
+
+    def one_move(self, decision: IntArray, value: float) -> IntArray | None:
+        """The single exchange of greatest exact value, if it rises."""
+        from softrobust.kernels.soft_robust import best_row
+
+        p = self.reduced.problem
+        xi = p.objective.worst_case(self.x, p.models.f)
+        k, _ = best_row(
+            self.X, self.live, p.models.f, p.objective.lam, p.objective.alpha, xi,
+            value + self.rise(value),
+        )  # fmt: skip
+        if k < 0:
+            return None
+        candidate = decision.copy()
+        candidate[k // p.n_actions] = k % p.n_actions
+        return candidate

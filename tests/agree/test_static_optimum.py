@@ -1,0 +1,110 @@
+"""Exact = MILP = brute force; every bound covers; nothing crosses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from softrobust.bounds import Covers
+from softrobust.bounds.best import best_bound
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+from softrobust.returns import static_return
+from softrobust.solvers import Solution, Status, branch_and_bound
+from softrobust.solvers.exact import Exact
+from softrobust.solvers.local_search import LocalSearch
+from softrobust.solvers.milp import MILP
+from tests.agree.static_instances import brute_force, static_instance
+from tests.instances import random_policy
+from tests.solvers.test_exact import river
+
+PROVEN = (Status.OPTIMAL, Status.TOLERANCE_REACHED)
+
+
+def check(problem: Problem, solution: Solution, optimum: float) -> None:
+    """The optimum to 1e-7, a bound that holds and does not cross, allowed actions only."""
+    assert solution.static_value == pytest.approx(optimum, rel=1e-7, abs=1e-7)
+    assert solution.static_value == static_return(problem, solution.policy)
+    assert solution.bound is not None
+    assert solution.gap_abs is not None
+    assert solution.bound.value >= optimum
+    assert solution.gap_abs >= 0
+    assert solution.policy.deterministic
+    assert solution.status in PROVEN
+
+
+def compare(seed: int) -> None:
+    problem = static_instance(seed)
+    optimum = brute_force(problem)
+    check(problem, Exact(gap=1e-9).solve(problem), optimum)
+    form = ("strengthened", "paper")[seed % 2]
+    check(problem, MILP(formulation=form, gap=1e-9).solve(problem), optimum)  # type: ignore[arg-type]
+    bounds = [best_bound(problem, covers).value for covers in Covers]
+    assert optimum <= bounds[0] <= bounds[1] <= bounds[2]  # deterministic, stationary, all
+    for other in range(5):
+        assert static_return(problem, random_policy(problem, other)) <= bounds[1]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_exact_and_milp_are_brute_force(seed: int) -> None:
+    compare(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60, 500))
+def test_exact_and_milp_are_brute_force_at_length(seed: int) -> None:
+    compare(seed)
+
+
+@pytest.mark.parametrize("dual", [True, False])
+@pytest.mark.parametrize("seed", range(40))
+def test_branching_alone_is_brute_force(
+    seed: int, dual: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without enumeration at the root or at leaves, so that nodes are really branched on."""
+    monkeypatch.setattr(branch_and_bound, "LEAF_WORK", 0.0)
+    problem = static_instance(1000 + seed)
+    solution = Exact(gap=1e-9, node_limit=100_000, dual=dual).solve(problem)
+    check(problem, solution, brute_force(problem))
+
+
+@pytest.mark.parametrize("limits", [{"node_limit": 0}, {"node_limit": 2}, {"time_limit": 1e-6}])
+def test_cut_short_it_still_yields_the_local_search_policy_and_a_gap(
+    limits: dict[str, float],
+) -> None:
+    problem = river(20, 60)
+    solution = Exact(**limits).solve(problem)  # type: ignore[arg-type]
+    full = Exact(gap=1e-6).solve(problem)
+    assert solution.status in (Status.NODE_LIMIT, Status.TIME_LIMIT)
+    assert solution.bound is not None
+    assert full.bound is not None
+    assert solution.bound.value >= full.static_value
+    assert solution.gap_abs is not None
+    assert solution.gap_abs > 0
+    if "node_limit" in limits:
+        assert solution.static_value >= LocalSearch().solve(problem).static_value
+    else:  # not even the local search is over, but its first climb's policy is there
+        assert solution.static_value > solution.uniform_value
+
+
+def test_milp_cut_short_still_yields_the_local_search_policy() -> None:
+    problem = river()
+    local = LocalSearch().solve(problem)
+    for form in ("strengthened", "paper"):
+        solution = MILP(formulation=form, time_limit=2.0).solve(problem)
+        assert solution.static_value >= local.static_value
+        assert solution.gap_abs is not None
+        assert solution.gap_abs >= 0
+
+
+def test_public_riverswim(shared_data: Path) -> None:
+    from softrobust.models import read_models
+
+    models = read_models(shared_data / "riverswim" / "training.csv")
+    problem = Problem(models, gamma=0.9, objective=SoftRobust(0.5, 0.7))
+    solution = Exact(gap=1e-9).solve(problem)
+    assert solution.static_value == pytest.approx(141.605551, abs=5e-7)
+    assert solution.gap is not None
+    assert solution.gap <= 1e-9
+    assert solution.status is Status.OPTIMAL

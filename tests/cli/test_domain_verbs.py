@@ -1,0 +1,81 @@
+"""domains, collect and sample: the verbs as functions; nothing is written on bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softrobust.cli.collect import collect
+from softrobust.cli.domains import domains
+from softrobust.cli.sample import sample
+from softrobust.data import read_log
+from softrobust.errors import InputError
+from softrobust.models import load_models
+from softrobust.models.gaussian import load_gaussian
+from softrobust.posterior import load_posterior
+from softrobust.problem import Problem
+
+
+def test_domains(capsys: pytest.CaptureFixture[str]) -> None:
+    domains()
+    assert "softrobust/PestControl-v0" in capsys.readouterr().out
+    domains(json=True)
+    assert {row["name"] for row in json.loads(capsys.readouterr().out)} >= {"cancer", "inventory"}
+
+
+def test_collect_sample_and_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, out = tmp_path / "log.csv", tmp_path / "models.npz"
+    collect("riverswim", log, seed=4, set_=["variant=craam", "steps=40"])
+    assert read_log(log).n_rows == 40
+    sample(log, out, domain="riverswim", models=7, set_=["variant=craam"], save=tmp_path / "p.npz")
+    assert "7 models" in capsys.readouterr().out
+    problem = Problem(load_models(out))
+    assert (problem.gamma, problem.n_states, problem.n_models) == (0.9, 20, 7)
+    again = load_posterior(tmp_path / "p.npz").sample(7, 0)
+    np.testing.assert_array_equal(again.prob, load_models(out).prob)  # type: ignore[union-attr]
+
+
+def test_a_plain_posterior_keeps_the_rewards_of_the_log(tmp_path: Path) -> None:
+    log, out = tmp_path / "log.npz", tmp_path / "models.npz"
+    collect("random", log, set_=["n_states=5", "steps=300"], quiet=True)
+    sample(log, out, set_=["strength=2"], models=3, quiet=True)
+    assert Problem(load_models(out), gamma=0.9).n_models == 3
+
+
+def test_continuous(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, out = tmp_path / "log.csv", tmp_path / "models.npz"
+    collect("cancer", log)
+    sample(log, out, domain="cancer", models=4)
+    assert load_gaussian(out).n_models == 4
+    assert "'Qp'" in capsys.readouterr().err
+    sample(log, out, posterior="regression", models=4, quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"posterior": "population"}, "must be those of Pest control"),
+        ({"posterior": "demand"}, "must be those of The inventory"),
+        ({"posterior": "stan"}, "Unknown posterior"),
+        ({"posterior": "tied", "domain": "riverswim"}, "not both"),
+        ({"set_": ["strength"]}, "name=value"),
+        ({"set_": ["strength=-1"]}, "positive prior mass"),
+        ({"models": 0}, "whole number"),
+    ],
+)
+def test_nothing_is_written(options: dict[str, object], message: str, tmp_path: Path) -> None:
+    log, out = tmp_path / "log.csv", tmp_path / "models.npz"
+    collect("riverswim", log, quiet=True)
+    with pytest.raises(InputError, match=message):
+        sample(log, out, **options)  # type: ignore[arg-type]
+    assert not out.exists()
+
+
+def test_folders_are_checked_first(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no folder"):
+        sample(tmp_path / "log.csv", tmp_path / "no" / "models.npz")
+    with pytest.raises(InputError, match="no folder"):
+        collect("riverswim", tmp_path / "no" / "log.csv")

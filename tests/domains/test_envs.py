@@ -1,0 +1,88 @@
+"""The environments: Gymnasium's own checks, and their steps against the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from softrobust.domains import (
+    DOMAINS,
+    CancerSimulator,
+    Inventory,
+    PestControl,
+    RiverSwim,
+    TabularDomain,
+    make_domain,
+    register_envs,
+)
+from softrobust.errors import InputError
+from tests.domains.chi_square import p_value, tally
+
+gymnasium: Any = pytest.importorskip("gymnasium")
+IDS = ["PestControl-v0", "Inventory-v0", "RiverSwim-v0", "CancerGrowth-v0"]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_checked_by_gymnasium(name: str) -> None:
+    from gymnasium.utils.env_checker import check_env
+
+    register_envs()
+    check_env(gymnasium.make(f"softrobust/{name}").unwrapped, skip_render_check=True)
+
+
+def test_registered_by_module_and_with_settings() -> None:
+    env = gymnasium.make("softrobust.domains.envs:softrobust/RiverSwim-v0", variant="craam")
+    env.reset(seed=0, options={"state": 19})
+    rewards = {env.step(1)[1] for _ in range(30)}
+    assert rewards <= {0.0, 100.0}
+    assert env.spec.max_episode_steps == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "domain", "pairs"),
+    [
+        ("PestControl-v0", PestControl(), [(30, 0), (12, 3)]),
+        ("Inventory-v0", Inventory(), [(5, 12), (40, 0)]),
+        ("RiverSwim-v0", RiverSwim(), [(0, 1), (7, 1)]),
+    ],
+)
+def test_steps_match_rows(name: str, domain: TabularDomain, pairs: list[tuple[int, int]]) -> None:
+    register_envs()
+    env = gymnasium.make(f"softrobust/{name}").unwrapped
+    env.reset(seed=5)
+    after, n = [], 1500
+    for s, a in pairs:
+        for _ in range(n):
+            env.s = s
+            after.append(env.step(a)[0])
+    model = domain.true_model()
+    rows = np.stack([model[0].row(s, a) for s, a in pairs])
+    counts = tally(np.repeat(np.arange(len(pairs)), n), np.array(after), len(pairs), model.n_states)
+    assert p_value(rows, counts) > 1e-3
+
+
+def test_cancer_pays_before_noise() -> None:
+    register_envs()
+    env = gymnasium.make("softrobust/CancerGrowth-v0", dose_penalty=0.0)
+    s, _ = env.reset(seed=0)
+    done, total, t = False, 0.0, 0
+    while not done:
+        clean = CancerSimulator(0.0).step(s, 1)
+        s, reward, _, done, _ = env.step(1)
+        assert reward == pytest.approx(float(clean.reward), rel=1e-12)
+        total, t = total + 0.9**t * reward, t + 1
+    assert t == 30
+    assert total == pytest.approx(16.3, abs=2.0)
+
+
+def test_domains_by_name() -> None:
+    assert set(DOMAINS) == {"pest-control", "inventory", "riverswim", "cancer", "random"}
+    domain = make_domain("inventory", max_backlog=3, steps=7)
+    assert isinstance(domain, Inventory)
+    assert (domain.shop.max_backlog, domain.steps) == (3, 7)
+    with pytest.raises(InputError, match=r"Unknown domain 'pest'.*pest-control"):
+        make_domain("pest")
+    with pytest.raises(InputError, match=r"no setting 'speed'.*variant"):
+        make_domain("riverswim", speed=2)

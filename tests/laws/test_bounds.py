@@ -1,0 +1,136 @@
+"""Bounds hold for the class they claim, whatever the problem; weights stay in Ξ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from softrobust.bounds import Covers, clairvoyant_bound
+from softrobust.bounds.advantage import relax
+from softrobust.bounds.best import best_bound
+from softrobust.bounds.paper_errors import eps1, eps2, paper_errors, static_dynamic_error
+from softrobust.bounds.reduction import reduce
+from softrobust.bounds.safe_dual import dual_bound, evaluate, into_xi
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+from softrobust.returns import occupancies, policy_return, static_return
+from tests.agree.static_instances import all_decisions, all_returns, brute_force
+from tests.instances import random_policy, random_problem
+
+SHARES = st.sampled_from([0.0, 0.2, 0.5, 0.9, 1.0])
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    return random_problem(
+        draw(st.integers(0, 10_000)),
+        n_states=draw(st.integers(1, 4)),
+        n_actions=draw(st.integers(1, 3)),
+        n_models=draw(st.integers(1, 6)),
+        gamma=draw(st.sampled_from([0.3, 0.9, 0.99])),
+        lam=draw(SHARES),
+        alpha=draw(SHARES),
+        masks=draw(st.booleans()),
+        reward_form=draw(st.sampled_from(["pair", "transition"])),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(0, 1000))
+def test_every_bound_covers_its_class(problem: Problem, seed: int) -> None:
+    deterministic, stationary, everyone = (best_bound(problem, covers) for covers in Covers)
+    assert brute_force(problem) <= deterministic.value
+    assert static_return(problem, random_policy(problem, seed)) <= stationary.value
+    assert deterministic.value <= stationary.value <= everyone.value
+    assert everyone.value == clairvoyant_bound(problem).value
+    assert everyone.covers is Covers.ALL
+    assert stationary.covers in (Covers.STATIONARY, Covers.ALL)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), st.integers(0, 1000))
+def test_any_weights_give_a_bound_on_every_choice(problem: Problem, seed: int) -> None:
+    """UB(s,a) ≥ the best rule that takes a in s, for the best ξ and for an arbitrary one."""
+    reduced = reduce(problem)
+    p = reduced.problem
+    relaxation = relax(reduced, p.allowed)
+    decisions = all_decisions(p)
+    returns = all_returns(p, decisions)
+    values = np.array([p.objective.value(x, p.models.f) for x in returns])
+    lower, upper = p.objective.xi_bounds(p.models.f)
+    xi = into_xi(np.random.default_rng(seed).dirichlet(np.ones(p.n_models)), lower, upper)
+    for bound in (
+        dual_bound(p, relaxation, relaxation.terms),
+        evaluate(p, relaxation, relaxation.terms, xi),
+    ):
+        for s, a in np.argwhere(p.allowed):
+            assert values[decisions[:, s] == a].max() <= bound.choice[s, a]
+        assert bound.value == pytest.approx(bound.choice.max(), rel=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), SHARES, SHARES)
+def test_weights_are_moved_into_the_set(seed: int, lam: float, alpha: float) -> None:
+    rng = np.random.default_rng(seed)
+    f = rng.dirichlet(np.ones(6))
+    lower, upper = SoftRobust(lam, alpha).xi_bounds(f)
+    xi = into_xi(rng.normal(size=6), lower, upper)
+    assert xi.sum() == pytest.approx(1.0, abs=4e-16 * 6)
+    assert (xi >= lower).all()
+    assert (xi <= upper).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems())
+def test_occupancies_of_randomized_policies_lie_above_the_least(problem: Problem) -> None:
+    reduced = reduce(problem)
+    p = reduced.problem
+    relaxation = relax(reduced, p.allowed)
+    least = np.where(p.allowed[:, :, None], relaxation.m, np.inf).min(axis=1)
+    for seed in range(3):
+        h = occupancies(p, random_policy(p, seed)).T
+        assert (least <= h * (1 + 1e-11) + 1e-15).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), st.integers(0, 1000))
+def test_a_relaxation_tightened_is_one_computed_afresh(problem: Problem, seed: int) -> None:
+    reduced = reduce(problem)
+    rng = np.random.default_rng(seed)
+    allowed = reduced.allowed & (rng.random(reduced.allowed.shape) < 0.6)
+    stuck = ~allowed.any(axis=1)
+    allowed[stuck] = reduced.allowed[stuck]
+    warm = relax(reduced, allowed, relax(reduced, reduced.allowed))
+    cold = relax(reduced, allowed)
+    np.testing.assert_allclose(warm.x, cold.x, rtol=1e-9, atol=1e-9)
+    choice = allowed & (allowed.sum(axis=1, keepdims=True) > 1) & reduced.reachable[:, None]
+    np.testing.assert_allclose(warm.m[choice], cold.m[choice], rtol=1e-8, atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(problems(), st.integers(0, 1000))
+def test_corrected_theorem_on_static_and_mixed_returns(problem: Problem, seed: int) -> None:
+    """|ρ(π, E_ξ[P̂]) − E_ξ[ρ(π, P̂)]| ≤ r_max·ε₁/(1 − γ) for every ξ ∈ Ξ, which is theorem 5.1."""
+    policy = random_policy(problem, seed)
+    rng = np.random.default_rng(seed)
+    f, x = problem.models.f, policy_return(problem, policy)
+    for _ in range(3):
+        xi = problem.objective.worst_case(rng.normal(size=f.size), f)
+        mixed = policy_return(problem.mean_problem(xi), policy)[0]
+        assert abs(mixed - xi @ x) <= static_dynamic_error(problem, policy) + 1e-9
+
+
+def test_paper_errors_are_marked_indicative() -> None:
+    problem = random_problem(0)
+    policy = random_policy(problem, 0)
+    errors = paper_errors(problem, [policy, problem.uniform_policy()], ["nominal", "uniform"])
+    assert errors.indicative
+    assert errors.eps1 >= eps1(problem, policy) > 0
+    assert errors.eps2 == pytest.approx(eps2(problem, policy))
+    expected = (2 * errors.r_max * errors.eps1 + errors.eps2) / (1 - problem.gamma)
+    assert errors.error == pytest.approx(expected)
+    alone = random_problem(0, n_models=1)
+    assert eps1(alone, alone.uniform_policy()) == 0
+    assert eps2(alone, alone.uniform_policy()) == pytest.approx(0, abs=1e-9)

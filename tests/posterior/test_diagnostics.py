@@ -1,0 +1,68 @@
+"""Diagnostics: what is well, what is not, and what is advised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softrobust.data import TransitionLog
+from softrobust.models import ModelSet
+from softrobust.posterior import Diagnostics, DirichletPosterior, PosteriorWarning, predictive_check
+
+pytest.importorskip("arviz")
+
+
+def test_good_chains() -> None:
+    draws = {"x": np.random.default_rng(0).normal(3.0, 2.0, size=(4, 1000))}
+    quality = Diagnostics.of_chains(draws, np.zeros((4, 1000), bool))
+    x = quality.parameters["x"]
+    assert (x.mean, x.sd) == pytest.approx((3.0, 2.0), abs=0.1)
+    assert x.rhat < 1.01
+    assert x.ess_bulk > 3000
+    assert quality.problems == ()
+    assert quality.table()[0]["parameter"] == "x"
+
+
+def test_bad_chains_and_what_to_do() -> None:
+    rng = np.random.default_rng(0)
+    draws = {
+        "x": rng.normal(size=(4, 200)) + np.arange(4)[:, None],
+        "y": rng.normal(size=(4, 200, 2)),
+    }
+    lost = np.zeros((4, 200), bool)
+    lost[0, :3] = True
+    quality = Diagnostics.of_chains(draws, lost, {"level": 1.0})
+    text = " ".join(quality.problems)
+    assert "'x'" in text
+    for advice in ("double the warm-up", "extend(draws)", "target_accept", "choose another"):
+        assert advice in text
+    assert "3 of 800 transitions diverged" in text
+    with pytest.warns(PosteriorWarning, match="R-hat"):
+        quality.warn()
+    assert set(quality.parameters) == {"x", "y[0]", "y[1]"}
+
+
+def test_constant_draws_have_no_effective_size() -> None:
+    quality = Diagnostics.of_chains({"x": np.ones((2, 10))})
+    assert quality.parameters["x"].sd == 0
+    assert quality.problems
+
+
+def test_one_chain_is_compared_in_halves() -> None:
+    drift = np.linspace(0, 5, 400)[None] + np.random.default_rng(0).normal(size=(1, 400))
+    assert Diagnostics.of_chains({"x": drift}).parameters["x"].rhat > 1.2
+
+
+def test_predictive_check_knows_the_right_model_from_a_wrong_one() -> None:
+    rng = np.random.default_rng(1)
+    s = rng.integers(0, 2, size=300)
+    to = np.where(rng.random(300) < 0.7, s, 1 - s)
+    log = TransitionLog.from_arrays(s, np.zeros(300, int), to)
+    right = ModelSet.from_dense(np.array([[[0.7, 0.3]], [[0.3, 0.7]]]))
+    wrong = ModelSet.from_dense(np.array([[[0.1, 0.9]], [[0.9, 0.1]]]))
+    impossible = ModelSet.from_dense(np.array([[[0.0, 1.0]], [[1.0, 0.0]]]))
+    many = DirichletPosterior().fit(log).sample(300, seed=0)
+    assert 0.02 < predictive_check(many, log) < 0.98
+    assert predictive_check(right.select([0] * 300), log) > 0.02
+    assert predictive_check(wrong.select([0] * 300), log) < 0.005
+    assert predictive_check(impossible, log) == 0.0

@@ -1,0 +1,122 @@
+"""Population posterior: a short run, resumed, saved, extended; refusals; failure of the sampler."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from softrobust.data import TransitionLog
+from softrobust.domains import PestControl
+from softrobust.errors import InputError, SolverError
+from softrobust.posterior import Nuts, PopulationPosterior, PosteriorWarning, load_posterior
+from softrobust.posterior.diagnostics import check_divergence
+from softrobust.posterior.nuts import sampler
+from softrobust.posterior.population import FittedPopulation
+
+pytest.importorskip("numpyro")
+SHORT = {"chains": 2, "warmup": 60, "draws": 40, "block": 20}
+
+
+def short_fit(log: TransitionLog, **more: object) -> FittedPopulation:
+    """A run that is too short to be trusted, and says so."""
+    settings = Nuts(**(SHORT | more))  # type: ignore[arg-type]
+    with pytest.warns(PosteriorWarning, match=r"effective size .* continue the chains"):
+        return PopulationPosterior(nuts=settings).fit(log)
+
+
+def test_a_short_run_resumed_saved_and_extended(tmp_path: Path) -> None:
+    log = PestControl(steps=40).collect(0)
+    whole = short_fit(log)
+    assert whole.theta.shape == (80, 4)
+    file = tmp_path / "chains.npz"
+    short_fit(log, draws=20, checkpoint=str(file))
+    resumed = short_fit(log, checkpoint=str(file))
+    np.testing.assert_array_equal(resumed.theta, whole.theta)
+    with pytest.raises(InputError, match="other data or settings"):
+        PopulationPosterior(nuts=Nuts(**SHORT, seed=5, checkpoint=str(file))).fit(log)
+
+    whole.save(tmp_path / "posterior.npz")
+    read = load_posterior(tmp_path / "posterior.npz")
+    assert isinstance(read, FittedPopulation)
+    np.testing.assert_array_equal(read.sample(7, 3).prob, whole.sample(7, 3).prob)
+    longer, other = whole.extend(20), read.extend(20)
+    assert longer.chains.n_draws == 120
+    np.testing.assert_array_equal(longer.theta, other.theta)
+    np.testing.assert_array_equal(longer.chains.values["mu"][:, :40], whole.chains.values["mu"])
+
+    models = whole.sample(80, seed=1)
+    assert (models.gamma, models.n_states) == (0.9, 51)
+    with pytest.raises(InputError, match=r"81 models .*extend"):
+        whole.sample(81)
+    names = whole.diagnostics().parameters
+    assert {"mu", "mu0", "mu1", "mu2", "ext_mu", "sigma[4]"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        (TransitionLog.from_arrays([3, 60], [0, 1], [9, 3]), r"row 2 .*'60'"),
+        (TransitionLog.from_arrays([3], [7], [9]), "knows the actions"),
+        (TransitionLog.from_arrays([3], [0], [9], [5.0]), "the domain pays 991"),
+    ],
+)
+def test_refused(log: TransitionLog, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        PopulationPosterior().fit(log)
+
+
+def test_an_empty_log_is_refused() -> None:
+    with pytest.raises(InputError, match="at least one transition"):
+        PopulationPosterior().fit(TransitionLog.from_arrays([], [], []))
+
+
+def test_a_sampler_that_diverges_everywhere_is_an_error() -> None:
+    draws = {"mu": np.random.default_rng(0).normal(size=(2, 10))}
+    with pytest.raises(SolverError, match=r"100% of its transitions diverged.*nothing was kept"):
+        check_divergence(np.ones((2, 10), bool), draws)
+    with pytest.raises(SolverError, match="'mu' is NaN"):
+        check_divergence(np.zeros((2, 10), bool), {"mu": np.full((2, 10), np.nan)})
+    with pytest.raises(SolverError, match="no way through"):
+        check_divergence(np.zeros((2, 10), bool), {"mu": np.ones((2, 10))})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_divergence(np.zeros((2, 10), bool), draws)
+
+
+def nowhere(data: Any) -> None:
+    """A density that is nowhere defined but at the start."""
+    import numpyro
+    import numpyro.distributions as dist
+
+    x = numpyro.sample("x", dist.Normal(0.0, 1.0))
+    numpyro.factor("pit", data["y"][0] / (x - x))
+
+
+def test_nothing_is_written_when_the_sampler_fails(tmp_path: Path) -> None:
+    data = {"y": np.zeros(3)}
+    file = tmp_path / "chains.npz"
+    nuts = Nuts(1, 5, 5, checkpoint=str(file))
+    run = sampler(nowhere, lambda data: {"x": data["y"][0]}, nuts, data)
+    with pytest.raises(SolverError, match="no draw is usable"):
+        run.sample(data, nuts, "Nowhere")
+    assert not file.exists()
+
+
+@pytest.mark.slow
+def test_the_problem_of_pest_control() -> None:
+    domain = PestControl()
+    problem = domain.problem(0, 20)
+    assert (problem.n_models, problem.gamma, problem.objective.alpha) == (20, 0.9, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"chains": 0}, "chains"), ({"draws": 1.5}, "draws"), ({"target_accept": 1.0}, "target")],
+)
+def test_settings(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Nuts(**settings)  # type: ignore[arg-type]

@@ -1,0 +1,84 @@
+"""One Dirichlet over moves: closed form, ends, known actions, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from softrobust.data import TransitionLog
+from softrobust.errors import InputError
+from softrobust.posterior import PosteriorWarning, TiedPosterior
+from softrobust.posterior.tied import move_blocks
+
+
+def line_log() -> TransitionLog:
+    """Five states; action 1 moves +1, +1, 0, −1 from inner states, and stays at both ends."""
+    return TransitionLog.from_arrays(
+        [1, 2, 3, 2, 0, 4, 1], [1, 1, 1, 1, 1, 1, 0], [2, 3, 3, 1, 0, 4, 0],
+        np.zeros(7), state_names=range(5), action_names=["0", "1"],
+    )  # fmt: skip
+
+
+def test_closed_form() -> None:
+    fitted = TiedPosterior(prior=0.5, known={"0": (1.0, 0.0, 0.0)}).fit(line_log())
+    assert fitted.counts.tolist() == [[0, 0, 0], [1, 1, 2]]
+    assert fitted.unused == 3
+    q = fitted.draws(20_000, seed=1)
+    np.testing.assert_array_equal(q[:, 0], np.tile([1.0, 0.0, 0.0], (20_000, 1)))
+    for j, (a, rest) in enumerate([(1.5, 4.0), (1.5, 4.0), (2.5, 3.0)]):
+        assert stats.kstest(q[:, 1, j], stats.beta(a, rest).cdf).pvalue > 1e-3
+
+
+def test_models_share_moves_and_ends_stay() -> None:
+    fitted = TiedPosterior(known={"0": (1.0, 0.0, 0.0)}).fit(line_log())
+    models, q = fitted.sample(6, seed=2), fitted.draws(6, seed=2)
+    P = models.P
+    for s in (1, 2, 3):
+        np.testing.assert_allclose(P[:, s, 1, s - 1 : s + 2], q[:, 1])
+    np.testing.assert_allclose(P[:, 0, 1, 0], q[:, 1, 0] + q[:, 1, 1])
+    np.testing.assert_allclose(P[:, 4, 1, 4], q[:, 1, 1] + q[:, 1, 2])
+    np.testing.assert_array_equal(P[:, 0, 0, 0], 1.0)
+
+
+def test_other_moves() -> None:
+    blocks = move_blocks(np.array([[[0.25, 0.75]]]), (0, 2), 5)
+    assert blocks[1, 0, 0].tolist() == [0.0, 0.25, 0.0, 0.75, 0.0]
+    assert blocks[3, 0, 0].tolist() == [0.0, 0.0, 0.0, 1.0, 0.0]
+
+
+def test_a_world_whose_moves_change_along_the_line_is_noticed() -> None:
+    rng = np.random.default_rng(0)
+    s = rng.integers(1, 19, size=400)
+    up = rng.random(400) < s / 20
+    log = TransitionLog.from_arrays(
+        s, np.ones(400, int), s + np.where(up, 1, -1), np.zeros(400),
+        state_names=range(20), action_names=["0", "1"],
+    )  # fmt: skip
+    quality = TiedPosterior(known={"0": (1.0, 0.0, 0.0)}).fit(log).diagnostics()
+    assert any("moves along the line" in text for text in quality.problems)
+    with pytest.warns(PosteriorWarning, match="choose another posterior"):
+        quality.warn()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"moves": (-1, 1)}, "hold 0"),
+        ({"prior": 0.0}, "positive"),
+        ({"known": {"0": (0.5, 0.2, 0.2)}}, "sum to 1"),
+        ({"moves": (-2, 0, 2)}, "one of the moves"),
+        ({"known": {"9": (1.0, 0.0, 0.0)}}, "Unknown action '9'"),
+    ],
+)
+def test_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TiedPosterior(**settings).fit(line_log())
+
+
+def test_ends_of_episodes_are_on_no_line() -> None:
+    log = TransitionLog.from_arrays([0, 1], [0, 0], [1, 1], terminals=[False, True])
+    with pytest.raises(InputError, match="on no line"):
+        TiedPosterior().fit(log)
