@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.registry import CASES, Figure, machine
 
-MODULES = ("rect_kernels", "rect_solves", "rect_scaling")
+MODULES = ("startup", "rect_kernels", "rect_solves", "rect_scaling", "static_optimum", "posteriors")
 HERE = Path(__file__).resolve().parent
 
 
@@ -56,19 +56,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list or not chosen:
         print("\n".join(CASES))
         return 0 if options.list else 2
-    figures: list[Figure] = []
+    results: dict[str, list[Figure]] = {}
     for name in chosen:
         begin = time.perf_counter()
-        figures += CASES[name](options.smoke)
+        results[name] = list(CASES[name](options.smoke))
         print(f"{name}: {time.perf_counter() - begin:.1f} s", file=sys.stderr, flush=True)
-    print(table(figures))
-    if not options.smoke and not options.cases:
-        write(figures)
+    print(table([x for figures in results.values() for x in figures]))
+    if not options.smoke:
+        write(results)
     return 0
 
 
-def write(figures: Sequence[Figure]) -> None:
-    """RESULTS.json and RESULTS.md."""
+def write(results: dict[str, list[Figure]]) -> None:
+    """Put the cases just run into RESULTS.json, and RESULTS.md afresh."""
     import numba
     import numpy as np
     import scipy
@@ -77,16 +77,27 @@ def write(figures: Sequence[Figure]) -> None:
         f"Python {platform.python_version()}, numpy {np.__version__}, "
         f"scipy {scipy.__version__}, numba {numba.__version__}"
     )
-    record = {"machine": machine(), "versions": versions, "figures": [x.as_dict() for x in figures]}
-    (HERE / "RESULTS.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    path = HERE / "RESULTS.json"
+    cases: dict[str, list[dict[str, object]]] = (
+        json.loads(path.read_text(encoding="utf-8"))["cases"] if path.exists() else {}
+    )
+    cases |= {name: [x.as_dict() for x in figures] for name, figures in results.items()}
+    cases = {name: cases[name] for name in CASES if name in cases}
+    record = {"machine": machine(), "versions": versions, "cases": cases}
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    figures = [
+        Figure(**{k: v for k, v in x.items() if k != "met"})  # type: ignore[arg-type]
+        for c in cases.values()
+        for x in c
+    ]
     (HERE / "RESULTS.md").write_text(
         "# Benchmarks\n\n"
         f"Machine: {machine()}. {versions}. One core unless a line says otherwise.\n\n"
         "Every figure is a ratio within one run, ours and the rival measured in turns; `make\n"
         "bench` repeats them. A target is what the project set out to reach.\n\n"
-        + table(figures)
-        + "\n"
-    )
+        + table(figures) + "\n",
+        encoding="utf-8",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

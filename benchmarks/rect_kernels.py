@@ -16,6 +16,7 @@ from softrobust.kernels.s_batch import solve_games
 from softrobust.kernels.sa_select import best_actions
 from softrobust.kernels.sweeps import S_GAME, SA_GAME
 from softrobust.kernels.tail import tail_values
+from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns._rectangle import Sweeps
 from softrobust.solvers.base import Deadline
@@ -34,7 +35,7 @@ def met_in_a_solve(A: int, N: int, smoke: bool) -> tuple[FloatArray, FloatArray]
     """Games met in a solve: Z at its start (values of the mean model) and one sweep later."""
     p = random_dense(S=12 if smoke else 40, A=A, N=N, lam=LAM, alpha=ALPHA)
     Z = values_of(p, nominal_start(Sweeps(p)))
-    games = solve_games(Z, p.models.f, p.objective.q_bounds(p.models.f), LAM)
+    games = solve_games(Z, p.models.f, SoftRobust(LAM, ALPHA).q_bounds(p.models.f), LAM)
     return Z, values_of(p, games.lb)
 
 
@@ -87,7 +88,7 @@ def sa_selection(smoke: bool) -> Iterator[Figure]:
     rival_name, faster = "weighted argsort (numpy)", "times faster"
     for N in (100, 1000):
         p = random_dense(S=12 if smoke else 30, A=5, N=20 if smoke else N, lam=LAM, alpha=ALPHA)
-        f, u = p.models.f, p.objective.q_bounds(p.models.f)
+        f, u = p.models.f, SoftRobust(LAM, ALPHA).q_bounds(p.models.f)
         Z = values_of(p, nominal_start(Sweeps(p)))
         first, _, _ = best_actions(Z, f, u, LAM)
         rows = np.ascontiguousarray(Z.reshape(-1, f.size))

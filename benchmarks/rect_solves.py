@@ -15,6 +15,7 @@ from benchmarks.rectangles import pest_like, random_dense, ring
 from benchmarks.registry import Figure, case, race
 from benchmarks.rivals import linprog_games, value_iteration
 from softrobust.kernels.sweeps import S_GAME, SA_GAME
+from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import _rectangle
 from softrobust.returns._rectangle import Sweeps
@@ -114,7 +115,7 @@ def grid(smoke: bool) -> Iterator[Figure]:
     begin = time.perf_counter()
     for lam in lams[:: 1 if smoke else 5]:
         for alpha in alphas[:: 1 if smoke else 3]:
-            SRect().solve(replace(p, objective=type(p.objective)(lam, alpha)))
+            SRect().solve(replace(p, objective=SoftRobust(lam, alpha)))
     count = len(lams[:: 1 if smoke else 5]) * len(alphas[:: 1 if smoke else 3])
     alone = (time.perf_counter() - begin) / count * len(lams) * len(alphas)
     what = f"S-rect grid of {len(lams)} × {len(alphas)} (λ, α), 51 × 5 × {p.n_models}"

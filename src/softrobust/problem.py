@@ -14,7 +14,7 @@ from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 from softrobust.models.checks import check_p0, freeze
 from softrobust.models.model_set import ModelSet
-from softrobust.objective import SoftRobust
+from softrobust.objective import Objective, SoftRobust
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class Problem:
         Where episodes start; `None` takes the models' own, else uniform.
     gamma : float in (0, 1), optional
         Discount; `None` takes the models' own.
-    objective : SoftRobust
+    objective : SoftRobust or Percentile
     allowed : (n_states, n_actions) bool, optional
         Actions that may be taken. Pairs without transitions are never allowed.
 
@@ -55,7 +55,7 @@ class Problem:
     rewards: Rewards
     p0: FloatArray
     gamma: float
-    objective: SoftRobust
+    objective: Objective
     allowed: BoolArray
     R: FloatArray = field(init=False)
 
@@ -65,7 +65,7 @@ class Problem:
         rewards: Rewards | ArrayLike | Callable[..., float] | None = None,
         p0: ArrayLike | None = None,
         gamma: float | None = None,
-        objective: SoftRobust | None = None,
+        objective: Objective | None = None,
         allowed: ArrayLike | None = None,
     ) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed

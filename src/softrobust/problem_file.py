@@ -10,7 +10,7 @@ import numpy as np
 from softrobust.data.npz import read_npz, rewards_from_arrays, rewards_to_arrays, write_npz
 from softrobust.errors import InputError
 from softrobust.models.files import FORMAT_VERSION, models_from_arrays, models_to_arrays
-from softrobust.objective import SoftRobust
+from softrobust.objective import make_objective
 from softrobust.problem import Problem
 
 PROBLEM_FORMAT = "softrobust-problem"
@@ -26,6 +26,7 @@ def save_problem(path: str | Path, problem: Problem) -> None:
         "allowed": problem.allowed,
         "lam": np.array(problem.objective.lam),
         "alpha": np.array(problem.objective.alpha),
+        "criterion": np.array(problem.objective.criterion),
     }
     write_npz(path, PROBLEM_FORMAT, FORMAT_VERSION, arrays)
 
@@ -41,7 +42,11 @@ def load_problem(path: str | Path) -> Problem:
             p0=arrays["p0"],
             gamma=float(arrays["gamma"]),
             allowed=arrays["allowed"],
-            objective=SoftRobust(float(arrays["lam"]), float(arrays["alpha"])),
+            objective=make_objective(
+                str(arrays.get("criterion", "soft-robust")),
+                float(arrays["lam"]),
+                float(arrays["alpha"]),
+            ),
         )
     except InputError:
         raise

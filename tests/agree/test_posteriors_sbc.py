@@ -85,7 +85,7 @@ def test_tied() -> None:
 
 @pytest.mark.parametrize(
     ("censored", "truncated", "times"),
-    [(False, False, 4000), (True, False, 400), (True, True, 400)],
+    [(False, False, 4000), (True, False, 400), (True, True, 200)],
 )
 def test_demand(censored: bool, truncated: bool, times: int) -> None:
     """Untruncated Poisson demand with the closed form; sell-outs and truncation on the grid."""

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from softrobust.kernels.sweeps import S_GAME
+from softrobust.kernels.sweeps import S_GAME, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns._rectangle import Sweeps
 from softrobust.returns.rectangular import s_rect_return, sa_rect_return
-from softrobust.solvers.base import Solution, Status
+from softrobust.solvers.base import Deadline, Solution, Status
+from softrobust.solvers.rectangular import iterate, nominal_start
 from softrobust.solvers.s_rect import SRect
 from softrobust.solvers.sa_rect import SARect
 from tests.agree.test_s_game import paper_lp
@@ -178,6 +179,42 @@ def test_row_sums_off_one(gamma: float) -> None:
     truth = float(q.p0 @ fixed_point(q, lambda v: _sa_step(q, v), solution.v))
     noise = 1e-13 * abs(truth) / (1 - gamma)
     assert low - noise <= truth <= high + noise
+
+
+@pytest.mark.parametrize("solver", [SRect(), SARect()])
+def test_unavailable_pairs_are_forbidden_actions(solver: SRect | SARect) -> None:
+    for seed in range(3):
+        p = random_problem(seed, masks=True)
+        blocks = [p.models.block(*pair) for pair in np.argwhere(p.allowed)]
+        widths = np.where(p.allowed.reshape(-1), p.n_states, 0)
+        fewer = replace(
+            p.models,
+            indptr=np.concatenate([[0], np.cumsum(widths)]),
+            next_states=np.concatenate([columns for columns, _ in blocks]),
+            prob=np.concatenate([block.reshape(-1) for _, block in blocks]),
+        )
+        q = Problem(fewer, rewards=p.rewards, p0=p.p0, gamma=p.gamma, objective=p.objective)
+        assert solver.solve(q).model_value == solver.solve(p).model_value
+
+
+@pytest.mark.parametrize("kind", [S_GAME, SA_GAME])
+def test_many_problems_within_fifteen_passes(kind: int) -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        p = random_problem(
+            seed,
+            n_states=int(rng.integers(2, 15)),
+            n_actions=int(rng.integers(1, 6)),
+            n_models=int(rng.integers(1, 12)),
+            gamma=float(rng.choice([0.9, 0.99, 0.999])),
+            lam=float(rng.choice([0.3, 1.0])),
+            alpha=float(rng.choice([0.5, 0.9, 1.0])),
+            masks=bool(seed % 2),
+        )
+        sweeps = Sweeps(p)
+        answer = iterate(sweeps, kind, nominal_start(sweeps), 1e-8, Deadline(None), 100)
+        assert answer.status == Status.TOLERANCE_REACHED
+        assert sweeps.passes <= 15
 
 
 def _sa_step(p: Problem, v: FloatArray) -> FloatArray:

@@ -314,3 +314,18 @@ def test_the_help_lists_the_solvers_there_are() -> None:
 
     assert set(solve.SOLVERS.split(", ")) == set(SOLVERS)
     assert solve.DEFAULT == DEFAULT_SOLVER
+
+
+def test_percentile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = put(tmp_path, LOG, "log.csv")
+    flags = ["--gamma", ".9", "--objective", "percentile", "--solver", "local-search"]
+    out = tmp_path / "run"
+    assert run(["solve", log, *flags, "--json", "--out", str(out)]) == 0
+    record = json.loads(capsys.readouterr().out)
+    jsonschema.validate(record, schema())
+    assert record["criterion"] == "percentile"
+    assert run(["solve", log, *flags]) == 0
+    assert "90 % of models reach" in " ".join(capsys.readouterr().out.split())
+    refused(["solve", log, *flags, "--lambda", "0.5"], "has no lambda", capsys)
+    refused(["solve", log, *flags[:-1], "exact"], "soft-robust objective", capsys)
+    refused(["solve", log, "--gamma", ".9", "--objective", "quantile"], "Objectives:", capsys)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from softrobust.domains import (
     DOMAINS,
@@ -17,7 +19,7 @@ from softrobust.domains import (
     make_domain,
     register_envs,
 )
-from softrobust.errors import InputError
+from softrobust.errors import InputError, MissingExtraError
 from tests.domains.chi_square import p_value, tally
 
 gymnasium: Any = pytest.importorskip("gymnasium")
@@ -75,6 +77,29 @@ def test_cancer_pays_before_noise() -> None:
         total, t = total + 0.9**t * reward, t + 1
     assert t == 30
     assert total == pytest.approx(16.3, abs=2.0)
+
+
+def test_cancer_noise_by_chi_square() -> None:
+    """(observed/clean − 1)/0.03 is standard normal: 20 equally likely cells for all variables."""
+    register_envs()
+    env = gymnasium.make("softrobust/CancerGrowth-v0").unwrapped
+    env.reset(seed=1)
+    s = np.array([1.0, 9.0, 40.0, 3.0])
+    clean = CancerSimulator().step(s, 1).s_next
+    seen = []
+    for _ in range(1500):
+        env.s = s
+        seen.append(env.step(1)[0])
+    u = stats.norm.cdf((np.array(seen) / clean - 1) / 0.03)
+    counts = np.stack([np.histogram(u[:, j], bins=20, range=(0, 1))[0] for j in range(4)])
+    assert p_value(np.full((4, 20), 0.05), counts) > 1e-3
+    assert np.abs(np.corrcoef(u.T) - np.eye(4)).max() < 0.1
+
+
+def test_without_gymnasium(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'softrobust\[gym\]'"):
+        register_envs()
 
 
 def test_domains_by_name() -> None:

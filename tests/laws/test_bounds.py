@@ -13,7 +13,7 @@ from softrobust.bounds.best import best_bound
 from softrobust.bounds.paper_errors import eps1, eps2, paper_errors, static_dynamic_error
 from softrobust.bounds.reduction import reduce
 from softrobust.bounds.safe_dual import dual_bound, evaluate, into_xi
-from softrobust.objective import SoftRobust
+from softrobust.objective import SoftRobust, soft_robust
 from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_return, static_return
 from tests.agree.static_instances import all_decisions, all_returns, brute_force
@@ -59,7 +59,7 @@ def test_any_weights_give_a_bound_on_every_choice(problem: Problem, seed: int) -
     decisions = all_decisions(p)
     returns = all_returns(p, decisions)
     values = np.array([p.objective.value(x, p.models.f) for x in returns])
-    lower, upper = p.objective.xi_bounds(p.models.f)
+    lower, upper = soft_robust(p.objective, "test").xi_bounds(p.models.f)
     xi = into_xi(np.random.default_rng(seed).dirichlet(np.ones(p.n_models)), lower, upper)
     for bound in (
         dual_bound(p, relaxation, relaxation.terms),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softrobust.objective import soft_robust
 from softrobust.returns import (
     dynamic_return,
     policy_return,
@@ -40,7 +41,7 @@ def test_sa_rectangular_below_s_rectangular_below_dynamic(problem, seed) -> None
     assert sa_rect_return(problem, policy) <= s_rect + 1e-8 * scale
     assert s_rect <= dynamic.value + 1e-8 * scale
     assert dynamic.lower <= dynamic.value
-    low, high = problem.objective.xi_bounds(problem.models.f)
+    low, high = soft_robust(problem.objective, "test").xi_bounds(problem.models.f)
     assert (dynamic.xi >= low - 1e-9).all()
     assert (dynamic.xi <= high + 1e-9).all()
 
@@ -70,7 +71,7 @@ def test_dynamic_return_finds_the_minimum_over_two_models(seed: int) -> None:
     """With two models Ξ is a line: a fine grid over it is an independent route."""
     problem = random_problem(seed, n_states=3, n_actions=2, n_models=2, lam=0.8, alpha=0.6)
     policy = random_policy(problem, seed)
-    low, high = problem.objective.xi_bounds(problem.models.f)
+    low, high = soft_robust(problem.objective, "test").xi_bounds(problem.models.f)
     first = np.linspace(max(low[0], 1 - high[1]), min(high[0], 1 - low[1]), 2001)
     values = [policy_return(problem.mean_problem(np.array([x, 1 - x])), policy)[0] for x in first]
     found = dynamic_return(problem, policy)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 from softrobust.data import TransitionLog
+from softrobust.errors import MissingExtraError
 from softrobust.models import ModelSet
 from softrobust.posterior import Diagnostics, DirichletPosterior, PosteriorWarning, predictive_check
+from softrobust.posterior.diagnostics import import_arviz
+from softrobust.posterior.nuts import import_numpyro
 
 pytest.importorskip("arviz")
 
@@ -66,3 +71,14 @@ def test_predictive_check_knows_the_right_model_from_a_wrong_one() -> None:
     assert predictive_check(right.select([0] * 300), log) > 0.02
     assert predictive_check(wrong.select([0] * 300), log) < 0.005
     assert predictive_check(impossible, log) == 0.0
+
+
+@pytest.mark.parametrize("package", ["arviz", "numpyro"])
+def test_a_missing_package_says_what_to_install(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [m for m in sys.modules if m.split(".")[0] == package]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"'{package}'.*softrobust\[bayes\]"):
+        import_arviz() if package == "arviz" else import_numpyro()

@@ -19,6 +19,7 @@ from softrobust.bounds.bound import Bound, Covers
 from softrobust.bounds.clairvoyant import clairvoyant_bound
 from softrobust.bounds.reduction import reduce
 from softrobust.bounds.safe_dual import FloatArray, dual_bound
+from softrobust.objective import SoftRobust
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
@@ -40,7 +41,7 @@ def best_bound(
 
     began = time.monotonic()
     bound = clairvoyant_bound(problem)
-    if covers is Covers.ALL:
+    if covers is Covers.ALL or not isinstance(problem.objective, SoftRobust):
         return bound
 
     def late() -> bool:

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust.objective import soft_robust
+
 if TYPE_CHECKING:
     from softrobust.bounds.advantage import Relaxation
     from softrobust.problem import Problem
@@ -98,7 +100,7 @@ def dual_bound(
     xi : (n_models,), optional
         A ξ ∈ Ξ to try first; if it already proves `floor`, the program is not solved.
     """
-    objective, f = problem.objective, problem.models.f
+    objective, f = soft_robust(problem.objective, "The safe dual bound"), problem.models.f
     lower, upper = objective.xi_bounds(f)
     clairvoyant = into_xi(objective.worst_case(relaxation.x, f), lower, upper)
     best = evaluate(problem, relaxation, terms, clairvoyant)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, final
 from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.certificate.intervals import TAIL_DRAWS, Estimate, HeldOut, held_out
 from softrobust.errors import SolverError
-from softrobust.objective import SoftRobust
+from softrobust.objective import Objective
 from softrobust.returns import policy_return, uniform_value
 from softrobust.solvers.base import gap_share
 
@@ -37,7 +37,7 @@ class Certificate:
     static: dict[str, float]
     bound: Bound
     uniform_value: float
-    objective: SoftRobust
+    objective: Objective
     n_models: int
     heldout: HeldOut | None = None
 

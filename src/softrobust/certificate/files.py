@@ -16,7 +16,7 @@ from softrobust.data.files import atomic_write
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
-from softrobust.objective import SoftRobust
+from softrobust.objective import make_objective
 from softrobust.solvers.base import Solution, Status
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def solution_record(solution: Solution, certificate: Certificate) -> dict[str, A
         "solver": solution.solver,
         "status": str(solution.status),
         "gamma": solution.gamma,
+        "criterion": solution.objective.criterion,
         "alpha": solution.objective.alpha,
         "tail": solution.objective.tail,
         "lam": solution.objective.lam,
@@ -97,7 +98,7 @@ def _solution(record: dict[str, Any]) -> Solution:
         static_value=record["static"]["objective"],
         uniform_value=record["uniform_value"],
         gamma=record["gamma"],
-        objective=SoftRobust(record["lam"], record["alpha"]),
+        objective=make_objective(record["criterion"], record["lam"], record["alpha"]),
         n_models=record["n_models"],
         status=Status(record["status"]),
         v=None if record["v"] is None else np.array(record["v"], dtype=np.float64),

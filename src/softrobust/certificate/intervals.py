@@ -19,7 +19,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.objective import SoftRobust, cvar, mean, var
+from softrobust.objective import Objective, Percentile, cvar, mean, var
 from softrobust.objective.measures import EDGE
 
 FloatArray = NDArray[np.float64]
@@ -63,17 +63,21 @@ class HeldOut:
 
 
 def held_out(
-    train: FloatArray, f: FloatArray, test: FloatArray, w: FloatArray, objective: SoftRobust
+    train: FloatArray, f: FloatArray, test: FloatArray, w: FloatArray, objective: Objective
 ) -> HeldOut:
     """Returns on the training models (weights f) beside those on held-out ones (weights w)."""
     lam, alpha = objective.lam, objective.alpha
     tail = _tail_score(test, var(test, w, alpha), w, alpha)
     value = objective.value(test, w)
+    if isinstance(objective, Percentile):
+        goal = _quantile(test, w, alpha, value)
+    else:
+        goal = _average(value, _blend(test, tail, lam), w)
     return HeldOut(
         n_models=int(test.size),
-        objective=_average(value, _blend(test, tail, lam), w),
+        objective=goal,
         mean=_average(mean(test, w), test, w),
-        var=_quantile(test, w, alpha),
+        var=_quantile(test, w, alpha, var(test, w, alpha)),
         cvar=_average(cvar(test, w, alpha), tail, w),
         optimism=objective.value(train, f) - value,
         lower_bound=_lower_bound(train, f, test, w, objective),
@@ -108,9 +112,12 @@ def _average(value: float, score: FloatArray | None, w: FloatArray) -> Estimate:
 
 
 def _lower_bound(
-    train: FloatArray, f: FloatArray, test: FloatArray, w: FloatArray, objective: SoftRobust
+    train: FloatArray, f: FloatArray, test: FloatArray, w: FloatArray, objective: Objective
 ) -> Estimate | None:
     lam, alpha = objective.lam, objective.alpha
+    if isinstance(objective, Percentile):  # an order statistic bounds a quantile by itself
+        value = objective.value(test, w)
+        return Estimate(value, _order_statistic(test, w, alpha, 1 - LEVEL), None)
     if lam > 0 and 1 - alpha <= EDGE:
         return None
     b = var(train, f, alpha)
@@ -151,24 +158,26 @@ def _hall_steps(score: FloatArray, w: FloatArray, *levels: float) -> list[float]
     return steps
 
 
-def _quantile(z: FloatArray, w: FloatArray, alpha: float) -> Estimate:
-    """VaR with an interval of order statistics: the binomial range of ranks around 1 − α.
+def _quantile(z: FloatArray, w: FloatArray, alpha: float, value: float) -> Estimate:
+    """A (1 − α)-quantile with an interval of order statistics.
 
     An end of the range that runs off the sample has no order statistic: it stays unknown.
+    """
+    low = _order_statistic(z, w, alpha, (1 - LEVEL) / 2)
+    return Estimate(value, low, _order_statistic(z, w, alpha, (1 + LEVEL) / 2))
+
+
+def _order_statistic(z: FloatArray, w: FloatArray, alpha: float, level: float) -> float | None:
+    """The order statistic that the (1 − α)-quantile exceeds with probability 1 − level.
+
+    The number of draws below the quantile is binomial: its `level` quantile is the rank.
     """
     from scipy.stats import binom
 
     n = max(round(_effective_size(w)), 1)
-    lo_rank = float(binom.ppf((1 - LEVEL) / 2, n, 1 - alpha))
-    hi_rank = float(binom.ppf((1 + LEVEL) / 2, n, 1 - alpha))
+    rank = float(binom.ppf(level, n, 1 - alpha)) + (1.0 if level > 0.5 else 0.0)
+    if not 0 < rank / n < 1:
+        return None
     order = np.argsort(z, kind="stable")
-    cumulative = np.cumsum(w[order])
-
-    def at(share: float) -> float | None:
-        if not 0 < share < 1:
-            return None
-        i = int(np.searchsorted(cumulative, share - EDGE))
-        return float(z[order[min(i, z.size - 1)]])
-
-    low, high = at(lo_rank / n), at((hi_rank + 1) / n)
-    return Estimate(var(z, w, alpha), low, high)
+    i = int(np.searchsorted(np.cumsum(w[order]), rank / n - EDGE))
+    return float(z[order[min(i, z.size - 1)]])

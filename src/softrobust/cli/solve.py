@@ -23,6 +23,7 @@ def solve(
     gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1); may come from parameters.csv beside models.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9: the worst 10 %).")] = None,
     lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts: 0 the mean alone, 1 the bad case alone (default 0.5).")] = None,
+    objective: Annotated[str | None, typer.Option(help="soft-robust (default), or percentile: the return that a share alpha of models reach.")] = None,
     solver: Annotated[str, typer.Option(help=f"{SOLVERS}.")] = DEFAULT,
     time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned (default 60 for exact, milp, local-search, randomized).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
@@ -59,6 +60,7 @@ def solve(
         check_out(out, force)
     options = Options(
         gamma=gamma,
+        criterion=objective,
         lam=lam,
         alpha=alpha,
         columns=_pairs(columns),

@@ -9,19 +9,21 @@ At α = 1 the upper bound is (1 − λ)·f + λ on models of positive weight.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust.objective.measures import EDGE, check_share, cvar, mean, tail_weights, var
+from softrobust.errors import InputError
+from softrobust.objective.base import Objective
+from softrobust.objective.measures import EDGE, check_share, cvar, mean, tail_weights
 
 FloatArray = NDArray[np.float64]
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class SoftRobust:
+class SoftRobust(Objective):
     """(1 − lam)·mean + lam·CVaR at confidence alpha.
 
     Parameters
@@ -41,6 +43,7 @@ class SoftRobust:
 
     lam: float = 0.5
     alpha: float = 0.9
+    criterion: ClassVar[str] = "soft-robust"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lam", check_share("lambda", self.lam))
@@ -50,18 +53,6 @@ class SoftRobust:
     def from_tail(cls, lam: float = 0.5, tail: float = 0.1) -> Self:
         """Give the tail itself: tail = 0.1 is "the worst 10 % of models"."""
         return cls(lam, 1.0 - check_share("tail", tail))
-
-    @property
-    def tail(self) -> float:
-        """1 − α, rounded to hide the subtraction (1 − 0.9 reads 0.1)."""
-        return round(1.0 - self.alpha, 12)
-
-    @property
-    def words(self) -> str:
-        """The tail as people say it."""
-        if self.tail == 0:
-            return "the worst single model"
-        return "all models" if self.tail == 1 else f"the worst {100 * self.tail:g} % of models"
 
     def value(self, x: ArrayLike, f: ArrayLike | None = None) -> float:
         """(1 − λ)·mean + λ·CVaR^α of returns x with weights f."""
@@ -92,11 +83,13 @@ class SoftRobust:
             return (weights > 0).astype(np.float64)
         return np.minimum(weights / (1.0 - self.alpha), 1.0)
 
-    def summary(self, x: ArrayLike, f: ArrayLike | None = None) -> dict[str, float]:
-        """objective, mean, var and cvar of returns x."""
-        return {
-            "objective": self.value(x, f),
-            "mean": mean(x, f),
-            "var": var(x, f, self.alpha),
-            "cvar": cvar(x, f, self.alpha),
-        }
+
+def soft_robust(objective: Objective, who: str) -> SoftRobust:
+    """The objective as soft-robust, or an error: some methods exist for that criterion only."""
+    if not isinstance(objective, SoftRobust):
+        raise InputError(
+            f"{who} is for the soft-robust objective; the problem's criterion is "
+            f"'{objective.criterion}'. Use local search or the mixed-integer program "
+            "(--solver local-search, milp), or another objective."
+        )
+    return objective

@@ -16,7 +16,7 @@ from softrobust.data.initial import initial_distribution
 from softrobust.data.table import read_table
 from softrobust.errors import InputError
 from softrobust.models.multi_model import read_models
-from softrobust.objective import SoftRobust
+from softrobust.objective import Objective, Percentile, SoftRobust, make_objective
 from softrobust.posterior import DirichletPosterior, FittedDirichlet
 from softrobust.problem import Problem
 from softrobust.problem_file import load_problem
@@ -32,6 +32,7 @@ class Options:
     """What a user can say about the input; None means "take it from the files, or the default"."""
 
     gamma: float | None = None
+    criterion: str | None = None
     lam: float | None = None
     alpha: float | None = None
     columns: Mapping[str, str] | None = None
@@ -51,10 +52,13 @@ class Options:
     support: str | None = None
     min_count: int | None = None
 
-    def objective(self, default: SoftRobust) -> SoftRobust:
-        """λ and α as given, else those of `default`."""
+    def objective(self, default: Objective) -> Objective:
+        """Criterion, λ and α as given, else those of `default`."""
+        criterion = default.criterion if self.criterion is None else self.criterion
+        if criterion == Percentile.criterion and self.lam is not None:
+            raise InputError("The percentile criterion has no lambda. Leave --lambda out.")
         lam = default.lam if self.lam is None else self.lam
-        return SoftRobust(lam, default.alpha if self.alpha is None else self.alpha)
+        return make_objective(criterion, lam, default.alpha if self.alpha is None else self.alpha)
 
     def given(self, *names: str) -> list[str]:
         """Those of the named options that were given."""

@@ -12,13 +12,14 @@ from softrobust.pipeline.run import Run
 
 if TYPE_CHECKING:
     from softrobust.models.policy import Policy
+    from softrobust.objective import Objective
 
 SHOWN_ROWS = 16
 
 
 def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
     """(kind, text) pairs: kind is "head", "text", "note" or "row"."""
-    problem, objective = run.setup.problem, run.setup.problem.objective
+    problem = run.setup.problem
     yield "head", "The question"
     if run.setup.log is not None:
         yield (
@@ -36,14 +37,7 @@ def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
                 f"{problem.n_actions} actions."
             ),
         )
-    yield (
-        "text",
-        (
-            f"Discount γ = {problem.gamma:g}. The bad case is {objective.words} "
-            f"(α = {objective.alpha:g}) and counts {100 * objective.lam:g} % "
-            f"(λ = {objective.lam:g})."
-        ),
-    )
+    yield "text", f"Discount γ = {problem.gamma:g}. {_goal(problem.objective)}"
     for note in run.notes:
         yield "note", note
     status = run.solution.status.replace("_", " ")
@@ -53,6 +47,19 @@ def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
     for sentence in run.certificate.sentences():
         yield "text", sentence
     yield "text", _against_nominal(run)
+
+
+def _goal(objective: Objective) -> str:
+    """What is maximised, in words and letters."""
+    if objective.criterion == "percentile":
+        return (
+            f"The goal is the return that {100 * objective.alpha:g} % of models reach "
+            f"(the percentile criterion, α = {objective.alpha:g})."
+        )
+    return (
+        f"The bad case is {objective.words} (α = {objective.alpha:g}) and counts "
+        f"{100 * objective.lam:g} % (λ = {objective.lam:g})."
+    )
 
 
 def _policy_rows(run: Run) -> Iterator[tuple[str, str]]:

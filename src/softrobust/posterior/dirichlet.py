@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
-from softrobust.posterior.diagnostics import Diagnostics, predictive_check
+from softrobust.posterior.diagnostics import Diagnostics, check_size, predictive_check
 from softrobust.posterior.gamma import dirichlet_rows
 from softrobust.posterior.support import pair_support
 
@@ -173,7 +173,7 @@ class FittedDirichlet(FittedPosterior):
 
     def diagnostics(self) -> Diagnostics:
         """Draws are exact; the predictive check asks whether the log is typical of the models."""
-        models = self.sample(200, seed=0)
+        models = self.sample(check_size(self.next_states.size), seed=0)
         return Diagnostics.of_exact({"transitions": predictive_check(models, self.log)})
 
     def describe(self) -> dict[str, Any]:

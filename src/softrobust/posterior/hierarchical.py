@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from softrobust.errors import InputError
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
-from softrobust.posterior.diagnostics import Diagnostics, predictive_check
+from softrobust.posterior.diagnostics import Diagnostics, check_size, predictive_check
 from softrobust.posterior.dirichlet import DirichletPosterior, FittedDirichlet, dirichlet_blocks
 from softrobust.posterior.grid import Grid
 
@@ -115,7 +115,7 @@ class FittedHierarchical(FittedPosterior):
 
     def diagnostics(self) -> Diagnostics:
         """Draws are exact up to the grid."""
-        models = self.sample(200, seed=0)
+        models = self.sample(check_size(self.counts.size), seed=0)
         return Diagnostics.of_exact({"transitions": predictive_check(models, self.log)})
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.objective import SoftRobust
+from softrobust.objective import Objective
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +96,7 @@ def x_range(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def density_svg(
-    curves: Sequence[Curve], objective: SoftRobust, limits: tuple[float, float], prefix: str
+    curves: Sequence[Curve], objective: Objective, limits: tuple[float, float], prefix: str
 ) -> str:
     """One panel as an SVG element without size, coloured by CSS variables.
 
@@ -133,7 +133,7 @@ def scaled(curves: Sequence[Curve]) -> bool:
 
 
 def _draw(
-    axes: Axes, curves: Sequence[Curve], objective: SoftRobust, limits: tuple[float, float]
+    axes: Axes, curves: Sequence[Curve], objective: Objective, limits: tuple[float, float]
 ) -> None:
     x = np.linspace(*limits, 400)
     shapes = [None if c.flat else c.density(x) for c in curves]
@@ -159,7 +159,7 @@ def _draw(
     _style(axes)
 
 
-def _lane(axes: Axes, c: Curve, objective: SoftRobust, colour: str, y: float) -> None:
+def _lane(axes: Axes, c: Curve, objective: Objective, colour: str, y: float) -> None:
     """CVaR ◆, VaR ▲ and mean ● of one policy on a line of its own."""
     figures = objective.summary(c.z, c.f)
     marks = [("mean", "o", 7.0)]

@@ -22,7 +22,7 @@ from softrobust.returns import occupancies
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.models.policy import Policy
-    from softrobust.objective import SoftRobust
+    from softrobust.objective import Objective
     from softrobust.posterior import FittedPosterior
     from softrobust.problem import Problem
     from softrobust.reporting.compare import Compared
@@ -231,7 +231,7 @@ def figures_table(
     return tuple(rows)
 
 
-def figure_names(objective: SoftRobust) -> tuple[tuple[str, str], ...]:
+def figure_names(objective: Objective) -> tuple[tuple[str, str], ...]:
     """Heads of the columns of `figures_table`, and what they mean."""
     if objective.tail == 0:
         edge = bad = objective.words

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from softrobust.certificate import Certificate, Estimate
-    from softrobust.objective import SoftRobust
+    from softrobust.objective import Objective
     from softrobust.problem import Problem
     from softrobust.reporting.compare import Compared
 
@@ -99,7 +99,7 @@ def label(text: str) -> str:
 # -- the answer --------------------------------------------------------------------------------
 
 
-def earns(chosen: Compared, objective: SoftRobust, number: Figures) -> str:
+def earns(chosen: Compared, objective: Objective, number: Figures) -> str:
     """What the chosen policy earns: on average, and in the bad case."""
     mean, bad = number(chosen.static["mean"]), number(chosen.static["cvar"])
     n = int(chosen.train.size)
@@ -171,7 +171,7 @@ def best_possible(certificate: Certificate, number: Figures) -> str:
     )
 
 
-def fresh(chosen: Compared, objective: SoftRobust, number: Figures) -> str | None:
+def fresh(chosen: Compared, objective: Objective, number: Figures) -> str | None:
     """The held-out figures in one sentence."""
     h = chosen.heldout
     if h is None:
@@ -206,8 +206,10 @@ def discount_words(gamma: float) -> str:
     )
 
 
-def weight_words(objective: SoftRobust) -> str:
+def weight_words(objective: Objective) -> str:
     """λ as people say it."""
+    if objective.criterion == "percentile":
+        return f"none: what counts is the return that {percent(objective.alpha)} of models reach"
     lam = objective.lam
     if lam == 0:
         return "0: only the average counts; the bad case played no part in the choice"
@@ -216,7 +218,7 @@ def weight_words(objective: SoftRobust) -> str:
     return f"{lam:g}: the bad case counts {percent(lam)}, the average {percent(1 - lam)}"
 
 
-def tail_words(objective: SoftRobust) -> str:
+def tail_words(objective: Objective) -> str:
     """α as people say it."""
     if objective.tail == 1:
         return "0: the bad case is the average over all models, so no caution is asked for"

@@ -34,6 +34,7 @@ from softrobust.kernels.sweeps import (
     Update,
     sweep,
 )  # fmt: skip
+from softrobust.objective import soft_robust
 from softrobust.returns._game_lp import settle
 from softrobust.returns._newton import is_dense, newton_step
 
@@ -94,7 +95,8 @@ class Sweeps:
         """Go on with another λ and α of the same problem; memory stays, a good start nearby."""
         self.problem, self.sweeps, self.inner_sweeps = problem, 0, 0
         self.passes, self.pivots, self.fallbacks = 0.0, 0, 0
-        m, p, objective = self.models, problem, problem.objective
+        m, p = self.models, problem
+        objective = soft_robust(problem.objective, "A rectangular return or solver")
         live = np.flatnonzero(m.f > 0)
         u = objective.q_bounds(m.f)[live]
         self.rect = Rectangle(

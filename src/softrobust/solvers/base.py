@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.errors import InputError
-from softrobust.objective import SoftRobust
+from softrobust.objective import Objective, SoftRobust
 from softrobust.returns import static_return, uniform_value
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Solution:
         The solver's own value function, if it has one, and `model_value` = p₀ᵀv.
     static_value : float
         Exact ρ^S of the policy on the problem's models.
-    uniform_value : float
-        ρ^S of the uniform policy: the zero of `gap_share`.
+    uniform_value : float or None
+        ρ^S of the uniform policy, the zero of `gap_share`; None without a bound.
     bound : Bound or None
         No policy of the class it covers is better; None if the solver proves nothing.
     status : Status
@@ -67,9 +67,9 @@ class Solution:
     solver: str
     policy: Policy
     static_value: float
-    uniform_value: float
+    uniform_value: float | None
     gamma: float
-    objective: SoftRobust
+    objective: Objective
     n_models: int
     status: Status
     v: FloatArray | None = None
@@ -95,12 +95,14 @@ class Solution:
         return gap_share(self.bound, self.static_value, self.uniform_value)
 
 
-def gap_share(bound: Bound | None, value: float, uniform: float) -> float | None:
+def gap_share(bound: Bound | None, value: float, uniform: float | None) -> float | None:
     """(bound − value)/(bound − uniform): the share of what could be gained that is still open.
 
     None where nothing could be gained: acting at random reaches the bound but for rounding.
     """
-    if bound is None or bound.value - uniform <= ROUNDING * max(abs(bound.value), abs(uniform)):
+    if bound is None or uniform is None:
+        return None
+    if bound.value - uniform <= ROUNDING * max(abs(bound.value), abs(uniform)):
         return None
     return (bound.value - value) / (bound.value - uniform)
 
@@ -163,7 +165,7 @@ def finish(
         v=v,
         model_value=model_value,
         static_value=static_return(problem, policy),
-        uniform_value=uniform_value(problem),
+        uniform_value=None if bound is None else uniform_value(problem),
         gamma=problem.gamma,
         objective=problem.objective,
         n_models=problem.n_models,

@@ -17,6 +17,7 @@ import numpy as np
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.bounds.reduction import Reduced, reduce
 from softrobust.errors import InputError
+from softrobust.objective import soft_robust
 from softrobust.returns import optimal_returns, static_return
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
 from softrobust.solvers.branch_and_bound import Node, Tree
@@ -76,6 +77,7 @@ class Exact(Solver):
 
     def solve(self, problem: Problem) -> Solution:
         """Find the best deterministic policy and prove it, or say how far the proof got."""
+        soft_robust(problem.objective, "The proof by branch and bound")
         return _Run(self, problem).solve()
 
 

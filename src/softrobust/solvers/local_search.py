@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from softrobust.bounds.reduction import Reduced, reduce
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
+from softrobust.objective import Percentile
 from softrobust.returns import ModelOptima, optimal_returns
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
 from softrobust.solvers.block_search import BlockClimber
@@ -284,11 +285,15 @@ class Climber:
         from softrobust.kernels.soft_robust import best_row
 
         p = self.reduced.problem
-        xi = p.objective.worst_case(self.x, p.models.f)
-        k, _ = best_row(
-            self.X, self.live, p.models.f, p.objective.lam, p.objective.alpha, xi,
-            value + self.rise(value),
-        )  # fmt: skip
+        floor = value + self.rise(value)
+        if isinstance(p.objective, Percentile):
+            scores = np.where(self.live, p.objective.values(self.X, p.models.f), -np.inf)
+            k = int(np.argmax(scores))
+            k = k if scores[k] > floor else -1
+        else:
+            xi = p.objective.worst_case(self.x, p.models.f)
+            lam, alpha = p.objective.lam, p.objective.alpha
+            k, _ = best_row(self.X, self.live, p.models.f, lam, alpha, xi, floor)
         if k < 0:
             return None
         candidate = decision.copy()

@@ -170,7 +170,9 @@ def load(model: MilpModel) -> Any:
     lp.a_matrix_.index_ = model.matrix.indices
     lp.a_matrix_.value_ = model.matrix.data
     kinds = [highspy.HighsVarType.kInteger] * model.pairs.size
-    kinds += [highspy.HighsVarType.kContinuous] * (model.cost.size - model.pairs.size)
+    whole = model.pairs.size + model.n_switches
+    kinds += [highspy.HighsVarType.kContinuous] * (model.cost.size - whole)
+    kinds += [highspy.HighsVarType.kInteger] * model.n_switches
     lp.integrality_ = kinds
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
@@ -196,7 +198,11 @@ def _give_start(highs: Any, reduced: Reduced, model: MilpModel, decision: IntArr
     values[:n] = taken
     u = np.where(taken[:, None], occupancies(p, policy).T[model.pairs // A], 0.0) * model.scale
     values[n : n + n * N] = u.reshape(-1)
-    if model.has_b:
+    if model.n_switches:
+        x = policy_return(p, policy)
+        values[n + n * N] = p.objective.value(x, p.models.f)
+        values[n + n * N + 1 :] = x < values[n + n * N]
+    elif model.has_b:
         x = policy_return(p, policy)
         b = x.min() if not model.has_y else _var(p, x)
         values[n + n * N] = b

@@ -23,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from softrobust.bounds import clairvoyant_bound
 from softrobust.bounds.occupancy import occupancy_bounds
+from softrobust.objective import Percentile
 from softrobust.objective.measures import EDGE
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class MilpModel:
     scale: FloatArray
     has_b: bool
     has_y: bool
+    n_switches: int = 0  # binary columns at the end, one per model (percentile criterion)
 
     def names(self, n_actions: int) -> list[str]:
         """Column names by index: pi_s_a, u_s_a_w, b, y_w."""
@@ -72,6 +75,7 @@ class MilpModel:
         names = [f"pi_{label}" for label in labels]
         names += [f"u_{label}_{omega}" for label in labels for omega in range(N)]
         names += ["b"] if self.has_b else []
+        names += [f"z_{omega}" for omega in range(self.n_switches)]
         return names + ([f"y_{omega}" for omega in range(N)] if self.has_y else [])
 
 
@@ -88,6 +92,8 @@ def build_milp(
     allowed : (n_states, n_actions) bool
         Actions that get a column; the others are forbidden by having none.
     """
+    if isinstance(problem.objective, Percentile):
+        return build_percentile_milp(problem, allowed, problem.objective, late)
     S, A, N = problem.R.shape
     lam, alpha, f = problem.objective.lam, problem.objective.alpha, problem.models.f
     pairs = np.flatnonzero(allowed.reshape(-1))
@@ -123,6 +129,55 @@ def build_milp(
         np.concatenate([block[1] for block in blocks]),
         np.concatenate([block[2] for block in blocks]),
         scale, has_b, has_y,
+    )  # fmt: skip
+
+
+def build_percentile_milp(
+    problem: Problem,
+    allowed: BoolArray,
+    objective: Percentile,
+    late: Callable[[], bool] | None = None,
+) -> MilpModel:
+    """The percentile criterion (eq. 1): count the models below b.
+
+        maximise b   subject to   b ≤ ρ_ω + C_ω·z_ω,   Σ_ω f_ω z_ω ≤ 1 − α,   z binary,
+
+    and the flow, one-action and occupancy constraints of the strengthened form. C_ω is the room
+    between the clairvoyant value, which b cannot exceed, and the least return of model ω. At least
+    one model is not below b (which only α = 0 would allow).
+    """
+    S, A, N = problem.R.shape
+    f, pairs = problem.models.f, np.flatnonzero(allowed.reshape(-1))
+    n, b = pairs.size, pairs.size * (N + 1)
+    columns = b + 1 + N
+    R = problem.R.reshape(S * A, N)[pairs]
+    top = clairvoyant_bound(problem).value
+    room = np.maximum(top - R.min(axis=0) / (1 - problem.gamma), 0.0)
+    cost, lower, upper = np.zeros(columns), np.zeros(columns), np.full(columns, np.inf)
+    cost[b] = 1.0
+    upper[:n] = upper[b + 1 :] = 1.0
+    lower[b], upper[b] = float(R.min()) / (1 - problem.gamma), top
+    ones, omega = np.ones(N), np.arange(N)
+    below, _, _ = _tail(R, ones, n, columns, has_y=False)
+    switch = sparse.csr_array((room, (omega, b + 1 + omega)), shape=(N, columns))
+    count = sparse.csr_array(
+        (np.concatenate([f, ones]), (np.repeat([0, 1], N), np.tile(b + 1 + omega, 2))),
+        shape=(2, columns),
+    )
+    few = np.array([1.0 - objective.alpha + EDGE, N - 1.0])
+    blocks = [
+        _flow(problem, pairs, ones, columns),
+        _one_action(pairs, A, columns),
+        *_links(problem, allowed, pairs, ones, columns, False, late),
+        (below + switch, np.zeros(N), np.full(N, np.inf)),
+        (count, np.full(2, -np.inf), few),
+    ]
+    return MilpModel(
+        pairs, cost, lower, upper,
+        sparse.vstack([block[0] for block in blocks], format="csc"),
+        np.concatenate([block[1] for block in blocks]),
+        np.concatenate([block[2] for block in blocks]),
+        ones, True, False, N,
     )  # fmt: skip
 
 

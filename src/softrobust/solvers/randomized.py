@@ -26,6 +26,7 @@ from softrobust.bounds.bound import Covers
 from softrobust.bounds.reduction import count_policies, reduce
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
+from softrobust.objective import soft_robust
 from softrobust.objective.measures import EDGE
 from softrobust.returns import return_gradients, static_return
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
@@ -74,6 +75,7 @@ class RandomizedAscent(Solver):
 
     def solve(self, problem: Problem) -> Solution:
         """Climb from every start and keep the best policy."""
+        soft_robust(problem.objective, "The ascent over randomized policies")
         began, deadline = time.perf_counter(), Deadline(self.time_limit)
         status, best, programs, source = Status.LOCAL_OPTIMUM, None, 0, ""
         deterministic = -np.inf
