@@ -10,11 +10,39 @@ import pytest
 
 SRC = Path(__file__).resolve().parents[1] / "src" / "softrobust"
 STAGES = [
-    "errors", "kernels", "data", "models", "posterior", "objective", "problem", "problem_file",
-    "returns", "bounds", "solvers", "certificate", "domains", "reporting", "pipeline", "runner",
-    "experiments", "cli",
-]  # fmt: skip
-LAZY = {"pyarrow", "highspy", "matplotlib", "rich", "jinja2", "pandas", "gymnasium", "jax"}
+    "errors",
+    "kernels",
+    "data",
+    "models",
+    "posterior",
+    "objective",
+    "problem",
+    "problem_file",
+    "returns",
+    "bounds",
+    "solvers",
+    "certificate",
+    "tradeoff",
+    "domains",
+    "reporting",
+    "pipeline",
+    "runner",
+    "experiments",
+    "cli",
+]
+LAZY = {
+    "pyarrow",
+    "highspy",
+    "matplotlib",
+    "rich",
+    "jinja2",
+    "pandas",
+    "gymnasium",
+    "jax",
+    "numpyro",
+    "arviz",
+    "minari",
+}
 FILES = sorted(SRC.rglob("*.py"))
 
 

@@ -22,15 +22,32 @@ if TYPE_CHECKING:
     from softrobust.certificate import draw_heldout as draw_heldout
     from softrobust.certificate import load_solution as load_solution
     from softrobust.certificate import save_solution as save_solution
+    from softrobust.data import Bins as Bins
+    from softrobust.data import ContinuousLog as ContinuousLog
     from softrobust.data import Labels as Labels
     from softrobust.data import Rewards as Rewards
     from softrobust.data import TransitionLog as TransitionLog
+    from softrobust.data import read_continuous_log as read_continuous_log
     from softrobust.data import read_log as read_log
+    from softrobust.data import read_minari as read_minari
+    from softrobust.data import roll_out as roll_out
     from softrobust.data import save_log as save_log
+    from softrobust.data import write_log_csv as write_log_csv
+    from softrobust.domains import DOMAINS as DOMAINS
+    from softrobust.domains import CancerGrowth as CancerGrowth
+    from softrobust.domains import Domain as Domain
+    from softrobust.domains import Inventory as Inventory
+    from softrobust.domains import PestControl as PestControl
+    from softrobust.domains import RandomMDP as RandomMDP
+    from softrobust.domains import RiverSwim as RiverSwim
+    from softrobust.domains import make_domain as make_domain
+    from softrobust.domains import random_mdp as random_mdp
+    from softrobust.domains import register_envs as register_envs
     from softrobust.errors import InputError as InputError
     from softrobust.errors import MissingExtraError as MissingExtraError
     from softrobust.errors import SoftRobustError as SoftRobustError
     from softrobust.errors import SolverError as SolverError
+    from softrobust.models import GaussianModels as GaussianModels
     from softrobust.models import ModelSet as ModelSet
     from softrobust.models import Policy as Policy
     from softrobust.models import TimedPolicy as TimedPolicy
@@ -42,17 +59,37 @@ if TYPE_CHECKING:
     from softrobust.models import to_gymnasium as to_gymnasium
     from softrobust.models import to_mdptoolbox as to_mdptoolbox
     from softrobust.models import write_models_csv as write_models_csv
+    from softrobust.objective import Objective as Objective
+    from softrobust.objective import Percentile as Percentile
     from softrobust.objective import SoftRobust as SoftRobust
     from softrobust.objective import cvar as cvar
     from softrobust.objective import mean as mean
     from softrobust.objective import tail_weights as tail_weights
     from softrobust.objective import var as var
     from softrobust.objective import var_upper as var_upper
+    from softrobust.posterior import DemandPosterior as DemandPosterior
+    from softrobust.posterior import Diagnostics as Diagnostics
     from softrobust.posterior import DirichletPosterior as DirichletPosterior
+    from softrobust.posterior import ExternalPosterior as ExternalPosterior
+    from softrobust.posterior import Fitted as Fitted
+    from softrobust.posterior import Frame as Frame
+    from softrobust.posterior import HierarchicalPosterior as HierarchicalPosterior
+    from softrobust.posterior import Nuts as Nuts
+    from softrobust.posterior import PopulationPosterior as PopulationPosterior
+    from softrobust.posterior import Posterior as Posterior
+    from softrobust.posterior import PosteriorWarning as PosteriorWarning
+    from softrobust.posterior import RegressionPosterior as RegressionPosterior
+    from softrobust.posterior import Shop as Shop
+    from softrobust.posterior import TiedPosterior as TiedPosterior
+    from softrobust.posterior import load_posterior as load_posterior
+    from softrobust.posterior import predictive_check as predictive_check
+    from softrobust.posterior import save_posterior as save_posterior
     from softrobust.problem import Problem as Problem
     from softrobust.problem_file import load_problem as load_problem
     from softrobust.problem_file import save_problem as save_problem
+    from softrobust.reporting import plot_frontier as plot_frontier
     from softrobust.reporting import report as report
+    from softrobust.reporting import save_frontier_csv as save_frontier_csv
     from softrobust.returns import dynamic_return as dynamic_return
     from softrobust.returns import horizon_return as horizon_return
     from softrobust.returns import occupancies as occupancies
@@ -82,16 +119,26 @@ if TYPE_CHECKING:
     from softrobust.solvers import solve as solve
     from softrobust.solvers import solve_grid as solve_grid
     from softrobust.solvers import write_milp as write_milp
+    from softrobust.tradeoff import Frontier as Frontier
+    from softrobust.tradeoff import FrontierPoint as FrontierPoint
+    from softrobust.tradeoff import frontier as frontier
 
 _STAGES = {
     "data": [
+        "Bins",
+        "ContinuousLog",
         "Labels",
         "Rewards",
         "TransitionLog",
+        "read_continuous_log",
         "read_log",
+        "read_minari",
+        "roll_out",
         "save_log",
+        "write_log_csv",
     ],
     "models": [
+        "GaussianModels",
         "ModelSet",
         "Policy",
         "TimedPolicy",
@@ -105,9 +152,27 @@ _STAGES = {
         "write_models_csv",
     ],
     "posterior": [
+        "DemandPosterior",
+        "Diagnostics",
         "DirichletPosterior",
+        "ExternalPosterior",
+        "Fitted",
+        "Frame",
+        "HierarchicalPosterior",
+        "Nuts",
+        "PopulationPosterior",
+        "Posterior",
+        "PosteriorWarning",
+        "RegressionPosterior",
+        "Shop",
+        "TiedPosterior",
+        "load_posterior",
+        "predictive_check",
+        "save_posterior",
     ],
     "objective": [
+        "Objective",
+        "Percentile",
         "SoftRobust",
         "cvar",
         "mean",
@@ -170,8 +235,27 @@ _STAGES = {
         "load_solution",
         "save_solution",
     ],
+    "tradeoff": [
+        "Frontier",
+        "FrontierPoint",
+        "frontier",
+    ],
+    "domains": [
+        "DOMAINS",
+        "CancerGrowth",
+        "Domain",
+        "Inventory",
+        "PestControl",
+        "RandomMDP",
+        "RiverSwim",
+        "make_domain",
+        "random_mdp",
+        "register_envs",
+    ],
     "reporting": [
+        "plot_frontier",
         "report",
+        "save_frontier_csv",
     ],
     "errors": [
         "InputError",

@@ -14,6 +14,10 @@ from typer import Context
 
 from softrobust import __version__
 from softrobust.cli.apply import apply
+from softrobust.cli.collect import collect
+from softrobust.cli.domains import domains
+from softrobust.cli.frontier import frontier
+from softrobust.cli.sample import sample
 from softrobust.cli.solve import solve
 from softrobust.errors import InputError, SoftRobustError
 
@@ -25,8 +29,8 @@ app = typer.Typer(
     help="Choose a policy from a small log of past decisions, with a certificate.",
     epilog="Start with: softrobust solve log.csv --gamma 0.95 --out run",
 )
-app.command()(solve)
-app.command()(apply)
+for verb in (solve, apply, frontier, sample, domains, collect):
+    app.command()(verb)
 
 
 def _version(value: bool) -> None:

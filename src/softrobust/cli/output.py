@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from softrobust.pipeline import Run
+    from softrobust.tradeoff import Frontier
 
 
 def print_json(run: Run) -> None:
@@ -38,3 +39,50 @@ def print_summary(run: Run, out: Path | None) -> None:
         console.print(Text(("\n" if kind == "head" else "") + body, style=styles[kind]))
     if out is not None:
         console.print(Text(f"\nWritten to {out}: open {out / 'report.html'} in a browser."))
+
+
+def print_frontier_json(found: Frontier) -> None:
+    """One object per point on stdout."""
+    from softrobust.reporting.frontier import HEADER, frontier_rows
+
+    points = [dict(zip(HEADER, row, strict=True)) for row in frontier_rows(found)]
+    sys.stdout.write(json.dumps(points, indent=1, allow_nan=False) + "\n")
+
+
+def print_frontier(found: Frontier, out: Path | None) -> None:
+    """A table for each α, and where the policy changes."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from softrobust.objective import SoftRobust
+
+    console = Console(highlight=False)
+    for j, alpha in enumerate(found.alphas):
+        words = SoftRobust(1.0, alpha).words
+        table = Table(
+            title=f"\nThe bad case is {words} (α = {alpha:g})", title_justify="left", box=None
+        )
+        for name in ("λ", "mean", "bad case", "open", "price", "policy changes in"):
+            table.add_column(name, justify="left" if name.startswith("policy") else "right")
+        for p in found.column(j):
+            share = p.certificate.gap_share
+            changed = ", ".join(p.changed[:6]) + (" …" if len(p.changed) > 6 else "")
+            table.add_row(
+                f"{p.lam:g}",
+                f"{p.mean:.6g}",
+                f"{p.cvar:.6g}" + (" (dominated)" if p.dominated else ""),
+                "nothing" if share is None or share <= 1e-6 else f"{100 * share:.2g} %",
+                "" if p.price is None else f"{p.price:.3g}",
+                changed,
+            )
+        console.print(table)
+    console.print(
+        Text(
+            "\nopen: what is not proven, as a share of what is to be gained over acting at random."
+            "\nprice: mean given up for one unit of bad case gained, since the λ above.",
+            style="dim",
+        )
+    )
+    if out is not None:
+        console.print(f"\nWritten to {out}: open {out / 'frontier.svg'} in a browser.")

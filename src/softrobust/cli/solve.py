@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -53,6 +53,7 @@ def solve(
     Example: softrobust solve log.csv --gamma 0.95 --out run
     """
     from softrobust.cli.output import print_json, print_summary
+    from softrobust.cli.words import pairs_of
     from softrobust.pipeline import Options, check_out, run_line, set_up, write_run
     from softrobust.solvers.registry import make_solver
 
@@ -63,7 +64,7 @@ def solve(
         criterion=objective,
         lam=lam,
         alpha=alpha,
-        columns=_pairs(columns),
+        columns=pairs_of(columns),
         states=states,
         initial=initial,
         weights=weights,
@@ -90,20 +91,3 @@ def solve(
         print_json(run)
     elif not quiet:
         print_summary(run, out)
-
-
-def _pairs(text: str | None) -> dict[str, str] | None:
-    """`state=site,action=dose` as a mapping."""
-    from softrobust.errors import InputError
-
-    if text is None:
-        return None
-    out: dict[str, Any] = {}
-    for part in text.split(","):
-        role, sign, name = part.partition("=")
-        if not sign or not role.strip() or not name.strip():
-            raise InputError(
-                f"--columns takes role=name pairs, such as state=site,action=dose; it got '{part}'."
-            )
-        out[role.strip()] = name.strip()
-    return out

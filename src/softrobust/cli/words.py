@@ -20,3 +20,28 @@ def settings_of(words: list[str] | None) -> dict[str, Any]:
         except json.JSONDecodeError:
             out[name.strip().replace("-", "_")] = value.strip()
     return out
+
+
+def pairs_of(text: str | None) -> dict[str, str] | None:
+    """`state=site,action=dose` as a mapping."""
+    if text is None:
+        return None
+    out: dict[str, str] = {}
+    for part in text.split(","):
+        role, sign, name = part.partition("=")
+        if not sign or not role.strip() or not name.strip():
+            raise InputError(
+                f"--columns takes role=name pairs, such as state=site,action=dose; it got '{part}'."
+            )
+        out[role.strip()] = name.strip()
+    return out
+
+
+def numbers_of(flag: str, text: str) -> list[float]:
+    """`0,.5,1` as numbers."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{flag} takes numbers with commas, such as 0,.5,1; it got '{text}'."
+        ) from None

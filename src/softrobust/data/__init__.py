@@ -1,19 +1,29 @@
 """The log D: validated, labelled transitions, their rewards, and the readers (paper, §2)."""
 
+from softrobust.data.bins import Bins
+from softrobust.data.continuous import ContinuousLog, read_continuous_log
+from softrobust.data.environments import read_minari, roll_out
 from softrobust.data.labels import Labels
 from softrobust.data.log import END, Counts, TransitionLog
 from softrobust.data.readers import read_labels, read_log, sniff
 from softrobust.data.rewards import Rewards
 from softrobust.data.saved import save_log
+from softrobust.data.write import write_log_csv
 
 __all__ = [
     "END",
+    "Bins",
+    "ContinuousLog",
     "Counts",
     "Labels",
     "Rewards",
     "TransitionLog",
+    "read_continuous_log",
     "read_labels",
     "read_log",
+    "read_minari",
+    "roll_out",
     "save_log",
     "sniff",
+    "write_log_csv",
 ]

@@ -1,5 +1,6 @@
 """From a file to a run folder: what the command line does, as functions."""
 
+from softrobust.pipeline.frontier import run_frontier, write_frontier
 from softrobust.pipeline.run import Run, check_out, run_line, write_run
 from softrobust.pipeline.setup import Options, Setup, set_up
 from softrobust.pipeline.summary import summary_lines
@@ -9,8 +10,10 @@ __all__ = [
     "Run",
     "Setup",
     "check_out",
+    "run_frontier",
     "run_line",
     "set_up",
     "summary_lines",
+    "write_frontier",
     "write_run",
 ]

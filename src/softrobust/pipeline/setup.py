@@ -17,7 +17,7 @@ from softrobust.data.table import read_table
 from softrobust.errors import InputError
 from softrobust.models.multi_model import read_models
 from softrobust.objective import Objective, Percentile, SoftRobust, make_objective
-from softrobust.posterior import DirichletPosterior, FittedDirichlet
+from softrobust.posterior import DirichletPosterior, FittedPosterior
 from softrobust.problem import Problem
 from softrobust.problem_file import load_problem
 
@@ -76,7 +76,7 @@ class Setup:
 
     problem: Problem
     log: TransitionLog | None
-    posterior: FittedDirichlet | None
+    posterior: FittedPosterior | None
     heldout: ModelSet | None
     notes: tuple[str, ...]
     test_seed: np.random.SeedSequence

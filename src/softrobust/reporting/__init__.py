@@ -4,6 +4,19 @@ The stage is not called `report`: that is the user's verb, `softrobust.report(â€
 of the same name would take its place as soon as anything imported it.
 """
 
+from softrobust.reporting.frontier import (
+    frontier_rows,
+    plot_frontier,
+    save_frontier_csv,
+    save_frontier_plot,
+)
 from softrobust.reporting.page import Report, report
 
-__all__ = ["Report", "report"]
+__all__ = [
+    "Report",
+    "frontier_rows",
+    "plot_frontier",
+    "report",
+    "save_frontier_csv",
+    "save_frontier_plot",
+]
