@@ -22,7 +22,15 @@ from pathlib import Path
 
 from benchmarks.registry import CASES, Figure, machine
 
-MODULES = ("startup", "rect_kernels", "rect_solves", "rect_scaling", "static_optimum", "posteriors")
+MODULES = (
+    "startup",
+    "rect_kernels",
+    "rect_solves",
+    "rect_scaling",
+    "static_optimum",
+    "tradeoff",
+    "posteriors",
+)
 HERE = Path(__file__).resolve().parent
 
 

@@ -19,6 +19,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from softrobust.kernels._jit import REORDER, kernel
+from softrobust.kernels.short_rows import fits, short_values
 
 SHORT_ROW = 24  # below this many next states, eight rows share one loop
 PARALLEL_READ = 4_000_000  # probabilities below which threads cost more than they bring
@@ -81,11 +82,12 @@ def dot_rows_rounded(P, w, out):
 
 
 @kernel
-def pair_values(prob, indptr, next_states, k, v, centre, rounded, gamma, reward, gathered, out):
-    """Fill out (N,) with Z of pair k.
+def long_values(prob, indptr, next_states, k, v, shift, rounded, gamma, R, gathered, Z, row):
+    """Fill row `row` of Z (…, N) with Z of pair k, by one dot product per model.
 
-    v (S,) is shifted by −centre if `rounded`; gathered (S,) is scratch.
+    v (S,) is shifted by −centre if `rounded`, and shift = γ·centre; gathered (S,) is scratch.
     """
+    out, reward = Z[row], R[k // R.shape[1], k % R.shape[1]]
     N = out.size
     P = block_of(prob, indptr, k, N)
     width = P.shape[1]
@@ -102,34 +104,26 @@ def pair_values(prob, indptr, next_states, k, v, centre, rounded, gamma, reward,
             dot_rows_rounded(P, w, out)
         else:
             dot_rows(P, w, out)
-    shift = gamma * centre
     for i in range(N):
         out[i] = reward[i] + (gamma * out[i] + shift)
 
 
 @kernel
 def _expected_range(first, last, prob, indptr, next_states, R, v, centre, rounded, gamma, Z):
-    A = R.shape[1]
+    A, N, shift = R.shape[1], R.shape[2], gamma * centre
     gathered = np.empty(v.size)
-    for s in range(first, last):
-        for a in range(A):
-            k = s * A + a
-            if indptr[k + 1] > indptr[k]:
-                pair_values(
-                    prob,
-                    indptr,
-                    next_states,
-                    k,
-                    v,
-                    centre,
-                    rounded,
-                    gamma,
-                    R[s, a],
-                    gathered,
-                    Z[s, a],
-                )
-            else:
-                Z[s, a, :] = 0.0
+    for k in range(first * A, last * A):
+        lo = indptr[k]
+        width = indptr[k + 1] - lo
+        if fits(width, N, gathered.size):
+            short_values(prob, next_states, lo, width, v, gathered, gamma, shift, R, k, Z, k)
+        elif width > 0:
+            long_values(
+                prob, indptr, next_states, k, v, shift, rounded, gamma, R, gathered, Z, k
+            )  # fmt: skip
+        else:
+            for i in range(N):
+                Z[k, i] = 0.0
 
 
 @kernel(parallel=True)
@@ -181,14 +175,15 @@ def expected_values(
     (n_states, n_actions, n_models)
     """
     shifted, c, rounded = centred(prob, v)
-    Z = np.empty(R.shape)
+    R = np.ascontiguousarray(R)
+    Z = np.empty((R.shape[0] * R.shape[1], R.shape[2]))
     if threads is None:
         threads = prob.size > PARALLEL_READ
     if threads:
         _expected_parallel(prob, indptr, next_states, R, shifted, c, rounded, gamma, Z)
     else:
         _expected_range(0, R.shape[0], prob, indptr, next_states, R, shifted, c, rounded, gamma, Z)
-    return Z
+    return Z.reshape(R.shape)
 
 
 def rounding(width: int, v: FloatArray, R_max: float, rounded: bool, gamma: float) -> float:

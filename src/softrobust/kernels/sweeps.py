@@ -22,10 +22,11 @@ from numba import prange
 from numpy.typing import NDArray
 
 from softrobust.kernels._jit import REORDER, kernel
-from softrobust.kernels.expected import CHUNKS, Probabilities, block_of, pair_values
+from softrobust.kernels.expected import CHUNKS, Probabilities, block_of, long_values
 from softrobust.kernels.s_game import NOT_FINITE, SOLVED, solve_game
 from softrobust.kernels.s_pivot import MODELS, ROWS, D, Q, game_work
 from softrobust.kernels.sa_select import best_action, rounding_of_sums, tail_bounds
+from softrobust.kernels.short_rows import fits, short_values
 from softrobust.kernels.tail import fill_tail
 
 FloatArray = NDArray[np.float64]
@@ -73,19 +74,31 @@ class Update(NamedTuple):
 @kernel
 def state_rows(g, v, centre, s, d, only_taken, actions, gathered, raw, Z):
     """Z[:n] (n, L) ← rows of the allowed actions of s (or those with d > 0); returns n."""
-    A, N = g.R.shape[1], g.R.shape[2]
-    n = 0
+    # Out of the tuple once a state: each time counts references.
+    prob, indptr, next_states, R, allowed, live = (
+        g.prob, g.indptr, g.next_states, g.R, g.allowed, g.live
+    )  # fmt: skip
+    A, N = R.shape[1], R.shape[2]
+    whole, shift, n = live.size == N, g.gamma * centre, 0
+    target = Z if whole else raw.reshape(1, N)
     for a in range(A):
-        if not g.allowed[s, a] or (only_taken and d[s, a] == 0.0):
+        if not allowed[s, a] or (only_taken and d[s, a] == 0.0):
             continue
-        out = Z[n] if g.live.size == N else raw
-        pair_values(
-            g.prob, g.indptr, g.next_states, s * A + a, v, centre, g.rounded, g.gamma,
-            g.R[s, a], gathered, out,
-        )  # fmt: skip
-        if g.live.size != N:
-            for i in range(g.live.size):
-                Z[n, i] = raw[g.live[i]]
+        k, row = s * A + a, n if whole else 0
+        lo = indptr[k]
+        width = indptr[k + 1] - lo
+        if fits(width, N, gathered.size):
+            short_values(
+                prob, next_states, lo, width, v, gathered, g.gamma, shift, R, k, target, row
+            )
+        else:
+            long_values(
+                prob, indptr, next_states, k, v, shift, g.rounded, g.gamma,
+                R, gathered, target, row,
+            )  # fmt: skip
+        if not whole:
+            for i in range(live.size):
+                Z[n, i] = raw[live[i]]
         actions[n] = a
         n += 1
     return n

@@ -42,6 +42,7 @@ RELAXATION_MEMORY = 2**30  # bytes of parents' relaxations kept for their childr
 WORTH = 1e-3  # share of the gap that a state must promise for its occupancies to be bounded anew
 ROUNDS = 20  # bound, take actions away, bound again; nodes are few where rounds are many
 STALL = 0.02  # share of the gap that a round must close for another to follow
+PAYS = 0.05  # share of the gap that new occupancies must have closed lately to be worth a node
 BRANCHES = 2  # children: the most promising action of a state, and its other actions
 TIE = 0.05  # weight of the mean fall of a state's choices beside their least fall
 
@@ -84,6 +85,7 @@ class Tree:
     root: Relaxation | None = None
     heap: list[tuple[float, int, Node]] = field(default_factory=list)
     counter: int = 0
+    payoff: float = 1.0  # moving average of the share of the gap that new occupancies close
     parents: WeakSet[Relaxation] = field(default_factory=WeakSet)
     climber: Climber | BlockClimber = field(init=False)
 
@@ -156,7 +158,8 @@ class Tree:
                 self.enumerated += 1
                 self._close(node, min(value, max(seen.bound, self.value)))
             return
-        self.offer(np.argmax(bound.choice, axis=1), climb=True)  # what the bound would choose
+        if self.nodes <= 32 or self.nodes % 8 == 0:  # what the bound itself would choose
+            self.offer(np.argmax(bound.choice, axis=1), climb=True)
         node.bound = value
         for child in self._children(node, relaxation, bound, value):
             self.push(child)
@@ -179,7 +182,9 @@ class Tree:
         fresh = parent is None
         relaxation = relax(self.reduced, node.allowed, parent, late, self.dual and fresh)
         bound = self._dual(relaxation, node.xi)
-        up_to_date = fresh or not self.dual  # are the occupancies those of the actions left?
+        # Where occupancies have not paid lately, the parent's serve; every eighth node asks again.
+        renew = self.dual and (self.payoff >= PAYS or self.nodes % 8 == 0)
+        up_to_date = fresh or not renew  # are the occupancies those of the actions left?
         for _ in range(ROUNDS):
             keep = relaxation.allowed & (bound.choice > self.floor)
             gone = relaxation.allowed & ~keep
@@ -190,9 +195,13 @@ class Tree:
             if gone.any():  # what is taken away is closed
                 self.closed = max(self.closed, float(bound.choice[gone].max()))
             worth, before = self._worth(relaxation, bound), bound.value
-            relaxation = relax(self.reduced, keep, relaxation, late, self.dual, worth)
-            bound, up_to_date = self._dual(relaxation, bound.xi), True
-            if before - bound.value < STALL * (bound.value - self.value):
+            relaxation = relax(self.reduced, keep, relaxation, late, renew, worth)
+            bound = self._dual(relaxation, bound.xi)
+            closed = (before - bound.value) / max(before - self.value, 1e-300)
+            if renew and not up_to_date:
+                self.payoff += 0.2 * (closed - self.payoff)
+            up_to_date = True
+            if closed < STALL:
                 break
         return relaxation, bound
 

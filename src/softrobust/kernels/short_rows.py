@@ -1,0 +1,175 @@
+"""Z of a pair with few next states: out_i = reward_i + (γ·P_iᵀw + shift), four models at a time.
+
+Section 4's pass over sparse models has rows of about ten numbers. A loop per row is too short to
+vectorise, and eight rows beside each other run one number at a time; both spend more on arithmetic
+than memory on the read. So the loop is written in vectors of four here: the weights w stay in
+registers, a row is a few loads, and four rows are added up together.
+
+A row of 4·q − 4 < width ≤ 4·q numbers is read in q vectors, the last one ending with the row. What
+it shares with the one before has weight 0 there (`short_values`), so nothing is read twice into the
+sum, and nothing beyond the row. In the same way the last four models overlap those before them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from softrobust.kernels._jit import REORDER, kernel
+
+LANES = 4
+MOST = 6  # vectors of weights kept in registers
+FLAGS = tuple(sorted(REORDER))
+
+_LONG, _INDEX = ir.IntType(64), ir.IntType(32)
+_DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+
+
+@kernel
+def fits(width, n, scratch):
+    """Whether rows of this width, n of them, can go this way with `scratch` numbers to spare."""
+    return width >= LANES and width <= LANES * MOST and n >= LANES and scratch >= width + LANES - 1
+
+
+def _total(b, rows):
+    """The sums of four vectors, as one vector."""
+
+    def mix(x, y, order):
+        return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INDEX, LANES), order))
+
+    def pairs(x, y):
+        return b.fadd(mix(x, y, [0, 4, 2, 6]), mix(x, y, [1, 5, 3, 7]))
+
+    low, high = pairs(rows[0], rows[1]), pairs(rows[2], rows[3])
+    return b.fadd(mix(low, high, [0, 1, 4, 5]), mix(low, high, [2, 3, 6, 7]))
+
+
+def _everywhere(b, x):
+    """A vector of one number."""
+    start = b.insert_element(ir.Constant(_DOUBLES, ir.Undefined), x, ir.Constant(_INDEX, 0))
+    order = ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES)
+    return b.shuffle_vector(start, ir.Constant(_DOUBLES, ir.Undefined), order)
+
+
+def _group(b, load, q, single, base, width, weights):
+    """Pw for the four rows from `base` on; with float32 storage over the rows' own sums."""
+    last = b.sub(width, ir.Constant(_LONG, LANES))
+    totals, masses = [], []
+    for r in range(LANES):
+        row = b.add(base, b.mul(width, ir.Constant(_LONG, r)))
+        total = mass = None
+        for c in range(q):
+            x = load(b.add(row, last if c == q - 1 else ir.Constant(_LONG, LANES * c)))
+            product = b.fmul(x, weights[c], flags=FLAGS)
+            total = product if total is None else b.fadd(total, product, flags=FLAGS)
+            if single and c < q - 1:
+                mass = x if mass is None else b.fadd(mass, x, flags=FLAGS)
+            elif single:
+                # Here what overlaps must not count: only numbers from 4·(q − 1) on.
+                new = b.sub(ir.Constant(_LONG, LANES * q), width)
+                lane = ir.Constant(ir.VectorType(_LONG, LANES), list(range(LANES)))
+                start = b.insert_element(
+                    ir.Constant(lane.type, ir.Undefined), new, ir.Constant(_INDEX, 0)
+                )
+                order = ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES)
+                first = b.shuffle_vector(start, ir.Constant(lane.type, ir.Undefined), order)
+                kept = b.select(
+                    b.icmp_signed(">=", lane, first), x, ir.Constant(_DOUBLES, [0.0] * LANES)
+                )
+                mass = kept if mass is None else b.fadd(mass, kept, flags=FLAGS)
+        totals.append(total)
+        masses.append(mass)
+    answer = _total(b, totals)
+    return b.fdiv(answer, _total(b, masses)) if single else answer
+
+
+def _vectors(q):
+    """The kernel for rows of q vectors."""
+
+    @intrinsic
+    def rows(context, prob, start, n, width, w, gamma, shift, R, k, out, row):
+        if any(x.layout != "C" for x in (prob, w, R, out)):
+            return None
+        single = prob.dtype == types.float32
+        i8, f8 = types.int64, types.float64
+        signature = types.void(prob, i8, i8, i8, w, f8, f8, R, i8, out, i8)
+
+        def codegen(target, b, signature, values):
+            prob, w, R, out = (
+                target.make_array(signature.args[i])(target, b, values[i]).data
+                for i in (0, 4, 7, 9)
+            )
+            start, n, width, gamma, shift = (values[i] for i in (1, 2, 3, 5, 6))
+            reward, to = b.mul(values[8], n), b.mul(values[10], n)
+
+            def pointer(data, offset, kind=_DOUBLES):
+                return b.bitcast(b.gep(data, [offset]), kind.as_pointer())
+
+            def load(data, offset):
+                found = b.load(pointer(data, offset))
+                found.align = 8
+                return found
+
+            def load_prob(offset):
+                if not single:
+                    return load(prob, offset)
+                kind = ir.VectorType(ir.FloatType(), LANES)
+                found = b.load(pointer(prob, offset, kind))
+                found.align = 4
+                return b.fpext(found, _DOUBLES)
+
+            weights = [load(w, ir.Constant(_LONG, LANES * c)) for c in range(q)]
+            scale, added = _everywhere(b, gamma), _everywhere(b, shift)
+            four = ir.Constant(_LONG, LANES)
+            groups = b.sdiv(b.add(n, ir.Constant(_LONG, LANES - 1)), four)
+            with cgutils.for_range(b, groups) as loop:
+                i, end = b.mul(loop.index, four), b.sub(n, four)
+                i = b.select(b.icmp_signed("<", i, end), i, end)
+                base = b.add(start, b.mul(i, width))
+                answer = _group(b, load_prob, q, single, base, width, weights)
+                ahead = b.fadd(b.fmul(answer, scale, flags=FLAGS), added, flags=FLAGS)
+                z = b.fadd(load(R, b.add(reward, i)), ahead, flags=FLAGS)
+                b.store(z, pointer(out, b.add(to, i))).align = 8
+            return target.get_dummy_value()
+
+        return signature, codegen
+
+    return rows
+
+
+_rows_1, _rows_2, _rows_3, _rows_4, _rows_5, _rows_6 = (_vectors(q + 1) for q in range(MOST))
+
+
+@kernel
+def short_values(prob, next_states, lo, width, v, w, gamma, shift, R, k, out, row):
+    """Fill row `row` of out (…, N) with R_k + (γ·P·v[next] + shift), the Z of pair k.
+
+    The pair's next states are next_states[lo : lo + width]; R_k is row k of R (…, N); w is scratch.
+    float32 rows are divided by their sums. A leaf on whole arrays: numba counts references to
+    every view, and to every array of a function that calls others, which would cost half as much
+    as the read.
+    """
+    N = R.shape[R.ndim - 1]
+    q = (width + LANES - 1) // LANES
+    gap = LANES * q - width  # numbers of the last vector that the one before has counted
+    for j in range(LANES * q - LANES):
+        w[j] = v[np.uint32(next_states[np.uint64(lo + j)])]
+    for j in range(LANES * q - LANES, LANES * q):
+        w[j] = 0.0
+    for j in range(LANES * q - LANES, width):
+        w[j + gap] = v[np.uint32(next_states[np.uint64(lo + j)])]
+    if q == 1:
+        _rows_1(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+    elif q == 2:
+        _rows_2(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+    elif q == 3:
+        _rows_3(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+    elif q == 4:
+        _rows_4(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+    elif q == 5:
+        _rows_5(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+    else:
+        _rows_6(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
