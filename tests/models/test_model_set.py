@@ -57,7 +57,8 @@ def test_arrays_are_read_only_and_the_callers_stay_his() -> None:
     models = ModelSet.from_dense(dense(), f)
     with pytest.raises(ValueError, match="read-only"):
         models.prob[0] = 1.0
-    f[0] = 0.5  # still writable
+    f[0] = 0.5  # still writable, and without effect
+    assert models.f[0] == 1 / 3
 
 
 def test_save_and_load(tmp_path: object) -> None:
@@ -153,7 +154,7 @@ def test_problem_bad_input() -> None:
         Problem(models, gamma=0.9)
     with pytest.raises(InputError, match=r"shape is \(2, 4\)"):
         Problem(models, rewards=r.T, gamma=0.9)
-    with pytest.raises(InputError, match=r"sums to 0\.9"):
+    with pytest.raises(InputError, match=r"sum to 0\.9"):
         Problem(models, rewards=r, gamma=0.9, p0=np.array([0.9, 0, 0, 0]))
     allowed = np.ones((4, 2), bool)
     allowed[3] = False

@@ -19,10 +19,11 @@ from numba import prange
 from numpy.typing import NDArray
 
 from softrobust.kernels._jit import REORDER, kernel
-from softrobust.kernels.short_rows import fits, short_values
+from softrobust.kernels.short_rows import STRIDE, fill_weights, fits, short_values
 
 SHORT_ROW = 24  # below this many next states, eight rows share one loop
 PARALLEL_READ = 4_000_000  # probabilities below which threads cost more than they bring
+AHEAD = 512  # pairs whose v are gathered at once: jumps between reads upset prefetching
 CHUNKS = 64  # parts into which the states are dealt out to threads
 
 Probabilities = NDArray[np.float64] | NDArray[np.float32]
@@ -111,19 +112,27 @@ def long_values(prob, indptr, next_states, k, v, shift, rounded, gamma, R, gathe
 @kernel
 def _expected_range(first, last, prob, indptr, next_states, R, v, centre, rounded, gamma, Z):
     A, N, shift = R.shape[1], R.shape[2], gamma * centre
-    gathered = np.empty(v.size)
-    for k in range(first * A, last * A):
-        lo = indptr[k]
-        width = indptr[k + 1] - lo
-        if fits(width, N, gathered.size):
-            short_values(prob, next_states, lo, width, v, gathered, gamma, shift, R, k, Z, k)
-        elif width > 0:
-            long_values(
-                prob, indptr, next_states, k, v, shift, rounded, gamma, R, gathered, Z, k
-            )  # fmt: skip
-        else:
-            for i in range(N):
-                Z[k, i] = 0.0
+    gathered, weights = np.empty(v.size), np.empty(AHEAD * STRIDE)
+    for begin in range(first * A, last * A, AHEAD):
+        end = min(begin + AHEAD, last * A)
+        for k in range(begin, end):
+            lo = indptr[k]
+            width = indptr[k + 1] - lo
+            if fits(width, N):
+                fill_weights(v, next_states, lo, width, weights, (k - begin) * STRIDE)
+        for k in range(begin, end):
+            lo = indptr[k]
+            width = indptr[k + 1] - lo
+            if fits(width, N):
+                at = (k - begin) * STRIDE
+                short_values(prob, lo, width, weights, at, gamma, shift, R, k, Z, k)
+            elif width > 0:
+                long_values(
+                    prob, indptr, next_states, k, v, shift, rounded, gamma, R, gathered, Z, k
+                )  # fmt: skip
+            else:
+                for i in range(N):
+                    Z[k, i] = 0.0
 
 
 @kernel(parallel=True)
@@ -158,6 +167,7 @@ def expected_values(
     v: FloatArray,
     gamma: float,
     threads: bool | None = None,
+    out: FloatArray | None = None,
 ) -> FloatArray:
     """Z for all states, actions and models; 0 where a pair has no next states.
 
@@ -169,6 +179,8 @@ def expected_values(
     v : (n_states,)
     threads : bool, optional
         Share the states out over threads; by default where there is enough to read.
+    out : (n_states, n_actions, n_models), optional
+        Where to write Z; the pages of a new array cost as much as a fifth of a sparse pass.
 
     Returns
     -------
@@ -176,7 +188,7 @@ def expected_values(
     """
     shifted, c, rounded = centred(prob, v)
     R = np.ascontiguousarray(R)
-    Z = np.empty((R.shape[0] * R.shape[1], R.shape[2]))
+    Z = (np.empty(R.shape) if out is None else out).reshape(-1, R.shape[2])
     if threads is None:
         threads = prob.size > PARALLEL_READ
     if threads:

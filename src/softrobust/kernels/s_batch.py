@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.kernels._jit import kernel
+from softrobust.kernels.borrow import borrow, keep
 from softrobust.kernels.s_game import solve_game
-from softrobust.kernels.s_pivot import MODELS, ROWS, D, Q, game_work
+from softrobust.kernels.s_pivot import MODELS, ROWS, D, Q, borrow_work, game_work
 
 FloatArray = NDArray[np.float64]
 
@@ -31,32 +32,47 @@ class Games(NamedTuple):
 @kernel
 def _all_states(Z, f, u, lam, allowed, live, games):
     A, L = Z.shape[1], live.size
-    M, X, Y, J, B = game_work(A, L)
-    rows, actions, total = np.empty((A, L)), np.empty(A, np.int64), u.sum()
+    work, own_rows, actions, total = (
+        game_work(A, L),
+        np.empty((A, L)),
+        np.empty(A, np.int64),
+        u.sum(),
+    )
+    M, X, Y, J, B = borrow_work(work)
+    Z, f, u, rows = borrow(Z), borrow(f), borrow(u), borrow(own_rows)
+    lb, ub, d, q = borrow(games.lb), borrow(games.ub), borrow(games.d), borrow(games.q)
+    status, pivots = borrow(games.status), borrow(games.pivots)
+    K, F, size = borrow(games.K), borrow(games.F), borrow(games.k)
     for s in range(Z.shape[0]):
-        n, k = 0, games.k[s]
+        n, k = 0, size[s]
         for a in range(A):
             if allowed[s, a]:
                 actions[n] = a
                 n += 1
         for i in range(k):
-            J[ROWS, i], J[MODELS, i] = games.K[s, i], games.F[s, i]
-        if n == A and Z.shape[2] == L:
-            status, k, lb, ub, pivots = solve_game(Z[s], n, f, u, total, lam, k, M, X, Y, J, B)
-        else:
+            J[ROWS, i], J[MODELS, i] = K[s, i], F[s, i]
+        if n < A or Z.shape[2] > L:
             for a in range(n):
                 for i in range(L):
                     rows[a, i] = Z[s, actions[a], live[i]]
-            status, k, lb, ub, pivots = solve_game(rows, n, f, u, total, lam, k, M, X, Y, J, B)
-        games.lb[s], games.ub[s], games.status[s], games.pivots[s] = lb, ub, status, pivots
-        games.k[s] = k
+        game = Z[s] if n == A and Z.shape[2] == L else rows
+        status[s], k, lb[s], ub[s], pivots[s] = solve_game(
+            game, n, f, u, total, lam, k, M, X, Y, J, B
+        )
+        size[s] = k
         for a in range(A):
-            games.d[s, a] = 0.0
+            d[s, a] = 0.0
         for i in range(k):
-            games.K[s, i], games.F[s, i] = J[ROWS, i], J[MODELS, i]
-            games.d[s, actions[J[ROWS, i]]] = Y[D, i]
-        for i in range(L):
-            games.q[s, live[i]] = X[Q, i]
+            K[s, i], F[s, i] = J[ROWS, i], J[MODELS, i]
+            d[s, actions[J[ROWS, i]]] = Y[D, i]
+        if q.shape[1] == L:
+            for i in range(L):
+                q[s, i] = X[Q, i]
+        else:
+            for i in range(L):
+                q[s, live[i]] = X[Q, i]
+    keep(work)
+    keep(own_rows)
 
 
 def solve_games(

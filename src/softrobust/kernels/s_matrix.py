@@ -8,6 +8,10 @@ is needed to speak of the game in the units of Z again, and a bound on the error
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from softrobust.kernels._jit import FINITE, REORDER, kernel
 
@@ -16,12 +20,52 @@ EPS = 2.220446049250313e-16
 NOISE = 1e-10  # perturbation of a degenerate game, in units of the spread
 
 
-@kernel(fastmath=FINITE)
-def _range(z):
-    low, high = z[0], z[0]
-    for i in range(1, z.size):  # selections, and not min and max, vectorise
-        low = z[i] if z[i] < low else low
-        high = z[i] if z[i] > high else high
+@intrinsic
+def _row_range(context, Z, a):
+    """(min, max) of row a of Z (n, N), N ≥ 4, in vectors: LLVM leaves a loop of minima as it is."""
+    if Z.layout != "C" or Z.ndim != 2:
+        return None
+
+    def codegen(target, b, signature, values):
+        array = target.make_array(signature.args[0])(target, b, values[0])
+        n = cgutils.unpack_tuple(b, array.shape)[1]
+        row = b.gep(array.data, [b.mul(values[1], n)])
+        kind, long = ir.VectorType(ir.DoubleType(), 4), ir.IntType(64)
+
+        def pick(sign, x, y):
+            return b.select(b.fcmp_ordered(sign, x, y), x, y)
+
+        def load(at):
+            found = b.load(b.bitcast(b.gep(row, [at]), kind.as_pointer()))
+            found.align = 8
+            return found
+
+        ends = [(s, cgutils.alloca_once_value(b, load(long(0)))) for s in "<><>"]
+        last = b.sub(n, long(4))  # the last vectors overlap those before
+        with cgutils.for_range(b, b.sdiv(b.add(n, long(7)), long(8))) as loop:
+            for half in (0, 1):
+                at = b.add(b.mul(loop.index, long(8)), long(4 * half))
+                x = load(b.select(b.icmp_signed("<", at, last), at, last))
+                for sign, cell in ends[2 * half : 2 * half + 2]:
+                    b.store(pick(sign, x, b.load(cell)), cell)
+        answer = []
+        for (sign, one), (_, two) in zip(ends[:2], ends[2:], strict=True):
+            x = pick(sign, b.load(one), b.load(two))
+            lanes = [b.extract_element(x, ir.IntType(32)(i)) for i in range(4)]
+            pairs = pick(sign, lanes[0], lanes[1]), pick(sign, lanes[2], lanes[3])
+            answer.append(pick(sign, *pairs))
+        return target.make_tuple(b, signature.return_type, answer)
+
+    return types.UniTuple(types.float64, 2)(Z, types.int64), codegen
+
+
+@kernel
+def _range(Z, a):
+    if Z.shape[1] >= 4:
+        return _row_range(Z, a)
+    low, high = Z[a, 0], Z[a, 0]
+    for i in range(1, Z.shape[1]):
+        low, high = min(low, Z[a, i]), max(high, Z[a, i])
     return low, high
 
 
@@ -67,7 +111,7 @@ def build_game(Z, n, f, lam, M, Y):
         if not np.isfinite(mean):
             return False, 0.0, 0.0, 0.0, 0.0, 0.0
         Y[MEANS, a] = mean
-        z_low, z_high = _range(z)
+        z_low, z_high = _range(Z, a)
         z_low, z_high = z_low - centre, z_high - centre
         low, high = min(low, z_low), max(high, z_high)
         m_low = min(m_low, (1.0 - lam) * mean + lam * z_low)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.kernels._jit import REORDER, kernel
+from softrobust.kernels.borrow import borrow
 from softrobust.kernels.small_lu import factor, solve, solve_transposed
 from softrobust.kernels.tail import select
 
@@ -62,13 +63,20 @@ def game_work(A, N):
     )
 
 
+@kernel
+def borrow_work(work):
+    """The arrays of `work` without an owner; `keep(work)` after their last use."""
+    return borrow(work.M), borrow(work.X), borrow(work.Y), borrow(work.J), borrow(work.B)
+
+
 @kernel(fastmath=REORDER)
 def combine(M, J, Y, weights, k, start, X, out):
     """Fill X[out] with start + Σ_{j < k} Y[weights, j]·M[K_j]."""
     N = X.shape[1]
+    first, share = J[ROWS, 0], Y[weights, 0]  # a basis has k ≥ 1
     for i in range(N):
-        X[out, i] = start
-    for j in range(k):
+        X[out, i] = start + share * M[first, i]
+    for j in range(1, k):
         a, weight = J[ROWS, j], Y[weights, j]
         for i in range(N):
             X[out, i] += weight * M[a, i]
@@ -112,6 +120,10 @@ def _mass_up(u, X):
 @kernel
 def factor_basis(k, M, X, Y, J, B):
     """Factor B; False where it is singular."""
+    if k == 1:  # the most frequent by far; the row of ones first
+        B[0, 0], B[0, 1], B[1, 0], B[1, 1] = 1.0, 0.0, M[J[ROWS, 0], J[MODELS, 0]], -1.0
+        J[PERM, 0], J[PERM, 1] = 1, 0
+        return True
     for i in range(k):
         for j in range(k):
             B[i, j] = M[J[ROWS, i], J[MODELS, j]]

@@ -6,7 +6,7 @@ than memory on the read. So the loop is written in vectors of four here: the wei
 registers, a row is a few loads, and four rows are added up together.
 
 A row of 4·q − 4 < width ≤ 4·q numbers is read in q vectors, the last one ending with the row. What
-it shares with the one before has weight 0 there (`short_values`), so nothing is read twice into the
+it shares with the one before has weight 0 there (`fill_weights`), so nothing is read twice into the
 sum, and nothing beyond the row. In the same way the last four models overlap those before them.
 """
 
@@ -22,6 +22,7 @@ from softrobust.kernels._jit import REORDER, kernel
 
 LANES = 4
 MOST = 6  # vectors of weights kept in registers
+STRIDE = LANES * MOST  # room for the weights of one pair
 FLAGS = tuple(sorted(REORDER))
 
 _LONG, _INDEX = ir.IntType(64), ir.IntType(32)
@@ -29,9 +30,22 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 
 @kernel
-def fits(width, n, scratch):
-    """Whether rows of this width, n of them, can go this way with `scratch` numbers to spare."""
-    return width >= LANES and width <= LANES * MOST and n >= LANES and scratch >= width + LANES - 1
+def fits(width, n):
+    """Whether n rows of this width can go this way."""
+    return width >= LANES and width <= STRIDE and n >= LANES
+
+
+@kernel
+def fill_weights(v, next_states, lo, width, w, at):
+    """Fill w[at : at + 4·q] with v at next_states[lo : lo + width], for overlapping vectors."""
+    full = (width - 1) // LANES * LANES
+    gap = full + LANES - width  # numbers of the last vector that the one before has counted
+    for j in range(full):
+        w[np.uint64(at + j)] = v[np.uint32(next_states[np.uint64(lo + j)])]
+    for j in range(full, full + gap):
+        w[np.uint64(at + j)] = 0.0
+    for j in range(full, width):
+        w[np.uint64(at + j + gap)] = v[np.uint32(next_states[np.uint64(lo + j)])]
 
 
 def _total(b, rows):
@@ -90,20 +104,20 @@ def _vectors(q):
     """The kernel for rows of q vectors."""
 
     @intrinsic
-    def rows(context, prob, start, n, width, w, gamma, shift, R, k, out, row):
+    def rows(context, prob, start, n, width, w, at, gamma, shift, R, k, out, row):
         if any(x.layout != "C" for x in (prob, w, R, out)):
             return None
         single = prob.dtype == types.float32
         i8, f8 = types.int64, types.float64
-        signature = types.void(prob, i8, i8, i8, w, f8, f8, R, i8, out, i8)
+        signature = types.void(prob, i8, i8, i8, w, i8, f8, f8, R, i8, out, i8)
 
         def codegen(target, b, signature, values):
             prob, w, R, out = (
                 target.make_array(signature.args[i])(target, b, values[i]).data
-                for i in (0, 4, 7, 9)
+                for i in (0, 4, 8, 10)
             )
-            start, n, width, gamma, shift = (values[i] for i in (1, 2, 3, 5, 6))
-            reward, to = b.mul(values[8], n), b.mul(values[10], n)
+            start, n, width, at, gamma, shift = (values[i] for i in (1, 2, 3, 5, 6, 7))
+            reward, to = b.mul(values[9], n), b.mul(values[11], n)
 
             def pointer(data, offset, kind=_DOUBLES):
                 return b.bitcast(b.gep(data, [offset]), kind.as_pointer())
@@ -121,7 +135,7 @@ def _vectors(q):
                 found.align = 4
                 return b.fpext(found, _DOUBLES)
 
-            weights = [load(w, ir.Constant(_LONG, LANES * c)) for c in range(q)]
+            weights = [load(w, b.add(at, ir.Constant(_LONG, LANES * c))) for c in range(q)]
             scale, added = _everywhere(b, gamma), _everywhere(b, shift)
             four = ir.Constant(_LONG, LANES)
             groups = b.sdiv(b.add(n, ir.Constant(_LONG, LANES - 1)), four)
@@ -144,32 +158,24 @@ _rows_1, _rows_2, _rows_3, _rows_4, _rows_5, _rows_6 = (_vectors(q + 1) for q in
 
 
 @kernel
-def short_values(prob, next_states, lo, width, v, w, gamma, shift, R, k, out, row):
-    """Fill row `row` of out (…, N) with R_k + (γ·P·v[next] + shift), the Z of pair k.
+def short_values(prob, lo, width, w, at, gamma, shift, R, k, out, row):
+    """Fill row `row` of out (…, N) with R_k + (γ·Pw + shift): Z of pair k.
 
-    The pair's next states are next_states[lo : lo + width]; R_k is row k of R (…, N); w is scratch.
-    float32 rows are divided by their sums. A leaf on whole arrays: numba counts references to
-    every view, and to every array of a function that calls others, which would cost half as much
-    as the read.
+    P (N, width) starts at prob[lo·N]; R_k is row k of R (…, N); w comes from `fill_weights`. float32
+    rows are divided by their sums. A leaf on whole arrays: numba counts references to every view,
+    and to the arrays of a function that calls others, which stalls the reads around it.
     """
     N = R.shape[R.ndim - 1]
     q = (width + LANES - 1) // LANES
-    gap = LANES * q - width  # numbers of the last vector that the one before has counted
-    for j in range(LANES * q - LANES):
-        w[j] = v[np.uint32(next_states[np.uint64(lo + j)])]
-    for j in range(LANES * q - LANES, LANES * q):
-        w[j] = 0.0
-    for j in range(LANES * q - LANES, width):
-        w[j + gap] = v[np.uint32(next_states[np.uint64(lo + j)])]
     if q == 1:
-        _rows_1(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+        _rows_1(prob, lo * N, N, width, w, at, gamma, shift, R, k, out, row)
     elif q == 2:
-        _rows_2(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+        _rows_2(prob, lo * N, N, width, w, at, gamma, shift, R, k, out, row)
     elif q == 3:
-        _rows_3(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+        _rows_3(prob, lo * N, N, width, w, at, gamma, shift, R, k, out, row)
     elif q == 4:
-        _rows_4(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+        _rows_4(prob, lo * N, N, width, w, at, gamma, shift, R, k, out, row)
     elif q == 5:
-        _rows_5(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+        _rows_5(prob, lo * N, N, width, w, at, gamma, shift, R, k, out, row)
     else:
-        _rows_6(prob, lo * N, N, width, w, gamma, shift, R, k, out, row)
+        _rows_6(prob, lo * N, N, width, w, at, gamma, shift, R, k, out, row)

@@ -22,11 +22,12 @@ from numba import prange
 from numpy.typing import NDArray
 
 from softrobust.kernels._jit import REORDER, kernel
+from softrobust.kernels.borrow import borrow, keep
 from softrobust.kernels.expected import CHUNKS, Probabilities, block_of, long_values
 from softrobust.kernels.s_game import NOT_FINITE, SOLVED, solve_game
-from softrobust.kernels.s_pivot import MODELS, ROWS, D, Q, game_work
+from softrobust.kernels.s_pivot import MODELS, ROWS, D, Q, borrow_work, game_work
 from softrobust.kernels.sa_select import best_action, rounding_of_sums, tail_bounds
-from softrobust.kernels.short_rows import fits, short_values
+from softrobust.kernels.short_rows import STRIDE, fill_weights, fits, short_values
 from softrobust.kernels.tail import fill_tail
 
 FloatArray = NDArray[np.float64]
@@ -72,9 +73,30 @@ class Update(NamedTuple):
 
 
 @kernel
+def _borrow_rectangle(g):
+    """The same without owners, whose counts would cost more than many a state's work."""
+    return Rectangle(
+        borrow(g.prob), borrow(g.indptr), borrow(g.next_states), borrow(g.R), borrow(g.allowed),
+        borrow(g.live), borrow(g.f), borrow(g.u), g.total, g.lam, g.gamma, g.rounded,
+    )  # fmt: skip
+
+
+@kernel
+def _borrow_memory(m):
+    return Memory(borrow(m.K), borrow(m.F), borrow(m.k))
+
+
+@kernel
+def _borrow_update(out):
+    return Update(
+        borrow(out.lb), borrow(out.ub), borrow(out.d), borrow(out.status), borrow(out.pivots),
+        borrow(out.mixed), borrow(out.xi),
+    )  # fmt: skip
+
+
+@kernel
 def state_rows(g, v, centre, s, d, only_taken, actions, gathered, raw, Z):
     """Z[:n] (n, L) ← rows of the allowed actions of s (or those with d > 0); returns n."""
-    # Out of the tuple once a state: each time counts references.
     prob, indptr, next_states, R, allowed, live = (
         g.prob, g.indptr, g.next_states, g.R, g.allowed, g.live
     )  # fmt: skip
@@ -87,10 +109,9 @@ def state_rows(g, v, centre, s, d, only_taken, actions, gathered, raw, Z):
         k, row = s * A + a, n if whole else 0
         lo = indptr[k]
         width = indptr[k + 1] - lo
-        if fits(width, N, gathered.size):
-            short_values(
-                prob, next_states, lo, width, v, gathered, g.gamma, shift, R, k, target, row
-            )
+        if fits(width, N) and gathered.size >= STRIDE:
+            fill_weights(v, next_states, lo, width, gathered, 0)
+            short_values(prob, lo, width, gathered, 0, g.gamma, shift, R, k, target, row)
         else:
             long_values(
                 prob, indptr, next_states, k, v, shift, g.rounded, g.gamma,
@@ -209,32 +230,39 @@ def _sa_nature(g, s, Z, n, actions, error, one, q, scratch, xi, out):
 @kernel
 def _s_range(first, last, g, v, centre, memory, out):
     A, N, L = g.R.shape[1], g.R.shape[2], g.live.size
-    M, X, Y, J, B = game_work(A, L)
-    Z, raw, gathered = np.empty((A, L)), np.empty(N), np.empty(v.size)
+    g, memory, out, v = _borrow_rectangle(g), _borrow_memory(memory), _borrow_update(out), borrow(v)
+    work, values, own = game_work(A, L), np.empty((A, L)), np.empty(v.size)
+    M, X, Y, J, B = borrow_work(work)
+    Z, raw, gathered = borrow(values), np.empty(N), borrow(own)
     actions, xi = np.empty(A, np.int64), np.zeros(N)
     for s in range(first, last):
         n = state_rows(g, v, centre, s, out.d, False, actions, gathered, raw, Z)
         _s_state(g, s, Z, n, actions, memory, M, X, Y, J, B, xi, out)
         if out.xi.size > 0:
             out.xi[s] = xi
+    keep((work, values, own))
 
 
 @kernel
 def _sa_range(first, last, g, v, centre, size, memory, out):
     A, N, L = g.R.shape[1], g.R.shape[2], g.live.size
-    Z, raw, gathered = np.empty((A, L)), np.empty(N), np.empty(v.size)
-    actions, xi, q, scratch = np.empty(A, np.int64), np.zeros(N), np.empty(L), np.empty((4, L))
+    g, memory, out, v = _borrow_rectangle(g), _borrow_memory(memory), _borrow_update(out), borrow(v)
+    values, own, mine = np.empty((A, L)), np.empty(v.size), np.empty((4, L))
+    Z, raw, gathered, scratch = borrow(values), np.empty(N), borrow(own), borrow(mine)
+    actions, xi, q = np.empty(A, np.int64), np.zeros(N), np.empty(L)
     error = rounding_of_sums(L, size)
     for s in range(first, last):
         n = state_rows(g, v, centre, s, out.d, False, actions, gathered, raw, Z)
         _sa_state(g, s, Z, n, actions, error, memory, q, scratch, xi, out)
         if out.xi.size > 0:
             out.xi[s] = xi
+    keep((values, own, mine))
 
 
 @kernel
 def _nature_range(kind, first, last, g, v, centre, size, out):
     A, N, L = g.R.shape[1], g.R.shape[2], g.live.size
+    g, out, v = _borrow_rectangle(g), _borrow_update(out), borrow(v)
     Z, raw, gathered = np.empty((A, L)), np.empty(N), np.empty(v.size)
     actions, xi, q, scratch = np.empty(A, np.int64), np.zeros(N), np.empty(L), np.empty((4, L))
     z, one = np.empty(L), np.zeros(N)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from softrobust.data.arrays import frozen
+from softrobust.data.log import check_p0 as check_distribution
 from softrobust.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ SUM_TOLERANCE = 1e-8
 
 
 def freeze(x: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
-    """A read-only, C-contiguous array; the caller's own array stays writable."""
+    """A read-only, C-contiguous view; large arrays are shared with the caller, not copied."""
     out = np.ascontiguousarray(x, dtype=dtype)
     if out is x or (isinstance(x, np.ndarray) and np.shares_memory(out, x)):
         if isinstance(x, np.ndarray) and not x.flags.writeable:
@@ -50,21 +52,10 @@ def check_weights(f: ArrayLike) -> FloatArray:
 
 
 def check_p0(p0: ArrayLike, states: Labels) -> FloatArray:
-    """Initial distribution: one probability per state, summing to 1 within 1e-8."""
+    """Initial distribution: one probability per state, summing to 1 within 1e-8; a frozen copy."""
     out = np.asarray(p0, dtype=np.float64)
-    if out.shape != (len(states),):
-        raise InputError(
-            f"p0 needs one probability for each of {len(states)} states; it has shape {out.shape}."
-        )
-    bad = np.flatnonzero(~np.isfinite(out) | (out < 0) | (out > 1))
-    if bad.size:
-        raise InputError(f"p0 must hold probabilities: state '{states[bad[0]]}' has {out[bad[0]]}.")
-    if abs(out.sum() - 1) > SUM_TOLERANCE:
-        raise InputError(
-            f"p0 must sum to 1 (tolerance 1e-8); it sums to {out.sum():.10g}. "
-            "Divide it by its sum, or check that no state is missing."
-        )
-    return freeze(out, np.float64)
+    check_distribution(out, states)
+    return frozen(out, np.float64)
 
 
 def check_next_states(models: ModelSet) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust.data.arrays import frozen
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
@@ -73,7 +74,7 @@ class ModelSet:
     def __post_init__(self) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
         n_pairs = self.n_states * self.n_actions
-        put(self, "f", freeze(check_weights(self.f), np.float64))
+        put(self, "f", frozen(check_weights(self.f), np.float64))
         put(self, "indptr", freeze(self.indptr, np.int64))
         put(self, "next_states", freeze(self.next_states, np.int32))
         put(self, "prob", freeze(self.prob, np.float64).reshape(-1))
