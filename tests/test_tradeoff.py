@@ -126,3 +126,15 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(capsys.readouterr().out)) == 4
     assert run(["frontier", str(log), "--gamma", ".9", "--lambdas", "a,b"]) == 2
     assert "--lambdas takes numbers" in capsys.readouterr().err
+
+
+def test_a_given_start_is_never_made_worse() -> None:
+    problem = random_problem(2, n_states=5, n_actions=3, n_models=9)
+    best = Exact().solve(problem)
+    again = Exact(start=best.policy).solve(problem)
+    assert again.static_value >= best.static_value - 1e-12
+    cut = Exact(start=best.policy, node_limit=0).solve(problem)
+    assert cut.static_value >= best.static_value - 1e-12
+    other = random_problem(2, n_states=4)
+    with pytest.raises(InputError, match="labels or order"):
+        Exact(start=other.uniform_policy()).solve(problem)

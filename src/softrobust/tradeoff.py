@@ -1,8 +1,9 @@
 """The frontier: what caution costs, as a picture to choose λ and α on.
 
 For every (λ, α) of a grid the best policy is found and certified. All policies found go into one
-pool, each evaluated once on the models; every point then takes the best of the pool by its own
-objective, so that a policy found elsewhere on the grid is never overlooked. For one α, a policy is
+pool, each evaluated once on the models; a solve starts from the best of the pool by its own
+objective, and in the end every point takes the best of the whole pool, so that a policy found
+elsewhere on the grid is never overlooked. For one α, a policy is
 dominated when another has at least its mean and at least its CVaR, and more of one.
 """
 
@@ -132,7 +133,10 @@ def frontier(
 
 
 def _grid(name: str, values: Sequence[float]) -> tuple[float, ...]:
-    out = tuple(float(x) for x in values)
+    try:
+        out = tuple(float(x) for x in values)
+    except (TypeError, ValueError):
+        raise InputError(f"Values of {name} must be numbers; they are {list(values)}.") from None
     if not out or any(not 0 <= x <= 1 for x in out):
         raise InputError(f"A frontier needs values of {name} in [0, 1]; it got {list(values)}.")
     if list(out) != sorted(set(out)):
@@ -153,7 +157,10 @@ def _solve_all(
         for alpha in alphas:
             n, total = len(out) + 1, len(lams) * len(alphas)
             line.update(f"frontier: point {n} of {total}".__str__)
-            [[solution]] = solve_grid(problem, solver, [lam], [alpha])
+            warm = solver
+            if isinstance(solver, Exact) and pool.policies:
+                warm = replace(solver, start=pool.policies[pool.best(SoftRobust(lam, alpha))])
+            [[solution]] = solve_grid(problem, warm, [lam], [alpha])
             pool.add(solution.policy)
             out[lam, alpha] = (solution.bound, solution.status)
     line.clear()

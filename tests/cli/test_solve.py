@@ -310,10 +310,12 @@ def test_riverswim(
 
 def test_the_help_lists_the_solvers_there_are() -> None:
     from softrobust.cli import solve
-    from softrobust.solvers.registry import DEFAULT_SOLVER, SOLVERS
+    from softrobust.objective import SoftRobust
+    from softrobust.solvers.registry import DEFAULT_SOLVER, SOLVERS, default_solver
 
     assert set(solve.SOLVERS.split(", ")) == set(SOLVERS)
     assert solve.DEFAULT == DEFAULT_SOLVER
+    assert default_solver(SoftRobust()) == DEFAULT_SOLVER
 
 
 def test_percentile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -324,7 +326,7 @@ def test_percentile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = json.loads(capsys.readouterr().out)
     jsonschema.validate(record, schema())
     assert record["criterion"] == "percentile"
-    assert run(["solve", log, *flags]) == 0
+    assert run(["solve", log, "--gamma", ".9", "--objective", "percentile"]) == 0
     assert "90 % of models reach" in " ".join(capsys.readouterr().out.split())
     refused(["solve", log, *flags, "--lambda", "0.5"], "has no lambda", capsys)
     refused(["solve", log, *flags[:-1], "exact"], "soft-robust objective", capsys)

@@ -45,7 +45,7 @@ def test_registered_by_module_and_with_settings() -> None:
 @pytest.mark.parametrize(
     ("name", "domain", "pairs"),
     [
-        ("PestControl-v0", PestControl(), [(30, 0), (12, 3)]),
+        ("PestControl-v0", PestControl(), [(30, 0), (12, 3), (25, 1), (25, 4)]),
         ("Inventory-v0", Inventory(), [(5, 12), (40, 0)]),
         ("RiverSwim-v0", RiverSwim(), [(0, 1), (7, 1)]),
     ],

@@ -1,28 +1,86 @@
-"""Pest control: rows by quadrature, the absorbing state, the batch."""
+"""Pest control: all rows by exact integration, the absorbing state, the batch."""
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from softrobust.domains import PestControl
-from softrobust.posterior.population import GROWTH_SD, drawn_growth, pest_rows, true_growth
+from softrobust.posterior.population import drawn_growth, pest_rows, true_growth
+from softrobust.problem import Problem
+from softrobust.returns import optimal_returns
 
 
-def test_rows_by_quadrature() -> None:
-    """n = 20, action 2, logistic: integrate over G on a fine grid instead of inverting."""
-    row = PestControl().true_model()[0].row(20, 2)
-    g = np.linspace(-3, 5, 800_001)
-    weight = stats.norm(true_growth()[2, 20], GROWTH_SD[2]).pdf(g) * (g[1] - g[0])
-    m = np.clip(np.floor(20 + (np.maximum(g, 0) - 1) * 20 * 30 / 50 + 0.5), 0, 50).astype(int)
-    law = np.bincount(m, weights=weight, minlength=51)
-    e = np.maximum(np.linspace(-8, 14, 800_001), 0.0)
-    arrive = stats.norm(3, 1.5).pdf(np.linspace(-8, 14, 800_001)) * 22 / 800_000
-    extra = np.bincount(np.floor(e + 0.5).astype(int), weights=arrive, minlength=51)[:51]
-    wanted = np.convolve(law, extra)
-    wanted[50] += wanted[51:].sum()
-    np.testing.assert_allclose(row, wanted[:51], atol=2e-5)
+def half_away(x: Fraction) -> int:
+    """Round to the nearest whole number, halves away from zero."""
+    return int(math.copysign(math.floor(abs(x) + Fraction(1, 2)), x))
+
+
+def law_of(
+    value: Callable[[Fraction], Fraction], halves: list[Fraction], mean: float, sd: float
+) -> dict[int, float]:
+    """{whole number: probability} of half_away(value(max(0, Normal(mean, sd²)))).
+
+    `halves` are the positive numbers at which value is a half: between two of them the rounded
+    value is constant and is looked up in the middle; 0 is an atom of its own.
+    """
+    out: defaultdict[int, float] = defaultdict(float)
+    out[half_away(value(Fraction(0)))] += stats.norm.cdf(0.0, mean, sd)
+    cuts = [Fraction(0), *sorted(halves)]
+    for low, high in pairwise(cuts):
+        weight = np.diff(stats.norm.cdf([float(low), float(high)], mean, sd))[0]
+        out[half_away(value((low + high) / 2))] += weight
+    out[half_away(value(cuts[-1] + 1))] += stats.norm.sf(float(cuts[-1]), mean, sd)
+    return out
+
+
+def wanted_row(n: int, mean: float, sd: float, logistic: bool) -> NDArray[np.float64]:
+    """The row of population n, summed over the pieces of growth and of immigration."""
+    rise = Fraction(n * (50 - n), 50) if logistic else Fraction(n)
+    base = n - rise if logistic else Fraction(0)
+    halves = [] if rise == 0 else [(Fraction(2 * k + 1, 2) - base) / rise for k in range(51)]
+    grown = law_of(lambda g: base + g * rise, [h for h in halves if h > 0], mean, sd)
+    immigrants = law_of(lambda e: e, [Fraction(2 * k + 1, 2) for k in range(51)], 3.0, 1.5)
+    out = np.zeros(51)
+    for m, p in grown.items():
+        for e, q in immigrants.items():
+            out[min(max(min(max(m, 0), 50) + e, 0), 50)] += p * q
+    return out
+
+
+@pytest.mark.parametrize("logistic", [True, False])
+def test_all_rows_by_exact_integration(logistic: bool) -> None:
+    """All 51 × 5 rows; growth and rounding are written here once more, in fractions."""
+    found = PestControl(exponential=not logistic).true_model()[0].P
+    for n in range(51):
+        for a, sd in enumerate((0.6, 0.6, 0.5, 0.4, 0.3)):
+            mean = 2.0 if a == 0 else 0.2 + (n - 25) ** 2 / 625
+            np.testing.assert_allclose(
+                found[n, a], wanted_row(n, mean, sd, logistic), atol=1e-13, err_msg=f"{n}, {a}"
+            )
+
+
+@pytest.mark.parametrize("n", [5, 15, 25, 35, 45])
+def test_a_half_goes_away_from_zero(n: int) -> None:
+    """Without growth m = n²/50 is a half here: no smaller m than its upper neighbour exists."""
+    P = PestControl().true_model()[0].P[n]
+    least = (n * n + 25) // 50
+    assert (P[:, :least] == 0).all()
+    assert (P[:, least] > 0).all()
+
+
+def test_optimal_return_of_the_true_model() -> None:
+    best = optimal_returns(Problem(PestControl().true_model()))
+    assert best.lower[0] == pytest.approx(1917.44, abs=5e-3)
+    assert best.upper[0] == pytest.approx(1917.44, abs=5e-3)
 
 
 def test_the_last_state_absorbs_and_rows_sum_to_one() -> None:

@@ -68,3 +68,23 @@ def test_mean_rows_and_row_sums() -> None:
             np.testing.assert_allclose(
                 rows[lo:hi], models.block(k // 3, k % 3)[1].mean(axis=0), rtol=1e-13
             )
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("n_models", [1, 3, 4, 5, 11])
+def test_rows_of_every_short_width(n_models: int, single: bool) -> None:
+    """Vectors of four: rows that fill them or not, models that fill them or not, none at all."""
+    rng = np.random.default_rng(n_models)
+    widths = [*range(28), 40]  # 4 to 24 go by vectors
+    lists = [np.sort(rng.choice(40, size=w, replace=False)) for w in widths]
+    blocks = [rng.dirichlet(np.ones(w), size=n_models) if w else np.zeros((1, 0)) for w in widths]
+    prob = np.concatenate([x.reshape(-1) for x in blocks]).astype("f4" if single else "f8")
+    indptr = np.concatenate([[0], np.cumsum(widths)])
+    R, v = rng.normal(size=(len(widths), 1, n_models)), 10 + rng.normal(size=40)
+    out = np.full(R.shape, np.nan)
+    Z = expected_values(prob, indptr, np.concatenate(lists).astype(np.int32), R, v, 0.9, False, out)
+    assert np.shares_memory(Z, out)
+    np.testing.assert_array_equal(Z, out)
+    for k, (states, block) in enumerate(zip(lists, blocks, strict=True)):
+        truth = R[k, 0] + 0.9 * block @ v[states] if widths[k] else np.zeros(n_models)
+        np.testing.assert_allclose(Z[k, 0], truth, atol=2e-7 * np.ptp(v) if single else 1e-14)

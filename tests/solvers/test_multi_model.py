@@ -102,3 +102,21 @@ def test_bad_horizons() -> None:
     assert timed.action(0, 2) in list(problem.models.actions)
     with pytest.raises(InputError, match=r"step must lie in 0…2"):
         timed.action(0, 3)
+
+
+def test_forbidden_actions_and_fractions_are_refused() -> None:
+    problem = random_problem(0, masks=True)
+    m = problem.models
+    s, a = np.argwhere(~problem.allowed)[0]
+    decisions = np.tile(np.argmax(problem.allowed, axis=1), (4, 1))
+    decisions[2, s] = a
+    with pytest.raises(InputError, match=f"action '{a}' in state '{s}' at step 2"):
+        horizon_return(problem, TimedPolicy(decisions, m.states, m.actions))
+    with pytest.raises(InputError, match="whole action number"):
+        TimedPolicy(decisions * 0.9, m.states, m.actions)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_cycles_of_the_robust_form_end(seed: int) -> None:
+    solution = CADP(robust=True).solve_horizon(random_problem(seed), 5)
+    assert solution.status == "local_optimum"

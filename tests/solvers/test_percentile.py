@@ -12,7 +12,7 @@ import pytest
 from softrobust.bounds import clairvoyant_bound
 from softrobust.certificate import certify, load_solution, save_solution
 from softrobust.errors import InputError
-from softrobust.models import Policy
+from softrobust.models import ModelSet, Policy
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.problem import Problem
 from softrobust.problem_file import load_problem, save_problem
@@ -124,3 +124,23 @@ def test_held_out_limit_of_a_quantile_covers() -> None:
         assert result.lower_bound.low is not None
         hits += result.lower_bound.low <= -1.2815515655446004
     assert hits >= 270  # Binomial(300, 0.95) is that large with probability 0.9998
+
+
+def test_the_printed_program_is_not_for_percentiles() -> None:
+    with pytest.raises(InputError, match="The paper's program is for the soft-robust"):
+        MILP(formulation="paper").solve(instance(0))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("objective", [Percentile(0.7), SoftRobust(0.5, 0.7)])
+def test_tiny_probabilities(seed: int, objective: Percentile | SoftRobust) -> None:
+    """Probabilities near a solver's tolerances: still the optimum, or its incumbent and a bound."""
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.full(3, 0.04), size=(3, 3, 2))
+    models = ModelSet.from_dense(P, rng.dirichlet(np.ones(3)))
+    problem = Problem(models, rewards=rng.normal(size=(3, 2)), gamma=0.9, objective=objective)
+    best = brute_force(problem)
+    solution = MILP(time_limit=20).solve(problem)
+    assert solution.static_value == pytest.approx(best, abs=1e-7 * max(1, abs(best)))
+    assert solution.bound is not None
+    assert solution.bound.value >= best - 1e-9

@@ -24,7 +24,7 @@ def solve(
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9: the worst 10 %).")] = None,
     lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts: 0 the mean alone, 1 the bad case alone (default 0.5).")] = None,
     objective: Annotated[str | None, typer.Option(help="soft-robust (default), or percentile: the return that a share alpha of models reach.")] = None,
-    solver: Annotated[str, typer.Option(help=f"{SOLVERS}.")] = DEFAULT,
+    solver: Annotated[str | None, typer.Option(help=f"{SOLVERS} (default {DEFAULT}; milp for percentile).")] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned (default 60 for exact, milp, local-search, randomized).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…", rich_help_panel=INPUT)] = None,
@@ -55,7 +55,7 @@ def solve(
     from softrobust.cli.output import print_json, print_summary
     from softrobust.cli.words import pairs_of
     from softrobust.pipeline import Options, check_out, run_line, set_up, write_run
-    from softrobust.solvers.registry import make_solver
+    from softrobust.solvers.registry import default_solver, make_solver
 
     if out is not None:
         check_out(out, force)
@@ -82,8 +82,9 @@ def solve(
         min_count=min_count,
     )
     setup = set_up(input, options)
+    chosen = solver or default_solver(setup.problem.objective)
     run = run_line(
-        setup, make_solver(solver, log=setup.log, time_limit=time_limit, seed=seed), seed
+        setup, make_solver(chosen, log=setup.log, time_limit=time_limit, seed=seed), seed
     )
     if out is not None:
         write_run(run, out)

@@ -4,8 +4,8 @@ Numba counts references to an array whenever a function takes a row of it, takes
 or hands it on, each an atomic operation that also holds up the reads around it; for a game of five
 actions that was more work than the game. An array without an owner has nothing to count.
 
-Borrow once, outside the loop, and `keep` the owner until after it: numba frees what is used no more.
-Arguments that come from Python need no `keep`: the caller holds them.
+Borrow once, outside the loop, and `keep` the owner until after it: numba frees what has no further
+use. Arguments that come from Python need no `keep`: the caller holds them.
 """
 
 from __future__ import annotations

@@ -100,6 +100,8 @@ def solve_one(
 ):
     """Optimal v (S,) and decision (S,) of model omega; returns a lower and an upper correction.
 
+    The decision that comes in must take allowed actions.
+
     p₀ᵀv + lower ≤ p₀ᵀV* ≤ p₀ᵀv + upper for any distribution p₀.
     """
     S, A = allowed.shape

@@ -8,7 +8,7 @@ is needed to speak of the game in the units of Z again, and a bound on the error
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic

@@ -13,7 +13,7 @@ sum, and nothing beyond the row. In the same way the last four models overlap th
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -63,9 +63,17 @@ def _total(b, rows):
 
 def _everywhere(b, x):
     """A vector of one number."""
-    start = b.insert_element(ir.Constant(_DOUBLES, ir.Undefined), x, ir.Constant(_INDEX, 0))
+    kind = ir.VectorType(x.type, LANES)
+    start = b.insert_element(ir.Constant(kind, ir.Undefined), x, ir.Constant(_INDEX, 0))
     order = ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES)
-    return b.shuffle_vector(start, ir.Constant(_DOUBLES, ir.Undefined), order)
+    return b.shuffle_vector(start, ir.Constant(kind, ir.Undefined), order)
+
+
+def _uncounted(b, q, width, x):
+    """The last vector of a row with 0 for what it shares with the one before."""
+    lanes = ir.Constant(ir.VectorType(_LONG, LANES), list(range(LANES)))
+    first = _everywhere(b, b.sub(ir.Constant(_LONG, LANES * q), width))
+    return b.select(b.icmp_signed(">=", lanes, first), x, ir.Constant(_DOUBLES, [0.0] * LANES))
 
 
 def _group(b, load, q, single, base, width, weights):
@@ -74,30 +82,20 @@ def _group(b, load, q, single, base, width, weights):
     totals, masses = [], []
     for r in range(LANES):
         row = b.add(base, b.mul(width, ir.Constant(_LONG, r)))
-        total = mass = None
-        for c in range(q):
-            x = load(b.add(row, last if c == q - 1 else ir.Constant(_LONG, LANES * c)))
-            product = b.fmul(x, weights[c], flags=FLAGS)
-            total = product if total is None else b.fadd(total, product, flags=FLAGS)
-            if single and c < q - 1:
-                mass = x if mass is None else b.fadd(mass, x, flags=FLAGS)
-            elif single:
-                # Here what overlaps must not count: only numbers from 4·(q − 1) on.
-                new = b.sub(ir.Constant(_LONG, LANES * q), width)
-                lane = ir.Constant(ir.VectorType(_LONG, LANES), list(range(LANES)))
-                start = b.insert_element(
-                    ir.Constant(lane.type, ir.Undefined), new, ir.Constant(_INDEX, 0)
-                )
-                order = ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES)
-                first = b.shuffle_vector(start, ir.Constant(lane.type, ir.Undefined), order)
-                kept = b.select(
-                    b.icmp_signed(">=", lane, first), x, ir.Constant(_DOUBLES, [0.0] * LANES)
-                )
-                mass = kept if mass is None else b.fadd(mass, kept, flags=FLAGS)
-        totals.append(total)
-        masses.append(mass)
+        starts = [ir.Constant(_LONG, LANES * c) for c in range(q - 1)] + [last]
+        parts = [load(b.add(row, start)) for start in starts]
+        products = [b.fmul(x, w, flags=FLAGS) for x, w in zip(parts, weights, strict=True)]
+        totals.append(_added(b, products))
+        masses.append(_added(b, [*parts[:-1], _uncounted(b, q, width, parts[-1])]))
     answer = _total(b, totals)
-    return b.fdiv(answer, _total(b, masses)) if single else answer
+    return b.fdiv(answer, _total(b, masses)) if single else answer  # unused code is dropped
+
+
+def _added(b, vectors):
+    total = vectors[0]
+    for x in vectors[1:]:
+        total = b.fadd(total, x, flags=FLAGS)
+    return total
 
 
 def _vectors(q):
@@ -161,9 +159,9 @@ _rows_1, _rows_2, _rows_3, _rows_4, _rows_5, _rows_6 = (_vectors(q + 1) for q in
 def short_values(prob, lo, width, w, at, gamma, shift, R, k, out, row):
     """Fill row `row` of out (…, N) with R_k + (γ·Pw + shift): Z of pair k.
 
-    P (N, width) starts at prob[lo·N]; R_k is row k of R (…, N); w comes from `fill_weights`. float32
-    rows are divided by their sums. A leaf on whole arrays: numba counts references to every view,
-    and to the arrays of a function that calls others, which stalls the reads around it.
+    P (N, width) starts at prob[lo·N]; R_k is row k of R (…, N); w[at:] is from `fill_weights`.
+    float32 rows are divided by their sums. A leaf on whole arrays: numba counts references to every
+    view, and to the arrays of a function that calls others, which stalls the reads around it.
     """
     N = R.shape[R.ndim - 1]
     q = (width + LANES - 1) // LANES

@@ -29,6 +29,8 @@ class TimedPolicy:
                 f"A timed policy needs decisions of shape (horizon, {len(self.states)}); the shape "
                 f"is {d.shape}."
             )
+        if not np.issubdtype(d.dtype, np.integer):
+            raise InputError(f"A decision is a whole action number; the array holds {d.dtype}.")
         if d.min() < 0 or d.max() >= len(self.actions):
             raise InputError(f"A decision is an action number in 0…{len(self.actions) - 1}.")
         object.__setattr__(self, "decisions", freeze(d, np.int64))

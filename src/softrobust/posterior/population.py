@@ -82,18 +82,19 @@ def drawn_growth(theta: ArrayLike) -> FloatArray:
 def pest_rows(growth: FloatArray, logistic: bool = False) -> FloatArray:
     """(n_states, n_actions, n_models, n_states) exact rows from growth (n_models, 5, 51)."""
     n = np.arange(K + 1.0)
-    # m ≤ k ⇔ offset + G·scale < k + ½ ⇔ G < (k + ½ − offset)/scale.
-    scale = n * (K - n) / K if logistic else n
-    offset = n - scale if logistic else np.zeros(K + 1)
-    cut = np.arange(K) + 0.5 - offset[:, None]
-    fixed = scale == 0
-    cut = np.where(fixed[:, None], 0.0, cut) / np.where(fixed, 1.0, scale)[:, None]
+    # Half goes up, so m ≤ k ⇔ value < k + ½ ⇔ G < cut, strictly. Both sides times K (or 2) are
+    # whole numbers: k + ½ = n²/K (G = 0 at n = 5, 15, …) must be met exactly, not up to rounding.
+    k = np.arange(K)
+    rise = n * (K - n) if logistic else 2.0 * n
+    gap = K * k + K / 2 - n[:, None] ** 2 if logistic else np.tile(2.0 * k + 1.0, (K + 1, 1))
+    fixed = rise == 0
+    cut = gap / np.where(fixed, 1.0, rise)[:, None]
     sd = np.array(GROWTH_SD)[:, None, None, None]
     mean = growth.transpose(1, 2, 0)[..., None]  # (A, S, N, 1)
     below = ndtr((cut[None, :, None, :] - mean) / sd)
-    # Where the scale is 0, m is `offset` itself; a bound below 0 cannot be met as G ≥ 0.
-    below *= (cut >= 0)[None, :, None, :]
-    below[:, fixed] = (np.arange(K) >= offset[fixed, None])[:, None, :]
+    # G ≥ 0 has an atom at 0 that only a positive bound lets in; where nothing rises, m = n.
+    below *= (cut > 0)[None, :, None, :]
+    below[:, fixed] = (k >= n[fixed, None])[:, None, :]
     law = np.diff(below, axis=-1, prepend=0.0, append=1.0)
     rows = np.maximum(law, 0.0) @ _immigration()  # a difference may round to −1e-17
     return np.ascontiguousarray(rows.transpose(1, 0, 2, 3))

@@ -59,7 +59,7 @@ def reduce_models(problem: Problem, k: int, seed: int | np.random.Generator = 0)
     With k = n_models the problem itself comes back, unchanged.
     """
     N = problem.n_models
-    if int(k) != k or not 1 <= k <= N:
+    if not isinstance(k, (int, np.integer)) or not 1 <= k <= N:
         raise InputError(
             f"k must be a whole number from 1 to {N}, the number of models; it is {k}."
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust.errors import InputError
 from softrobust.returns.evaluation import policy_rows
 from softrobust.returns.gradient import action_values
 
@@ -23,6 +24,7 @@ FloatArray = NDArray[np.float64]
 
 def horizon_return(problem: Problem, policy: TimedPolicy) -> FloatArray:
     """Σ_{t<T} γ^t r_t of a timed policy in every model, (n_models,)."""
+    check_timed_policy(problem, policy)
     v = np.zeros((problem.n_models, problem.n_states))
     rows = np.arange(problem.n_states)
     for decision in policy.decisions[::-1]:
@@ -30,8 +32,24 @@ def horizon_return(problem: Problem, policy: TimedPolicy) -> FloatArray:
     return v @ problem.p0
 
 
+def check_timed_policy(problem: Problem, policy: TimedPolicy) -> None:
+    """The policy must speak of the problem's states and actions, and take allowed actions only."""
+    m = problem.models
+    if policy.states != m.states or policy.actions != m.actions:
+        raise InputError("The timed policy is for other states or actions than the problem's.")
+    rows = np.arange(problem.n_states)
+    bad = np.argwhere(~problem.allowed[rows, policy.decisions])
+    if bad.size:
+        t, s = bad[0]
+        raise InputError(
+            f"The timed policy takes action '{m.actions[policy.decisions[t, s]]}' in state "
+            f"'{m.states[s]}' at step {t}, which is not allowed there ({len(bad)} such places)."
+        )
+
+
 def state_probabilities(problem: Problem, policy: TimedPolicy) -> FloatArray:
     """P(S_t = s) in every model, (horizon, n_models, n_states)."""
+    check_timed_policy(problem, policy)
     out = np.empty((policy.horizon, problem.n_models, problem.n_states))
     out[0] = problem.p0
     for t in range(1, policy.horizon):

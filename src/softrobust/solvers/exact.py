@@ -18,18 +18,20 @@ from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.bounds.reduction import Reduced, reduce
 from softrobust.errors import InputError
 from softrobust.objective import soft_robust
-from softrobust.returns import optimal_returns, static_return
+from softrobust.returns import check_policy, optimal_returns, static_return
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
 from softrobust.solvers.branch_and_bound import Node, Tree
 from softrobust.solvers.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from softrobust.solvers.enumeration import enumerate_rules, enumeration_work
-from softrobust.solvers.local_search import Found, policy_of, search
+from softrobust.solvers.local_search import Found, onto, policy_of, search
 from softrobust.solvers.progress import LiveLine
 
 if TYPE_CHECKING:
+    from softrobust.models.policy import Policy
     from softrobust.problem import Problem
 
 STARTS = 10  # of the local search
+WARM_STARTS = 3  # beside a policy that was given
 ENUMERATION_WORK = 5e7  # multiply-adds up to which the rules are enumerated before any bound
 OPTIMAL_GAP = 1e-6  # a proven gap at or below this is called optimal
 TREE_NUMBERS = 5e7  # S·A·N above which a node's numbers would not fit
@@ -55,6 +57,9 @@ class Exact(Solver):
         For the random starts of the local search.
     checkpoint : path, optional
         A file for the open nodes, written every 30 s and at the end, resumed from if it exists.
+    start : Policy, optional
+        A policy to start from (its likeliest actions), such as the optimum for a neighbouring
+        objective: fewer starts of the local search are then made.
     dual : bool
         False uses the plain policy-based bound at the nodes: far slower, for comparison.
     """
@@ -64,6 +69,7 @@ class Exact(Solver):
     time_limit: float | None = None
     seed: int | np.random.Generator = 0
     checkpoint: str | Path | None = None
+    start: Policy | None = None
     dual: bool = True
     name: ClassVar[str] = "exact"
 
@@ -98,8 +104,13 @@ class _Run:
         reduced = reduce(self.problem)
         optima = optimal_returns(reduced.problem)  # serves the bound and the starts
         clairvoyant = clairvoyant_bound(reduced.problem, optima)
-        found = search(reduced, STARTS, self.settings.seed, self.deadline, optima)
+        given = self.settings.start
+        starts = STARTS if given is None else WARM_STARTS
+        found = search(reduced, starts, self.settings.seed, self.deadline, optima)
         tree = self.plant(reduced, found, clairvoyant.value)
+        if given is not None:
+            check_policy(self.problem, given)
+            tree.offer(onto(given.decision, reduced.allowed), climb=True)
         self.note(tree)
         stats: dict[str, Any] = {
             "clairvoyant_bound": clairvoyant.value,

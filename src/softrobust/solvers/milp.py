@@ -21,6 +21,7 @@ from softrobust.bounds.best import best_bound
 from softrobust.bounds.reduction import Reduced, reduce
 from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
+from softrobust.objective import soft_robust
 from softrobust.returns import occupancies, policy_return, static_return
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
 from softrobust.solvers.local_search import make_climber, policy_of, search
@@ -68,6 +69,8 @@ class MILP(Solver):
 
     def solve(self, problem: Problem) -> Solution:
         """Build the program, start it from a local optimum, and read the policy back."""
+        if self.formulation == "paper":
+            soft_robust(problem.objective, "The paper's program")
         began = time.perf_counter()
         deadline = Deadline(self.time_limit)
         reduced, allowed = _core(problem, self.formulation)
@@ -128,10 +131,9 @@ class MILP(Solver):
             "Interrupted by HiGHS": Status.INTERRUPTED,
         }.get(outcome)
         if status is None:
-            raise SolverError(
-                f"HiGHS ended with '{outcome}' on the mixed-integer program. "
-                "Use Exact() (--solver exact), which does not need it."
-            )
+            # The program always has a solution (any rule gives one), so this is numerical: the
+            # local search's policy stands, with the bounds that do not come from HiGHS.
+            return None, Status.LOCAL_OPTIMUM, np.inf
         values = np.asarray(highs.getSolution().col_value)
         if values.size == 0 or info.primal_solution_status == 0:
             return None, status, float(info.mip_dual_bound)
@@ -178,6 +180,7 @@ def load(model: MilpModel) -> Any:
     lp.integrality_ = kinds
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("small_matrix_value", 1e-12)  # probabilities below 1e-9 count too
     highs.passModel(lp)
     return highs
 

@@ -61,7 +61,7 @@ class MVP(Solver):
         nominal = Nominal().solve(problem)
         return finish(
             problem, solver=self.name, policy=nominal.policy, v=nominal.v,
-            status=Status.OPTIMAL, stats=nominal.stats,
+            status=nominal.status, stats=nominal.stats,
         )  # fmt: skip
 
     def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
@@ -163,15 +163,17 @@ class CADP(Solver):
         """
         current = WSU().solve_horizon(problem, horizon)
         best, history = current, [self._goal(problem, current.returns)]
+        seen = {current.policy.decisions.tobytes()}
         status = Status.ITERATION_LIMIT
         for _ in range(self.rounds):
             f = self._weights(problem, current.returns)
             b = state_probabilities(problem, current.policy)
             weights = f[:, None] * b
             decisions = _backward(problem, horizon, weights.__getitem__, current.policy.decisions)
-            if np.array_equal(decisions, current.policy.decisions):
+            if decisions.tobytes() in seen:  # a fixed point, or (with robust) a cycle
                 status = Status.LOCAL_OPTIMUM
                 break
+            seen.add(decisions.tobytes())
             current = _timed(problem, self.name, decisions, [])
             history.append(self._goal(problem, current.returns))
             if history[-1] > self._goal(problem, best.returns):

@@ -89,7 +89,7 @@ def _from_one_model(
         solver=name,
         policy=policy,
         v=optima.V[0],
-        status=Status.OPTIMAL,
+        status=Status.TOLERANCE_REACHED,  # of its own model; nothing is proven of the objective
         stats={"seconds": seconds, "model_value_error": _width(optima), **stats},
     )
 

@@ -1,8 +1,7 @@
 """What `SRect` and `SARect` share around the iteration: settings, one solve, grids of (λ, α).
 
 A grid walks its points like a snake, so that each starts from the value function and the games'
-bases of a neighbour. The mean model, the row sums, R and the returns of the uniform policy are
-computed once for the whole grid.
+bases of a neighbour. The mean model, the row sums and R are computed once for the whole grid.
 """
 
 from __future__ import annotations
@@ -80,7 +79,6 @@ class Rectangular(Solver, ABC):
         """Solve for every (λ, α), each from the answer next to it; the time limit is per point."""
         sweeps = Sweeps(problem, float32=self.float32)
         v = nominal_start(sweeps)
-        uniform = policy_return(problem, problem.uniform_policy())
         found: dict[tuple[int, int], Solution] = {}
         returns: dict[bytes, FloatArray] = {}  # neighbours often share their policy
         for i, lam in enumerate(lams):
@@ -97,7 +95,7 @@ class Rectangular(Solver, ABC):
                     solver=self.name,
                     policy=policy,
                     static_value=point.objective.value(returns[key], point.models.f),
-                    uniform_value=point.objective.value(uniform, point.models.f),
+                    uniform_value=None,  # as of `finish` without a bound
                     gamma=point.gamma,
                     objective=point.objective,
                     n_models=point.n_models,

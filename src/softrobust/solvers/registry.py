@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from softrobust.errors import InputError
+from softrobust.objective import Objective, SoftRobust
 from softrobust.solvers.base import Deadline
 from softrobust.solvers.exact import Exact
 from softrobust.solvers.local_search import LocalSearch
@@ -49,7 +50,7 @@ SOLVERS: dict[str, Callable[[Context], Solver]] = {
     Nominal.name: lambda _: Nominal(),
     Empirical.name: _empirical,
     Exact.name: lambda c: Exact(time_limit=_limit(c), seed=c.seed),
-    MILP.name: lambda c: MILP(time_limit=_limit(c)),
+    MILP.name: lambda c: MILP(time_limit=_limit(c), seed=c.seed),
     LocalSearch.name: lambda c: LocalSearch(time_limit=_limit(c), seed=c.seed),
     RandomizedAscent.name: lambda c: RandomizedAscent(time_limit=_limit(c), seed=c.seed),
     SRect.name: lambda c: SRect(time_limit=c.time_limit),
@@ -62,6 +63,11 @@ SOLVERS: dict[str, Callable[[Context], Solver]] = {
 
 def _limit(context: Context) -> float:
     return DEFAULT_SECONDS if context.time_limit is None else context.time_limit
+
+
+def default_solver(objective: Objective) -> str:
+    """What is used where no solver is named: the one that proves most for the criterion."""
+    return DEFAULT_SOLVER if isinstance(objective, SoftRobust) else MILP.name
 
 
 def make_solver(
