@@ -287,8 +287,9 @@ def pivot(n, k, code, slope, u, M, X, Y, J, B):
     kind, entering, m, theta = _ratio_test(k, slope, u, M, X, Y, J, B)
     if kind < 0:
         return -1
+    stays = entering if kind == 0 else -1  # of kind 1, entering is no model
     for p in range(m):
-        if X[RATIO, p] < theta and J[WHICH, p] != entering:
+        if X[RATIO, p] < theta and J[WHICH, p] != stays:
             _flip(J[WHICH, p], n, u, M, X, Y, J, B)
     position = -1  # of the leaving model in F
     if code < 0:
