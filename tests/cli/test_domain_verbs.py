@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from softrobust.cli.collect import collect
 from softrobust.cli.domains import domains
+from softrobust.cli.main import run
 from softrobust.cli.sample import sample
 from softrobust.data import read_log
 from softrobust.errors import InputError
 from softrobust.models import load_models
 from softrobust.models.gaussian import load_gaussian
-from softrobust.posterior import load_posterior
+from softrobust.posterior import load_posterior, population
 from softrobust.problem import Problem
 
 
@@ -72,6 +74,71 @@ def test_nothing_is_written(options: dict[str, object], message: str, tmp_path: 
     with pytest.raises(InputError, match=message):
         sample(log, out, **options)  # type: ignore[arg-type]
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("pest-control --set steps=abc", "steps must be a whole number ≥ 1; it is 'abc'."),
+        ("pest-control --set steps=2.5", "steps must be a whole number ≥ 1; it is 2.5."),
+        ("pest-control --set batch_start=77", "batch_start must be a whole number in 0…50"),
+        ("riverswim --set n_states=abc", "n_states must be a whole number ≥ 3; it is 'abc'."),
+        ("inventory --set capacity=abc", "capacity must be a whole number"),
+        ("cancer --set noise=abc", "noise must be a finite number ≥ 0"),
+        ("riverswim --seed -1", "--seed must be a whole number ≥ 0"),
+    ],
+)
+def test_wrong_settings_are_bad_input(
+    words: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "log.csv"
+    assert run(["collect", *words.split(), "--out", str(out)]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert message in said
+    assert "bug" not in said
+    assert not out.exists()
+
+
+def test_continuous_models_are_not_solved_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, out = tmp_path / "log.csv", tmp_path / "c2.npz"
+    collect("cancer", log, quiet=True)
+    sample(log, out, domain="cancer", models=2, quiet=True)
+    assert run(["solve", str(out), "--out", str(tmp_path / "run")]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "c2.npz holds continuous models" in said
+    assert "tabular solvers cannot read them yet" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_is_written_when_the_chains_diverge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real fit whose gradient is false by 1e30: every transition of NUTS is thrown far off."""
+    pytest.importorskip("numpyro")
+    own = population._model
+
+    def pushed(data: Any) -> None:
+        import jax
+        import numpyro
+
+        with numpyro.handlers.trace() as sites:
+            own(data)
+        mu = sites["mu"]["value"]
+        numpyro.factor("push", 1e30 * (mu - jax.lax.stop_gradient(mu)))  # 0, of slope 1e30
+
+    monkeypatch.setattr(population, "_model", pushed)
+    log, out, save = tmp_path / "log.csv", tmp_path / "models.npz", tmp_path / "posterior.npz"
+    collect("pest-control", log, set_=["steps=20"], quiet=True)
+    words = ["sample", str(log), "--posterior", "population", "--models", "2"]
+    words += ["--out", str(out), "--save", str(save)]
+    chains = tmp_path / "chains.npz"
+    for setting in ("chains=1", "warmup=5", "draws=5", "block=5", f"checkpoint={chains}"):
+        words += ["--set", setting]
+    assert run(words) == 1
+    assert "100% of its transitions diverged" in " ".join(capsys.readouterr().err.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
 
 
 def test_folders_are_checked_first(tmp_path: Path) -> None:

@@ -67,6 +67,25 @@ def test_every_observation_has_one_state(rows: Any, n: int, method: Method) -> N
     assert len(set(bins.states)) == bins.n_states
 
 
+def test_whole_numbers_of_numpy_are_numbers() -> None:
+    x = np.arange(8.0).reshape(4, 2)
+    assert Bins.fit(x, np.int64(4)).n_states == 16  # type: ignore[arg-type]
+    assert Bins.fit(x, np.array([2, 3])).n_states == 6  # type: ignore[arg-type]
+    assert Bins.fit(x, np.int32(2), "kmeans").n_states == 2  # type: ignore[arg-type]
+
+
+def test_holes_are_named() -> None:
+    x = np.arange(8.0).reshape(4, 2)
+    bins = Bins.fit(x, 2, variables=["u", "v"])
+    x[2, 1] = np.nan
+    with pytest.raises(InputError, match=r"'v' is NaN in row 3 \(1 such values\)"):
+        Bins.fit(x, 2, variables=["u", "v"])
+    with pytest.raises(InputError, match="'v' is NaN in row 3"):
+        bins.index(x)
+    with pytest.raises(InputError, match="'u' is -inf in row 1"):
+        bins.label([-np.inf, 0.0])
+
+
 def test_refused(tmp_path: Path) -> None:
     x = np.arange(6.0).reshape(3, 2)
     for given_, n, method, message in (
@@ -75,6 +94,11 @@ def test_refused(tmp_path: Path) -> None:
         (x, 2, "tree", "uniform, quantile or kmeans"),
         (x, 9, "kmeans", "1 to 3 centres"),
         (x, (2, 2), "kmeans", "one number of centres"),
+        (x, 2.5, "kmeans", "one number of centres"),
+        (x, 2.5, "uniform", "n must be a whole number"),
+        (x, "a", "quantile", "n must be a whole number"),
+        (x, (2, 0), "uniform", "one number of bins"),
+        ([["a", "b"]], 2, "uniform", "rows of finite numbers"),
     ):
         with pytest.raises(InputError, match=message):
             Bins.fit(given_, n, method)  # type: ignore[arg-type]

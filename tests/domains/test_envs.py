@@ -65,6 +65,36 @@ def test_steps_match_rows(name: str, domain: TabularDomain, pairs: list[tuple[in
     assert p_value(rows, counts) > 1e-3
 
 
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("action", [-1, 41, "a", 0.5, None])
+def test_actions_out_of_range_are_refused(name: str, action: Any) -> None:
+    env = gymnasium.make(f"softrobust/{name}").unwrapped
+    env.reset(seed=0)
+    before = np.array(env.s)
+    with pytest.raises(InputError, match=r"The action must be a whole number in 0…\d+; it is"):
+        env.step(action)
+    np.testing.assert_array_equal(env.s, before)
+    env.step(np.int64(1))
+
+
+@pytest.mark.parametrize("state", [99, -1, "a", 2.5])
+@pytest.mark.parametrize("name", IDS[:3])
+def test_starts_out_of_range_are_refused(name: str, state: Any) -> None:
+    env = gymnasium.make(f"softrobust/{name}").unwrapped
+    with pytest.raises(InputError, match=r"options\['state'\] must be a whole number in 0…"):
+        env.reset(options={"state": state})
+    assert env.reset(options={"state": np.int64(7)})[0] == 7
+    assert env.step(1)[0] in range(51)
+
+
+@pytest.mark.parametrize("state", [99, [1.0, 2.0], [1.0, 2.0, 3.0, np.nan], "abcd", [0, 0, 0, -1]])
+def test_tumours_to_start_from(state: Any) -> None:
+    env = gymnasium.make("softrobust/CancerGrowth-v0").unwrapped
+    with pytest.raises(InputError, match=r"4 finite numbers ≥ 0 \(C, P, Q, Qp\)"):
+        env.reset(options={"state": state})
+    assert env.reset(options={"state": [0, 7, 40, 1]})[0].tolist() == [0, 7, 40, 1]
+
+
 def test_cancer_pays_before_noise() -> None:
     register_envs()
     env = gymnasium.make("softrobust/CancerGrowth-v0", dose_penalty=0.0)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 from softrobust.data import TransitionLog
-from softrobust.domains import Inventory, PestControl, RiverSwim, TabularDomain, random_mdp
+from softrobust.domains import DOMAINS as DOMAIN_CLASSES
+from softrobust.domains import (
+    Inventory,
+    PestControl,
+    RiverSwim,
+    TabularDomain,
+    make_domain,
+    random_mdp,
+)
 from softrobust.errors import InputError
 from softrobust.posterior import DirichletPosterior, Shop
 from softrobust.problem import Problem
@@ -79,6 +89,53 @@ def test_problem(domain: TabularDomain) -> None:
     assert problem.objective == domain.objective()
 
 
+WRONG: dict[str, dict[str, tuple[Any, ...]]] = {
+    "pest-control": {
+        "start": ("abc", 2.5, 51, -1, None), "batch_start": ("abc", 77, -1, 2.5),
+        "steps": ("abc", 2.5, 0, True), "exponential": ("abc", 1), "chains": ("abc", 0),
+        "target_accept": ("abc", 1.0), "seed": ("abc", -1), "checkpoint": (5,),
+    },
+    "inventory": {
+        "mean_demand": ("abc", 0, np.inf), "steps": ("abc", 2.5, 0), "truncated": ("abc",),
+        "capacity": ("abc", 2.5, 0), "max_backlog": ("abc", -1, 0.5), "price": ("abc", np.nan),
+        "gamma": ("abc", 0, 1),
+    },
+    "riverswim": {
+        "variant": (3, [1]), "prior": ({},), "n_states": ("abc", 2.5, 2), "steps": ("abc", 1.5, 0),
+    },
+    "cancer": {
+        "dose_penalty": ("abc", np.inf), "noise": ("abc", -0.1), "episodes": ("abc", 1.5, 0),
+        "horizon": ("abc", 0), "varying": ("abc",), "gamma": ("abc", 1.5),
+    },
+    "random": {
+        "kind": (3,), "n_states": ("abc", 0, 2.5), "n_actions": ("abc", 0), "branching": ("abc", 0),
+        "concentration": ("abc", 0), "gamma": ("abc", 1), "steps": ("abc", 0),
+        "model_seed": ("abc", -1),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("domain", "name", "value"),
+    [(d, n, x) for d, settings in WRONG.items() for n, values in settings.items() for x in values],
+)
+def test_wrong_settings_are_refused(domain: str, name: str, value: Any) -> None:
+    """By type and by range: the rule, what came, and what to do."""
+    with pytest.raises(InputError, match=rf"{name} must be .*; it is .*\."):
+        make_domain(domain, **{name: value})
+
+
+def test_every_setting_is_tried() -> None:
+    for name, cls in DOMAIN_CLASSES.items():
+        own = {f.name for f in fields(cls)} - {"nuts", "shop"}  # type: ignore[arg-type]
+        assert own <= set(WRONG[name])
+
+
+def test_whole_numbers_of_numpy_are_settings() -> None:
+    domain = PestControl(steps=np.int64(5), batch_start=np.int32(50))  # type: ignore[arg-type]
+    assert domain.collect(0).n_rows == 5
+
+
 def test_a_fitted_posterior_is_used_as_it_is() -> None:
     domain = random_mdp("dirichlet", 5, 2, steps=40)
     fitted = DirichletPosterior(per_cell=3.0, support="all", min_count=0).fit(domain.collect(9))
@@ -101,6 +158,12 @@ def test_a_fitted_posterior_is_used_as_it_is() -> None:
         (lambda: random_mdp("tree"), "dirichlet, garnet or ring"),  # type: ignore[arg-type]
         (lambda: RiverSwim().roll_out(np.ones((2, 2)), 0, 5), "needs shape"),
         (lambda: RiverSwim(steps=0).collect(0), "at least one step"),
+        (lambda: RiverSwim().roll_out(np.full((20, 2), 0.5), 0, 0), "at least one step"),
+        (lambda: RiverSwim().roll_out(np.full((20, 2), 0.5), 20, 5), "start must be .* 0…19"),
+        (lambda: Inventory(mean_demand=1e4), "mean_demand must leave demand a chance"),
+        (lambda: RiverSwim(n_states=10**7), "GiB"),
+        (lambda: random_mdp(n_states=10**6), "GiB"),
+        (lambda: Shop(capacity=10**6), "GiB"),
     ],
 )
 def test_refused(make: object, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from scipy import stats
 from softrobust.data import TransitionLog
 from softrobust.domains import Inventory
 from softrobust.errors import InputError
-from softrobust.posterior import DemandPosterior, Shop
-from softrobust.posterior.demand import Demands
+from softrobust.posterior import DemandPosterior, Shop, load_posterior
+from softrobust.posterior.demand import Demands, FittedDemand
 
 NONE = np.zeros(0, np.int64)
 
@@ -112,6 +113,35 @@ def test_rewards_of_another_world_are_refused() -> None:
     log = TransitionLog.from_arrays([0], [5], [2], [1.0], state_names=range(51))
     with pytest.raises(InputError, match="rewards of the log must be those of The inventory"):
         DemandPosterior().fit(log)
+
+
+def test_a_fit_without_a_log_is_written_and_read(tmp_path: Path) -> None:
+    for bounds in (NONE, np.array([15, 8])):
+        fitted = DemandPosterior(shape=np.float64(3)).fit_demands(
+            Demands(np.array([9, 12, 10]), bounds)
+        )
+        fitted.save(tmp_path / "posterior.npz")
+        read = load_posterior(tmp_path / "posterior.npz")
+        assert isinstance(read, FittedDemand)
+        np.testing.assert_array_equal(read.means(50, 3), fitted.means(50, 3))
+        np.testing.assert_array_equal(read.sample(4, 1).prob, fitted.sample(4, 1).prob)
+        assert read.describe() == fitted.describe()
+        assert read.diagnostics() == fitted.diagnostics()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ([4, -3], "A lower bound of demand .*cannot be negative: value 2 of 2 is -3"),
+        ([2.5], "whole units .*value 1 of 1 is 2.5"),
+        ([np.nan], "is nan"),
+        (["many"], "number of units"),
+    ],
+)
+@pytest.mark.parametrize("censored", ["likelihood", "exclude"])
+def test_refused_bounds(bounds: list[Any], message: str, censored: Any) -> None:
+    with pytest.raises(InputError, match=message):
+        DemandPosterior(censored=censored).fit_demands(Demands(np.array([1]), bounds))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

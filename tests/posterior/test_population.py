@@ -36,6 +36,8 @@ def test_a_short_run_resumed_saved_and_extended(tmp_path: Path) -> None:
     short_fit(log, draws=20, checkpoint=str(file))
     resumed = short_fit(log, checkpoint=str(file))
     np.testing.assert_array_equal(resumed.theta, whole.theta)
+    with pytest.raises(InputError, match=r"chains\.npz has 40 per chain, draws is 30.*draws=40"):
+        PopulationPosterior(nuts=Nuts(**(SHORT | {"draws": 30}), checkpoint=str(file))).fit(log)
     with pytest.raises(InputError, match="other data or settings"):
         PopulationPosterior(nuts=Nuts(**SHORT, seed=5, checkpoint=str(file))).fit(log)
 
@@ -45,6 +47,9 @@ def test_a_short_run_resumed_saved_and_extended(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.sample(7, 3).prob, whole.sample(7, 3).prob)
     longer, other = whole.extend(20), read.extend(20)
     assert longer.chains.n_draws == 120
+    for draws in (2.5, "a", 0):
+        with pytest.raises(InputError, match="number of draws must be a whole number ≥ 1"):
+            whole.extend(draws)  # type: ignore[arg-type]
     np.testing.assert_array_equal(longer.theta, other.theta)
     np.testing.assert_array_equal(longer.chains.values["mu"][:, :40], whole.chains.values["mu"])
 
@@ -82,9 +87,13 @@ def test_a_sampler_that_diverges_everywhere_is_an_error() -> None:
         check_divergence(np.zeros((2, 10), bool), {"mu": np.full((2, 10), np.nan)})
     with pytest.raises(SolverError, match="no way through"):
         check_divergence(np.zeros((2, 10), bool), {"mu": np.ones((2, 10))})
+    still = {"sigma": np.broadcast_to(np.arange(3.0), (2, 10, 3))}  # parameters differ, none moves
+    with pytest.raises(SolverError, match="no way through"):
+        check_divergence(np.zeros((2, 10), bool), still)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_divergence(np.zeros((2, 10), bool), draws)
+        check_divergence(np.zeros((1, 1), bool), {"mu": np.ones((1, 1))})  # one draw cannot tell
 
 
 def nowhere(data: Any) -> None:

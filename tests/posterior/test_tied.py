@@ -71,11 +71,47 @@ def test_a_world_whose_moves_change_along_the_line_is_noticed() -> None:
         ({"known": {"0": (0.5, 0.2, 0.2)}}, "sum to 1"),
         ({"moves": (-2, 0, 2)}, "one of the moves"),
         ({"known": {"9": (1.0, 0.0, 0.0)}}, "Unknown action '9'"),
+        ({"known": "left"}, "known must map"),
+        ({"known": {"0": "left"}}, "sum to 1"),
+        ({"known": {"0": (2.0, -1.0, 0.0)}}, "probability of '0' must be a finite number ≥ 0"),
+        ({"moves": 3}, "moves must be whole numbers"),
+        ({"moves": (0, 0.5)}, "moves must be whole numbers"),
+        ({"prior": "abc"}, "prior must be a positive number"),
     ],
 )
 def test_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         TiedPosterior(**settings).fit(line_log())
+
+
+def log_with(s: int, a: int, to: int) -> TransitionLog:
+    """One good row, then (s, a, to), on 20 states."""
+    return TransitionLog.from_arrays(
+        [5, s], [1, a], [6, to], state_names=range(20), action_names=["0", "1"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((0, 1, 15), "one of the moves.*row 2.*state '0', action '1', next state '15'.* by 15"),
+        ((19, 1, 3), "row 2.*state '19', action '1'.* by -16"),
+        ((0, 0, 15), "row 2.*state '0', action '0'.* by 15"),
+        ((3, 0, 4), "known action must move as.*row 2.*state '3', action '0'.*by 1.*probability 0"),
+        ((3, 0, 3), "known action.*state '3', action '0'.*by 0"),
+        ((0, 0, 1), "known action.*state '0', action '0'.*by 1"),
+        ((19, 0, 19), "known action.*state '19', action '0'.*by 0"),
+    ],
+)
+def test_rows_that_contradict_the_moves(row: tuple[int, int, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TiedPosterior(known={"0": (1.0, 0.0, 0.0)}).fit(log_with(*row))
+
+
+def test_rows_that_a_known_action_can_make() -> None:
+    known = {"0": (1.0, 0.0, 0.0)}
+    for row in ((0, 0, 0), (3, 0, 2), (19, 0, 18), (0, 1, 0), (0, 1, 1), (19, 1, 19)):
+        assert TiedPosterior(known=known).fit(log_with(*row)).counts[1].tolist() == [0, 0, 1]
 
 
 def test_ends_of_episodes_are_on_no_line() -> None:

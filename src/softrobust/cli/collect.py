@@ -22,9 +22,11 @@ def collect(
     """
     from softrobust.cli.words import settings_of
     from softrobust.data import TransitionLog, save_log
+    from softrobust.data.settings import whole
     from softrobust.data.write import write_log_csv
     from softrobust.domains import make_domain
 
+    whole("--seed", seed, 0)
     log = make_domain(domain, **settings_of(set_)).collect(seed)
     if out.suffix in (".npz", ".parquet") and isinstance(log, TransitionLog):
         save_log(log, out)

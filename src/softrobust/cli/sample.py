@@ -32,6 +32,7 @@ def sample(
 
     from softrobust.cli.words import settings_of
     from softrobust.data import TransitionLog
+    from softrobust.data.settings import whole
     from softrobust.errors import InputError
     from softrobust.models.files import save_models
     from softrobust.models.gaussian import GaussianModels, save_gaussian
@@ -41,6 +42,8 @@ def sample(
     for path in (out, save):
         if path is not None and not path.resolve().parent.is_dir():
             raise InputError(f"There is no folder {path.parent} to write {path.name} to.")
+    whole("--seed", seed, 0)
+    whole("--models", models)  # before a sampler runs for minutes
     fitted = _fit(log, _settings(posterior, domain, settings_of(set_), seed))
     drawn = fitted.sample(models, seed)
     if isinstance(drawn, GaussianModels):

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
 from softrobust.data.log import TransitionLog
 from softrobust.data.npz import read_npz, write_npz
+from softrobust.data.settings import whole
 from softrobust.errors import InputError
 
 Method = Literal["uniform", "quantile", "kmeans"]
@@ -70,31 +71,39 @@ class Bins:
         n : int or one per variable
             Intervals of each variable; for kmeans the number of centres.
         """
-        x = np.asarray(observations, dtype=np.float64)
-        if x.ndim != 2 or x.shape[0] == 0 or not np.isfinite(x).all():
+        x = _numbers(observations)
+        if x.ndim != 2 or 0 in x.shape:
             raise InputError(
                 "Bins are fitted to a table of finite numbers (n_rows, n_variables); "
                 f"the shape is {x.shape}."
             )
         given = [f"x{j}" for j in range(x.shape[1])] if variables is None else variables
         names = Labels.of(given, "variable")
+        if len(names) != x.shape[1]:
+            raise InputError(
+                f"Give one name for each of {x.shape[1]} variables; there are {len(names)}."
+            )
+        _refuse_holes(x, names)
         spread = x.std(axis=0)
         scale = np.where(spread > 0, spread, 1.0)
         if method == "kmeans":
-            if not isinstance(n, int):
-                raise InputError("kmeans takes one number of centres.")
+            if np.ndim(n) != 0:
+                raise InputError(f"kmeans takes one number of centres; it got {n!r}.")
+            k = whole("n", n, hint="kmeans takes one number of centres.")
             return cls(
                 method,
                 names,
                 (),
-                frozen(_centres(x / scale, n, seed) * scale, np.float64),
+                frozen(_centres(x / scale, k, seed) * scale, np.float64),
                 frozen(scale, np.float64),
             )
         if method not in ("uniform", "quantile"):
             raise InputError(f"method must be uniform, quantile or kmeans; it is '{method}'.")
-        sizes = [n] * x.shape[1] if isinstance(n, int) else list(n)
-        if len(sizes) != x.shape[1] or min(sizes) < 1:
-            raise InputError(f"Give one number of bins ≥ 1 for each of {x.shape[1]} variables.")
+        each: list[Any] = [n] * x.shape[1] if np.ndim(n) == 0 else list(n)  # type: ignore[arg-type]
+        hint = f"Give one number of bins ≥ 1 for each of {x.shape[1]} variables."
+        if len(each) != x.shape[1]:
+            raise InputError(f"There are {len(each)} numbers of bins. {hint}")
+        sizes = [whole("n", size, hint=hint) for size in each]
         cuts = []
         for column, size in zip(x.T, sizes, strict=True):
             share = np.arange(1, size) / size
@@ -133,12 +142,13 @@ class Bins:
 
     def index(self, observations: npt.ArrayLike) -> IntArray:
         """State indices (…) of observations (…, n_variables)."""
-        x = np.asarray(observations, dtype=np.float64)
-        if x.shape[-1:] != (len(self.variables),) or not np.isfinite(x).all():
+        x = _numbers(observations)
+        if x.shape[-1:] != (len(self.variables),):
             raise InputError(
                 f"An observation is {len(self.variables)} finite numbers "
                 f"({', '.join(self.variables)}); the shape is {x.shape}."
             )
+        _refuse_holes(x, self.variables)
         if self.centres is not None:
             apart = (x[..., None, :] - self.centres) / self.scale
             return np.asarray((apart**2).sum(axis=-1).argmin(axis=-1), dtype=np.int64)
@@ -203,6 +213,28 @@ class Bins:
 
     def __repr__(self) -> str:
         return f"Bins({self.method}, {self.n_states} states of {', '.join(self.variables)})"
+
+
+def _numbers(observations: npt.ArrayLike) -> FloatArray:
+    try:
+        return np.asarray(observations, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"Observations are rows of finite numbers, all of one length ({error}). Correct them."
+        ) from None
+
+
+def _refuse_holes(x: FloatArray, names: Labels) -> None:
+    """NaN and infinity belong to no bin: say where they are."""
+    holes = np.argwhere(~np.isfinite(x).reshape(-1, x.shape[-1]))
+    if holes.size:
+        i, j = (int(at) for at in holes[0])
+        value = x.reshape(-1, x.shape[-1])[i, j]
+        what = "NaN" if np.isnan(value) else f"{value:g}"
+        raise InputError(
+            f"Observations must be finite numbers: '{names[j]}' is {what} in row {i + 1} "
+            f"({len(holes)} such values). Fill it in, or leave the row out."
+        )
 
 
 def _intervals(name: str, edge: FloatArray) -> list[str]:

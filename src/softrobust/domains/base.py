@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from softrobust.data import TransitionLog
+from softrobust.data.memory import refuse_if_too_large
+from softrobust.data.settings import whole
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Seed = int | np.random.Generator
+AN_EPISODE = "An episode needs at least one step."
 
 
 class Domain(ABC):
@@ -137,8 +140,9 @@ class TabularDomain(Domain):
                 f"The behaviour needs shape {(len(frame.states), len(frame.actions))}; it has "
                 f"{probs.shape}."
             )
-        if steps < 1:
-            raise InputError(f"An episode needs at least one step; it has {steps}.")
+        whole("start", start, 0, len(frame.states) - 1, "It is the index of a state.")
+        whole("steps", steps, hint=AN_EPISODE)
+        refuse_if_too_large(100.0 * steps, f"An episode of {steps} steps", "Set fewer steps.")
         s, a, s_next = (np.empty(steps, np.int64) for _ in range(3))
         now = np.array([start])
         for t in range(steps):

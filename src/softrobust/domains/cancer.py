@@ -22,8 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
+from softrobust.data.memory import refuse_if_too_large
+from softrobust.data.settings import flag, real, whole
 from softrobust.domains.base import Domain, Seed
-from softrobust.errors import InputError
 from softrobust.models.gaussian import GaussianFrame, GaussianModels
 from softrobust.posterior import RegressionPosterior
 
@@ -108,10 +109,16 @@ class CancerGrowth(Domain):
     gamma: float = 0.9
 
     def __post_init__(self) -> None:
-        if not (self.noise >= 0 and np.isfinite(self.dose_penalty)):
-            raise InputError("noise must be at least 0 and dose_penalty finite.")
-        if self.episodes < 1 or self.horizon < 1:
-            raise InputError("A batch needs at least one episode of one step.")
+        real("dose_penalty", self.dose_penalty)
+        real("noise", self.noise, least=0)
+        rows = whole("episodes", self.episodes) * whole("horizon", self.horizon)
+        flag("varying", self.varying)
+        real("gamma", self.gamma, above=0, below=1)
+        refuse_if_too_large(
+            100.0 * rows,
+            f"A batch of {rows} transitions",
+            "Set fewer episodes or a shorter horizon.",
+        )
 
     def true_model(self) -> CancerSimulator:
         """The simulator."""

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from softrobust.data.settings import whole
 from softrobust.domains.base import Domain, TabularDomain
-from softrobust.domains.cancer import CancerGrowth
+from softrobust.domains.cancer import VARIABLES, CancerGrowth
 from softrobust.domains.inventory import Inventory
 from softrobust.domains.pest import PestControl
 from softrobust.domains.riverswim import RiverSwim
@@ -83,6 +84,25 @@ def _own(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name != "render_mode"}
 
 
+def _action(action: Any, n_actions: int) -> int:
+    """The index of an action; Python would take −1 for the last one."""
+    return whole("The action", action, 0, n_actions - 1, "It is an index of action_space.")
+
+
+def _tumour(state: Any) -> Any:
+    """(4,) the variables to start from."""
+    try:
+        s = np.array(state, dtype=np.float64)
+    except (TypeError, ValueError):
+        s = np.empty(0)
+    if s.shape != (len(VARIABLES),) or not np.isfinite(s).all() or (s < 0).any():
+        raise InputError(
+            f"options['state'] must be {len(VARIABLES)} finite numbers ≥ 0 "
+            f"({', '.join(VARIABLES)}); it is {state!r}. Correct it, or leave it out."
+        )
+    return s
+
+
 @cache
 def _tabular_class() -> Any:
     gymnasium = import_gymnasium()
@@ -105,14 +125,17 @@ def _tabular_class() -> Any:
         def reset(
             self, *, seed: int | None = None, options: dict[str, Any] | None = None
         ) -> tuple[int, dict[str, Any]]:
+            given = (options or {}).get("state")
+            if given is not None:
+                given = whole("options['state']", given, 0, self.p0.size - 1, "It is an index.")
             super().reset(seed=seed)
-            self.s = int(self.np_random.choice(self.p0.size, p=self.p0))
-            if options and "state" in options:
-                self.s = int(options["state"])
+            drawn = int(self.np_random.choice(self.p0.size, p=self.p0))
+            self.s = drawn if given is None else given
             return self.s, {}
 
         def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-            s, a = np.array([self.s]), np.array([int(action)])
+            index = _action(action, int(self.action_space.n))
+            s, a = np.array([self.s]), np.array([index])
             after = self.domain.step(s, a, self.np_random)
             reward = float(self.rewards.at(s, a, after)[0][0])
             self.s = int(after[0])
@@ -142,14 +165,14 @@ def _cancer_class() -> Any:
         def reset(
             self, *, seed: int | None = None, options: dict[str, Any] | None = None
         ) -> tuple[Any, dict[str, Any]]:
+            given = (options or {}).get("state")
+            self.s = self.start.copy() if given is None else _tumour(given)
             super().reset(seed=seed)
-            self.s = self.start.copy()
-            if options and "state" in options:
-                self.s = np.array(options["state"], dtype=np.float64)
             return self.s.copy(), {}
 
         def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-            self.s, reward = self.world.step(self.s, int(action), self.np_random)
+            index = _action(action, int(self.action_space.n))
+            self.s, reward = self.world.step(self.s, index, self.np_random)
             return self.s.copy(), float(reward), False, False, {}
 
     return CancerEnv

@@ -10,14 +10,18 @@ from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 import numpy as np
+from scipy.special import pdtr
 
 from softrobust.data import TransitionLog
-from softrobust.domains.base import IntArray, Seed, TabularDomain
+from softrobust.data.settings import flag, instance, real, whole
+from softrobust.domains.base import AN_EPISODE, IntArray, Seed, TabularDomain
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.posterior import DemandPosterior, Frame, Shop
 from softrobust.posterior.demand import demand_law, demand_models
+
+LEAST_INSIDE = 1e-3  # chance of a demand within max_demand, below which rejection takes too long
 
 
 @final
@@ -46,8 +50,21 @@ class Inventory(TabularDomain):
     truncated: bool = True
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.mean_demand) and self.mean_demand > 0):
-            raise InputError(f"mean_demand must be positive; it is {self.mean_demand!r}.")
+        instance("shop", self.shop, Shop)
+        real("mean_demand", self.mean_demand, above=0, hint="mean_demand must be positive.")
+        whole("steps", self.steps, hint=AN_EPISODE)
+        flag("truncated", self.truncated)
+        self._check_truncation()
+
+    def _check_truncation(self) -> None:
+        """Demand that all but never lies in 0 … max_demand cannot be simulated by rejection."""
+        top = self.shop.max_demand
+        if self.truncated and float(pdtr(top, self.mean_demand)) < LEAST_INSIDE:
+            raise InputError(
+                f"mean_demand must leave demand a chance to lie in 0…{top} (max_demand), to which "
+                f"it is truncated; it is {self.mean_demand:g}. Raise max_demand, or set "
+                "truncated=False."
+            )
 
     def frame(self) -> Frame:
         """Rewards r(s, a, s′), uniform start."""

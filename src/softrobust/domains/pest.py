@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.data import TransitionLog
-from softrobust.domains.base import IntArray, Seed, TabularDomain, optimal_policy
+from softrobust.data.settings import flag, instance, whole
+from softrobust.domains.base import AN_EPISODE, IntArray, Seed, TabularDomain, optimal_policy
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.posterior import Frame, Nuts, PopulationPosterior
@@ -26,6 +27,8 @@ from softrobust.posterior.population import (
     pest_rows,
     true_growth,
 )
+
+POPULATION = f"It is a population: choose one of the states 0…{K}."
 
 
 @final
@@ -54,6 +57,13 @@ class PestControl(TabularDomain):
     steps: int = 300
     exponential: bool = False
     nuts: Nuts = field(default_factory=Nuts)
+
+    def __post_init__(self) -> None:
+        whole("start", self.start, 0, K, POPULATION)
+        whole("batch_start", self.batch_start, 0, K, POPULATION)
+        whole("steps", self.steps, hint=AN_EPISODE)
+        flag("exponential", self.exponential)
+        instance("nuts", self.nuts, Nuts)
 
     def frame(self) -> Frame:
         """r(n, a) = 1000 − n² − c_a, all mass on `start`."""

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
+from softrobust.data.memory import refuse_if_too_large
 from softrobust.data.rewards import Rewards
-from softrobust.domains.base import FloatArray, IntArray, Seed, TabularDomain
-from softrobust.errors import InputError
+from softrobust.data.settings import one_of, real, whole
+from softrobust.domains.base import AN_EPISODE, FloatArray, IntArray, Seed, TabularDomain
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior, Frame
 
@@ -45,20 +46,22 @@ class RandomMDP(TabularDomain):
     model_seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in ("dirichlet", "garnet", "ring"):
-            raise InputError(f"kind must be dirichlet, garnet or ring; it is '{self.kind}'.")
+        one_of("kind", self.kind, ("dirichlet", "garnet", "ring"))
         least = 3 if self.kind == "ring" else 1
-        if self.n_states < least or self.n_actions < 1:
-            raise InputError(
-                f"A {self.kind} world needs at least {least} states and 1 action; it has "
-                f"{self.n_states} and {self.n_actions}."
-            )
-        if self.kind == "garnet" and not 1 <= self.branching <= self.n_states:
-            raise InputError(
-                f"branching must lie in 1…{self.n_states} (the states); it is {self.branching}."
-            )
-        if not self.concentration > 0:
-            raise InputError(f"concentration must be positive; it is {self.concentration!r}.")
+        needs = f"A {self.kind} world needs at least {least} states."
+        S = whole("n_states", self.n_states, least, hint=needs)
+        A = whole("n_actions", self.n_actions)
+        # Only a garnet world reads it: the default need not fit the other kinds.
+        most = S if self.kind == "garnet" else None
+        width = whole("branching", self.branching, 1, most, "It counts next states of a pair.")
+        width = {"garnet": width, "ring": 3}.get(self.kind, S)
+        real("concentration", self.concentration, above=0)
+        real("gamma", self.gamma, above=0, below=1)
+        whole("steps", self.steps, hint=AN_EPISODE)
+        whole("model_seed", self.model_seed, 0)
+        refuse_if_too_large(
+            24.0 * S * A * width, f"A world of {S} states", "Set fewer states, actions or branches."
+        )
 
     def frame(self) -> Frame:
         """Standard normal r(s, a), uniform start."""

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
+from softrobust.data.memory import refuse_if_too_large
 from softrobust.data.rewards import Rewards
-from softrobust.domains.base import IntArray, Seed, TabularDomain
-from softrobust.errors import InputError
+from softrobust.data.settings import one_of, whole
+from softrobust.domains.base import AN_EPISODE, IntArray, Seed, TabularDomain
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior, Frame, Posterior, TiedPosterior
 from softrobust.posterior.tied import LEFT_STAY_RIGHT, move_blocks
@@ -53,12 +54,11 @@ class RiverSwim(TabularDomain):
     steps: int = 15
 
     def __post_init__(self) -> None:
-        if self.variant not in SWIM:
-            raise InputError(f"variant must be paper or craam; it is '{self.variant}'.")
-        if self.prior not in ("tied", "independent"):
-            raise InputError(f"prior must be tied or independent; it is '{self.prior}'.")
-        if self.n_states < 3:
-            raise InputError(f"A river needs at least 3 states; it has {self.n_states}.")
+        one_of("variant", self.variant, tuple(SWIM))
+        one_of("prior", self.prior, ("tied", "independent"))
+        S = whole("n_states", self.n_states, 3, hint="A river needs at least 3 states.")
+        whole("steps", self.steps, hint=AN_EPISODE)
+        refuse_if_too_large(32.0 * S * S, f"A river of {S} states", "Set a smaller n_states.")
 
     def frame(self) -> Frame:
         """Uniform start; rewards of the variant."""

@@ -15,6 +15,7 @@ from softrobust.data.columns import ACTION, STATE
 from softrobust.data.initial import initial_distribution
 from softrobust.data.table import read_table
 from softrobust.errors import InputError
+from softrobust.models.gaussian import GAUSSIAN_FORMAT
 from softrobust.models.multi_model import read_models
 from softrobust.objective import Objective, Percentile, SoftRobust, make_objective
 from softrobust.posterior import DirichletPosterior, FittedPosterior
@@ -92,6 +93,12 @@ MODELS_ONLY = ("weights",)
 def set_up(path: Path, options: Options) -> Setup:
     """Read the input and build the problem."""
     kind = sniff(path)
+    if kind == GAUSSIAN_FORMAT.removeprefix("softrobust-"):
+        raise InputError(
+            f"{path.name} holds continuous models (Gaussian, as `softrobust sample` draws them for "
+            "cancer), and the tabular solvers cannot read them yet. Discretise the log with "
+            "softrobust.data.bins.Bins, and solve that log."
+        )
     if options.seed < 0:
         raise InputError(f"A seed is a whole number ≥ 0; it is {options.seed}.")
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from softrobust.data.memory import refuse_if_too_large
+from softrobust.data.settings import whole
 from softrobust.errors import InputError
 from softrobust.posterior.diagnostics import Diagnostics
 
@@ -104,12 +105,11 @@ def plain(value: Any) -> Any:
 
 def check_count(n: int, n_entries: int = 0) -> int:
     """The number of models asked for: a whole number ≥ 1, whose rows fit into memory."""
-    if isinstance(n, bool) or int(n) != n or n < 1:
-        raise InputError(f"The number of models must be a whole number ≥ 1; it is {n!r}.")
+    n = whole("The number of models", n, hint="Ask for one or more.")
     refuse_if_too_large(
         8.0 * n_entries * n, f"{n} models", "Draw fewer (--models), or narrow the support."
     )
-    return int(n)
+    return n
 
 
 def choose(n_draws: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ and the posterior becomes a density on a line, drawn from a grid. Models truncat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, final
 
@@ -23,7 +24,9 @@ from numpy.typing import NDArray
 from scipy.special import gammainc, gammaln, logsumexp, xlogy
 
 from softrobust.data.labels import Labels
+from softrobust.data.memory import refuse_if_too_large
 from softrobust.data.rewards import Rewards
+from softrobust.data.settings import flag, instance, one_of, real, whole
 from softrobust.errors import InputError
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
 from softrobust.posterior.diagnostics import Diagnostics
@@ -60,10 +63,16 @@ class Shop:
 
     def __post_init__(self) -> None:
         for name in ("capacity", "max_order", "max_demand"):
-            if int(getattr(self, name)) != getattr(self, name) or getattr(self, name) < 1:
-                raise InputError(f"{name} must be a whole number ≥ 1; it is {getattr(self, name)}.")
-        if int(self.max_backlog) != self.max_backlog or self.max_backlog < 0:
-            raise InputError(f"max_backlog must be a whole number ≥ 0; it is {self.max_backlog}.")
+            whole(name, getattr(self, name))
+        whole("max_backlog", self.max_backlog, 0)
+        for name in ("price", "unit", "fixed", "hold", "late"):
+            real(name, getattr(self, name))
+        real("gamma", self.gamma, above=0, below=1)
+        S = self.capacity + self.max_backlog + 1
+        refuse_if_too_large(
+            16.0 * S * S * (self.max_order + 1), "This inventory",
+            "Set a smaller capacity, max_backlog or max_order.",
+        )  # fmt: skip
 
     @property
     def stocks(self) -> IntArray:
@@ -158,15 +167,12 @@ class DemandPosterior(Posterior):
     shop: Shop = field(default_factory=Shop)
 
     def __post_init__(self) -> None:
-        if not (self.shape > 0 and self.scale > 0 and np.isfinite(self.shape * self.scale)):
-            raise InputError(
-                "The Gamma prior needs a positive shape and scale; they are "
-                f"{self.shape!r} and {self.scale!r}."
-            )
-        if self.censored not in ("likelihood", "exclude", "refuse"):
-            raise InputError(
-                f"censored must be likelihood, exclude or refuse; it is '{self.censored}'."
-            )
+        hint = "The Gamma prior needs a positive shape and scale."
+        real("shape", self.shape, above=0, hint=hint)
+        real("scale", self.scale, above=0, hint=hint)
+        one_of("censored", self.censored, ("likelihood", "exclude", "refuse"))
+        flag("truncated", self.truncated)
+        instance("shop", self.shop, Shop)
 
     def fit(self, log: TransitionLog) -> FittedDemand:
         """Read the demands off the log and condition on them."""
@@ -175,15 +181,8 @@ class DemandPosterior(Posterior):
 
     def fit_demands(self, demands: Demands, log: TransitionLog | None = None) -> FittedDemand:
         """Condition on demands (and lower bounds), without a log."""
-        exact = np.asarray(demands.exact)
-        if exact.size and (exact != np.round(exact)).any():
-            raise InputError(
-                f"Demand is counted in whole units: value {exact[exact != np.round(exact)][0]:g} "
-                "is not. Round it, or count in smaller units."
-            )
-        if exact.size and exact.min() < 0:
-            raise InputError(f"Demand cannot be negative; the log has {int(exact.min())}.")
-        bounds = np.asarray(demands.at_least)
+        exact = _units(demands.exact, "Demand")
+        bounds = _units(demands.at_least, "A lower bound of demand")
         most = max(int(exact.max(initial=0)), int(bounds.max(initial=0)))
         if self.truncated and most > self.shop.max_demand:
             raise InputError(
@@ -205,6 +204,12 @@ class DemandPosterior(Posterior):
                 -12.0, np.log(50.0 * max(self.shop.max_demand, shape / rate)),
             )  # fmt: skip
         return FittedDemand(self, log, Demands(exact, bounds), shape, rate, grid)
+
+    def restore(self, log: Any, arrays: Mapping[str, NDArray[Any]]) -> FittedDemand:
+        """The same fit: from the log, or from the demands where there was none."""
+        if log is not None:
+            return self.fit(log)
+        return self.fit_demands(Demands(arrays["exact"], arrays["at_least"]))
 
     def _log_density(
         self,
@@ -300,11 +305,33 @@ class FittedDemand(FittedPosterior):
         """Settings, data, and how many rows were censored."""
         return FittedPosterior.describe(self) | {"censored_rows": int(self.demands.at_least.size)}
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The demands, where no log can give them again."""
+        return {} if self.log is not None else self.demands._asdict()
+
     def __repr__(self) -> str:
         return (
             f"FittedDemand({self.demands.exact.size} demands, {self.demands.at_least.size} "
             f"censored rows)"
         )
+
+
+def _units(values: Any, what: str) -> IntArray:
+    """(n,) whole numbers ≥ 0; fractions, NaN and negative values are errors, with their place."""
+    try:
+        given = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise InputError(f"{what} is a number of units; some value is none. Correct it.") from None
+    if given.ndim != 1:
+        raise InputError(f"{what} comes as a list of numbers; its shape is {given.shape}.")
+    wrong = np.flatnonzero(~((given >= 0) & (given == np.round(given)) & np.isfinite(given)))
+    if wrong.size:
+        i = int(wrong[0])
+        raise InputError(
+            f"{what} is counted in whole units and cannot be negative: value {i + 1} of "
+            f"{given.size} is {given[i]:g}. Correct it, round it, or count in smaller units."
+        )
+    return given.astype(np.int64)
 
 
 def _refuse_fractions(log: TransitionLog) -> None:

@@ -137,7 +137,8 @@ def check_divergence(diverging: NDArray[np.bool_], draws: Mapping[str, FloatArra
     """Raise if the sampler went nowhere: then no draw is usable."""
     share = float(np.mean(diverging))
     stuck = [k for k, v in draws.items() if not np.isfinite(v).all()]
-    frozen = all(float(np.ptp(v)) == 0.0 for v in draws.values()) if draws else True
+    # No parameter of any chain moved; one draw alone cannot tell.
+    frozen = all(v.shape[1] > 1 and not np.ptp(v, axis=1).any() for v in draws.values())
     if share > LOST_SHARE or stuck or frozen:
         what = f"{share:.0%} of its transitions diverged" if not stuck else f"'{stuck[0]}' is NaN"
         raise SolverError(

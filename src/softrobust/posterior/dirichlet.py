@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust.data.settings import real, whole
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
@@ -56,10 +57,9 @@ class DirichletPosterior(Posterior):
     def __post_init__(self) -> None:
         for name in ("strength", "per_cell"):
             value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value > 0):
-                raise InputError(f"{name} must be a positive prior mass; it is {value!r}.")
-        if int(self.min_count) != self.min_count or self.min_count < 0:
-            raise InputError(f"min_count must be a whole number ≥ 0; it is {self.min_count!r}.")
+            if value is not None:
+                real(name, value, above=0, hint="It is a positive prior mass.")
+        whole("min_count", self.min_count, 0)
 
     def fit(self, log: TransitionLog) -> FittedDirichlet:
         """Add the observed counts to the prior."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from softrobust.errors import InputError
+from softrobust.data.settings import real
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
 from softrobust.posterior.diagnostics import Diagnostics, check_size, predictive_check
 from softrobust.posterior.dirichlet import DirichletPosterior, FittedDirichlet, dirichlet_blocks
@@ -51,9 +51,7 @@ class HierarchicalPosterior(Posterior):
 
     def __post_init__(self) -> None:
         for name in ("centre", "spread"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0):
-                raise InputError(f"{name} must be a positive number; it is {value!r}.")
+            real(name, getattr(self, name), above=0, hint="It describes a log-normal law.")
 
     def fit(self, log: TransitionLog) -> FittedHierarchical:
         """Tabulate p(log κ | D)."""

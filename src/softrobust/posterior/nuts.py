@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.data.npz import read_npz, write_npz
+from softrobust.data.settings import real, whole
 from softrobust.errors import InputError, MissingExtraError
 from softrobust.posterior.diagnostics import check_divergence
 
@@ -57,11 +58,13 @@ class Nuts:
 
     def __post_init__(self) -> None:
         for name in ("chains", "warmup", "draws", "block"):
-            value = getattr(self, name)
-            if int(value) != value or value < 1:
-                raise InputError(f"{name} must be a whole number ≥ 1; it is {value!r}.")
-        if not 0.5 <= self.target_accept < 1:
-            raise InputError(f"target_accept must lie in [0.5, 1); it is {self.target_accept!r}.")
+            whole(name, getattr(self, name))
+        real("target_accept", self.target_accept, least=0.5, below=1)
+        whole("seed", self.seed, 0)
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str):
+            raise InputError(
+                f"checkpoint must be the name of a file, as text; it is {self.checkpoint!r}."
+            )
 
 
 @final
@@ -182,6 +185,7 @@ class Sampler:
     ) -> Chains:
         """Warm up and draw; with `before`, let its chains go on for `draws` steps instead."""
         jax, _ = import_numpyro()
+        wanted = nuts.draws if before is None else whole("The number of draws", draws)
         with double_precision(jax):
             device = _on_device(data)
             done = _read_checkpoint(nuts, data) if before is None else None
@@ -194,7 +198,6 @@ class Sampler:
             else:
                 leaves = before.state if before is not None else done.state  # type: ignore[union-attr]
                 state = jax.tree_util.tree_unflatten(self._structure, leaves)
-            wanted = nuts.draws if before is None else draws
             have = 0 if done is None else done.diverging.shape[1]
             while have < wanted:
                 step = min(nuts.block, wanted - have)
@@ -212,7 +215,7 @@ class Sampler:
                     _write_checkpoint(nuts, data, done)
             _progress("")
         if done is None:
-            raise InputError(f"The number of draws must be at least 1; it is {wanted}.")
+            raise InputError("No draws were made. Ask for at least one.")
         return done if before is None else before.joined(done)
 
 
@@ -231,7 +234,17 @@ def _read_checkpoint(nuts: Nuts, data: Data) -> Chains | None:
             f"The checkpoint {Path(nuts.checkpoint).name} belongs to other data or settings. "
             "Remove the file to start afresh, or name another one."
         )
-    return Chains.from_arrays(arrays)
+    chains = Chains.from_arrays(arrays)
+    have = chains.diverging.shape[1]
+    if have > nuts.draws:
+        # The first draws alone would not do: the file has the state after the last one only, so
+        # that chains cut short could not be extended.
+        raise InputError(
+            f"A checkpoint cannot hold more draws than are asked for: "
+            f"{Path(nuts.checkpoint).name} has {have} per chain, draws is {nuts.draws}. Set "
+            f"draws={have} (or more), or remove the file to start afresh."
+        )
+    return chains
 
 
 def _digest(nuts: Nuts, data: Data) -> str:

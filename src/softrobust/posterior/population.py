@@ -30,7 +30,7 @@ from scipy.special import ndtr
 
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
-from softrobust.errors import InputError
+from softrobust.data.settings import instance, whole
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count, choose
 from softrobust.posterior.diagnostics import Diagnostics
 from softrobust.posterior.frame import Frame
@@ -51,8 +51,7 @@ CUBIC_MEAN, CUBIC_PRECISION = (1.0, 0.0, 0.0), (1.0, 10.0, 10.0)
 
 def pest_frame(start: int = 9) -> Frame:
     """States 0 … 50, actions 0 … 4, r(n, a) = 1000 − n² − c_a, all mass on `start`, γ = 0.9."""
-    if not 0 <= start <= K:
-        raise InputError(f"The first population must lie in 0…{K}; it is {start}.")
+    whole("start", start, 0, K, "It is the first population.")
     n = np.arange(K + 1.0)
     return Frame(
         Labels.range(K + 1, "state"),
@@ -127,6 +126,10 @@ class PopulationPosterior(Posterior):
     name: ClassVar[str] = "population"
     start: int = 9
     nuts: Nuts = field(default_factory=Nuts)
+
+    def __post_init__(self) -> None:
+        whole("start", self.start, 0, K, "It is the first population.")
+        instance("nuts", self.nuts, Nuts)
 
     def fit(self, log: TransitionLog) -> FittedPopulation:
         """Run the chains; problems come as a `PosteriorWarning`."""

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from softrobust.data.settings import flag, instance, one_of, real
 from softrobust.errors import InputError
 from softrobust.models.gaussian import GaussianFrame, GaussianModels, Scaling
 from softrobust.posterior.base import Fitted, Posterior, check_count, choose
@@ -102,10 +103,10 @@ class RegressionPosterior(Posterior):
     nuts: Nuts = field(default_factory=lambda: Nuts(warmup=500, draws=500))
 
     def __post_init__(self) -> None:
-        if self.noise not in ("constant", "varying"):
-            raise InputError(f"noise must be constant or varying; it is '{self.noise}'.")
-        if not (np.isfinite(self.noise_scale) and self.noise_scale > 0):
-            raise InputError(f"noise_scale must be positive; it is {self.noise_scale!r}.")
+        one_of("noise", self.noise, ("constant", "varying"))
+        flag("exact", self.exact)
+        real("noise_scale", self.noise_scale, above=0)
+        instance("nuts", self.nuts, Nuts)
 
     def fit(self, log: ContinuousLog) -> FittedRegression:
         """Condition on the log, one output after the other."""
@@ -202,7 +203,7 @@ class FittedRegression(Fitted):
     def sample(self, n: int, seed: int | np.random.Generator = 0) -> GaussianModels:
         """`n` draws of (weights, variances); outputs are independent given the data."""
         rng = np.random.default_rng(seed)
-        check_count(n)
+        n = check_count(n)
         if self.parts:
             drawn = [part.draw(n, rng) for part in self.parts]
         else:

@@ -130,6 +130,8 @@ def _log(kind: str, arrays: Mapping[str, NDArray[Any]], path: Path) -> Any:
 
 def _encode(value: Any, arrays: Arrays, key: str) -> Any:
     """A setting as JSON; arrays go beside it under `key`."""
+    if isinstance(value, np.generic):
+        value = value.item()  # a number of NumPy's is written, and read, as a plain one
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Labels):

@@ -6,22 +6,25 @@ probabilities that are the same everywhere and unknown:
     q_a ~ Dirichlet(prior),   P(s + move | s, a) = q_a[move]
 
 A move that would leave the line stays where it is. There a logged "stay" may be a move that was
-cut off, so only states from which all moves are possible count as data.
+cut off, so only states from which all moves are possible count as data. Rows that no law of moves
+can produce (another step, or one that a known action never makes) are errors wherever they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust.data.settings import real
 from softrobust.errors import InputError
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
 from softrobust.posterior.diagnostics import Diagnostics
-from softrobust.posterior.frame import Frame
+from softrobust.posterior.frame import Frame, Transitions
 from softrobust.posterior.gamma import dirichlet_rows
 
 if TYPE_CHECKING:
@@ -69,15 +72,23 @@ class TiedPosterior(Posterior):
     frame: Frame | None = None
 
     def __post_init__(self) -> None:
-        if 0 not in self.moves or len(set(self.moves)) != len(self.moves):
-            raise InputError(f"moves must be distinct and hold 0; they are {self.moves!r}.")
-        if not (np.isfinite(self.prior) and self.prior > 0):
-            raise InputError(f"prior must be a positive prior mass; it is {self.prior!r}.")
-        for action, q in self.known.items():
-            if len(q) != len(self.moves) or min(q) < 0 or abs(sum(q) - 1) > 1e-8:
+        moves, known = self.moves, self.known
+        if not isinstance(moves, Sequence) or not all(isinstance(m, Integral) for m in moves):
+            raise InputError(f"moves must be whole numbers such as (-1, 0, 1); they are {moves!r}.")
+        if 0 not in moves or len(set(moves)) != len(moves):
+            raise InputError(f"moves must be distinct and hold 0; they are {moves!r}.")
+        real("prior", self.prior, above=0, hint="It is a positive prior mass.")
+        if not isinstance(known, Mapping):
+            raise InputError(f"known must map actions to probabilities; it is {known!r}.")
+        for action, q in known.items():
+            if not isinstance(q, (tuple, list, np.ndarray)) or len(q) != len(moves):
+                law = [np.nan]
+            else:
+                law = [real(f"Each probability of '{action}'", x, least=0) for x in q]
+            if not abs(sum(law) - 1) <= 1e-8:
                 raise InputError(
-                    f"The known action '{action}' needs {len(self.moves)} probabilities that sum "
-                    f"to 1; it has {tuple(q)!r}."
+                    f"The known action '{action}' needs {len(moves)} probabilities that sum to 1; "
+                    f"it has {q!r}."
                 )
 
     def fit(self, log: TransitionLog) -> FittedTied:
@@ -93,24 +104,56 @@ class TiedPosterior(Posterior):
         S, A = len(frame.states), len(frame.actions)
         inner = (t.s + min(self.moves) >= 0) & (t.s + max(self.moves) < S)
         inner &= ~np.isin(t.a, [frame.actions.index(a) for a in self.known])
-        j = self._move_index(log, t.s_next - t.s, inner)
+        j = self._move_index(log, t)
+        self._check_known(log, frame, t, j)
         counts = np.zeros((A, len(self.moves)))
         np.add.at(counts, (t.a[inner], j[inner]), 1.0)
         return FittedTied(self, log, frame, counts, int((~inner).sum()))
 
-    def _move_index(self, log: TransitionLog, step: IntArray, inner: NDArray[np.bool_]) -> IntArray:
-        """Position of every step among the moves; a step that is none of them is an error."""
+    def _move_index(self, log: TransitionLog, t: Transitions) -> IntArray:
+        """Position of every step among the moves; a step that is none of them is an error.
+
+        Ends are no exception: a move that is cut off there shows as 0, which is a move.
+        """
+        step = t.s_next - t.s
         order = np.argsort(self.moves)
         ranked = np.asarray(self.moves)[order]
         at = np.minimum(np.searchsorted(ranked, step), ranked.size - 1)
-        wrong = np.flatnonzero((ranked[at] != step) & inner)
+        wrong = np.flatnonzero(ranked[at] != step)
         if wrong.size:
             i = int(wrong[0])
             raise InputError(
-                f"Every transition must be one of the moves {self.moves}: {log.rows.where(i)} "
-                f"moves by {int(step[i])}. Add the move, or use DirichletPosterior."
+                f"Every transition must be one of the moves {self.moves}: {_told(log, i)} moves by "
+                f"{int(step[i])} ({wrong.size} such rows). Correct the row, add the move, or use "
+                "DirichletPosterior."
             )
         return np.asarray(order[at])
+
+    def _check_known(self, log: TransitionLog, frame: Frame, t: Transitions, j: IntArray) -> None:
+        """Refuse rows to which the known law of their action gives no chance."""
+        S, stay = len(frame.states), self.moves.index(0)
+        for action, law in self.known.items():
+            q = np.asarray(law, dtype=np.float64)
+            rows = np.flatnonzero(t.a == frame.actions.index(action))
+            to = t.s[rows, None] + np.asarray(self.moves)
+            cut = np.where((to < 0) | (to >= S), q, 0.0).sum(axis=1)
+            chance = q[j[rows]] + np.where(j[rows] == stay, cut, 0.0)
+            wrong = rows[chance <= 0]
+            if wrong.size:
+                i = int(wrong[0])
+                raise InputError(
+                    f"A known action must move as it is known to: {_told(log, i)} moves by "
+                    f"{int(t.s_next[i] - t.s[i])}, which has probability 0 ({wrong.size} such "
+                    f"rows). Correct the row, or leave '{action}' out of the known actions."
+                )
+
+
+def _told(log: TransitionLog, i: int) -> str:
+    """Row, state, action and next state, by label."""
+    return (
+        f"{log.rows.where(i)} (state '{log.states[int(log.s[i])]}', action "
+        f"'{log.actions[int(log.a[i])]}', next state '{log.states[int(log.s_next[i])]}')"
+    )
 
 
 @final

@@ -1,0 +1,85 @@
+"""Checks of single settings: a whole number, a number, yes or no, one of some words.
+
+Each returns the value as plain Python, or raises an `InputError` that says the rule, what came and
+what to do. Text is never read as a number, a fraction never rounded, and True is not 1.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from softrobust.errors import InputError
+
+
+def whole(name: str, value: Any, least: int = 1, most: int | None = None, hint: str = "") -> int:
+    """A whole number in least … most (NumPy's integers included)."""
+    rule = f"≥ {least}" if most is None else f"in {least}…{most}"
+    try:
+        number = None if _is_bool(value) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least or (most is not None and number > most):
+        raise _refused(name, f"a whole number {rule}", value, hint)
+    return number
+
+
+def real(
+    name: str,
+    value: Any,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    hint: str = "",
+) -> float:
+    """A finite number, > above, ≥ least, < below where these are given."""
+    bounds = ((">", above), ("≥", least), ("<", below))
+    rules = [f"{sign} {bound:g}" for sign, bound in bounds if bound is not None]
+    rule = "a positive number" if rules == ["> 0"] else f"a finite number {' and '.join(rules)}"
+    try:
+        no = _is_bool(value) or isinstance(value, (str, bytes)) or np.ndim(value) > 0
+        number = math.nan if no else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    inside = math.isfinite(number)
+    inside &= above is None or number > above
+    inside &= least is None or number >= least
+    inside &= below is None or number < below
+    if not inside:
+        raise _refused(name, rule, value, hint)
+    return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely counts as one of them."""
+    if not _is_bool(value):
+        raise _refused(name, "true or false", value, "")
+    return bool(value)
+
+
+def one_of(name: str, value: Any, words: Sequence[str]) -> str:
+    """One of the words."""
+    if not isinstance(value, str) or value not in words:
+        raise _refused(name, f"{', '.join(words[:-1])} or {words[-1]}", value, "")
+    return value
+
+
+def instance(name: str, value: Any, kind: type[Any]) -> None:
+    """An object of a class, such as a `Shop`."""
+    if not isinstance(value, kind):
+        raise _refused(name, f"a {kind.__name__}", value, f"Pass {kind.__name__}(…).")
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
+
+
+def _refused(name: str, rule: str, value: Any, hint: str) -> InputError:
+    what = repr(value.item() if isinstance(value, np.generic) else value)  # 3, not np.int64(3)
+    shown = what if len(what) <= 60 else f"{what[:57]}…"
+    text = f"{name} must be {rule.strip()}; it is {shown}."
+    return InputError(f"{text} {hint or 'Give such a value, or leave it out for the default.'}")
