@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+GAMMA_MOST = 1 - 1e-7  # ten times the room that row sums have
 
 
 @final
@@ -69,6 +70,10 @@ class Problem:
         allowed: ArrayLike | None = None,
     ) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
+        if isinstance(rewards, Rewards) and rewards.kind == "model" and models.rewards is None:
+            models = replace(
+                models, rewards=rewards
+            )  # they go with their models when some are chosen
         put(self, "models", models)
         put(self, "gamma", _check_gamma(models.gamma if gamma is None else gamma))
         put(self, "objective", SoftRobust() if objective is None else objective)
@@ -194,6 +199,11 @@ def _check_gamma(gamma: object) -> float:
         raise InputError(f"gamma must be a number in (0, 1); it is {gamma!r}.") from None
     if not 0.0 < value < 1.0:
         raise InputError(f"gamma must lie strictly between 0 and 1; it is {value:g}.")
+    if value > GAMMA_MOST:
+        raise InputError(
+            f"gamma = {value!r} is too near 1: rows may miss 1 by 1e-8, and values would not be "
+            f"finite. Use at most {GAMMA_MOST}."
+        )
     return value
 
 

@@ -48,7 +48,9 @@ def check_weights(f: ArrayLike) -> FloatArray:
             f"Model weights must sum to 1 (tolerance 1e-8); they sum to {total:.10g}. "
             "Divide them by their sum."
         )
-    return out
+    return np.asarray(
+        out / total
+    )  # what is left of the tolerance: every later sum takes Σf = 1 at its word
 
 
 def check_p0(p0: ArrayLike, states: Labels) -> FloatArray:

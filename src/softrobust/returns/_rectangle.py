@@ -34,6 +34,7 @@ from softrobust.kernels.sweeps import (
     Update,
     sweep,
 )  # fmt: skip
+from softrobust.kernels.tail import SLACK
 from softrobust.objective import soft_robust
 from softrobust.returns._game_lp import settle
 from softrobust.returns._newton import is_dense, newton_step
@@ -81,6 +82,7 @@ class Sweeps:
         self.threads = m.prob.size > PARALLEL_READ
         self.width = int(np.diff(m.indptr).max(initial=0))
         self.R_max = float(np.abs(problem.R).max())
+        self.R_span = float(np.ptp(problem.R))
         self.pair_bytes = np.diff(m.indptr).reshape(S, A) * m.n_models * self.prob.itemsize
         self.memory = Memory(
             np.zeros((S, A), np.int32), np.zeros((S, A), np.int32), np.zeros(S, np.int32)
@@ -115,7 +117,10 @@ class Sweeps:
             self._mend(shifted, centre)
         slack = rounding(self.width, v, self.R_max, self.float32, self.gamma)
         np.subtract(self.out.lb, slack, out=self.out.lb)
-        np.add(self.out.ub, slack, out=self.out.ub)
+        # A tail's boundary model is chosen with SLACK of mass to spare: CVaR may be that share of
+        # the values' span higher.
+        edge = SLACK * self.rect.lam * (self.R_span + self.gamma * float(np.ptp(v)))
+        np.add(self.out.ub, slack + edge, out=self.out.ub)
         self._count(kind)
 
     def _mend(self, shifted: FloatArray, centre: float) -> None:

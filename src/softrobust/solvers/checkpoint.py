@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.data.files import atomic_write
+from softrobust.data.npz import DAMAGED
 from softrobust.errors import InputError
 
 if TYPE_CHECKING:
@@ -85,15 +86,13 @@ def save_checkpoint(path: str | Path, reduced: Reduced, state: Checkpoint) -> No
 
 def load_checkpoint(path: str | Path, reduced: Reduced, gap: float) -> Checkpoint:
     """Read a state back, for the same problem and a gap no smaller than before."""
-    from softrobust.solvers.branch_and_bound import Node
-
     shape = reduced.allowed.shape
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             stored = {name: file[name] for name in file.files}
         meta = json.loads(str(stored["meta"]))
         known = meta["format"] == FORMAT and meta["version"] == VERSION
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+    except (*DAMAGED, ValueError) as error:
         raise _unusable(path, f"it cannot be read ({error})") from None
     if not known:
         raise _unusable(path, f"its format is {meta.get('format')!r}, {meta.get('version')!r}")
@@ -101,6 +100,19 @@ def load_checkpoint(path: str | Path, reduced: Reduced, gap: float) -> Checkpoin
         raise _unusable(path, "it belongs to another problem (models, rewards, start or objective)")
     if meta["gap"] > gap:
         raise _unusable(path, f"it closed nodes at a gap of {meta['gap']:g}, and {gap:g} is asked")
+    try:
+        return _state(stored, meta, shape, reduced.problem.n_models)
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise _unusable(path, f"it is damaged ({error})") from None
+
+
+def _state(
+    stored: dict[str, Any], meta: dict[str, Any], shape: tuple[int, int], n_models: int
+) -> Checkpoint:
+    from softrobust.solvers.branch_and_bound import Node
+
+    if stored["decision"].shape != (shape[0],) or stored["xi"].shape[1:] != (n_models,):
+        raise ValueError("its arrays have other sizes than the problem")
     masks = np.unpackbits(stored["allowed"], axis=1, count=shape[0] * shape[1]).astype(bool)
     nodes = [
         Node(

@@ -80,6 +80,10 @@ class Exact(Solver):
             raise InputError(f"node_limit must be at least 0; it is {self.node_limit}.")
         if self.time_limit is not None:
             Deadline(self.time_limit)  # its own check
+        if self.checkpoint is not None and not Path(self.checkpoint).resolve().parent.is_dir():
+            raise InputError(
+                f"There is no folder for the checkpoint '{self.checkpoint}'. Create it first."
+            )
 
     def solve(self, problem: Problem) -> Solution:
         """Find the best deterministic policy and prove it, or say how far the proof got."""

@@ -9,14 +9,14 @@ dual, and HiGHS's bound plus `MARGIN` of the returns' size.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.bounds import Bound, Covers
+from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.bounds.best import best_bound
 from softrobust.bounds.reduction import Reduced, reduce
 from softrobust.errors import InputError, SolverError
@@ -49,7 +49,8 @@ class MILP(Solver):
     time_limit : float, optional
         Seconds in all.
     gap : float
-        Relative gap at which HiGHS stops.
+        Relative gap at which HiGHS stops. `tolerance_reached` means proven to within it and the
+        margin that is added to HiGHS's own bound.
     seed : int or Generator
         For the local search.
     """
@@ -75,8 +76,13 @@ class MILP(Solver):
         deadline = Deadline(self.time_limit)
         reduced, allowed = _core(problem, self.formulation)
         found = search(reduced, STARTS, self.seed, deadline)
+        if found.interrupted:
+            return self._only_local(problem, policy_of(problem, reduced, found.decision), began)
         late = (lambda: deadline.passed) if self.time_limit is not None else None
-        model = build_milp(reduced.problem, allowed, self.formulation, late)
+        try:
+            model = build_milp(reduced.problem, allowed, self.formulation, late)
+        except KeyboardInterrupt:
+            return self._only_local(problem, policy_of(problem, reduced, found.decision), began)
         built = time.perf_counter() - began
         stats: dict[str, Any] = {"local_search_value": found.value, "build_seconds": built}
         # Before HiGHS, which will use up the time: this bound costs a fraction of a second.
@@ -91,8 +97,29 @@ class MILP(Solver):
         policy = policy_of(problem, reduced, best)
         bound = _safe_bound(problem, policy, raw, known)
         stats["seconds"] = time.perf_counter() - began
-        return finish(
+        solution = finish(
             problem, solver=self.name, policy=policy, bound=bound, status=status, stats=stats
+        )
+        return self._honest(problem, solution)
+
+    def _honest(self, problem: Problem, solution: Solution) -> Solution:
+        """HiGHS may call optimal what its bound, made safe, does not prove: then it is local."""
+        size = float(np.abs(policy_return(problem, solution.policy)).max())
+        room = self.gap * abs(solution.static_value) + 2 * MARGIN * size
+        proven = solution.gap_abs is not None and solution.gap_abs <= room
+        if solution.status is Status.TOLERANCE_REACHED and not proven:
+            return replace(solution, status=Status.LOCAL_OPTIMUM)
+        return solution
+
+    def _only_local(self, problem: Problem, policy: Policy, began: float) -> Solution:
+        """Ctrl-C before HiGHS began: the local search's policy with the clairvoyant bound."""
+        return finish(
+            problem,
+            solver=self.name,
+            policy=policy,
+            bound=clairvoyant_bound(problem),
+            status=Status.INTERRUPTED,
+            stats={"seconds": time.perf_counter() - began},
         )
 
     def _run(
