@@ -67,18 +67,18 @@ def held_out(
 ) -> HeldOut:
     """Returns on the training models (weights f) beside those on held-out ones (weights w)."""
     lam, alpha = objective.lam, objective.alpha
-    tail = _tail_score(test, var(test, w, alpha), w, alpha)
+    tail = tail_score(test, var(test, w, alpha), w, alpha)
     value = objective.value(test, w)
     if isinstance(objective, Percentile):
         goal = _quantile(test, w, alpha, value)
     else:
-        goal = _average(value, _blend(test, tail, lam), w)
+        goal = average(value, _blend(test, tail, lam), w)
     return HeldOut(
         n_models=int(test.size),
         objective=goal,
-        mean=_average(mean(test, w), test, w),
+        mean=average(mean(test, w), test, w),
         var=_quantile(test, w, alpha, var(test, w, alpha)),
-        cvar=_average(cvar(test, w, alpha), tail, w),
+        cvar=average(cvar(test, w, alpha), tail, w),
         optimism=objective.value(train, f) - value,
         lower_bound=_lower_bound(train, f, test, w, objective),
     )
@@ -87,12 +87,12 @@ def held_out(
 def cvar_interval_width(z: FloatArray, alpha: float) -> float:
     """Width of the 95 % interval of CVaR from equally weighted returns z; infinite if unknown."""
     w = np.full(z.size, 1.0 / z.size)
-    return _average(cvar(z, w, alpha), _tail_score(z, var(z, w, alpha), w, alpha), w).width
+    return average(cvar(z, w, alpha), tail_score(z, var(z, w, alpha), w, alpha), w).width
 
 
-def _tail_score(z: FloatArray, b: float, w: FloatArray, alpha: float) -> FloatArray | None:
+def tail_score(z: FloatArray, b: float, w: FloatArray, alpha: float) -> FloatArray | None:
     """b − (b − z)₊/(1 − α), whose mean is CVaR when b is the VaR; None with too few tail draws."""
-    if 1 - alpha <= EDGE or (1 - alpha) * _effective_size(w) < TAIL_DRAWS - 1e-6:
+    if 1 - alpha <= EDGE or (1 - alpha) * effective_size(w) < TAIL_DRAWS - 1e-6:
         return None
     return b - np.maximum(b - z, 0.0) / (1 - alpha)
 
@@ -104,7 +104,8 @@ def _blend(z: FloatArray, tail: FloatArray | None, lam: float) -> FloatArray | N
     return None if tail is None else (1 - lam) * z + lam * tail
 
 
-def _average(value: float, score: FloatArray | None, w: FloatArray) -> Estimate:
+def average(value: float, score: FloatArray | None, w: FloatArray) -> Estimate:
+    """A figure that is the mean of scores, with its interval; without scores, without one."""
     if score is None or np.count_nonzero(w) < 2:
         return Estimate(value, None, None)
     low, high = (value - step for step in _hall_steps(score, w, (1 + LEVEL) / 2, (1 - LEVEL) / 2))
@@ -123,14 +124,14 @@ def _lower_bound(
     b = var(train, f, alpha)
     plain = test if lam == 0 else b - np.maximum(b - test, 0.0) / (1 - alpha)
     value = mean((1 - lam) * test + lam * plain, w)
-    score = _blend(test, _tail_score(test, b, w, alpha), lam)
+    score = _blend(test, tail_score(test, b, w, alpha), lam)
     if score is None or np.count_nonzero(w) < 2:
         return Estimate(value, None, None)
     (step,) = _hall_steps(score, w, LEVEL)
     return Estimate(value, value - step, None)
 
 
-def _effective_size(w: FloatArray) -> float:
+def effective_size(w: FloatArray) -> float:
     """Kish's effective sample size 1/Σw²."""
     return float(1.0 / np.square(w).sum())
 
@@ -143,7 +144,7 @@ def _hall_steps(score: FloatArray, w: FloatArray, *levels: float) -> list[float]
     """
     from scipy.stats import t as student
 
-    n = _effective_size(w)
+    n = effective_size(w)
     centred = score - score @ w
     variance = float(np.square(centred) @ w)
     se = float(np.sqrt(np.square(w * centred).sum() * n / max(n - 1, 1e-9)))
@@ -174,7 +175,7 @@ def _order_statistic(z: FloatArray, w: FloatArray, alpha: float, level: float) -
     """
     from scipy.stats import binom
 
-    n = max(round(_effective_size(w)), 1)
+    n = max(round(effective_size(w)), 1)
     rank = float(binom.ppf(level, n, 1 - alpha)) + (1.0 if level > 0.5 else 0.0)
     if not 0 < rank / n < 1:
         return None

@@ -39,6 +39,7 @@ class Status(StrEnum):
     NODE_LIMIT = "node_limit"
     ITERATION_LIMIT = "iteration_limit"
     INTERRUPTED = "interrupted"
+    GIVEN = "given"  # handed in by the user or read from the log: nothing was searched
 
 
 @final

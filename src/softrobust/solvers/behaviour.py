@@ -1,0 +1,89 @@
+"""Policies that nobody searched for: what the log shows was done, and what a user hands in.
+
+    π_b(a|s) = n(s, a)/n(s)      the share of each action among the decisions seen in state s
+
+Current practice is what a new policy has to beat, so it is evaluated like any other one: exactly,
+on the same models. It may take actions that `allowed` forbids the new policy (practice is not bound
+by a mask), but none without transitions: where every action seen in a state has too little data to
+have a model, its probability moves to the other actions seen there, and the share moved is counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from softrobust.data import TransitionLog
+from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.solvers.base import Solution, Solver, Status, finish
+
+if TYPE_CHECKING:
+    from softrobust.problem import Problem
+
+PRACTICE = "behaviour"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Behaviour(Solver):
+    """Current practice, as the log shows it: nothing is optimised."""
+
+    log: TransitionLog
+    name: ClassVar[str] = PRACTICE
+
+    def solve(self, problem: Problem) -> Solution:
+        """Estimate π_b and evaluate it."""
+        policy, moved = behaviour_policy(problem, self.log)
+        stats = {"share_moved": moved}
+        return given(problem, policy, self.name, stats)
+
+
+def behaviour_policy(problem: Problem, log: TransitionLog) -> tuple[Policy, float]:
+    """π_b on the problem's states, and the share of decisions that were for pairs without models.
+
+    A state where nothing was seen to be decided gets every available action alike: it is not
+    visited under π_b but for what the prior adds, and `decided` is False there.
+    """
+    models = problem.models
+    if log.states != models.states or log.actions != models.actions:
+        raise InputError(
+            "Current practice is read from the log that the problem's models were made from; the "
+            "states or actions of this log differ from the problem's."
+        )
+    seen = np.asarray(log.pair_counts, dtype=np.float64)
+    counts = np.where(models.available, seen, 0.0)
+    total = counts.sum(axis=1, keepdims=True)
+    known = total[:, 0] > 0
+    uniform = models.available / models.available.sum(axis=1, keepdims=True)
+    probs = np.where(known[:, None], counts / np.maximum(total, 1.0), uniform)
+    decided = known & problem.decided
+    moved = 1.0 - float(counts[problem.decided].sum()) / max(float(seen.sum()), 1.0)
+    return Policy(probs, models.states, models.actions, decided), max(moved, 0.0)
+
+
+def unmasked(problem: Problem) -> Problem:
+    """The problem in which every pair with transitions may be used, as practice does."""
+    if np.array_equal(problem.allowed, problem.models.available):
+        return problem
+    return replace(problem, allowed=np.asarray(problem.models.available))
+
+
+def given(
+    problem: Problem, policy: Policy, name: str, stats: dict[str, float] | None = None
+) -> Solution:
+    """A policy that was handed in, evaluated exactly; it may leave the mask, but not the models."""
+    models = problem.models
+    if policy.states != models.states or policy.actions != models.actions:
+        raise InputError("The policy's states and actions must be those of the problem.")
+    stray = np.argwhere((policy.probs > 0) & ~models.available)
+    if stray.size:
+        s, a = (int(i) for i in stray[0])
+        raise InputError(
+            f"The policy takes action '{models.actions[a]}' in state '{models.states[s]}', and no "
+            f"model knows what follows ({len(stray)} such pairs). Choose an action that was seen "
+            "there, or keep such pairs with the prior (--min-count 0)."
+        )
+    return finish(unmasked(problem), solver=name, policy=policy, status=Status.GIVEN, stats=stats)
