@@ -24,6 +24,7 @@ STAGES = [
     "solvers",
     "certificate",
     "offpolicy",
+    "rules",
     "tradeoff",
     "domains",
     "reporting",

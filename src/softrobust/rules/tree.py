@@ -1,0 +1,164 @@
+"""Cost-sensitive trees: split the states so that one action per leaf costs least.
+
+A leaf L with action a costs Σ_{s∈L} c(s, a). Leaves are split best-first, each time the one split
+anywhere that saves most, so that the trees with 1, 2, 3 … leaves come out on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.rules.columns import StateColumns
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`column ≥ threshold` or `column = word`."""
+
+    column: str
+    threshold: float | None
+    word: str | None
+
+    def answer(self, columns: StateColumns) -> BoolArray:
+        """(n_states,): where the answer is yes."""
+        if self.threshold is not None:
+            return np.asarray(columns.numbers[self.column] >= self.threshold)
+        return np.array([value == self.word for value in columns.words[self.column]])
+
+    def __str__(self) -> str:
+        if self.threshold is not None:
+            return f"{self.column} ≥ {self.threshold:g}"
+        return f"{self.column} = {self.word or '(none)'}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Take this action."""
+
+    action: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Ask, and go on."""
+
+    question: Question
+    yes: Leaf | Split
+    no: Leaf | Split
+
+
+Tree = Leaf | Split
+
+
+def leaves(tree: Tree) -> list[Leaf]:
+    """The leaves, yes before no."""
+    if isinstance(tree, Leaf):
+        return [tree]
+    return [*leaves(tree.yes), *leaves(tree.no)]
+
+
+def leaf_of(tree: Tree, columns: StateColumns, n_states: int) -> IntArray:
+    """(n_states,): the number of the leaf each state falls into, as `leaves` lists them."""
+    out = np.zeros(n_states, dtype=np.int64)
+
+    def walk(node: Tree, where: BoolArray, number: int) -> int:
+        if isinstance(node, Leaf):
+            out[where] = number
+            return number + 1
+        yes = node.question.answer(columns)
+        return walk(node.no, where & ~yes, walk(node.yes, where & yes, number))
+
+    walk(tree, np.ones(n_states, dtype=bool), 0)
+    return out
+
+
+def with_actions(tree: Tree, actions: Iterator[int]) -> Tree:
+    """The tree with new actions in its leaves, in the order of `leaves`."""
+    if isinstance(tree, Leaf):
+        return Leaf(next(actions))
+    yes = with_actions(tree.yes, actions)
+    return Split(tree.question, yes, with_actions(tree.no, actions))
+
+
+def merged(tree: Tree) -> Tree:
+    """Drop questions whose two answers lead to the same action."""
+    if isinstance(tree, Leaf):
+        return tree
+    yes, no = merged(tree.yes), merged(tree.no)
+    if isinstance(yes, Leaf) and isinstance(no, Leaf) and yes.action == no.action:
+        return yes
+    return Split(tree.question, yes, no)
+
+
+def grow(cost: FloatArray, columns: StateColumns, most: int) -> Iterator[Tree]:
+    """Trees with 1, 2, … up to `most` leaves for costs (n_states, n_actions)."""
+    questions = list(_questions(columns))
+    answers = (
+        np.array([q.answer(columns) for q in questions])
+        if questions
+        else np.zeros((0, cost.shape[0]), dtype=bool)
+    )
+    parts = [np.ones(cost.shape[0], dtype=bool)]
+    tree: Tree = Leaf(int(np.argmin(cost.sum(axis=0))))
+    best = [_best_split(cost, answers, parts[0])]
+    yield tree
+    while len(parts) < most:
+        i = int(np.argmax([saving for saving, _ in best]))
+        saving, q = best[i]
+        if q is None or saving <= 0:
+            return
+        yes, no = parts[i] & answers[q], parts[i] & ~answers[q]
+        made = [Leaf(int(np.argmin(cost[part].sum(axis=0)))) for part in (yes, no)]
+        tree = _replaced(tree, i, Split(questions[q], *made))
+        parts[i : i + 1] = [yes, no]
+        best[i : i + 1] = [_best_split(cost, answers, part) for part in (yes, no)]
+        yield tree
+
+
+def _questions(columns: StateColumns) -> Iterator[Question]:
+    for name, numbers in columns.numbers.items():
+        for value in np.unique(numbers)[1:]:  # a value of the data reads better than a midpoint
+            yield Question(name, float(value), None)
+    for name, words in columns.words.items():
+        for word in dict.fromkeys(words):
+            yield Question(name, None, word)
+
+
+def _best_split(cost: FloatArray, answers: BoolArray, part: BoolArray) -> tuple[float, int | None]:
+    """What the best question saves in this part, and its number."""
+    if not answers.size:
+        return 0.0, None
+    whole = cost[part].sum(axis=0)
+    yes = (answers & part).astype(np.float64) @ cost
+    saving = whole.min() - yes.min(axis=1) - (whole - yes).min(axis=1)
+    # A question with one empty side saves nothing; rounding must not say otherwise.
+    size = (answers & part).sum(axis=1)
+    saving[(size == 0) | (size == part.sum())] = 0.0
+    q = int(np.argmax(saving))
+    tiny = 1e-12 * float(np.abs(cost[part]).sum())
+    return (float(saving[q]), q) if saving[q] > tiny else (0.0, None)
+
+
+def _replaced(tree: Tree, number: int, by: Split) -> Tree:
+    """The tree with leaf `number` replaced."""
+
+    def walk(node: Tree, first: int) -> tuple[Tree, int]:
+        if isinstance(node, Leaf):
+            return (by if first == number else node), first + 1
+        yes, after = walk(node.yes, first)
+        no, after = walk(node.no, after)
+        return Split(node.question, yes, no), after
+
+    return walk(tree, 0)[0]

@@ -1,0 +1,127 @@
+"""Rules: columns from labels, trees that reproduce simple policies, an exact loss."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from softrobust.data.labels import Labels
+from softrobust.domains import make_domain
+from softrobust.errors import InputError
+from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+from softrobust.returns import static_return
+from softrobust.rules import simplify, state_columns
+from softrobust.rules.tree import Leaf, grow, leaf_of, leaves
+from softrobust.solvers import LocalSearch, solve
+
+
+def grid_problem(seed: int = 0) -> Problem:
+    """Two columns, "a=0..3|b=low/high"; which action is right depends on both."""
+    labels = tuple(f"a={i}|b={b}" for i, b in product(range(4), ("low", "high")))
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(8), size=(6, 8, 3))
+    r = rng.normal(0, 0.01, size=(8, 3))
+    for s, (i, b) in enumerate(product(range(4), ("low", "high"))):
+        r[s, 0 if i < 2 else 1 if b == "low" else 2] += 5.0
+    states, actions = Labels(labels, noun="state"), Labels(("x", "y", "z"), noun="action")
+    models = ModelSet.from_dense(P, states=states, actions=actions)
+    return Problem(models, rewards=r, gamma=0.8, objective=SoftRobust(0.5, 0.5))
+
+
+def test_columns_from_labels() -> None:
+    columns = state_columns(Labels(("a=1|b=low", "a=10|b=high"), noun="state"))
+    np.testing.assert_array_equal(columns.numbers["a"], [1, 10])
+    assert columns.words["b"] == ("low", "high")
+    assert state_columns(Labels(("3", "1"), noun="state")).names == ("state",)
+    assert state_columns(Labels(("dry", "wet"), noun="state")).words["state"] == ("dry", "wet")
+    ended = state_columns(Labels(("a=1", "a=2", "(end)"), noun="state"))
+    assert ended.words["state"] == ("", "", "(end)")
+    assert ended.numbers["a"][2] == -np.inf
+    with pytest.raises(InputError, match="one value per state"):
+        state_columns(Labels(("x",), noun="state"), {"c": [1, 2]})
+
+
+def test_a_policy_made_of_three_rules_is_found_again() -> None:
+    problem = grid_problem()
+    policy = solve(problem, LocalSearch(seed=0)).policy
+    rules = simplify(problem, policy, most_leaves=6)
+    assert rules.n_leaves == 3
+    assert rules.loss == pytest.approx(0.0, abs=1e-9)
+    np.testing.assert_array_equal(rules.policy.probs, policy.probs)
+    text = "\n".join(rules.lines())
+    assert "a ≥ 2" in text
+    assert "b = " in text
+    assert "exactly" in rules.sentence()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_loss_is_exact_and_falls_with_leaves(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = grid_problem(seed)
+    decision = rng.integers(0, 3, 8)
+    policy = Policy.from_decision(decision, problem.models.states, problem.models.actions)
+    rules = simplify(problem, policy, most_leaves=4)
+    assert rules.value == static_return(problem, rules.policy)
+    assert rules.full_value == static_return(problem, policy)
+    assert rules.loss == rules.full_value - rules.value
+    values = [value for _, value in rules.steps]
+    assert values == sorted(values)
+
+
+def test_the_best_single_leaf_is_the_best_constant_policy() -> None:
+    """Two routes: the exchange search with one leaf, and trying every constant policy."""
+    problem = grid_problem()
+    policy = solve(problem, LocalSearch(seed=0)).policy
+    constant = [
+        Policy.from_decision(np.full(8, a), problem.models.states, problem.models.actions)
+        for a in range(3)
+    ]
+    best = max(static_return(problem, p) for p in constant)
+    assert simplify(problem, policy, most_leaves=1).value == pytest.approx(best, abs=1e-12)
+
+
+def test_masks_give_exceptions_not_forbidden_actions() -> None:
+    from dataclasses import replace
+
+    problem = grid_problem()
+    allowed = np.ones((8, 3), dtype=bool)
+    allowed[0, 0] = False
+    problem = replace(problem, allowed=allowed)
+    policy = solve(problem, LocalSearch(seed=0)).policy
+    rules = simplify(problem, policy, most_leaves=3)
+    assert (rules.policy.probs[~allowed] == 0).all()
+    assert rules.value == static_return(problem, rules.policy)
+    for s in rules.exceptions:
+        np.testing.assert_array_equal(rules.policy.probs[s], policy.probs[s])
+
+
+def test_max_loss_stops_early() -> None:
+    problem = grid_problem()
+    policy = solve(problem, LocalSearch(seed=0)).policy
+    assert simplify(problem, policy, max_loss=1e9).n_leaves == 1
+    assert simplify(problem, policy, max_loss=1e-9).loss <= 1e-9
+
+
+def test_pest_control_in_a_few_rules() -> None:
+    domain = make_domain("pest-control")
+    problem = domain.problem(n_models=10, seed=0)
+    policy = solve(problem, LocalSearch(seed=0)).policy
+    rules = simplify(problem, policy, most_leaves=5)
+    assert rules.n_leaves <= 5
+    assert rules.value == static_return(problem, rules.policy)
+    assert rules.lines()
+
+
+def test_trees_partition_the_states() -> None:
+    columns = state_columns(Labels(("1", "2", "3", "4"), noun="state"))
+    cost = np.array([[0, 1.0], [1, 0], [0, 1], [1, 0]])
+    for n, tree in enumerate(grow(cost, columns, 4), start=1):
+        assert len(leaves(tree)) == n
+        where = leaf_of(tree, columns, 4)
+        assert set(where) == set(range(n))
+    assert isinstance(next(grow(cost, columns, 1)), Leaf)
