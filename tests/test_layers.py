@@ -29,6 +29,7 @@ STAGES = [
     "domains",
     "reporting",
     "pipeline",
+    "checks",
     "runner",
     "experiments",
     "cli",

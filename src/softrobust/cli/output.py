@@ -86,3 +86,17 @@ def print_frontier(found: Frontier, out: Path | None) -> None:
     )
     if out is not None:
         console.print(f"\nWritten to {out}: open {out / 'frontier.svg'} in a browser.")
+
+
+def print_check(name: str, verdict: str, sentence: str) -> None:
+    """One check: its verdict in colour, its sentence below."""
+    import textwrap
+
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    colour = {"fine": "green", "caution": "yellow"}.get(verdict, "dim")
+    console.print(Text.assemble("\n", (name, "bold"), ": ", (verdict, colour)))
+    width = min(console.width, 100)
+    console.print(textwrap.fill(sentence, width, initial_indent="  ", subsequent_indent="  "))

@@ -78,7 +78,7 @@ class OffPolicy:
         e = self.estimate
         return {
             "name": self.name,
-            "value": e.value,
+            "value": e.value if np.isfinite(e.value) else None,  # no weight, no estimate
             "low": e.low,
             "high": e.high,
             "effective_size": self.effective_size,
