@@ -100,3 +100,17 @@ def print_check(name: str, verdict: str, sentence: str) -> None:
     console.print(Text.assemble("\n", (name, "bold"), ": ", (verdict, colour)))
     width = min(console.width, 100)
     console.print(textwrap.fill(sentence, width, initial_indent="  ", subsequent_indent="  "))
+
+
+def print_lines(lines: list[str]) -> None:
+    """Sentences, wrapped to the terminal; an indent at the start of a line is kept."""
+    import textwrap
+
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    width = min(console.width, 100)
+    for line in lines:
+        indent = line[: len(line) - len(line.lstrip())]
+        console.print(textwrap.fill(line.strip(), width, initial_indent=indent,
+                                    subsequent_indent=indent + "  "))  # fmt: skip
