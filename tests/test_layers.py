@@ -31,6 +31,7 @@ STAGES = [
     "pipeline",
     "checks",
     "runner",
+    "rehearsal",
     "experiments",
     "cli",
 ]

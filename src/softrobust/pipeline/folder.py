@@ -69,7 +69,7 @@ def load_run(path: str | Path) -> Folder:
     drawn = _record(folder / "posterior.json")
     posterior = None
     if log is not None and drawn is not None:
-        posterior = _settings(drawn, folder).fit(log)
+        posterior = dirichlet_settings(drawn, folder).fit(log)
     heldout = folder / "heldout.npz"
     return Folder(
         path=folder,
@@ -95,7 +95,8 @@ def _record(path: Path) -> dict[str, Any] | None:
     return out
 
 
-def _settings(drawn: dict[str, Any], folder: Path) -> DirichletPosterior:
+def dirichlet_settings(drawn: dict[str, Any], folder: Path | str) -> DirichletPosterior:
+    """The settings that `posterior.json` records."""
     if drawn.get("posterior") != DirichletPosterior.name:
         raise InputError(
             f"The run in '{folder}' used the posterior '{drawn.get('posterior')}', which cannot be "
