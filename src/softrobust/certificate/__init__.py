@@ -1,15 +1,18 @@
 """What can be promised of one policy, and the file that says so."""
 
 from softrobust.certificate.certify import Certificate, certify
+from softrobust.certificate.comparison import Comparison, compare_policies
 from softrobust.certificate.draws import draw_heldout
 from softrobust.certificate.files import load_solution, save_solution, solution_record
 from softrobust.certificate.intervals import Estimate, HeldOut, held_out
 
 __all__ = [
     "Certificate",
+    "Comparison",
     "Estimate",
     "HeldOut",
     "certify",
+    "compare_policies",
     "draw_heldout",
     "held_out",
     "load_solution",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
+from softrobust.certificate.comparison import Comparison, compare_policies
 from softrobust.certificate.intervals import TAIL_DRAWS, Estimate, HeldOut, held_out
 from softrobust.errors import SolverError
 from softrobust.objective import Objective
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from softrobust.problem import Problem
 
 DUAL_STATES = 300  # above this the safe dual costs more than a certificate should
+PAIRED_DRAWS = 2000  # held-out models that a comparison needs at most: differences vary less
 ROUNDING = 1e-9  # a value above its bound by more than this share is a bug, not rounding
 
 
@@ -40,6 +42,7 @@ class Certificate:
     objective: Objective
     n_models: int
     heldout: HeldOut | None = None
+    practice: Comparison | None = None
 
     @property
     def gap_abs(self) -> float:
@@ -69,6 +72,7 @@ class Certificate:
             "gap": self.gap,
             "gap_share": self.gap_share,
             "heldout": None if self.heldout is None else _heldout_dict(self.heldout),
+            "practice": None if self.practice is None else self.practice.to_dict(),
         }
 
     def __str__(self) -> str:
@@ -88,7 +92,8 @@ class Certificate:
     def sentences(self) -> list[str]:
         """The certificate in words, one sentence a line."""
         value, words = self.static["objective"], self.objective.words
-        lines = [
+        lines = [] if self.practice is None else [self.practice.sentence()]
+        lines += [
             f"On the {self.n_models} sampled models the policy earns {value:.6g} by the objective "
             f"(mean {self.static['mean']:.6g}; {words}: {self.static['cvar']:.6g}).",
             self._bound_sentence(),
@@ -120,6 +125,7 @@ def certify(
     heldout: ModelSet | None = None,
     bounds: Sequence[Bound] = (),
     time_limit: float = 5.0,
+    practice: Policy | None = None,
 ) -> Certificate:
     """Certify any policy for the problem.
 
@@ -133,6 +139,9 @@ def certify(
     time_limit : float
         Seconds for a tighter bound by the safe dual, where no solver brought one for the policy's
         class; 0 leaves it at the clairvoyant bound.
+    practice : Policy, optional
+        Current practice, as `behaviour_policy` estimates it: the first sentence is how probably
+        the policy beats it.
     """
     returns = policy_return(problem, policy)
     static = problem.objective.summary(returns, problem.models.f)
@@ -148,7 +157,16 @@ def certify(
         objective=problem.objective,
         n_models=problem.n_models,
         heldout=None if heldout is None else _on_heldout(problem, policy, returns, heldout),
+        practice=None if practice is None else _against(problem, policy, practice, heldout),
     )
+
+
+def _against(
+    problem: Problem, policy: Policy, practice: Policy, heldout: ModelSet | None
+) -> Comparison:
+    if heldout is not None and heldout.n_models > PAIRED_DRAWS:
+        heldout = heldout.select(range(PAIRED_DRAWS))
+    return compare_policies(problem, policy, practice, heldout)
 
 
 def _tightest(

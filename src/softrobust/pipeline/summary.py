@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,10 @@ SHOWN_ROWS = 16
 
 def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
     """(kind, text) pairs: kind is "head", "text", "note" or "row"."""
-    problem = run.setup.problem
+    problem, practice = run.setup.problem, run.certificate.practice
+    if practice is not None:  # the first thing that anybody asks
+        yield "head", "In a sentence"
+        yield "text", practice.sentence()
     yield "head", "The question"
     if run.setup.log is not None:
         yield (
@@ -44,7 +48,7 @@ def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
     yield "head", f"The answer, by {run.solution.solver} ({status})"
     yield from _policy_rows(run)
     yield "head", "What can be promised"
-    for sentence in run.certificate.sentences():
+    for sentence in replace(run.certificate, practice=None).sentences():
         yield "text", sentence
     yield "text", _against_nominal(run)
 

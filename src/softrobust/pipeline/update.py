@@ -28,6 +28,7 @@ from softrobust.pipeline.setup import Setup
 from softrobust.problem import Problem
 from softrobust.returns import static_return
 from softrobust.solvers.base import Solution, Solver, Status, finish, solve
+from softrobust.solvers.behaviour import behaviour_policy
 from softrobust.solvers.nominal import Nominal
 
 if TYPE_CHECKING:
@@ -252,7 +253,9 @@ def _run(setup: Setup, proposal: Solution, policy: Policy, seed: int) -> Run:
     assert setup.posterior is not None
     heldout = draw_heldout(setup.posterior, problem, policy, setup.test_seed)
     bounds = [] if solution.bound is None else [solution.bound]
-    certificate = certify(problem, policy, heldout, bounds)
+    assert setup.log is not None
+    practice = behaviour_policy(problem, setup.log)[0]
+    certificate = certify(problem, policy, heldout, bounds, practice=practice)
     nominal = solve(problem, Nominal())
     return Run(setup, solution, nominal, heldout, certificate, seed, setup.notes)
 

@@ -18,6 +18,7 @@ from softrobust.data.files import atomic_write
 from softrobust.errors import InputError
 from softrobust.reporting import sections, tables, words
 from softrobust.reporting.compare import Compared, compare
+from softrobust.solvers.behaviour import behaviour_policy
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate
@@ -94,7 +95,8 @@ def report(
     chosen = compared[0]
     if certificate is None:
         bounds = [c.solution.bound for c in compared if c.solution.bound is not None]
-        certificate = certify(problem, chosen.policy, heldout, bounds)
+        practice = None if log is None else behaviour_policy(problem, log)[0]
+        certificate = certify(problem, chosen.policy, heldout, bounds, practice=practice)
     _check_certificate(certificate, chosen)
     nominal = next((c for c in compared if c.nominal and not c.chosen), None)
     number = words.Figures.of([c.train for c in compared])

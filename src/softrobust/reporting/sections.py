@@ -54,6 +54,8 @@ def answer(
     ]
     shown.append(_room(certificate, number))
     lead = words.earns(chosen, objective, number)
+    if certificate.practice is not None:  # the first thing that anybody asks
+        lead, more = certificate.practice.sentence(), [lead, *more]
     return {"lead": lead, "more": [line for line in more if line], "tiles": shown}
 
 

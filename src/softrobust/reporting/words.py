@@ -33,6 +33,7 @@ STATUS = {
     Status.NODE_LIMIT: "stopped at the node limit; the best policy found so far",
     Status.ITERATION_LIMIT: "stopped at the iteration limit; the best policy found so far",
     Status.INTERRUPTED: "interrupted; the best policy found so far",
+    Status.GIVEN: "given, not searched for",
 }
 
 
