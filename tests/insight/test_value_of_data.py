@@ -33,15 +33,17 @@ def bandit(objective: SoftRobust, n: int = 4000, sure: float = 0.5) -> Problem:
     return Problem(models, rewards=r, p0=[1, 0, 0], gamma=0.5, objective=objective)
 
 
+@pytest.mark.parametrize("independent", [False, True])
 @pytest.mark.parametrize(("m", "answer"), [(1, 1 / 12), (2, 1 / 12), (3, 0.1)])
-def test_the_textbook_bet(m: int, answer: float) -> None:
+def test_the_textbook_bet(m: int, answer: float, independent: bool) -> None:
     """E max(1/2, (k + 1)/(m + 2)) − 1/2 over k uniform on 0 … m (Beta–binomial)."""
     k = np.arange(m + 1)
     exact = np.mean(np.maximum(0.5, (k + 1) / (m + 2))) - 0.5
     assert exact == pytest.approx(answer)
-    problem = bandit(SoftRobust(0.0, 0.9))
+    problem = bandit(SoftRobust(0.0, 0.9), n=400 if independent else 4000)
     policy = solve(problem, Nominal()).policy
-    found = {(v.s, v.a): v for v in value_of_data(problem, policy, m, data_sets=4000, seed=1)}
+    values = value_of_data(problem, policy, m, independent=independent, data_sets=4000, seed=1)
+    found = {(v.s, v.a): v for v in values}
     bet = found[0, 1]
     assert bet.value == pytest.approx(exact, abs=0.01)
     assert bet.low <= bet.value <= bet.high
@@ -60,6 +62,52 @@ def test_worst_cases_shrink_with_data() -> None:
     after = [beta.ppf(x[:10000], k + 1, 5 - k).mean() for k in range(5)]
     exact = np.mean(np.maximum(0.3, after)) - 0.3  # today the lower half is worth 1/4 < 0.3
     assert found[0, 1].value == pytest.approx(exact, abs=0.015)
+
+
+def test_exchanged_rows_are_evaluated_exactly() -> None:
+    """Two routes: the rank-one update, and the models with their rows really exchanged."""
+    from dataclasses import replace
+
+    from softrobust.insight import rows
+    from softrobust.returns import static_return
+
+    problem, goal = small_problem(), SoftRobust(0.5, 0.8)
+    pool = [solve(problem, Nominal()).policy, problem.uniform_policy()]
+    made = rows.invert(problem, pool)
+    for s, a in ((0, 1), (3, 2)):
+        pair = rows.pair_of(problem, pool, made, s, a)
+        deal = np.random.default_rng(0).permutation(problem.n_models)[None, :]
+        value, which, _ = rows.exchanged(pair, deal.astype(np.int64), problem, goal)
+        models = problem.models
+        k = s * problem.n_actions + a
+        lo, hi = models.indptr[k] * models.n_models, models.indptr[k + 1] * models.n_models
+        prob = models.prob.copy()
+        prob[lo:hi] = prob[lo:hi].reshape(models.n_models, -1)[deal[0]].reshape(-1)
+        other = problem.with_models(replace(models, prob=prob))
+        exact = [static_return(other, policy) for policy in pool]
+        assert value[0] == pytest.approx(max(exact), rel=1e-10)
+        assert which[0] == int(np.argmax(exact))
+
+
+def test_other_rows_are_not_learned_by_accident() -> None:
+    """Independent rows, few models: reweighting whole models finds value where there is none."""
+    rng = np.random.default_rng(0)
+    n = 60
+    P = np.zeros((n, 4, 2, 4))
+    for bet in (0, 1):  # two bets; the first one is always worse, whatever its row
+        p = rng.random(n) * (0.2 if bet == 0 else 1.0)
+        P[:, 0, bet, 2], P[:, 0, bet, 3] = p, 1 - p
+    P[:, 1:, :, 3] = 1.0
+    r = np.zeros((4, 2, 4))
+    r[0, :, 2] = 1.0
+    r[0, 1, 3] = 0.9  # the second bet pays at least 0.9
+    sinks = np.array([False, True, True, True])
+    states = Labels(("start", "x", "win", "lose"), noun="state")
+    models = ModelSet.from_dense(P, states=states, actions=ACTIONS, sinks=sinks)
+    problem = Problem(models, rewards=r, p0=[1, 0, 0, 0], gamma=0.5, objective=SoftRobust(0, 0.9))
+    policy = solve(problem, Nominal()).policy
+    found = value_of_data(problem, policy, 10, independent=True, data_sets=200)
+    assert all(v.value == pytest.approx(0.0, abs=1e-12) for v in found)
 
 
 def test_never_negative_and_repeatable() -> None:

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from softrobust.insight import DataValue, Explanation
     from softrobust.pipeline import Run
+    from softrobust.problem import Problem
     from softrobust.tradeoff import Frontier
 
 
@@ -114,3 +118,61 @@ def print_lines(lines: list[str]) -> None:
         indent = line[: len(line) - len(line.lstrip())]
         console.print(textwrap.fill(line.strip(), width, initial_indent=indent,
                                     subsequent_indent=indent + "  "))  # fmt: skip
+
+
+def print_options(found: Explanation) -> None:
+    """The actions of a state side by side."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, title="\nActions here, the best exchange first", title_justify="left")
+    for name in ("action", "objective", "on average", "worst case", "seen", "practice"):
+        table.add_column(name, justify="left" if name == "action" else "right")
+    for o in found.options:
+        mark = " ←" if o.action == found.action else " (nominal)" if o.nominal else ""
+        table.add_row(
+            o.action + mark,
+            f"{o.objective:.6g}",
+            f"{o.q_mean:.5g}",
+            f"{o.q_worst:.5g}",
+            "" if o.seen is None else str(o.seen),
+            "" if o.practice is None else f"{100 * o.practice:.0f} %",
+        )
+    Console(highlight=False).print(table)
+
+
+def print_data_values(
+    problem: Problem, found: Sequence[DataValue], observations: int, top: int
+) -> None:
+    """The pairs worth observing, the best first."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    worth = [v for v in found if v.value > 0]
+    if not worth:
+        console.print("No pair is worth observing more: no data would change the policy.")
+        return
+    table = Table(
+        box=None,
+        title=f"\nWhat {observations} more observations of one pair would add to the objective",
+        title_justify="left",
+    )
+    for name in ("state", "action", "value", "95 % interval", "changes the policy"):
+        table.add_column(name, justify="left" if name in ("state", "action") else "right")
+    for v in worth[:top]:
+        table.add_row(
+            problem.models.states[v.s],
+            problem.models.actions[v.a],
+            f"{v.value:.3g}",
+            f"[{v.low:.3g}, {v.high:.3g}]",
+            f"{100 * v.changes:.0f} %",
+        )
+    console.print(table)
+    if len(worth) > top:
+        console.print(f"… and {len(worth) - top} more pairs (--json has them all).")
+    thin = [v for v in worth[:top] if v.effective_size < 20]
+    if thin:
+        console.print(
+            f"{len(thin)} of these rest on few effective models after the data: raise --draws."
+        )

@@ -3,17 +3,20 @@
     EVSI(s, a, m) = E_y[ max_π ρ^S(π | D, y) ] − max_π ρ^S(π | D),    y = m next states of (s, a)
 
 Posterior draws stand for the posterior. A data set y is drawn by taking a model ω′ and m next
-states from its row; it reweights every model by its likelihood of y, f_ω·Π P^ω(y_i|s,a). The maximum
-runs over a pool of policies: the chosen one, nominal, practice, the optimal policies of single
-models and of data sets like these. Both maxima run over the same pool. The value is never negative,
-whatever λ and α: knowing y lets nature's worst case vary less. It is what this pool can make of the
-data; policies outside it could make more.
+states from its row. Two ways to learn from it:
+
+    models of one world     every model is reweighted by its likelihood of y, f_ω·Π P^ω(y_i|s,a)
+    independent rows        only the rows of (s, a) are, and are dealt out anew (see `rows`)
+
+The maximum runs over a pool of policies: the chosen one, nominal, practice, the optimal policies of
+single models. The value is never negative, whatever λ and α: knowing y lets nature's worst case
+vary less. It is what this pool can make of the data; policies outside it could make more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -21,10 +24,10 @@ from numpy.typing import NDArray
 
 from softrobust.data.settings import whole
 from softrobust.errors import InputError
+from softrobust.insight import rows
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust, soft_robust
-from softrobust.returns import occupancies, optimal_returns, policy_return
-from softrobust.solvers.local_search import LocalSearch
+from softrobust.returns import optimal_returns, policy_return
 from softrobust.solvers.nominal import Nominal
 
 if TYPE_CHECKING:
@@ -32,10 +35,9 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 DATA_SETS = 400  # resampled data sets for each pair
-POOL = 60  # policies optimal for single models
-SEARCHED = 8  # data sets whose own best policy joins the pool
+POOL = 40  # policies optimal for single models
+MOST_PAIRS = 60  # pairs whose rows matter most
 LEAST_MASS = 1e-9
-SIZE = 5.0  # effective models below which a reweighting says nothing
 
 
 @final
@@ -81,6 +83,7 @@ def value_of_data(
     observations: int = 10,
     pairs: Sequence[tuple[int, int]] | None = None,
     also: Sequence[Policy] = (),
+    independent: bool = False,
     data_sets: int = DATA_SETS,
     seed: int = 0,
 ) -> tuple[DataValue, ...]:
@@ -91,23 +94,74 @@ def value_of_data(
     problem : Problem
         Its models stand for the posterior: several hundred draws are good.
     pairs : sequence of (s, a), optional
-        By default all pairs with a model in states where something is decided.
+        By default those with a model in states where something is decided, at most the 60 whose
+        rows matter most to the policies of the pool.
     also : sequence of Policy
         Further policies for the pool, such as current practice.
+    independent : bool
+        Whether the rows of the posterior are independent, as those of `DirichletPosterior` are.
     """
     objective = soft_robust(problem.objective, "The value of data")
     whole("observations", observations)
     wanted = _pairs(problem, pairs)
     rng = np.random.default_rng(seed)
-    pool = _pool(problem, policy, also, wanted, observations, rng)
+    pool = _pool(problem, policy, also, rng)
+    worth = _by_models if not independent else _by_rows
+    out = worth(problem, pool, wanted, observations, data_sets, rng, objective)
+    return tuple(sorted(out, key=lambda v: -v.value))
+
+
+def _by_models(
+    problem: Problem, pool: list[Policy], pairs: list[tuple[int, int]], m: int, n: int,
+    rng: np.random.Generator, objective: SoftRobust,
+) -> list[DataValue]:  # fmt: skip
+    """Every model is reweighted."""
     Z = np.array([policy_return(problem, p) for p in pool])
     order = np.argsort(Z, axis=1).astype(np.int64)
-    base = _best(Z, order, problem.models.f[None, :], objective)
-    out = [
-        _one(problem, s, a, Z, order, base, observations, data_sets, rng, objective)
-        for s, a in wanted
-    ]
-    return tuple(sorted(out, key=lambda v: -v.value))
+    (base,), (best,) = _best(Z, order, problem.models.f[None, :], objective)
+    out = []
+    for s, a in pairs:
+        weights, size = _reweighted(problem, s, a, m, n, rng)
+        value, which = _best(Z, order, weights, objective)
+        # What today's best policy earns on average after the data has the same expectation as
+        # today: as a control variate it removes the luck of the draw.
+        luck = weights @ Z[best] - float(problem.models.f @ Z[best])
+        out.append(_value(s, a, value - base - luck, which != best, size))
+    return out
+
+
+def _by_rows(
+    problem: Problem, pool: list[Policy], pairs: list[tuple[int, int]], m: int, n: int,
+    rng: np.random.Generator, objective: SoftRobust,
+) -> list[DataValue]:  # fmt: skip
+    """Only the rows of the pair are learned about; the baseline deals them out unweighted."""
+    made = rows.invert(problem, pool)
+    known = int(np.argmax([objective.value(rho, problem.models.f) for rho in made.rho]))
+    ready = [(s, a, rows.pair_of(problem, pool, made, s, a)) for s, a in pairs]
+    ready = sorted(ready, key=lambda item: -_spread(item[2]))[:MOST_PAIRS]
+    out = []
+    for s, a, pair in ready:
+        after, before, size = rows.dealt(pair.p, m, n, rng)
+        value, which, luck = rows.exchanged(pair, after, problem, objective, known)
+        base, best, usual = rows.exchanged(pair, before, problem, objective, known)
+        out.append(_value(s, a, value - base - (luck - usual), which != best, size))
+    return out
+
+
+def _spread(pair: rows.Pair) -> float:
+    """How much the row matters: visits times the spread of its value over draws, at most."""
+    worth = np.einsum("kni,ni->kn", pair.z, pair.p)
+    return float((pair.q * pair.h.mean(axis=1) * worth.std(axis=1)).max())
+
+
+def _value(
+    s: int, a: int, gain: FloatArray, changed: NDArray[np.bool_], size: FloatArray
+) -> DataValue:
+    mean, half = float(gain.mean()), 1.96 * float(gain.std(ddof=1)) / np.sqrt(gain.size)
+    return DataValue(
+        s, a, max(mean, 0.0), max(mean - half, 0.0), max(mean + half, 0.0),
+        float(np.mean(changed)), float(np.median(size)),
+    )  # fmt: skip
 
 
 def _pairs(problem: Problem, pairs: Sequence[tuple[int, int]] | None) -> list[tuple[int, int]]:
@@ -125,12 +179,7 @@ def _pairs(problem: Problem, pairs: Sequence[tuple[int, int]] | None) -> list[tu
 
 
 def _pool(
-    problem: Problem,
-    policy: Policy,
-    also: Sequence[Policy],
-    pairs: list[tuple[int, int]],
-    observations: int,
-    rng: np.random.Generator,
+    problem: Problem, policy: Policy, also: Sequence[Policy], rng: np.random.Generator
 ) -> list[Policy]:
     """Policies that some data could make best; duplicates are dropped."""
     states, actions, decided = problem.models.states, problem.models.actions, problem.decided
@@ -138,12 +187,6 @@ def _pool(
     optima = optimal_returns(problem).decisions
     for omega in rng.permutation(problem.n_models)[:POOL]:
         pool.append(Policy.from_decision(optima[omega], states, actions, decided))
-    visits = problem.models.f @ occupancies(problem, policy)
-    likely = sorted(pairs, key=lambda pair: -visits[pair[0]])[:SEARCHED]
-    for s, a in likely:  # the best answer to one data set of each of the busiest pairs
-        weights, _ = _reweighted(problem, s, a, observations, 1, rng)
-        models = replace(problem.models, f=weights[0])
-        pool.append(LocalSearch(starts=2, seed=0).solve(problem.with_models(models)).policy)
     usable = [p for p in pool if (p.probs[~problem.models.available] == 0).all()]
     return list({p.probs.tobytes(): p for p in usable}.values())
 
@@ -176,20 +219,3 @@ def _best(Z: FloatArray, order: Any, W: FloatArray, objective: SoftRobust) -> An
     tail = max(objective.tail, LEAST_MASS)
     best_reweighted(Z, order, np.ascontiguousarray(W), objective.lam, tail, out, which)
     return out, which
-
-
-def _one(
-    problem: Problem, s: int, a: int, Z: FloatArray, order: Any, base: Any, m: int, n: int,
-    rng: np.random.Generator, objective: SoftRobust,
-) -> DataValue:  # fmt: skip
-    weights, size = _reweighted(problem, s, a, m, n, rng)
-    value, which = _best(Z, order, weights, objective)
-    # What the policy that is best today would earn after the same data has the same expectation as
-    # today under the mean: as a control variate it removes the luck of the draw at λ = 0.
-    luck = weights @ Z[base[1][0]] - float(problem.models.f @ Z[base[1][0]])
-    gain = value - base[0][0] - luck
-    mean, half = float(gain.mean()), 1.96 * float(gain.std(ddof=1)) / np.sqrt(n)
-    return DataValue(
-        s, a, max(mean, 0.0), max(mean - half, 0.0), max(mean + half, 0.0),
-        float(np.mean(which != base[1][0])), float(np.median(size)),
-    )  # fmt: skip
