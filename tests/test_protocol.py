@@ -30,17 +30,20 @@ def small_log() -> TransitionLog:
 
 
 LOG = small_log()
+POSTERIOR = DirichletPosterior().fit(LOG)
+# At α = 1 no number of draws shows the quantile that some sets are built from, and they say so.
+pytestmark = pytest.mark.filterwarnings("ignore::softrobust.solvers.draws.SaturationWarning")
 
 
 def small_problem(lam: float = 0.5, alpha: float = 0.8) -> Problem:
-    models = DirichletPosterior().fit(LOG).sample(12, seed=1)
+    models = POSTERIOR.sample(12, seed=1)
     return Problem(
         models, rewards=LOG.rewards, p0=LOG.p0, gamma=0.9, objective=SoftRobust(lam, alpha)
     )
 
 
 def make(name: str) -> Solver:
-    return make_solver(name, log=LOG, time_limit=20.0, seed=0)
+    return make_solver(name, log=LOG, time_limit=20.0, seed=0, posterior=POSTERIOR)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -122,5 +125,7 @@ def test_unknown_names_and_wrong_things() -> None:
         make_solver("sarect")
     with pytest.raises(InputError, match="counts transitions in a log"):
         make_solver("empirical")
+    with pytest.raises(InputError, match="improves the policy that made a log"):
+        make_solver("spibb")
     with pytest.raises(InputError, match="needs a solver object"):
         solve(small_problem(), "exact")  # type: ignore[arg-type]

@@ -25,11 +25,16 @@ if TYPE_CHECKING:
     from softrobust.data import Bins as Bins
     from softrobust.data import ContinuousLog as ContinuousLog
     from softrobust.data import Labels as Labels
+    from softrobust.data import MarkovCheck as MarkovCheck
     from softrobust.data import Rewards as Rewards
+    from softrobust.data import Trajectories as Trajectories
+    from softrobust.data import TrajectoryReport as TrajectoryReport
     from softrobust.data import TransitionLog as TransitionLog
+    from softrobust.data import markov_check as markov_check
     from softrobust.data import read_continuous_log as read_continuous_log
     from softrobust.data import read_log as read_log
     from softrobust.data import read_minari as read_minari
+    from softrobust.data import read_trajectories as read_trajectories
     from softrobust.data import roll_out as roll_out
     from softrobust.data import save_log as save_log
     from softrobust.data import write_log_csv as write_log_csv
@@ -47,6 +52,8 @@ if TYPE_CHECKING:
     from softrobust.errors import MissingExtraError as MissingExtraError
     from softrobust.errors import SoftRobustError as SoftRobustError
     from softrobust.errors import SolverError as SolverError
+    from softrobust.inspection import Inspection as Inspection
+    from softrobust.inspection import inspect_file as inspect_file
     from softrobust.models import GaussianModels as GaussianModels
     from softrobust.models import ModelSet as ModelSet
     from softrobust.models import Policy as Policy
@@ -101,21 +108,34 @@ if TYPE_CHECKING:
     from softrobust.returns import sa_rect_return as sa_rect_return
     from softrobust.returns import static_gradient as static_gradient
     from softrobust.returns import static_return as static_return
+    from softrobust.solvers import BCR as BCR
     from softrobust.solvers import CADP as CADP
     from softrobust.solvers import MILP as MILP
     from softrobust.solvers import MVP as MVP
+    from softrobust.solvers import RSVF as RSVF
+    from softrobust.solvers import SAC as SAC
+    from softrobust.solvers import SPIBB as SPIBB
     from softrobust.solvers import WSU as WSU
     from softrobust.solvers import Deterministic as Deterministic
     from softrobust.solvers import Empirical as Empirical
     from softrobust.solvers import Exact as Exact
+    from softrobust.solvers import L1Robust as L1Robust
+    from softrobust.solvers import LInfRobust as LInfRobust
     from softrobust.solvers import LocalSearch as LocalSearch
     from softrobust.solvers import Nominal as Nominal
+    from softrobust.solvers import PosteriorDraws as PosteriorDraws
     from softrobust.solvers import RandomizedAscent as RandomizedAscent
+    from softrobust.solvers import RobustSAC as RobustSAC
+    from softrobust.solvers import RSVFSimple as RSVFSimple
     from softrobust.solvers import SARect as SARect
+    from softrobust.solvers import SaturationWarning as SaturationWarning
+    from softrobust.solvers import SoftRobustSAC as SoftRobustSAC
     from softrobust.solvers import Solution as Solution
     from softrobust.solvers import Solver as Solver
     from softrobust.solvers import SRect as SRect
     from softrobust.solvers import Status as Status
+    from softrobust.solvers import VaRBellman as VaRBellman
+    from softrobust.solvers import WorstModel as WorstModel
     from softrobust.solvers import solve as solve
     from softrobust.solvers import solve_grid as solve_grid
     from softrobust.solvers import write_milp as write_milp
@@ -128,11 +148,16 @@ _STAGES = {
         "Bins",
         "ContinuousLog",
         "Labels",
+        "MarkovCheck",
         "Rewards",
+        "Trajectories",
+        "TrajectoryReport",
         "TransitionLog",
+        "markov_check",
         "read_continuous_log",
         "read_log",
         "read_minari",
+        "read_trajectories",
         "roll_out",
         "save_log",
         "write_log_csv",
@@ -187,6 +212,10 @@ _STAGES = {
         "load_problem",
         "save_problem",
     ],
+    "inspection": [
+        "Inspection",
+        "inspect_file",
+    ],
     "returns": [
         "dynamic_return",
         "horizon_return",
@@ -209,6 +238,16 @@ _STAGES = {
         "replication_bound",
     ],
     "solvers": [
+        "WorstModel",
+        "VaRBellman",
+        "SaturationWarning",
+        "SPIBB",
+        "RSVFSimple",
+        "RSVF",
+        "PosteriorDraws",
+        "LInfRobust",
+        "L1Robust",
+        "BCR",
         "CADP",
         "Deterministic",
         "Empirical",
@@ -218,8 +257,11 @@ _STAGES = {
         "MVP",
         "Nominal",
         "RandomizedAscent",
+        "RobustSAC",
+        "SAC",
         "SARect",
         "SRect",
+        "SoftRobustSAC",
         "Solution",
         "Solver",
         "Status",

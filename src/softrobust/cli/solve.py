@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 SOLVERS = (  # listed here so that the help needs no imports; a test keeps it true
-    "exact, milp, local-search, randomized, s-rect, sa-rect, mvp, wsu, cadp, nominal, empirical"
+    "exact, milp, local-search, randomized, s-rect, sa-rect, mvp, wsu, cadp, bcr, rsvf, "
+    "rsvf-simple, var, worst-model, spibb, nominal, empirical"
 )
 DEFAULT = "exact"
 INPUT = "The input"
@@ -83,9 +84,10 @@ def solve(
     )
     setup = set_up(input, options)
     chosen = solver or default_solver(setup.problem.objective)
-    run = run_line(
-        setup, make_solver(chosen, log=setup.log, time_limit=time_limit, seed=seed), seed
+    made = make_solver(
+        chosen, log=setup.log, time_limit=time_limit, seed=seed, posterior=setup.posterior
     )
+    run = run_line(setup, made, seed)
     if out is not None:
         write_run(run, out)
     if json:

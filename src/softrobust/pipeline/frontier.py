@@ -27,7 +27,9 @@ def run_frontier(
     if solver == DEFAULT_SOLVER:
         return frontier(setup.problem, lams, alphas, time_limit=time_limit)
     share = None if time_limit is None else time_limit / max(len(lams) * len(alphas), 1)
-    chosen = make_solver(solver, log=setup.log, time_limit=share, seed=seed)
+    chosen = make_solver(
+        solver, log=setup.log, time_limit=share, seed=seed, posterior=setup.posterior
+    )
     return frontier(setup.problem, lams, alphas, chosen)
 
 

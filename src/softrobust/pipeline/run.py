@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -22,6 +23,8 @@ from softrobust.pipeline.setup import Setup
 from softrobust.problem_file import save_problem
 from softrobust.returns import policy_return
 from softrobust.solvers.base import Solution, Solver, solve
+from softrobust.solvers.behaviour import behaviour_policy
+from softrobust.solvers.draws import SaturationWarning
 from softrobust.solvers.nominal import Nominal
 
 if TYPE_CHECKING:
@@ -49,14 +52,18 @@ def run_line(setup: Setup, solver: Solver, seed: int = 0) -> Run:
     the interval of CVaR needs.
     """
     problem = setup.problem
-    solution = solve(problem, solver)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SaturationWarning)  # its text is among the notes
+        solution = solve(problem, solver)
     nominal = solution if solution.solver == Nominal.name else solve(problem, Nominal())
     heldout = setup.heldout
     if heldout is None and setup.posterior is not None:
         heldout = draw_heldout(setup.posterior, problem, solution.policy, setup.test_seed)
     bounds = [] if solution.bound is None else [solution.bound]
-    certificate = certify(problem, solution.policy, heldout, bounds)
-    notes = (*setup.notes, *_resolution(setup, solution, certificate))
+    practice = None if setup.log is None else behaviour_policy(problem, setup.log)[0]
+    certificate = certify(problem, solution.policy, heldout, bounds, practice=practice)
+    own = solution.stats.get("notes", ())
+    notes = (*setup.notes, *own, *_resolution(setup, solution, certificate))
     return Run(setup, solution, nominal, heldout, certificate, seed, notes)
 
 

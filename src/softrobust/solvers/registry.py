@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING, final
 from softrobust.errors import InputError
 from softrobust.objective import Objective, SoftRobust
 from softrobust.solvers.base import Deadline
+from softrobust.solvers.bcr import BCR
+from softrobust.solvers.draws import PosteriorDraws
 from softrobust.solvers.exact import Exact
 from softrobust.solvers.local_search import LocalSearch
 from softrobust.solvers.milp import MILP
 from softrobust.solvers.multi_model import CADP, MVP, WSU
 from softrobust.solvers.nominal import Empirical, Nominal
 from softrobust.solvers.randomized import RandomizedAscent
+from softrobust.solvers.rsvf import RSVF
+from softrobust.solvers.rsvf_simple import RSVFSimple
 from softrobust.solvers.s_rect import SRect
 from softrobust.solvers.sa_rect import SARect
+from softrobust.solvers.spibb import SPIBB
+from softrobust.solvers.var_bellman import VaRBellman
+from softrobust.solvers.worst_model import WorstModel
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
+    from softrobust.posterior import FittedPosterior
     from softrobust.solvers.base import Solver
 
 DEFAULT_SOLVER = "exact"
@@ -35,6 +43,12 @@ class Context:
     log: TransitionLog | None = None
     time_limit: float | None = None
     seed: int = 0
+    node_limit: int | None = None
+    posterior: FittedPosterior | None = None
+
+    def draws(self) -> PosteriorDraws | None:
+        """Draws for ambiguity sets; None (the problem's own models) where there is no posterior."""
+        return None if self.posterior is None else PosteriorDraws(self.posterior, self.seed)
 
 
 def _empirical(context: Context) -> Empirical:
@@ -46,11 +60,20 @@ def _empirical(context: Context) -> Empirical:
     return Empirical(context.log)
 
 
+def _spibb(context: Context) -> SPIBB:
+    if context.log is None:
+        raise InputError(
+            "The solver 'spibb' improves the policy that made a log, and the input holds models "
+            "only. Give it the log, or choose another solver."
+        )
+    return SPIBB(context.log)
+
+
 SOLVERS: dict[str, Callable[[Context], Solver]] = {
     Nominal.name: lambda _: Nominal(),
     Empirical.name: _empirical,
-    Exact.name: lambda c: Exact(time_limit=_limit(c), seed=c.seed),
-    MILP.name: lambda c: MILP(time_limit=_limit(c), seed=c.seed),
+    Exact.name: lambda c: Exact(time_limit=_limit(c), seed=c.seed, node_limit=c.node_limit),
+    MILP.name: lambda c: MILP(time_limit=_limit(c), seed=c.seed, node_limit=c.node_limit),
     LocalSearch.name: lambda c: LocalSearch(time_limit=_limit(c), seed=c.seed),
     RandomizedAscent.name: lambda c: RandomizedAscent(time_limit=_limit(c), seed=c.seed),
     SRect.name: lambda c: SRect(time_limit=c.time_limit),
@@ -58,11 +81,20 @@ SOLVERS: dict[str, Callable[[Context], Solver]] = {
     MVP.name: lambda _: MVP(),
     WSU.name: lambda _: WSU(),
     CADP.name: lambda _: CADP(robust=True),
+    BCR.name: lambda c: BCR(c.draws(), time_limit=c.time_limit),
+    RSVF.name: lambda c: RSVF(c.draws(), time_limit=_limit(c)),
+    RSVFSimple.name: lambda c: RSVFSimple(c.draws(), time_limit=c.time_limit),
+    VaRBellman.name: lambda c: VaRBellman(time_limit=c.time_limit),
+    WorstModel.name: lambda c: WorstModel(time_limit=c.time_limit),
+    SPIBB.name: _spibb,
 }
 
 
-def _limit(context: Context) -> float:
-    return DEFAULT_SECONDS if context.time_limit is None else context.time_limit
+def _limit(context: Context) -> float | None:
+    """Seconds; none where nodes are the limit, so that a solve always ends at the same place."""
+    if context.time_limit is None and context.node_limit is None:
+        return DEFAULT_SECONDS
+    return context.time_limit
 
 
 def default_solver(objective: Objective) -> str:
@@ -71,12 +103,23 @@ def default_solver(objective: Objective) -> str:
 
 
 def make_solver(
-    name: str, *, log: TransitionLog | None = None, time_limit: float | None = None, seed: int = 0
+    name: str,
+    *,
+    log: TransitionLog | None = None,
+    time_limit: float | None = None,
+    seed: int = 0,
+    node_limit: int | None = None,
+    posterior: FittedPosterior | None = None,
 ) -> Solver:
-    """The solver called `name`, with the settings that the command line knows."""
+    """The solver called `name`, with the settings that the command line knows.
+
+    `log` is what `empirical` and `spibb` need; from `posterior`, `bcr`, `rsvf` and `rsvf-simple`
+    draw the many models that their sets take (without one they use those of the problem).
+    With a `node_limit` and no time limit no solver looks at a clock.
+    """
     Deadline(time_limit)  # refuses limits that are not positive, whatever the solver does with it
     if name not in SOLVERS:
         close = difflib.get_close_matches(name, SOLVERS, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else ""
         raise InputError(f"There is no solver '{name}'.{hint} Solvers: {', '.join(SOLVERS)}.")
-    return SOLVERS[name](Context(log, time_limit, seed))
+    return SOLVERS[name](Context(log, time_limit, seed, node_limit, posterior))

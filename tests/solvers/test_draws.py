@@ -1,0 +1,102 @@
+"""Quantiles in one pass over parts of the draws, and draws of a sampler that keeps a few."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import var
+from softrobust.posterior import Diagnostics, FittedPosterior
+from softrobust.solvers.draws import PosteriorDraws, Sample, UpperTail, tail_mass, whole_draws
+from tests.instances import random_problem
+
+
+@given(
+    st.lists(st.tuples(st.integers(-4, 4), st.integers(0, 3)), min_size=1, max_size=30),
+    st.floats(0, 1),
+    st.integers(1, 7),
+)
+def test_parts_give_the_quantile_of_the_whole(
+    sample: list[tuple[int, int]], tail: float, part: int
+) -> None:
+    x, w = np.array(sample, dtype=float).T
+    if w.sum() == 0:
+        return
+    both = {}
+    for lower_side in (False, True):
+        above = UpperTail(2, tail, w.sum(), lower_side)
+        for i in range(0, x.size, part):
+            piece = slice(i, i + part)
+            above.add(np.stack([x[piece], -x[piece]]), w[piece])
+        both[lower_side] = above.quantile()
+    # The upper quantile inf{x : G(x) ≥ 1 − tail}, and VaR as the lower quantile of −x.
+    f = w / w.sum()
+    np.testing.assert_array_equal(both[False], [var(x, f, tail), var(-x, f, tail)])
+    np.testing.assert_array_equal(both[True], [-var(-x, f, 1 - tail), -var(x, f, 1 - tail)])
+
+
+def test_what_is_kept_is_the_tail() -> None:
+    rng = np.random.default_rng(0)
+    above = UpperTail(3, 0.01, 1000.0)
+    for _ in range(10):
+        above.add(rng.normal(size=(3, 100)), np.ones(100))
+    assert above.values.shape == (3, 11)
+
+
+def test_pairs_that_may_be_taken_share_the_risk() -> None:
+    problem = random_problem(0, masks=True, alpha=0.8)
+    tail, wanted, pairs = tail_mass(problem)
+    assert pairs == problem.allowed.sum()
+    assert tail == pytest.approx(0.2 / pairs)
+    assert whole_draws(wanted) == pairs * 5
+    assert whole_draws(26.6) == 27
+    assert tail_mass(random_problem(0, alpha=1.0))[:2] == (0.0, np.inf)
+
+
+def test_unequal_weights_are_worth_fewer_draws() -> None:
+    problem = random_problem(1)
+    sample = Sample(problem, None, 1.0)
+    assert sample.effective == pytest.approx(1 / (problem.models.f**2).sum())
+    assert sample.effective < 7
+    equal = Sample(problem, ModelSet.from_dense(problem.models.P), 1.0)
+    assert equal.effective == pytest.approx(7)
+    assert not equal.saturated(1 / 7)
+    assert equal.saturated(1 / 7 - 1e-6)
+
+
+class Kept(FittedPosterior):
+    """A sampler that has kept 9 draws."""
+
+    __slots__ = ("models",)
+
+    def __init__(self) -> None:
+        self.models = random_problem(2, n_models=9).models
+
+    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+        rng = np.random.default_rng(seed)
+        return ModelSet.from_dense(self.models.P[rng.permutation(9)[:n]])
+
+    def diagnostics(self) -> Diagnostics:
+        return Diagnostics(exact=False, n_draws=9)
+
+
+def test_a_sampler_gives_what_it_has_kept_and_no_draw_twice() -> None:
+    problem = random_problem(2)
+    sample = Sample(problem, PosteriorDraws(Kept()), 100.0)
+    parts = [models for models, _ in sample]
+    assert [m.n_models for m in parts] == [9]
+    assert len({p.tobytes() for p in parts[0].P}) == 9
+    again = [models for models, _ in sample]
+    assert again[0] is parts[0]  # small enough to stay in memory
+
+
+def test_draws_that_do_not_fit_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(2)
+    monkeypatch.setattr("softrobust.solvers.draws.KEPT_BYTES", 1)
+    sample = Sample(problem, PosteriorDraws(Kept()), 100.0)
+    (first,), (second,) = ([models for models, _ in sample] for _ in range(2))
+    assert first is not second
+    np.testing.assert_array_equal(first.prob, second.prob)
