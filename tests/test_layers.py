@@ -46,9 +46,12 @@ LAZY = {
     "pandas",
     "gymnasium",
     "jax",
+    "optax",
     "numpyro",
     "arviz",
     "minari",
+    "dask",
+    "distributed",
 }
 FILES = sorted(SRC.rglob("*.py"))
 

@@ -7,18 +7,29 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from typing import Annotated
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 from typer import Context
 
 from softrobust import __version__
 from softrobust.cli.apply import apply
+from softrobust.cli.check import check
 from softrobust.cli.collect import collect
 from softrobust.cli.domains import domains
+from softrobust.cli.evaluate import evaluate
+from softrobust.cli.explain import explain
 from softrobust.cli.frontier import frontier
+from softrobust.cli.inspect import inspect
+from softrobust.cli.rehearse import rehearse
+from softrobust.cli.reproduce import reproduce
 from softrobust.cli.sample import sample
 from softrobust.cli.solve import solve
+from softrobust.cli.sweep import sweep
+from softrobust.cli.update import update
+from softrobust.cli.value_of_data import value_of_data
 from softrobust.errors import InputError, SoftRobustError
 
 app = typer.Typer(
@@ -29,8 +40,40 @@ app = typer.Typer(
     help="Choose a policy from a small log of past decisions, with a certificate.",
     epilog="Start with: softrobust solve log.csv --gamma 0.95 --out run",
 )
-for verb in (solve, apply, frontier, sample, domains, collect):
-    app.command()(verb)
+
+
+def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
+    """Answer Ctrl-C in words: the parser would turn it into an exit code and say nothing."""
+
+    @wraps(verb)
+    def answer(*words: Any, **options: Any) -> None:
+        try:
+            verb(*words, **options)
+        except KeyboardInterrupt as error:  # a run that can go on says so itself
+            _say(str(error) or "Interrupted; nothing was written.")
+            raise typer.Exit(130) from None
+
+    return answer
+
+
+for verb in (
+    inspect,
+    solve,
+    evaluate,
+    apply,
+    explain,
+    value_of_data,
+    frontier,
+    sample,
+    domains,
+    collect,
+    check,
+    rehearse,
+    update,
+    reproduce,
+    sweep,
+):
+    app.command()(_interruptible(verb))
 
 
 def _version(value: bool) -> None:

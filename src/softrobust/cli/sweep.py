@@ -1,0 +1,172 @@
+"""`softrobust sweep FILE`: solvers × λ × α × seeds × domains or logs, without losing work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+OUTPUT = "Output"
+WHERE = "Where it runs"
+PROVEN = 1e-5  # an open share of the value that nobody needs to see
+SHOWN = 5  # kinds of warnings and of failures
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep.toml: solvers, lambdas, alphas, seeds, and one or more sources.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the results (default: FILE's name with -results).", rich_help_panel=OUTPUT)] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes on this machine (default: one for each core); 0 runs in this process.", rich_help_panel=WHERE)] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local:2 for two Dask workers on this machine.", rich_help_panel=WHERE)] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder: what is done is not done again.", rich_help_panel=WHERE)] = False,
+    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="A bar on a terminal by default; --progress also writes lines into a pipe.", rich_help_panel=OUTPUT)] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the tables.", rich_help_panel=OUTPUT)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables.", rich_help_panel=OUTPUT)] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
+) -> None:  # fmt: skip
+    """Compare solvers over λ, α and seeds, on domains or on your own log. A killed sweep resumes.
+
+    Example: softrobust sweep sweep.toml --out results
+    """
+    import sys
+
+    from softrobust.runner.sweep_file import read_sweep
+    from softrobust.runner.sweep_results import run_sweep
+
+    folder = Path(f"{file.stem}-results") if out is None else out
+    record, outcome = run_sweep(
+        read_sweep(file), folder, workers=workers, cluster=cluster, resume=resume, progress=progress
+    )
+    if json:
+        sys.stdout.write((folder / "results.json").read_text(encoding="utf-8"))
+    elif not quiet:
+        print_sweep(record, outcome.warnings, folder)
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+def print_sweep(
+    record: Mapping[str, Any], warnings: Mapping[str, Sequence[str]], out: Path
+) -> None:
+    """A table for each source and α, then warnings, what failed, and where the rest is."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 110
+    for source in record["sweep"]["sources"]:
+        for alpha in record["sweep"]["alphas"]:
+            rows = [
+                g for g in record["groups"] if (g["source"], g["alpha"]) == (source["name"], alpha)
+            ]
+            if any(row["n"] for row in rows):
+                _print_table(console, source["name"], alpha, rows)
+    seeds = len(record["sweep"]["seeds"])
+    notes = "Mean over the seeds" + (", ± 95 % interval." if seeds > 1 else ".")
+    notes += " Best of each λ on held-out models: *."
+    notes += "\nopen: how much more the best policy could earn in training, at most."
+    if any(row["true_return"] for row in record["groups"]):
+        notes += "\ntruth: the return in the domain's true model, which no solver sees."
+    console.print(Text(f"\n{notes}", style="dim"))
+    if warnings:
+        console.print(Text("\nWarnings:", style="yellow"))
+        _print_kinds(console, warnings)
+    _print_failures(console, record["failed"], out)
+    console.print(Text(f"\nWritten to {out}: results.csv, results.json and a file for each task."))
+
+
+def _print_table(console: Console, source: str, alpha: float, rows: Sequence[Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from softrobust.objective import SoftRobust
+
+    words = SoftRobust(1.0, alpha).words
+    title = f": the bad case is {words} (α = {alpha:g})"
+    console.print(Text.assemble("\n", (source, "bold"), title))
+    table = Table(box=None, header_style="dim")
+    truth = any(row["true_return"] for row in rows)
+    columns = ["λ", "solver", "held-out\nobjective", "held-out\nmean", "held-out\nbad case",
+               "training\nobjective", "open"]  # fmt: skip
+    for name in [*columns, "truth"] if truth else columns:
+        table.add_column(name, justify="left" if name == "solver" else "right", no_wrap=True)
+    done = [row for row in rows if row["n"]]
+    digits = _digits([row["heldout_objective"] for row in done])
+    true_digits = _digits([row["true_return"] for row in done])
+    last = None
+    for row in done:
+        best = max(r["heldout_objective"]["mean"] for r in done if r["lam"] == row["lam"])
+        star = " *" if row["heldout_objective"]["mean"] >= best - 1e-9 * abs(best) else ""
+        cells = ["" if row["lam"] == last else f"{row['lam']:g}", row["solver"] + star]
+        cells += [_spread(row["heldout_objective"], digits)]
+        plain = ("heldout_mean", "heldout_cvar", "objective")
+        cells += [f"{row[name]['mean']:.{digits}f}" for name in plain]
+        cells += [_open(row["open"]["mean"], row["objective"]["mean"], digits)]
+        cells += [_spread(row["true_return"], true_digits)] if truth else []
+        table.add_row(*cells, style="bold" if star else "")
+        last = row["lam"]
+    console.print(table)
+
+
+def _digits(figures: Sequence[Mapping[str, float | None] | None]) -> int:
+    """Decimals for a column: the least interval gets two digits, or the least value five."""
+    from math import floor, log10
+
+    known = [figure for figure in figures if figure is not None]
+    halves = [half for figure in known if (half := figure["half_width"])]
+    sizes = [abs(size) for figure in known if (size := figure["mean"])]
+    if not sizes:
+        return 1
+    most = 4 - floor(log10(min(sizes)))
+    return max(0, min(1 - floor(log10(min(halves))) if halves else most, most))
+
+
+def _spread(figure: Mapping[str, float | None] | None, digits: int) -> str:
+    if figure is None:
+        return ""
+    half = figure["half_width"]
+    return f"{figure['mean']:.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
+
+
+def _open(left: float, value: float, digits: int) -> str:
+    return "nothing" if left <= PROVEN * abs(value) else f"{left:.{max(digits, 1)}f}"
+
+
+def _print_failures(console: Console, failed: Mapping[str, str], out: Path) -> None:
+    """Every kind of failure once, with the tasks it struck."""
+    from rich.text import Text
+
+    from softrobust.runner import failure_file
+
+    if not failed:
+        return
+    kinds: dict[str, list[str]] = {}
+    for key, reason in failed.items():
+        kinds.setdefault(reason, []).append(key)
+    many = "s" if len(failed) > 1 else ""
+    console.print(Text(f"\n{len(failed)} task{many} failed:", style="bold red"))
+    _print_kinds(console, kinds)
+    place = failure_file(out, next(iter(failed)))
+    console.print(Text(f"Where it happened: {place}" + (" and its neighbours." * bool(many))))
+
+
+def _print_kinds(console: Console, kinds: Mapping[str, Sequence[str]]) -> None:
+    """What was said, once each, and by how many tasks."""
+    import textwrap
+
+    from rich.text import Text
+
+    width = min(console.width, 100)
+    for text, keys in list(kinds.items())[:SHOWN]:
+        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+        said = textwrap.fill(
+            f"{keys[0]}{more}: {text}", width, initial_indent="  ", subsequent_indent="    "
+        )
+        console.print(Text(said))
+    if len(kinds) > SHOWN:
+        console.print(Text(f"  … and {len(kinds) - SHOWN} more of another kind."))
