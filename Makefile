@@ -6,12 +6,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CONSTRAINTS := constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test lint types test-slow test-browser bench clean
+.PHONY: help demo install test lint types docs test-slow test-browser bench clean
 
 help:
 	@echo "make demo          set up, then solve the bundled example log and write demo-run/"
 	@echo "make install       editable softrobust[all] with the development tools, in .venv"
 	@echo "make test          ruff, mypy and the tests of every change"
+	@echo "make docs          the documentation, in docs/_build (warnings are errors)"
 	@echo "make test-slow     the long tests"
 	@echo "make test-browser  the report in headless Chromium (installs it with apt-get)"
 	@echo "make bench         benchmarks, as ratios against named rivals"
@@ -40,7 +41,10 @@ lint: $(VENV)/dev.stamp
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
-test: lint types
+docs: $(VENV)/dev.stamp
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
+
+test: lint types docs
 	$(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: $(VENV)/dev.stamp
@@ -54,4 +58,4 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) demo-run .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo-run docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from softrobust.bounds import paper_errors as paper_errors
     from softrobust.bounds import replication_bound as replication_bound
     from softrobust.certificate import Certificate as Certificate
+    from softrobust.certificate import Comparison as Comparison
     from softrobust.certificate import certify as certify
+    from softrobust.certificate import compare_policies as compare_policies
     from softrobust.certificate import draw_heldout as draw_heldout
     from softrobust.certificate import load_solution as load_solution
     from softrobust.certificate import save_solution as save_solution
+    from softrobust.checks import Check as Check
+    from softrobust.checks import check_run as check_run
     from softrobust.data import Bins as Bins
     from softrobust.data import ContinuousLog as ContinuousLog
     from softrobust.data import Labels as Labels
@@ -52,6 +56,10 @@ if TYPE_CHECKING:
     from softrobust.errors import MissingExtraError as MissingExtraError
     from softrobust.errors import SoftRobustError as SoftRobustError
     from softrobust.errors import SolverError as SolverError
+    from softrobust.insight import DataValue as DataValue
+    from softrobust.insight import Explanation as Explanation
+    from softrobust.insight import explain as explain
+    from softrobust.insight import value_of_data as value_of_data
     from softrobust.inspection import Inspection as Inspection
     from softrobust.inspection import inspect_file as inspect_file
     from softrobust.models import GaussianModels as GaussianModels
@@ -62,6 +70,7 @@ if TYPE_CHECKING:
     from softrobust.models import from_mdptoolbox as from_mdptoolbox
     from softrobust.models import load_models as load_models
     from softrobust.models import read_models as read_models
+    from softrobust.models import read_policy as read_policy
     from softrobust.models import save_models as save_models
     from softrobust.models import to_gymnasium as to_gymnasium
     from softrobust.models import to_mdptoolbox as to_mdptoolbox
@@ -74,6 +83,11 @@ if TYPE_CHECKING:
     from softrobust.objective import tail_weights as tail_weights
     from softrobust.objective import var as var
     from softrobust.objective import var_upper as var_upper
+    from softrobust.offpolicy import OffPolicy as OffPolicy
+    from softrobust.offpolicy import episodes_of as episodes_of
+    from softrobust.offpolicy import off_policy as off_policy
+    from softrobust.offpolicy import tipping_point as tipping_point
+    from softrobust.pipeline import load_run as load_run
     from softrobust.posterior import DemandPosterior as DemandPosterior
     from softrobust.posterior import Diagnostics as Diagnostics
     from softrobust.posterior import DirichletPosterior as DirichletPosterior
@@ -94,6 +108,8 @@ if TYPE_CHECKING:
     from softrobust.problem import Problem as Problem
     from softrobust.problem_file import load_problem as load_problem
     from softrobust.problem_file import save_problem as save_problem
+    from softrobust.rehearsal import Rehearsal as Rehearsal
+    from softrobust.rehearsal import rehearse as rehearse
     from softrobust.reporting import plot_frontier as plot_frontier
     from softrobust.reporting import report as report
     from softrobust.reporting import save_frontier_csv as save_frontier_csv
@@ -108,6 +124,8 @@ if TYPE_CHECKING:
     from softrobust.returns import sa_rect_return as sa_rect_return
     from softrobust.returns import static_gradient as static_gradient
     from softrobust.returns import static_return as static_return
+    from softrobust.rules import Rules as Rules
+    from softrobust.rules import simplify as simplify
     from softrobust.solvers import BCR as BCR
     from softrobust.solvers import CADP as CADP
     from softrobust.solvers import MILP as MILP
@@ -116,6 +134,7 @@ if TYPE_CHECKING:
     from softrobust.solvers import SAC as SAC
     from softrobust.solvers import SPIBB as SPIBB
     from softrobust.solvers import WSU as WSU
+    from softrobust.solvers import Behaviour as Behaviour
     from softrobust.solvers import Deterministic as Deterministic
     from softrobust.solvers import Empirical as Empirical
     from softrobust.solvers import Exact as Exact
@@ -136,6 +155,7 @@ if TYPE_CHECKING:
     from softrobust.solvers import Status as Status
     from softrobust.solvers import VaRBellman as VaRBellman
     from softrobust.solvers import WorstModel as WorstModel
+    from softrobust.solvers import behaviour_policy as behaviour_policy
     from softrobust.solvers import solve as solve
     from softrobust.solvers import solve_grid as solve_grid
     from softrobust.solvers import write_milp as write_milp
@@ -175,6 +195,7 @@ _STAGES = {
         "to_gymnasium",
         "to_mdptoolbox",
         "write_models_csv",
+        "read_policy",
     ],
     "posterior": [
         "DemandPosterior",
@@ -269,6 +290,8 @@ _STAGES = {
         "solve",
         "solve_grid",
         "write_milp",
+        "Behaviour",
+        "behaviour_policy",
     ],
     "certificate": [
         "Certificate",
@@ -276,6 +299,8 @@ _STAGES = {
         "draw_heldout",
         "load_solution",
         "save_solution",
+        "Comparison",
+        "compare_policies",
     ],
     "tradeoff": [
         "Frontier",
@@ -298,6 +323,33 @@ _STAGES = {
         "plot_frontier",
         "report",
         "save_frontier_csv",
+    ],
+    "offpolicy": [
+        "OffPolicy",
+        "off_policy",
+        "episodes_of",
+        "tipping_point",
+    ],
+    "rules": [
+        "Rules",
+        "simplify",
+    ],
+    "insight": [
+        "DataValue",
+        "Explanation",
+        "explain",
+        "value_of_data",
+    ],
+    "pipeline": [
+        "load_run",
+    ],
+    "checks": [
+        "Check",
+        "check_run",
+    ],
+    "rehearsal": [
+        "Rehearsal",
+        "rehearse",
     ],
     "errors": [
         "InputError",

@@ -1,5 +1,14 @@
 """What a posterior draw is: sets of tabular models, policies, and their files."""
 
+from softrobust.models.continuous import CallableModels, ContinuousModels, MixtureModel
+from softrobust.models.continuous_policy import (
+    ConstantPolicy,
+    ContinuousPolicy,
+    NetworkPolicy,
+    load_policy,
+    save_policy,
+)
+from softrobust.models.continuous_rewards import LinearReward
 from softrobust.models.files import load_models, save_models
 from softrobust.models.gaussian import (
     GaussianFrame,
@@ -11,22 +20,33 @@ from softrobust.models.interop import from_gymnasium, from_mdptoolbox, to_gymnas
 from softrobust.models.model_set import MDP, ModelSet
 from softrobust.models.multi_model import read_models, write_models_csv
 from softrobust.models.policy import Policy
+from softrobust.models.policy_file import read_policy
 from softrobust.models.timed_policy import TimedPolicy
 
 __all__ = [
     "MDP",
+    "CallableModels",
+    "ConstantPolicy",
+    "ContinuousModels",
+    "ContinuousPolicy",
     "GaussianFrame",
     "GaussianModels",
+    "LinearReward",
+    "MixtureModel",
     "ModelSet",
+    "NetworkPolicy",
     "Policy",
     "TimedPolicy",
     "from_gymnasium",
     "from_mdptoolbox",
     "load_gaussian",
     "load_models",
+    "load_policy",
     "read_models",
+    "read_policy",
     "save_gaussian",
     "save_models",
+    "save_policy",
     "to_gymnasium",
     "to_mdptoolbox",
     "write_models_csv",

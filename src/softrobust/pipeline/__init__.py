@@ -1,15 +1,18 @@
 """From a file to a run folder: what the command line does, as functions."""
 
+from softrobust.pipeline.folder import Folder, load_run
 from softrobust.pipeline.frontier import run_frontier, write_frontier
 from softrobust.pipeline.run import Run, check_out, run_line, write_run
 from softrobust.pipeline.setup import Options, Setup, set_up
 from softrobust.pipeline.summary import summary_lines
 
 __all__ = [
+    "Folder",
     "Options",
     "Run",
     "Setup",
     "check_out",
+    "load_run",
     "run_frontier",
     "run_line",
     "set_up",

@@ -2,6 +2,7 @@
 
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish, solve, solve_grid
 from softrobust.solvers.bcr import BCR
+from softrobust.solvers.behaviour import Behaviour, behaviour_policy
 from softrobust.solvers.deterministic import Deterministic
 from softrobust.solvers.draws import PosteriorDraws, SaturationWarning
 from softrobust.solvers.exact import Exact
@@ -29,6 +30,7 @@ __all__ = [
     "SAC",
     "SPIBB",
     "WSU",
+    "Behaviour",
     "Deadline",
     "Deterministic",
     "Empirical",
@@ -51,6 +53,7 @@ __all__ = [
     "TimedSolution",
     "VaRBellman",
     "WorstModel",
+    "behaviour_policy",
     "finish",
     "solve",
     "solve_grid",
