@@ -15,6 +15,7 @@ from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
+from softrobust.solvers.base import Status
 from softrobust.solvers.milp import MILP, load, write_milp
 from softrobust.solvers.milp_model import build_milp
 from tests.agree.static_instances import brute_force
@@ -122,6 +123,18 @@ def test_occupancy_bounds_are_attained(seed: int) -> None:
         assert (greatest >= taking.max(axis=0) * (1 - 1e-12)).all()
         np.testing.assert_allclose(least, taking.min(axis=0), rtol=1e-9)
         np.testing.assert_allclose(greatest, taking.max(axis=0), rtol=1e-9)
+
+
+def test_a_node_limit_gives_incumbent_and_bound_every_time_the_same() -> None:
+    problem = random_problem(3, n_states=8, n_actions=3, n_models=12)
+    first, second = (MILP(node_limit=0).solve(problem) for _ in range(2))
+    assert first.status is Status.NODE_LIMIT
+    assert first.bound is not None
+    assert first.static_value <= first.bound.value
+    assert (first.static_value, first.bound) == (second.static_value, second.bound)
+    np.testing.assert_array_equal(first.policy.probs, second.policy.probs)
+    with pytest.raises(InputError, match="node_limit"):
+        MILP(node_limit=-1)
 
 
 def test_settings_are_checked() -> None:

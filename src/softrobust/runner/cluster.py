@@ -156,13 +156,16 @@ def _local_cluster(address: str, n_tasks: int) -> Iterator[Any]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep Dask's log lines off the screen; what matters is said once, by this package."""
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    loggers = [logging.getLogger(name) for name in names]  # some have levels of their own
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def perform_there(

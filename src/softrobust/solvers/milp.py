@@ -1,9 +1,10 @@
 """SR-MILP on HiGHS (section 4.1): the paper's own route to the best deterministic policy.
 
-The program is that of `solvers.milp_model`. The policy is read from π, improved by the exact local
-search, and always re-evaluated exactly. HiGHS's own bound is never reported as it is: it has been
-seen below the true optimum by up to 2e-7. The bound is the least of the clairvoyant bound, the safe
-dual, and HiGHS's bound plus `MARGIN` of the returns' size.
+The program is that of `solvers.milp_model`, with rewards moved and scaled where their size asks for
+it (`solvers.conditioning`; what `write_milp` writes is never touched). The policy is read from π,
+improved by the exact local search, and always re-evaluated exactly. HiGHS's own bound is never
+reported as it is: it has been seen below the true optimum by up to 2e-7. The bound is the least of
+the clairvoyant bound, the safe dual, and HiGHS's bound plus `MARGIN` of the returns' size.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from softrobust.models.policy import Policy
 from softrobust.objective import soft_robust
 from softrobust.returns import occupancies, policy_return, static_return
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
+from softrobust.solvers.conditioning import Conditioned, condition
 from softrobust.solvers.local_search import make_climber, policy_of, search
 from softrobust.solvers.milp_model import Formulation, MilpModel, build_milp
 
@@ -35,6 +37,7 @@ IntArray = NDArray[np.int64]
 MARGIN = 1e-6  # added to HiGHS's bound, as a share of the largest |return|
 TOLERANCE = 1e-9  # feasibility, below HiGHS's default of 1e-6 (its least is 1e-10)
 STARTS = 10
+CLIMB_SECONDS = 1.0  # at least, to improve HiGHS's policy, however late it comes
 
 
 @final
@@ -48,6 +51,9 @@ class MILP(Solver):
         With occupancy bounds, unscaled occupancies and a start from local search; or as printed.
     time_limit : float, optional
         Seconds in all.
+    node_limit : int, optional
+        Nodes of HiGHS's tree. Unlike seconds it stops at the same place on every run, so HiGHS
+        then works on one thread.
     gap : float
         Relative gap at which HiGHS stops. `tolerance_reached` means proven to within it and the
         margin that is added to HiGHS's own bound.
@@ -59,6 +65,7 @@ class MILP(Solver):
     time_limit: float | None = None
     gap: float = 1e-6
     seed: int | np.random.Generator = 0
+    node_limit: int | None = None
     name: ClassVar[str] = "milp"
 
     def __post_init__(self) -> None:
@@ -67,6 +74,8 @@ class MILP(Solver):
             raise InputError(f"gap must be a number ≥ 0, such as 1e-6; it is {self.gap!r}.")
         if self.time_limit is not None:
             Deadline(self.time_limit)  # its own check
+        if self.node_limit is not None and self.node_limit < 0:
+            raise InputError(f"node_limit must be at least 0; it is {self.node_limit}.")
 
     def solve(self, problem: Problem) -> Solution:
         """Build the program, start it from a local optimum, and read the policy back."""
@@ -78,34 +87,37 @@ class MILP(Solver):
         found = search(reduced, STARTS, self.seed, deadline)
         if found.interrupted:
             return self._only_local(problem, policy_of(problem, reduced, found.decision), began)
-        late = (lambda: deadline.passed) if self.time_limit is not None else None
+        terms = condition(reduced.problem, allowed)
         try:
-            model = build_milp(reduced.problem, allowed, self.formulation, late)
+            model = build_milp(reduced.problem, allowed, self.formulation, deadline.late, terms)
         except KeyboardInterrupt:
             return self._only_local(problem, policy_of(problem, reduced, found.decision), began)
         built = time.perf_counter() - began
         stats: dict[str, Any] = {"local_search_value": found.value, "build_seconds": built}
+        if terms.unit != 1.0 or terms.shift != 0.0:
+            stats |= {"rewards_shift": terms.shift, "rewards_unit": terms.unit}
         # Before HiGHS, which will use up the time: this bound costs a fraction of a second.
         known = best_bound(problem, Covers.DETERMINISTIC, deadline.left)
         start = None if self.formulation == "paper" else found.decision
-        decision, status, raw = self._run(reduced, model, start, deadline, stats)
+        decision, status, raw = self._run(reduced, model, terms, start, deadline, stats)
         best = found.decision
         if decision is not None:
             stats["milp_value"] = static_return(problem, policy_of(problem, reduced, decision))
-            end, value, _ = make_climber(reduced).climb(decision, Deadline(None))
+            limit = None if self.time_limit is None else max(deadline.left, CLIMB_SECONDS)
+            end, value, _ = make_climber(reduced).climb(decision, Deadline(limit))
             best = end if value > found.value else best
         policy = policy_of(problem, reduced, best)
-        bound = _safe_bound(problem, policy, raw, known)
+        bound = _safe_bound(problem, policy, raw, known, terms)
         stats["seconds"] = time.perf_counter() - began
         solution = finish(
             problem, solver=self.name, policy=policy, bound=bound, status=status, stats=stats
         )
-        return self._honest(problem, solution)
+        return self._honest(problem, solution, terms)
 
-    def _honest(self, problem: Problem, solution: Solution) -> Solution:
+    def _honest(self, problem: Problem, solution: Solution, terms: Conditioned) -> Solution:
         """HiGHS may call optimal what its bound, made safe, does not prove: then it is local."""
-        size = float(np.abs(policy_return(problem, solution.policy)).max())
-        room = self.gap * abs(solution.static_value) + 2 * MARGIN * size
+        room = self.gap * abs(solution.static_value)
+        room += 2 * _margin(problem, solution.policy, solution.static_value, terms)
         proven = solution.gap_abs is not None and solution.gap_abs <= room
         if solution.status is Status.TOLERANCE_REACHED and not proven:
             return replace(solution, status=Status.LOCAL_OPTIMUM)
@@ -126,11 +138,12 @@ class MILP(Solver):
         self,
         reduced: Reduced,
         model: MilpModel,
+        terms: Conditioned,
         start: IntArray | None,
         deadline: Deadline,
         stats: dict[str, Any],
     ) -> tuple[IntArray | None, Status, float]:
-        """HiGHS: a decision if it has one, how it ended, and its raw bound."""
+        """HiGHS: a decision if it has one, how it ended, and its raw bound in our units."""
         highs = load(model)
         highs.setOptionValue("mip_rel_gap", float(self.gap))
         highs.setOptionValue("mip_abs_gap", 0.0)
@@ -138,22 +151,27 @@ class MILP(Solver):
             highs.setOptionValue(option, TOLERANCE)
         if self.time_limit is not None:
             highs.setOptionValue("time_limit", max(deadline.left, 1e-3))
+        if self.node_limit is not None:
+            highs.setOptionValue("mip_max_nodes", int(self.node_limit))
+            highs.setOptionValue("parallel", "off")
         if start is not None:
-            _give_start(highs, reduced, model, start)
+            _give_start(highs, reduced, model, terms, start)
         highs.HandleKeyboardInterrupt = True  # Ctrl-C stops HiGHS and keeps its incumbent
         highs.solve()
         info = highs.getInfo()
         outcome = highs.modelStatusToString(highs.getModelStatus())
+        raw = terms.back(float(info.mip_dual_bound))
         stats.update(
             highs_status=outcome,
             nodes=int(max(info.mip_node_count, 0)),
-            highs_bound=_number(info.mip_dual_bound),
+            highs_bound=_number(raw),
             columns=model.cost.size,
             rows=model.row_lower.size,
         )
         status = {
             "Optimal": Status.TOLERANCE_REACHED,
             "Time limit reached": Status.TIME_LIMIT,
+            "Solution limit reached": Status.NODE_LIMIT,  # HiGHS's word for nodes too
             "Interrupted by user": Status.INTERRUPTED,
             "Interrupted by HiGHS": Status.INTERRUPTED,
         }.get(outcome)
@@ -163,8 +181,8 @@ class MILP(Solver):
             return None, Status.LOCAL_OPTIMUM, np.inf
         values = np.asarray(highs.getSolution().col_value)
         if values.size == 0 or info.primal_solution_status == 0:
-            return None, status, float(info.mip_dual_bound)
-        return _decision(reduced, model, values), status, float(info.mip_dual_bound)
+            return None, status, raw
+        return _decision(reduced, model, values), status, raw
 
 
 def write_milp(
@@ -218,7 +236,9 @@ def _core(problem: Problem, formulation: Formulation) -> tuple[Reduced, NDArray[
     return reduced, reduced.problem.allowed if formulation == "paper" else reduced.allowed
 
 
-def _give_start(highs: Any, reduced: Reduced, model: MilpModel, decision: IntArray) -> None:
+def _give_start(
+    highs: Any, reduced: Reduced, model: MilpModel, terms: Conditioned, decision: IntArray
+) -> None:
     """The whole feasible point of a decision: π, u, b and y."""
     import highspy
 
@@ -228,14 +248,14 @@ def _give_start(highs: Any, reduced: Reduced, model: MilpModel, decision: IntArr
     values = np.zeros(model.cost.size)
     taken = decision[model.pairs // A] == model.pairs % A
     values[:n] = taken
-    u = np.where(taken[:, None], occupancies(p, policy).T[model.pairs // A], 0.0) * model.scale
-    values[n : n + n * N] = u.reshape(-1)
+    u = np.where(taken[:, None], occupancies(p, policy).T[model.pairs // A], 0.0)
+    values[n : n + n * N] = (u * model.scale).reshape(-1)
+    # Returns as the program sees them: of its own rewards and this u.
+    x = np.einsum("kn,kn->n", u, terms.R.reshape(-1, N)[model.pairs])
     if model.n_switches:
-        x = policy_return(p, policy)
         values[n + n * N] = p.objective.value(x, p.models.f)
         values[n + n * N + 1 :] = x < values[n + n * N]
     elif model.has_b:
-        x = policy_return(p, policy)
         b = x.min() if not model.has_y else _var(p, x)
         values[n + n * N] = b
         if model.has_y:
@@ -259,13 +279,20 @@ def _decision(reduced: Reduced, model: MilpModel, values: FloatArray) -> IntArra
     return np.asarray(np.argmax(chosen.reshape(S, A), axis=1), np.int64)
 
 
-def _safe_bound(problem: Problem, policy: Policy, raw: float, known: Bound) -> Bound:
+def _margin(problem: Problem, policy: Policy, raw: float, terms: Conditioned) -> float:
+    """What is added to HiGHS's bound: `MARGIN` of the returns in the program, and rounding."""
+    size = float(np.abs(policy_return(problem, policy) - terms.shift).max())
+    return MARGIN * max(size, abs(raw - terms.shift)) + terms.error
+
+
+def _safe_bound(
+    problem: Problem, policy: Policy, raw: float, known: Bound, terms: Conditioned
+) -> Bound:
     """The lesser of `known` (clairvoyant or safe dual) and HiGHS's bound with its margin."""
-    size = float(np.abs(policy_return(problem, policy)).max())
     value = static_return(problem, policy)
     if not np.isfinite(raw):
         return known
-    margin = MARGIN * max(size, abs(raw))
+    margin = _margin(problem, policy, raw, terms)
     highs = Bound(max(raw + margin, value), Covers.DETERMINISTIC, "HiGHS with margin")
     return min(known, highs, key=lambda bound: bound.value)
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 SMALL = 2e6  # policies up to which the proven deterministic optimum is a start too
 EXACT_SECONDS = 5.0  # for that start: its incumbent is as good a start as its proof
+EXACT_NODES = 200  # instead, where no clock is to be looked at
 NEGLIGIBLE = 1e-9  # action probabilities below this are dropped if the value allows
 
 
@@ -105,8 +106,11 @@ class RandomizedAscent(Solver):
     def _starts(self, problem: Problem, deadline: Deadline) -> Iterator[tuple[str, Policy]]:
         limit = None if deadline.limit is None else max(0.4 * deadline.left, 1e-3)
         if count_policies(reduce(problem).allowed) <= SMALL:
-            short = EXACT_SECONDS if limit is None else min(limit, EXACT_SECONDS)
-            yield "exact", Exact(time_limit=short).solve(problem).policy
+            # Without a time limit the result must not depend on how fast the machine is.
+            exact = Exact(node_limit=EXACT_NODES)
+            if limit is not None:
+                exact = Exact(time_limit=min(limit, EXACT_SECONDS))
+            yield "exact", exact.solve(problem).policy
         else:
             yield "local-search", LocalSearch(time_limit=limit).solve(problem).policy
         yield "uniform", problem.uniform_policy()
