@@ -42,6 +42,9 @@ def test_columns_from_labels() -> None:
     ended = state_columns(Labels(("a=1", "a=2", "(end)"), noun="state"))
     assert ended.words["state"] == ("", "", "(end)")
     assert ended.numbers["a"][2] == -np.inf
+    binned = state_columns(Labels(("x=<7|y=a", "x=7–8.5|y=b", "x=≥8.5|y=a"), noun="state"))
+    np.testing.assert_array_equal(binned.numbers["x"], [-np.inf, 7, 8.5])
+    assert binned.words["y"] == ("a", "b", "a")
     with pytest.raises(InputError, match="one value per state"):
         state_columns(Labels(("x",), noun="state"), {"c": [1, 2]})
 

@@ -18,13 +18,16 @@ from softrobust import __version__
 from softrobust.cli.apply import apply
 from softrobust.cli.check import check
 from softrobust.cli.collect import collect
+from softrobust.cli.compare import compare
 from softrobust.cli.domains import domains
 from softrobust.cli.evaluate import evaluate
 from softrobust.cli.explain import explain
 from softrobust.cli.frontier import frontier
 from softrobust.cli.inspect import inspect
 from softrobust.cli.rehearse import rehearse
+from softrobust.cli.report import report
 from softrobust.cli.reproduce import reproduce
+from softrobust.cli.rules import rules
 from softrobust.cli.sample import sample
 from softrobust.cli.solve import solve
 from softrobust.cli.sweep import sweep
@@ -60,8 +63,11 @@ for verb in (
     inspect,
     solve,
     evaluate,
+    compare,
+    report,
     apply,
     explain,
+    rules,
     value_of_data,
     frontier,
     sample,

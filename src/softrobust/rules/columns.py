@@ -1,8 +1,8 @@
 """The columns of a state, read from its label or from a table: what rules can ask about.
 
 A label such as "bp=high|hba1c=7.5" has the columns bp and hba1c; a label that is a number has one
-column, `state`; any other label is one category. A column whose values are all numbers is ordered
-and is asked about with ≥; another one with =.
+column, `state`; any other label is one category. A column whose values are all numbers or intervals
+("<7", "7–8", "≥8", as `Bins` writes them) is ordered and is asked about with ≥; another one with =.
 """
 
 from __future__ import annotations
@@ -86,8 +86,19 @@ def _pairs(label: str) -> dict[str, str] | None:
 
 
 def _number(value: object) -> float | None:
+    """A number, or the lower end of an interval."""
+    text = str(value).strip().replace("−", "-")
+    if text.startswith("<"):
+        return None if _plain(text[1:]) is None else -np.inf
+    low, dash, high = text.removeprefix("≥").partition("–")
+    if dash and _plain(high) is None:
+        return None
+    return _plain(low)
+
+
+def _plain(text: str) -> float | None:
     try:
-        number = float(str(value).replace("−", "-"))
+        number = float(text)
     except ValueError:
         return None
     return None if np.isnan(number) else number

@@ -1,0 +1,48 @@
+"""`explain`, `rules` and `value-of-data`: sentences for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from softrobust.cli.main import run as run_cli
+from tests.checks.test_checks import solved, visits
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(solved(visits(), tmp_path_factory.mktemp("insight")).path)
+
+
+def test_explain(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["explain", run, "--state", "1"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "In '1' the policy takes" in text
+    assert run_cli(["explain", run, "--state", "1", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert {"options", "worst_models", "shifts", "price_of_robustness"} <= set(record)
+    assert run_cli(["explain", run, "--state", "5"]) == 2
+    assert "Unknown state '5'" in capsys.readouterr().err
+
+
+def test_rules(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "rules.csv"
+    assert run_cli(["rules", run, "--leaves", "1", "--out", str(table)]) == 0
+    assert "1 rule " in capsys.readouterr().out
+    assert run_cli(["evaluate", run, "--policy", str(table), "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)["static"]["objective"]
+    assert run_cli(["rules", run, "--leaves", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["value"] == pytest.approx(value)
+    assert run_cli(["rules", run, "--leaves", "0"]) == 2
+
+
+def test_value_of_data(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["value-of-data", run, "--draws", "60", "--observations", "5"]
+    assert run_cli(words) == 0
+    assert capsys.readouterr().out
+    assert run_cli([*words, "--json"]) == 0
+    pairs = json.loads(capsys.readouterr().out)["pairs"]
+    assert len(pairs) == 4
+    assert all(pair["low"] <= pair["value"] <= pair["high"] for pair in pairs)
