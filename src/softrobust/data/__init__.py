@@ -5,9 +5,13 @@ from softrobust.data.continuous import ContinuousLog, read_continuous_log
 from softrobust.data.environments import read_minari, roll_out
 from softrobust.data.labels import Labels
 from softrobust.data.log import END, Counts, TransitionLog
+from softrobust.data.markov import MarkovCheck, markov_check
 from softrobust.data.readers import read_labels, read_log, sniff
 from softrobust.data.rewards import Rewards
 from softrobust.data.saved import save_log
+from softrobust.data.state_names import split_state, state_columns, state_name
+from softrobust.data.trajectories import Trajectories, read_trajectories
+from softrobust.data.trajectories_report import TrajectoryReport
 from softrobust.data.write import write_log_csv
 
 __all__ = [
@@ -16,14 +20,22 @@ __all__ = [
     "ContinuousLog",
     "Counts",
     "Labels",
+    "MarkovCheck",
     "Rewards",
+    "Trajectories",
+    "TrajectoryReport",
     "TransitionLog",
+    "markov_check",
     "read_continuous_log",
     "read_labels",
     "read_log",
     "read_minari",
+    "read_trajectories",
     "roll_out",
     "save_log",
     "sniff",
+    "split_state",
+    "state_columns",
+    "state_name",
     "write_log_csv",
 ]

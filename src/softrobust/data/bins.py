@@ -2,7 +2,8 @@
 
 - uniform: every variable cut into intervals of equal width between its smallest and largest value;
 - quantile: intervals with equally many observations;
-- kmeans: nearest of k centres, in units of each variable's standard deviation.
+- kmeans: nearest of k centres, in units of each variable's standard deviation;
+- given: cuts that the user knows, such as those of a guideline.
 
 The outermost intervals reach to infinity, so that every observation has a state. The fitted bins
 are saved beside a policy; `bins.label(observation)` is then the state to look up.
@@ -11,7 +12,7 @@ are saved beside a policy; `bins.label(observation)` is then the state to look u
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +29,7 @@ from softrobust.data.npz import read_npz, write_npz
 from softrobust.data.settings import whole
 from softrobust.errors import InputError
 
-Method = Literal["uniform", "quantile", "kmeans"]
+Method = Literal["uniform", "quantile", "kmeans", "given"]
 BINS_FORMAT = "softrobust-bins"
 
 
@@ -114,6 +115,21 @@ class Bins:
             )
             cuts.append(frozen(np.unique(inner[inner > column.min()]), np.float64))
         return cls(method, names, tuple(cuts), None, frozen(scale, np.float64))
+
+    @classmethod
+    def from_cuts(cls, cuts: Mapping[str, Sequence[float] | FloatArray]) -> Bins:
+        """Bins with given inner cuts: ``{"hba1c": [7, 8]}`` has the intervals <7, 7–8 and ≥8."""
+        names = Labels.of(cuts, "variable")
+        edges = []
+        for name, given in cuts.items():
+            edge = _numbers(given)
+            if edge.ndim != 1 or not np.isfinite(edge).all() or (np.diff(edge) <= 0).any():
+                raise InputError(
+                    f"The cuts of '{name}' must be finite numbers that ascend: they are "
+                    f"{edge.tolist()}. Put them in order, each once."
+                )
+            edges.append(frozen(edge, np.float64))
+        return cls("given", names, tuple(edges), None, frozen(np.ones(len(names)), np.float64))
 
     @property
     def n_states(self) -> int:
@@ -235,6 +251,17 @@ def _refuse_holes(x: FloatArray, names: Labels) -> None:
             f"Observations must be finite numbers: '{names[j]}' is {what} in row {i + 1} "
             f"({len(holes)} such values). Fill it in, or leave the row out."
         )
+
+
+def interval_names(edge: FloatArray) -> list[str]:
+    """Intervals of one variable, without its name: "<7", "7–8" (7 ≤ x < 8), "≥8"; or "any".
+
+    Cuts stand in full: these names are what a person compares a measurement with.
+    """
+    cuts = [f"{x:.15g}" for x in edge]
+    if not cuts:
+        return ["any"]
+    return [f"<{cuts[0]}", *(f"{low}–{high}" for low, high in pairwise(cuts)), f"≥{cuts[-1]}"]
 
 
 def _intervals(name: str, edge: FloatArray) -> list[str]:

@@ -38,7 +38,9 @@ class CellError(Exception):
 
     def message(self, column: str, where: str) -> str:
         """Return the sentence for the user."""
-        found = "is empty" if self.text in ("", None) else f"has '{self.text}'"
+        text = str(self.text)
+        shown = text if len(text) <= 80 else f"{text[:79]}…"
+        found = "is empty" if self.text in ("", None) else f"has '{shown}'"
         return f"{self.rule}: {where} {found} in column '{column}'. {self.advice}"
 
 

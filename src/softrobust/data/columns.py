@@ -159,10 +159,16 @@ def _given_columns(
 
 
 def _missing(role: Role, found: Sequence[str], source: str) -> str:
+    visits = ""
+    if role is NEXT_STATE or role is STATE:
+        visits = (
+            " If it is a table of visits, with one row per id and time, begin with "
+            "`softrobust inspect`."
+        )
     return (
         f"A column for the {role.name} is missing in {source}: its columns are {_listed(found)}, "
         f"and none is called {', '.join(role.aliases[:-1])} or {role.aliases[-1]}. Rename it, or "
-        f"say which it is with columns={{'{role.name}': …}} (--columns {role.name}=…)."
+        f"say which it is with columns={{'{role.name}': …}} (--columns {role.name}=…)." + visits
     )
 
 

@@ -98,7 +98,7 @@ class ContinuousLog:
         *,
         variables: Sequence[str] | None = None,
         action_names: Labels | Sequence[str | int] | None = None,
-        source: str = "the arrays",
+        source: str | Rows = "the arrays",
     ) -> ContinuousLog:
         """Make a log; actions are labels or integers."""
         states = np.atleast_2d(np.asarray(s, dtype=np.float64))
@@ -117,7 +117,7 @@ class ContinuousLog:
             reward=None if reward is None else np.asarray(reward, np.float64),
             episode=None if episode is None else np.asarray(episode, np.int32),
             terminal=None if terminal is None else np.asarray(terminal, np.bool_),
-            rows=Rows(source),
+            rows=source if isinstance(source, Rows) else Rows(source),
         )
 
     def __len__(self) -> int:
@@ -204,13 +204,15 @@ def read_continuous_log(
             + (f"'{lacking[0]}' is missing." if variables else "no column starts with 'next_'.")
         )
     rows = [row for row in table[1:] if row]
+    where = Rows(path.name, 2, tuple(i for i, row in enumerate(table[1:], 2) if not row))
     if not rows:
         raise InputError(f"A log needs at least one transition: {path.name} has none.")
     columns: dict[str, list[str]] = {name: [] for name in head}
     for i, row in enumerate(rows):
         if len(row) != len(head):
             raise InputError(
-                f"Row {i + 2} of {path.name} has {len(row)} cells; the header has {len(head)}."
+                f"Row {where.number(i)} of {path.name} has {len(row)} cells; the header has "
+                f"{len(head)}."
             )
         for name, cell in zip(head, row, strict=True):
             columns[name].append(cell.strip())
@@ -221,7 +223,7 @@ def read_continuous_log(
                 float(cell)
             except ValueError:
                 raise InputError(
-                    f"Column '{name}' must hold numbers: row {i + 2} of {path.name} has '{cell}'."
+                    f"Column '{name}' must hold numbers: {where.where(i)} has '{cell}'."
                 ) from None
         return np.array(columns[name], dtype=np.float64)
 
@@ -234,5 +236,5 @@ def read_continuous_log(
         numbers("terminal") != 0 if "terminal" in head else None,
         variables=variables,
         action_names=actions,
-        source=path.name,
+        source=where,
     )

@@ -20,6 +20,12 @@ def available_memory() -> float | None:
     return min(found) if found else None
 
 
+def fits(n_bytes: float) -> bool:
+    """Whether `n_bytes` can be allocated now; True where the system does not say."""
+    free = available_memory()
+    return free is None or n_bytes <= SHARE * free
+
+
 def refuse_if_too_large(n_bytes: float, what: str, remedy: str) -> None:
     """Raise an `InputError` when `n_bytes` for `what` exceed the memory there is."""
     free = available_memory()

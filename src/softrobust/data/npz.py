@@ -45,7 +45,7 @@ def write_npz(path: str | Path, kind: str, version: int, arrays: Mapping[str, An
 def read_npz(path: str | Path, kind: str, version: int) -> Arrays:
     """Read all arrays of a file of this kind, up to this version."""
     with open_npz(Path(path)) as file:
-        arrays = {name: file[name] for name in file.files}
+        arrays = _arrays(file, Path(path))
     check_format(str(arrays.get("format", "")), kind, arrays.get("format_version"), version, path)
     return arrays
 
@@ -56,7 +56,11 @@ def check_format(found: str, kind: str, its_version: Any, version: int, path: st
     if found != kind:
         what = f"holds '{found}'" if found else "has no format name"
         raise InputError(f"The file {name} {what}; it should be a '{kind}' file.")
-    if its_version is None or int(its_version) > version:
+    try:
+        number = None if its_version is None else int(its_version)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or number > version:
         raise InputError(
             f"The file {name} has format version {its_version}; this version of softrobust reads "
             f"up to {version}. Update softrobust."
@@ -83,14 +87,46 @@ def rewards_from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> Rewards | Non
 def npz_format(path: Path) -> str | None:
     """Return the `format` of an `.npz` file, None if it has none."""
     with open_npz(path) as file:
+        _refuse_other_archives(file, path)
         return str(file["format"]) if "format" in file else None
 
 
 def npz_columns(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Return the one-dimensional arrays of an `.npz` that is not ours, as columns of a table."""
     with open_npz(path) as file:
-        columns = {name: file[name] for name in file.files}
+        columns = _arrays(file, path)
     return {name: column for name, column in columns.items() if column.ndim == 1}
+
+
+def _arrays(file: Any, path: Path) -> Arrays:
+    """All arrays of an open archive; a file of another kind in it is not one of ours."""
+    arrays = {name: file[name] for name in file.files}
+    other = next(
+        (name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None
+    )
+    if other is not None:
+        raise _other_archive(path, other)
+    return arrays
+
+
+def _refuse_other_archives(file: Any, path: Path) -> None:
+    """Numpy takes any zip archive; ours hold arrays and nothing else."""
+    names = [name for name in file.zip.namelist() if not name.endswith(".npy")]
+    if names:
+        raise _other_archive(path, names[0])
+
+
+def _reason(error: Exception) -> str:
+    """What zipfile or numpy says, without the bytes it may quote at length."""
+    words = " ".join(str(error).split())
+    return words if len(words) <= 160 else f"{words[:159]}…"
+
+
+def _other_archive(path: Path, name: str) -> InputError:
+    return InputError(
+        f"The file {path.name} is a zip archive or an Excel workbook (it holds '{name[:60]}'), not "
+        "an .npz file of arrays. Take the table out of it and save that as CSV in UTF-8."
+    )
 
 
 @contextlib.contextmanager
@@ -105,11 +141,11 @@ def open_npz(path: Path) -> Iterator[Any]:
         raise InputError(f"There is no file {path}. Check the name and the folder.") from None
     except DAMAGED as error:
         raise InputError(
-            f"The file {path.name} is not a whole .npz file ({error}). If it is an Excel workbook, "
-            "save it as CSV in UTF-8; else copy it again."
+            f"The file {path.name} is not a whole .npz file ({_reason(error)}). If it is an Excel "
+            "workbook, save it as CSV in UTF-8; else copy it again."
         ) from None
     except ValueError as error:
         raise InputError(
-            f"The file {path.name} cannot be read safely ({error}). Save plain arrays of numbers "
-            "or text, not Python objects."
+            f"The file {path.name} cannot be read safely ({_reason(error)}). Save plain arrays of "
+            "numbers or text, not Python objects."
         ) from None

@@ -55,9 +55,16 @@ def load_log(path: Path) -> TransitionLog:
     arrays = read_npz(path, FORMAT, FORMAT_VERSION)
     try:
         return log_from_arrays(arrays, path)
+    except InputError:
+        raise
     except KeyError as error:
         raise InputError(
             f"The saved log {path.name} is incomplete: {error.args[0]} is missing. Save it again."
+        ) from None
+    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise InputError(
+            f"The saved log {path.name} is damaged: one of its arrays cannot be read "
+            f"({str(error)[:160]}). Save it again."
         ) from None
 
 

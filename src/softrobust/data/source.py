@@ -57,10 +57,15 @@ class Header(NamedTuple):
 
 @final
 class TextStream(io.RawIOBase):
-    """A possibly compressed text file as bytes; a damaged one raises `InputError` on reading."""
+    """A possibly compressed text file as bytes; a damaged one raises `InputError` on reading.
 
-    def __init__(self, path: Path, kind: FileKind) -> None:
+    With `plain`, so does a NUL byte, which is no part of a text and would become part of a name.
+    """
+
+    def __init__(self, path: Path, kind: FileKind, plain: bool = False) -> None:
         self._path = path
+        self._plain = plain
+        self._lines = 1
         self._stream: BinaryIO | gzip.GzipFile | lzma.LZMAFile
         if kind == "gzip":
             self._stream = gzip.GzipFile(path, "rb")
@@ -75,6 +80,18 @@ class TextStream(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         """Read up to `size` bytes of text."""
+        data = self._read(size)
+        if self._plain:
+            if (at := data.find(b"\x00")) >= 0:
+                row = self._lines + data.count(b"\n", 0, at)
+                raise InputError(
+                    f"The file {self._path.name} is not plain text: row {row} holds a NUL byte. "
+                    "Save the table again as CSV in UTF-8."
+                )
+            self._lines += data.count(b"\n")
+        return data
+
+    def _read(self, size: int) -> bytes:
         try:
             return self._stream.read(size)
         except EOFError:

@@ -52,7 +52,7 @@ def read_table(
     header = read_header(path, kind, roles, columns)
     resolved = resolve_columns(header.names, roles, columns, path.name)
     reading = _Reading(roles, resolved.position, header.names, path.name, header.lines + 1)
-    with TextStream(path, kind) as stream:
+    with TextStream(path, kind, plain=True) as stream:
         for batch in _csv_batches(stream, header, reading, path.name):
             reading.add(batch)
     notes = [header.note] if header.note else []

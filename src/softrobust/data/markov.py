@@ -1,0 +1,237 @@
+"""Is the state enough? Whether the previous state helps to predict the next one (paper, §2).
+
+The models assume P(s′ | s, a, everything before) = P(s′ | s, a). The check asks whether knowing
+what was before, x, improves the held-out likelihood of s′: with counts n of the training folds,
+
+    p₀(s′ | s)       = (n(s,s′) + m₀/K) / (n(s) + m₀)
+    p₁(s′ | s,a)     = (n(s,a,s′) + m₁ p₀(s′ | s)) / (n(s,a) + m₁)
+    p₂(s′ | x,s,a)   = (n(x,s,a,s′) + m₂ p₁(s′ | s,a)) / (n(x,s,a) + m₂),
+
+each the Dirichlet mean around the coarser one, K the number of next states; m is the best on the
+training folds with each row left out in turn. Folds are made of whole ids, and the standard error
+of the mean of log p₂ − log p₁ is that of sums over ids, since rows of one id are not independent.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+
+from softrobust.data.arrays import BoolArray, FloatArray, IntArray
+from softrobust.data.log import END, TransitionLog
+from softrobust.data.settings import whole
+from softrobust.data.state_names import state_columns
+from softrobust.errors import InputError
+
+Verdict = Literal["helps", "a trace", "no sign", "cannot tell"]
+STATE_BEFORE, ACTION_BEFORE = "the previous state", "the previous action"
+FEWEST_ROWS, FEWEST_GROUPS = 100, 10
+# A gain below half a per cent in probability is no reason to change the state, however certain.
+MATTERS = 0.005
+_MASSES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
+
+
+@final
+class Gain(NamedTuple):
+    """What knowing something earlier adds to the log-likelihood of one transition.
+
+    Attributes
+    ----------
+    before : str
+        What is known in addition.
+    gain, error : float
+        Mean of log p₂ − log p₁ over held-out transitions, and its standard error.
+    """
+
+    before: str
+    gain: float
+    error: float
+
+    @property
+    def helps(self) -> bool:
+        """Whether the gain is more than two standard errors above 0."""
+        return bool(self.gain > 2 * self.error and self.gain > 0)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MarkovCheck:
+    """The verdict, and the gains behind it; the first is that of the whole previous state."""
+
+    verdict: Verdict
+    n_rows: int
+    n_groups: int
+    gains: tuple[Gain, ...] = ()
+    reason: str = ""
+
+    def sentences(self) -> Iterator[str]:
+        """The verdict in words."""
+        if self.verdict == "cannot tell":
+            yield f"Whether the state is enough (Markov) cannot be told: {self.reason}."
+            return
+        top = self.gains[0]
+        held = f"{self.n_rows} held-out transitions of {self.n_groups} ids or episodes"
+        if self.verdict == "no sign":
+            yield (
+                "No sign that the previous state helps to predict the next one: it changes the "
+                f"log-likelihood by {top.gain:+.4f} ± {top.error:.4f} per transition ({held})."
+            )
+            return
+        if self.verdict == "a trace":
+            yield (
+                "The previous state helps to predict the next one by a trace, "
+                f"{100 * np.expm1(top.gain):.2g} % in probability (log-likelihood "
+                f"{top.gain:+.4f} ± {top.error:.4f} per transition; {held}): the state is Markov "
+                "for all practical purposes."
+            )
+            return
+        yield (
+            "The previous state helps to predict the next one: the state as defined is not Markov. "
+            f"It raises the probability of what happened next by {100 * np.expm1(top.gain):.1f} % "
+            f"(log-likelihood {top.gain:+.4f} ± {top.error:.4f} per transition; {held})."
+        )
+        yield self._advice()
+
+    def _advice(self) -> str:
+        parts = [gain for gain in self.gains[1:] if gain.helps]
+        if not parts:
+            return (
+                "No single column explains it; ids may differ in something that is not measured. "
+                "Consider adding the previous state, or what sets ids apart, to the measurements."
+            )
+        best = max(parts, key=lambda gain: gain.gain)
+        share = best.gain / self.gains[0].gain
+        what = best.before.removeprefix("the ")
+        return (
+            f"Consider adding the {what} to the measurements: alone it gives "
+            f"{100 * min(share, 1):.0f} % of the gain ({best.gain:+.4f} ± {best.error:.4f})."
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "verdict": self.verdict,
+            "n_transitions": self.n_rows,
+            "n_groups": self.n_groups,
+            "gains": [gain._asdict() | {"helps": gain.helps} for gain in self.gains],
+            "words": list(self.sentences()),
+        }
+
+
+def markov_check(
+    log: TransitionLog, groups: npt.ArrayLike | None = None, folds: int = 5, seed: int = 0
+) -> MarkovCheck:
+    """Check whether the previous state helps to predict the next one.
+
+    Parameters
+    ----------
+    log : TransitionLog
+        Rows of an episode must stand in the order of time.
+    groups : (n_rows,) int, optional
+        Rows that belong together (ids); the episodes by default.
+    folds : int
+        Parts of the cross-validation.
+    """
+    folds = whole("folds", folds, least=2)
+    if log.episode is None:
+        return MarkovCheck("cannot tell", 0, 0, reason="the log has no episodes")
+    now, before = _neighbours(log)
+    group = np.asarray(log.episode if groups is None else groups)
+    if group.shape != log.s.shape:
+        raise InputError(f"groups needs one entry per row, {log.s.shape}: got {group.shape}.")
+    _, group = np.unique(group[now], return_inverse=True)
+    n_groups = int(group.max(initial=-1)) + 1
+    if now.size < FEWEST_ROWS or n_groups < FEWEST_GROUPS:
+        reason = (
+            f"there are {now.size} transitions with a known predecessor, of {n_groups} ids or "
+            f"episodes; {FEWEST_ROWS} of {FEWEST_GROUPS} are needed"
+        )
+        return MarkovCheck("cannot tell", int(now.size), n_groups, reason=reason)
+    fold = np.random.default_rng(seed).permutation(n_groups)[group] % folds
+    rows = _Rows(log.s[now], log.a[now], log.s_next[now], fold, folds)
+    gains = tuple(
+        Gain(name, *_mean_by_group(rows.gain(known), group))
+        for name, known in _earlier(log, before)
+    )
+    verdict: Verdict = "no sign"
+    if gains[0].helps:
+        verdict = "helps" if gains[0].gain >= MATTERS else "a trace"
+    return MarkovCheck(verdict, int(now.size), n_groups, gains)
+
+
+def _neighbours(log: TransitionLog) -> tuple[IntArray, IntArray]:
+    """Rows that follow another of their episode, and those they follow."""
+    assert log.episode is not None
+    order = np.argsort(log.episode, kind="stable")
+    first, second = order[:-1], order[1:]
+    chained = (log.episode[first] == log.episode[second]) & (log.s_next[first] == log.s[second])
+    return second[chained], first[chained]
+
+
+def _earlier(log: TransitionLog, before: IntArray) -> Iterator[tuple[str, IntArray]]:
+    """What could be known in addition: the previous state, action, and each column of a state."""
+    previous = log.s[before].astype(np.int64)
+    yield STATE_BEFORE, previous
+    yield ACTION_BEFORE, log.a[before].astype(np.int64)
+    names = [name for name in log.states if name != END]
+    columns = state_columns(names) if log.n_states <= 10_000 else None
+    for column, values in (columns or {}).items():
+        _, codes = np.unique(np.array(values), return_inverse=True)
+        yield f"the previous value of '{column}'", codes.astype(np.int64)[previous]
+
+
+def _mean_by_group(values: FloatArray, group: IntArray) -> tuple[float, float]:
+    """Mean of the values and its standard error, groups being independent of one another."""
+    mean = float(values.mean())
+    off = np.bincount(group, weights=values - mean)
+    n = off.size
+    return mean, float(np.sqrt((off**2).sum() * n / (n - 1)) / values.size)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """Transitions with a known predecessor, and the fold of each."""
+
+    s: IntArray | npt.NDArray[np.int32]
+    a: IntArray | npt.NDArray[np.int32]
+    s_next: IntArray | npt.NDArray[np.int32]
+    fold: IntArray
+    folds: int
+
+    def gain(self, known: IntArray) -> FloatArray:
+        """log p₂ − log p₁ of every row, by the folds that do not hold it, (n,)."""
+        n_next = np.unique(self.s_next).size
+        s = _codes(self.s)
+        sa = _codes(s, self.a)
+        xsa = _codes(sa, known)
+        levels = [(context, _codes(context, self.s_next)) for context in (s, sa, xsa)]
+        out = np.empty(self.s.size)
+        for f in range(self.folds):
+            train = self.fold != f
+            logs = []
+            base: FloatArray = np.full(self.s.size, 1 / n_next)
+            for context, joint in levels:
+                base = _smoothed(context, joint, base, train)
+                logs.append(np.log(base[~train]))
+            out[~train] = logs[2] - logs[1]
+        return out
+
+
+def _codes(first: npt.NDArray[Any], second: npt.NDArray[Any] | None = None) -> IntArray:
+    """Number the distinct values, or pairs of values."""
+    key = first.astype(np.int64)
+    if second is not None:
+        key = key * (int(second.max(initial=0)) + 1) + second
+    return np.asarray(np.unique(key, return_inverse=True)[1], dtype=np.int64)
+
+
+def _smoothed(context: IntArray, joint: IntArray, base: FloatArray, train: BoolArray) -> FloatArray:
+    """Dirichlet means around `base` by the training rows, each training row leaving itself out."""
+    n_joint = np.bincount(joint[train], minlength=int(joint.max()) + 1)[joint] - train
+    n_context = np.bincount(context[train], minlength=int(context.max()) + 1)[context] - train
+    choices = [(n_joint + m * base) / (n_context + m) for m in _MASSES]
+    fits = [float(np.log(choice[train]).sum()) for choice in choices]
+    return np.asarray(choices[int(np.argmax(fits))])
