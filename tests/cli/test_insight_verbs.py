@@ -30,7 +30,7 @@ def test_explain(run: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_rules(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "rules.csv"
     assert run_cli(["rules", run, "--leaves", "1", "--out", str(table)]) == 0
-    assert "1 rule " in capsys.readouterr().out
+    assert "1 rule" in capsys.readouterr().out
     assert run_cli(["evaluate", run, "--policy", str(table), "--json"]) == 0
     value = json.loads(capsys.readouterr().out)["static"]["objective"]
     assert run_cli(["rules", run, "--leaves", "1", "--json"]) == 0

@@ -128,3 +128,18 @@ def test_trees_partition_the_states() -> None:
         where = leaf_of(tree, columns, 4)
         assert set(where) == set(range(n))
     assert isinstance(next(grow(cost, columns, 1)), Leaf)
+
+
+def test_rules_are_not_made_of_exceptions() -> None:
+    """Where masks differ from state to state, questions separate the states."""
+    from dataclasses import replace
+
+    problem = grid_problem()
+    allowed = np.zeros((8, 3), dtype=bool)
+    allowed[:4, :2] = True
+    allowed[4:, 1:] = True
+    problem = replace(problem, allowed=allowed)
+    policy = solve(problem, LocalSearch(seed=0)).policy
+    rules = simplify(problem, policy, most_leaves=4)
+    assert rules.exceptions == ()
+    assert rules.loss == pytest.approx(0.0, abs=1e-9)

@@ -63,13 +63,14 @@ class Comparison:
     def sentence(self) -> str:
         """The first thing to know."""
         if self.ties > 1 - 1e-12:
-            return f"The new policy does exactly what {self.rival} does, as far as returns go."
+            return f"This policy does exactly what {self.rival} does, as far as returns go."
         where = "held-out posterior models" if self.heldout else "sampled models"
         tie = "" if self.ties < 5e-4 else f" (and equals it with {percent(self.ties)})"
         return (
-            f"The new policy beats {self.rival} with a probability of {percent(self.chance.value)} "
+            f"This policy beats {self.rival} with a probability of {percent(self.chance.value)} "
             f"over {self.n_models} {where}{tie}: {_gain(self.mean)} on average, "
-            f"{_gain(self.cvar)} in {self.goal.words}."
+            f"{_gain(self.cvar)} in {self.goal.words}. This takes the log and the prior at their "
+            "word."
         )
 
     def to_dict(self) -> dict[str, Any]:

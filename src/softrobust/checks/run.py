@@ -17,13 +17,11 @@ from softrobust.data.files import atomic_write
 from softrobust.errors import InputError
 from softrobust.offpolicy import tipping_point
 from softrobust.pipeline.folder import Folder
-from softrobust.returns import occupancies
-from softrobust.solvers.behaviour import behaviour_policy, unmasked
+from softrobust.solvers.behaviour import RARE, behaviour_policy, rare_share, unmasked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-RARE = 5  # observations of a pair below which its model is mostly prior
 MUCH = 0.1
 WEAK = 1.5  # odds that a hidden cause could plausibly shift
 
@@ -32,19 +30,14 @@ def rare_pairs(folder: Folder) -> Check:
     """Share of discounted visits of the policy to pairs seen fewer than five times."""
     name = "rarely seen pairs"
     log, _ = folder.need_log("Coverage")
-    problem, policy = folder.problem, folder.solution.policy
-    visits = problem.models.f @ occupancies(problem, policy)
-    weight = np.where(problem.decided[:, None], visits[:, None] * policy.probs, 0.0)
-    rare = np.asarray(log.pair_counts) < RARE
-    share = float(weight[rare].sum() / max(float(weight.sum()), 1e-300))
-    s, a = np.unravel_index(int(np.argmax(np.where(rare, weight, -1.0))), weight.shape)
+    share, (s, a) = rare_share(folder.problem, folder.solution.policy, log)
     sentence = (
         f"{100 * share:.1f} % of the policy's discounted decisions fall on pairs seen fewer than "
         f"{RARE} times"
     )
     if share > 0:
         sentence += (
-            f", most of all '{log.actions[int(a)]}' in '{log.states[int(s)]}' "
+            f", most of all '{log.actions[a]}' in '{log.states[s]}' "
             f"(seen {int(log.pair_counts[s, a])} times)"
         )
     verdict = Verdict.FINE if share <= MUCH else Verdict.CAUTION

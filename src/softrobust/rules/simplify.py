@@ -80,12 +80,12 @@ class Rules:
 
     def sentence(self) -> str:
         """The price of simplicity in words."""
-        n = f"{self.n_leaves} rule{'' if self.n_leaves == 1 else 's'}"
+        n = "1 rule earns" if self.n_leaves == 1 else f"{self.n_leaves} rules earn"
         if abs(self.loss) <= 1e-9 * max(abs(self.full_value), 1e-300):
-            return f"{n} earn exactly what the full policy earns, {self.full_value:.6g}."
+            return f"{n} exactly what the full policy earns, {self.full_value:.6g}."
         word = "less" if self.loss > 0 else "more"
         return (
-            f"{n} earn {self.value:.6g} by the objective: {abs(self.loss):.3g} {word} than the "
+            f"{n} {self.value:.6g} by the objective: {abs(self.loss):.3g} {word} than the "
             f"full policy ({self.full_value:.6g}). Both figures are exact on the sampled models."
         )
 
@@ -137,15 +137,16 @@ def simplify(
 
 
 def exchange_costs(problem: Problem, policy: Policy) -> FloatArray:
-    """c(s, a), (n_states, n_actions); where an action is not allowed, more than any allowed one."""
+    """c(s, a), (n_states, n_actions); where an action is not allowed, more than all else."""
     v, h = evaluate_policy(problem, policy)
     q = action_values(problem, v)
     xi = problem.objective.worst_case(v @ problem.p0, problem.models.f)
     advantage = v[:, :, None] - q
     cost = np.einsum("n,ns,nsa->sa", xi, h, advantage)
     cost[~problem.decided] = 0.0
-    top = np.abs(np.where(problem.allowed, cost, 0.0)).max(axis=1, keepdims=True)
-    return np.asarray(np.where(problem.allowed | ~problem.decided[:, None], cost, 2 * top))
+    # An exception is worse than any loss: rules that are mostly exceptions are none.
+    barred = 1.0 + float(np.abs(cost[problem.allowed]).sum())
+    return np.asarray(np.where(problem.allowed | ~problem.decided[:, None], cost, barred))
 
 
 def _improved(
@@ -154,7 +155,8 @@ def _improved(
     """Exchange actions of leaves while the exact objective rises."""
     where = leaf_of(tree, columns, problem.n_states)
     actions = [leaf.action for leaf in leaves(tree)]
-    value = static_return(problem, _policy(problem, policy, where, actions)[0])
+    made, exceptions = _policy(problem, policy, where, actions)
+    value = static_return(problem, made)
     tries = 0
     improved = True
     while improved and tries < MOST_EXCHANGES:
@@ -165,10 +167,13 @@ def _improved(
                     continue
                 tries += 1
                 trial = [*actions[:leaf], a, *actions[leaf + 1 :]]
-                found = static_return(problem, _policy(problem, policy, where, trial)[0])
+                other, barred = _policy(problem, policy, where, trial)
+                if len(barred) > len(exceptions):
+                    continue
+                found = static_return(problem, other)
                 if found > value + 1e-12 * abs(value):
                     actions, value, improved = trial, found, True
-    made, exceptions = _policy(problem, policy, where, actions)
+                    made, exceptions = other, barred
     shown = merged(with_actions(tree, iter(actions)))
     return Rules(shown, made, value, full, exceptions, ())
 

@@ -18,12 +18,14 @@ import numpy as np
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
+from softrobust.returns import occupancies
 from softrobust.solvers.base import Solution, Solver, Status, finish
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
 
 PRACTICE = "behaviour"
+RARE = 5  # observations of a pair below which its model is mostly prior
 
 
 @final
@@ -62,6 +64,22 @@ def behaviour_policy(problem: Problem, log: TransitionLog) -> tuple[Policy, floa
     decided = known & problem.decided
     moved = 1.0 - float(counts[problem.decided].sum()) / max(float(seen.sum()), 1.0)
     return Policy(probs, models.states, models.actions, decided), max(moved, 0.0)
+
+
+def rare_share(
+    problem: Problem, policy: Policy, log: TransitionLog, fewer_than: int = RARE
+) -> tuple[float, tuple[int, int]]:
+    """Share of the policy's discounted decisions on pairs seen rarely, and the busiest such pair.
+
+    There the prior speaks louder than the data: what looks good among many pairs that were hardly
+    seen is often what was lucky.
+    """
+    visits = problem.models.f @ occupancies(problem, policy)
+    weight = np.where(problem.decided[:, None], visits[:, None] * policy.probs, 0.0)
+    rare = np.asarray(log.pair_counts) < fewer_than
+    share = float(weight[rare].sum() / max(float(weight.sum()), 1e-300))
+    s, a = np.unravel_index(int(np.argmax(np.where(rare, weight, -1.0))), weight.shape)
+    return share, (int(s), int(a))
 
 
 def unmasked(problem: Problem) -> Problem:
