@@ -19,13 +19,19 @@ if TYPE_CHECKING:
     from softrobust.bounds import replication_bound as replication_bound
     from softrobust.certificate import Certificate as Certificate
     from softrobust.certificate import Comparison as Comparison
+    from softrobust.certificate import PosteriorCertificate as PosteriorCertificate
+    from softrobust.certificate import SimulatedCertificate as SimulatedCertificate
     from softrobust.certificate import certify as certify
+    from softrobust.certificate import certify_posterior as certify_posterior
+    from softrobust.certificate import certify_simulated as certify_simulated
     from softrobust.certificate import compare_policies as compare_policies
     from softrobust.certificate import draw_heldout as draw_heldout
     from softrobust.certificate import load_solution as load_solution
+    from softrobust.certificate import paired_difference as paired_difference
     from softrobust.certificate import save_solution as save_solution
     from softrobust.checks import Check as Check
     from softrobust.checks import check_run as check_run
+    from softrobust.continuous_problem import ContinuousProblem as ContinuousProblem
     from softrobust.data import Bins as Bins
     from softrobust.data import ContinuousLog as ContinuousLog
     from softrobust.data import Labels as Labels
@@ -62,16 +68,29 @@ if TYPE_CHECKING:
     from softrobust.insight import value_of_data as value_of_data
     from softrobust.inspection import Inspection as Inspection
     from softrobust.inspection import inspect_file as inspect_file
+    from softrobust.models import CallableModels as CallableModels
+    from softrobust.models import ConstantPolicy as ConstantPolicy
+    from softrobust.models import ContinuousModels as ContinuousModels
+    from softrobust.models import ContinuousPolicy as ContinuousPolicy
+    from softrobust.models import FourierFeatures as FourierFeatures
     from softrobust.models import GaussianModels as GaussianModels
+    from softrobust.models import LinearReward as LinearReward
     from softrobust.models import ModelSet as ModelSet
+    from softrobust.models import NetworkPolicy as NetworkPolicy
     from softrobust.models import Policy as Policy
+    from softrobust.models import PolynomialFeatures as PolynomialFeatures
+    from softrobust.models import RBFFeatures as RBFFeatures
+    from softrobust.models import TabularModels as TabularModels
     from softrobust.models import TimedPolicy as TimedPolicy
+    from softrobust.models import fit_linear_reward as fit_linear_reward
     from softrobust.models import from_gymnasium as from_gymnasium
     from softrobust.models import from_mdptoolbox as from_mdptoolbox
     from softrobust.models import load_models as load_models
+    from softrobust.models import load_policy as load_policy
     from softrobust.models import read_models as read_models
     from softrobust.models import read_policy as read_policy
     from softrobust.models import save_models as save_models
+    from softrobust.models import save_policy as save_policy
     from softrobust.models import to_gymnasium as to_gymnasium
     from softrobust.models import to_mdptoolbox as to_mdptoolbox
     from softrobust.models import write_models_csv as write_models_csv
@@ -120,8 +139,11 @@ if TYPE_CHECKING:
     from softrobust.returns import policy_return as policy_return
     from softrobust.returns import policy_values as policy_values
     from softrobust.returns import reduce_models as reduce_models
+    from softrobust.returns import roll_out_policy as roll_out_policy
     from softrobust.returns import s_rect_return as s_rect_return
     from softrobust.returns import sa_rect_return as sa_rect_return
+    from softrobust.returns import simulate as simulate
+    from softrobust.returns import simulate_returns as simulate_returns
     from softrobust.returns import static_gradient as static_gradient
     from softrobust.returns import static_return as static_return
     from softrobust.rules import Rules as Rules
@@ -130,11 +152,16 @@ if TYPE_CHECKING:
     from softrobust.solvers import CADP as CADP
     from softrobust.solvers import MILP as MILP
     from softrobust.solvers import MVP as MVP
+    from softrobust.solvers import RPVI as RPVI
     from softrobust.solvers import RSVF as RSVF
     from softrobust.solvers import SAC as SAC
     from softrobust.solvers import SPIBB as SPIBB
+    from softrobust.solvers import SRVI as SRVI
+    from softrobust.solvers import SRVISA as SRVISA
     from softrobust.solvers import WSU as WSU
     from softrobust.solvers import Behaviour as Behaviour
+    from softrobust.solvers import ContinuousSolution as ContinuousSolution
+    from softrobust.solvers import ContinuousSolver as ContinuousSolver
     from softrobust.solvers import Deterministic as Deterministic
     from softrobust.solvers import Empirical as Empirical
     from softrobust.solvers import Exact as Exact
@@ -155,6 +182,7 @@ if TYPE_CHECKING:
     from softrobust.solvers import Status as Status
     from softrobust.solvers import VaRBellman as VaRBellman
     from softrobust.solvers import WorstModel as WorstModel
+    from softrobust.solvers import WorstModelVI as WorstModelVI
     from softrobust.solvers import behaviour_policy as behaviour_policy
     from softrobust.solvers import solve as solve
     from softrobust.solvers import solve_grid as solve_grid
@@ -183,19 +211,32 @@ _STAGES = {
         "write_log_csv",
     ],
     "models": [
+        "CallableModels",
+        "ConstantPolicy",
+        "ContinuousModels",
+        "ContinuousPolicy",
+        "FourierFeatures",
         "GaussianModels",
+        "LinearReward",
         "ModelSet",
+        "NetworkPolicy",
         "Policy",
+        "PolynomialFeatures",
+        "RBFFeatures",
+        "TabularModels",
         "TimedPolicy",
+        "fit_linear_reward",
         "from_gymnasium",
         "from_mdptoolbox",
         "load_models",
+        "load_policy",
         "read_models",
+        "read_policy",
         "save_models",
+        "save_policy",
         "to_gymnasium",
         "to_mdptoolbox",
         "write_models_csv",
-        "read_policy",
     ],
     "posterior": [
         "DemandPosterior",
@@ -229,6 +270,9 @@ _STAGES = {
     "problem": [
         "Problem",
     ],
+    "continuous_problem": [
+        "ContinuousProblem",
+    ],
     "problem_file": [
         "load_problem",
         "save_problem",
@@ -245,8 +289,11 @@ _STAGES = {
         "policy_return",
         "policy_values",
         "reduce_models",
+        "roll_out_policy",
         "s_rect_return",
         "sa_rect_return",
+        "simulate",
+        "simulate_returns",
         "static_gradient",
         "static_return",
     ],
@@ -259,48 +306,59 @@ _STAGES = {
         "replication_bound",
     ],
     "solvers": [
-        "WorstModel",
-        "VaRBellman",
-        "SaturationWarning",
-        "SPIBB",
-        "RSVFSimple",
-        "RSVF",
-        "PosteriorDraws",
-        "LInfRobust",
-        "L1Robust",
         "BCR",
+        "Behaviour",
         "CADP",
+        "ContinuousSolution",
+        "ContinuousSolver",
         "Deterministic",
         "Empirical",
         "Exact",
+        "L1Robust",
+        "LInfRobust",
         "LocalSearch",
         "MILP",
         "MVP",
         "Nominal",
+        "PosteriorDraws",
+        "RPVI",
+        "RSVF",
+        "RSVFSimple",
         "RandomizedAscent",
         "RobustSAC",
         "SAC",
         "SARect",
+        "SPIBB",
+        "SRVI",
+        "SRVISA",
         "SRect",
+        "SaturationWarning",
         "SoftRobustSAC",
         "Solution",
         "Solver",
         "Status",
+        "VaRBellman",
         "WSU",
+        "WorstModel",
+        "WorstModelVI",
+        "behaviour_policy",
         "solve",
         "solve_grid",
         "write_milp",
-        "Behaviour",
-        "behaviour_policy",
     ],
     "certificate": [
         "Certificate",
+        "Comparison",
+        "PosteriorCertificate",
+        "SimulatedCertificate",
         "certify",
+        "certify_posterior",
+        "certify_simulated",
+        "compare_policies",
         "draw_heldout",
         "load_solution",
+        "paired_difference",
         "save_solution",
-        "Comparison",
-        "compare_policies",
     ],
     "tradeoff": [
         "Frontier",

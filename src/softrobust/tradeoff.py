@@ -104,6 +104,7 @@ def frontier(
     alphas: Sequence[float] = (0.9,),
     solver: Solver | None = None,
     time_limit: float | None = None,
+    also: Sequence[Policy] = (),
 ) -> Frontier:
     """Best policies over a grid of (λ, α), each certified.
 
@@ -113,6 +114,8 @@ def frontier(
         `Exact` by default: each point is proven, or its gap is known.
     time_limit : float, optional
         Seconds for the whole grid, shared out over its points (default solver only).
+    also : sequence of Policy
+        Policies that are known already: a point takes one of these where it is the best there.
     """
     lams, alphas = _grid("lambda", lams), _grid("alpha", alphas)
     if solver is None:
@@ -122,6 +125,8 @@ def frontier(
         raise InputError("time_limit is for the default solver; set it on the solver given.")
     pool = _Pool(problem)
     solved = _solve_all(problem, solver, lams, alphas, pool)
+    for policy in also:
+        pool.add(policy)
     best = {key: pool.best(SoftRobust(*key)) for key in solved}
     rows = [
         [_point(problem, (lam, alpha), best, solved, pool, lams) for alpha in alphas]

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from softrobust.kernels.sweeps import S_GAME, SA_GAME
+from softrobust.errors import InputError
+from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns._rectangle import Sweeps
 from softrobust.returns.rectangular import s_rect_return, sa_rect_return
 from softrobust.solvers.base import Deadline, Solution, Status
 from softrobust.solvers.rectangular import iterate, nominal_start
+from softrobust.solvers.rectangular_reference import rectangular_value_iteration
 from softrobust.solvers.s_rect import SRect
 from softrobust.solvers.sa_rect import SARect
 from tests.agree.test_s_game import paper_lp
@@ -134,6 +136,44 @@ def test_s_rect_is_value_iteration_with_the_papers_lp() -> None:
         Z = values(p, v)
         v = np.array([paper_lp(Z[s], p.models.f, 0.5, 0.7) for s in range(3)])
     assert SRect().solve(p).model_value == pytest.approx(float(p.p0 @ v), abs=1e-6)
+
+
+@pytest.mark.parametrize("solver", [SRect(), SARect()])
+@pytest.mark.parametrize(("lam", "alpha"), LEVELS)
+def test_value_iteration_agrees(solver: SRect | SARect, lam: float, alpha: float) -> None:
+    """Two certified routes to one value: their bounds meet, in every state."""
+    for seed, gamma in ((0, 0.9), (1, 0.99)):
+        p = random_problem(seed, lam=lam, alpha=alpha, gamma=gamma, masks=seed == 1)
+        solution = solver.solve(p)
+        answer, sweeps = rectangular_value_iteration(p, solver.kind, 1e-9)
+        assert answer.status == Status.TOLERANCE_REACHED
+        assert answer.tol <= 1e-9
+        assert sweeps > 3
+        assert solution.v is not None
+        size = float(np.abs(answer.v).max())
+        reached = solution.stats["tol_achieved"] + answer.tol
+        assert np.abs(solution.v - answer.v).max() <= 1.000001 * reached * size
+        low, high = interval(p, solution)
+        assert low <= p.p0 @ answer.upper
+        assert high >= p.p0 @ answer.lower
+
+
+def test_value_iteration_has_bounds_from_the_start() -> None:
+    p = random_problem(4, gamma=0.99)
+    truth = SRect().solve(p).v
+    assert truth is not None
+    for limit in (1, 2, 10):
+        answer, sweeps = rectangular_value_iteration(p, S_GAME, 1e-9, max_sweeps=limit)
+        assert sweeps == limit
+        assert answer.status == Status.ITERATION_LIMIT
+        assert (answer.lower <= truth + 1e-7).all()
+        assert (answer.upper >= truth - 1e-7).all()
+    stuck, _ = rectangular_value_iteration(p, S_GAME, 0.0)
+    assert stuck.status == Status.ITERATION_LIMIT
+    assert 0 < stuck.tol < 1e-9
+    for wrong in ({"kind": S_NATURE}, {"max_sweeps": 0}):
+        with pytest.raises(InputError):
+            rectangular_value_iteration(p, **wrong)
 
 
 @pytest.mark.parametrize("solver", [SRect(), SARect()])

@@ -7,6 +7,7 @@ import pytest
 
 from softrobust.domains import CancerGrowth, CancerSimulator
 from softrobust.errors import InputError
+from softrobust.models import GaussianModels
 
 t = np.arange(30)
 SCHEDULES = {"never": t < 0, "always": t >= 0, "until 15": t <= 15, "until 4": t <= 4}
@@ -61,10 +62,13 @@ def test_batch() -> None:
 
 
 def test_problem_carries_all_that_is_known() -> None:
-    models = CancerGrowth(dose_penalty=0.5).problem(3, 7)
-    assert models.n_models == 7
-    assert (models.frame.gamma, models.frame.horizon) == (0.9, 30)
-    assert models.frame.reward([0, 7, 41, 0], [1.0, 6, 41, 1]) == pytest.approx(48 - 48 - 0.5)
+    problem = CancerGrowth(dose_penalty=0.5).problem(3, 7)
+    models = problem.models
+    assert isinstance(models, GaussianModels)
+    assert problem.n_models == 7
+    assert (problem.gamma, problem.horizon) == (0.9, 30)
+    s, s_next = np.array([0.0, 7, 41, 0]), np.array([1.0, 6, 41, 1])
+    assert problem.reward(s, 1, s_next) == pytest.approx(48 - 48 - 0.5)
     assert len(models.frame.feature_names) == 20
     # The mean of a model is close to the world where the data lie.
     clean = CancerSimulator().step([[0.0, 7.13, 41.2, 0.0]], [1]).s_next

@@ -7,12 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from softrobust.data import Rewards
 from softrobust.errors import InputError
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME
 from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
 from softrobust.returns._game_lp import game_lp, settle
+from softrobust.returns._lanes import lane_bytes
 from softrobust.returns._rectangle import Sweeps
 from softrobust.returns.rectangular import rectangular_value
+from softrobust.solvers import rectangular_grid
 from softrobust.solvers.base import Status, solve_grid
 from softrobust.solvers.s_rect import SRect
 from softrobust.solvers.sa_rect import SARect
@@ -96,6 +100,84 @@ def test_grid_is_the_points_one_by_one(solver: SRect | SARect) -> None:
             assert point.stats["tol_achieved"] <= 1e-8
             assert point.model_value == pytest.approx(alone.model_value, rel=2e-8, abs=1e-8)
             assert point.uniform_value == alone.uniform_value  # None: no bound, no gap
+
+
+@Solvers
+def test_lanes_share_passes_and_answers(
+    solver: SRect | SARect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = random_problem(11, n_states=40, n_models=9, gamma=0.99)
+    lams, alphas = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.3, 0.6, 0.9]
+    together = solver.solve_grid(p, lams, alphas)
+    monkeypatch.setattr(rectangular_grid, "MOST", 1)
+    single = solver.solve_grid(p, lams, alphas)
+    one, two = ([x for row in grid for x in row] for grid in (together, single))
+    for a, b in zip(one, two, strict=True):
+        assert a.status == b.status == Status.TOLERANCE_REACHED
+        assert a.v is not None
+        assert b.v is not None
+        size = max(float(np.abs(a.v).max()), float(np.abs(b.v).max()))
+        reached = a.stats["tol_achieved"] + b.stats["tol_achieved"]
+        assert np.abs(a.v - b.v).max() <= reached * size * (1 + 1e-9)
+    assert sum(x.stats["passes"] for x in one) < 0.4 * sum(x.stats["passes"] for x in two)
+
+
+@Solvers
+def test_a_grid_keeps_its_limits(solver: SRect | SARect) -> None:
+    p = random_problem(12, gamma=0.999)
+    for limited in (replace(solver, max_rounds=1), replace(solver, time_limit=1e-9)):
+        for row in limited.solve_grid(p, [0.3, 0.9], [0.5, 0.9]):
+            for x in row:
+                assert x.status in (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
+                assert x.stats["sweeps"] == 1
+    with pytest.raises(InputError, match="time limit"):
+        replace(solver, time_limit=-1.0).solve_grid(p, [0.3], [0.5])
+
+
+def test_lanes_are_as_many_as_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweeps = Sweeps(random_problem(13))
+    assert rectangular_grid.lanes_for(sweeps, 3) == 3
+    assert rectangular_grid.lanes_for(sweeps, 100) == rectangular_grid.MOST
+    free = 2.5 * lane_bytes(sweeps.models) / 0.9
+    monkeypatch.setattr("softrobust.data.memory.available_memory", lambda: free)
+    assert rectangular_grid.lanes_for(sweeps, 100) == 2
+    monkeypatch.setattr("softrobust.data.memory.available_memory", lambda: 1.0)
+    assert rectangular_grid.lanes_for(sweeps, 100) == 1
+
+
+@Solvers
+def test_a_value_of_zero_is_an_answer(solver: SRect | SARect) -> None:
+    """Doing nothing costs nothing and all else does: v = 0, which has no size to be relative to."""
+    base = random_problem(14, gamma=0.95)
+    rewards = -np.abs(np.random.default_rng(0).normal(size=(5, 3))) - 1
+    rewards[:, 1] = 0.0
+    for scale in (1.0, 1e9, 0.0):
+        p = Problem(
+            base.models, rewards=scale * rewards, gamma=0.95, objective=SoftRobust(0.5, 0.7)
+        )
+        solution = solver.solve(p)
+        assert solution.status == Status.TOLERANCE_REACHED
+        assert solution.stats["tol_achieved"] <= solution.stats["tol"]
+        assert solution.v is not None
+        assert np.abs(solution.v).max() <= 1e-8 * scale
+        assert solution.policy.probs[:, 1].min() == 1.0 or scale == 0.0
+
+
+@Solvers
+def test_rewards_of_models_without_weight_do_not_widen_bounds(solver: SRect | SARect) -> None:
+    base = random_problem(15)
+    lost = int(np.flatnonzero(base.models.f == 0)[0])
+    R = np.broadcast_to(base.R[:, :, :1, None], (5, 3, 7, 5)).copy()  # as the blocks of models
+    solutions = []
+    for reward in (R[0, 0, 0, 0], 1e12):
+        R[:, :, lost] = reward
+        rewards = Rewards.of_models(R, 5, 3)
+        p = Problem(base.models, rewards=rewards, gamma=0.9, objective=SoftRobust(0.5, 1.0))
+        solutions.append(solver.solve(p))
+    plain, huge = solutions
+    assert huge.status == Status.TOLERANCE_REACHED
+    assert huge.model_value == plain.model_value
+    assert huge.stats["tol_achieved"] == plain.stats["tol_achieved"]
 
 
 def test_randomization_pays() -> None:

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from softrobust.data.memory import refuse_if_too_large
+from softrobust.returns.late import Late, check, chunks
 
+if TYPE_CHECKING:
     from softrobust.bounds.reduction import Reduced
     from softrobust.problem import Problem
+    from softrobust.returns import ModelOptima
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -30,7 +32,7 @@ PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they brin
 DENSE_ROWS = 3e7  # S·A·S above which occupancies are not bounded (m = 0 stays true),
 RULES = 3e8  # and N·S² above which their rules would not fit,
 INVERSES = 5e9  # and N·S³ above which one inverse per model would take long
-CHUNK_WORK = 1e9  # N·S²·A·targets between two looks at the clock
+FIRST = 4  # models before the first look at the clock
 
 
 @final
@@ -79,41 +81,44 @@ def relax(
     reduced: Reduced,
     allowed: BoolArray,
     parent: Relaxation | None = None,
-    late: Callable[[], bool] | None = None,
+    late: Late | None = None,
     occupancies: bool = True,
     worth: BoolArray | None = None,
+    optima: ModelOptima | None = None,
 ) -> Relaxation:
     """The relaxation of `allowed`, starting from that of a larger set.
+
+    Raises `OutOfTime` where not even the optima are there in time; occupancy bounds that are not
+    stay as they were, which is always true.
 
     Parameters
     ----------
     late : callable, optional
-        Asked between chunks of states: once True, the remaining occupancy bounds stay as they are.
+        Asked between chunks of models.
     occupancies : bool
         Whether to bound occupancies anew; if not, the larger set's stay, which is always true.
     worth : (S,) bool, optional
         The states whose occupancies are worth it; all where there is a choice by default.
+    optima : ModelOptima, optional
+        Optima of the models, to start from where there is no parent.
     """
-    from softrobust.kernels import restricted
-
     p = reduced.problem
     S, A, N = p.R.shape
-    m = p.models
     fresh = parent is None
     if parent is None:
-        first = np.argmax(np.where(allowed, p.R @ m.f, -np.inf), axis=1)
-        V, decisions = np.zeros((N, S)), np.tile(first, (N, 1))
+        refuse_if_too_large(
+            relaxation_bytes(p, occupancies),
+            "The bounds on what every model can earn",
+            "Use fewer models, or a solver that proves nothing (local-search).",
+        )
+        V, decisions = _start(reduced, allowed, optima)
         upper, h, adv = np.zeros(N), np.zeros((N, S)), np.zeros((S, A, N))
         kept = S if occupancies and can_bound_occupancies(p) else 0
         least, rules = np.zeros((S, A, N)), np.zeros((N, S, kept), np.int16)
     else:
         V, decisions, upper = parent.V.copy(), parent.decisions.copy(), parent.upper.copy()
         h, adv, least, rules = parent.h.copy(), parent.adv.copy(), parent.m, parent.rules
-    run: Any = restricted.restrict_parallel if _large(p) else restricted.restrict_serial
-    run(
-        m.indptr, m.next_states, m.prob, p.R, p.p0, allowed, p.gamma, fresh,
-        V, decisions, upper, adv, h,
-    )  # fmt: skip
+    _restrict(p, allowed, fresh, V, decisions, upper, adv, h, late)
     if occupancies and rules.shape[2] == S:
         least, rules = least.copy(), rules.copy()
         choice = reduced.reachable & (allowed.sum(axis=1) > 1)
@@ -124,6 +129,42 @@ def relax(
     return Relaxation(allowed, V, decisions, upper, x, adv, least, rules, h)
 
 
+def _start(
+    reduced: Reduced, allowed: BoolArray, optima: ModelOptima | None
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Values (N, S) and allowed rules (N, S) to start from."""
+    p = reduced.problem
+    first = np.argmax(np.where(allowed, p.R @ p.models.f, -np.inf), axis=1)
+    if optima is None:
+        return np.zeros((p.n_models, p.n_states)), np.tile(first, (p.n_models, 1))
+    kept = allowed[np.arange(p.n_states), optima.decisions]
+    return optima.V.copy(), np.where(kept, optima.decisions, first)
+
+
+def _restrict(
+    problem: Problem,
+    allowed: BoolArray,
+    fresh: bool,
+    V: FloatArray,
+    decisions: NDArray[np.int64],
+    upper: FloatArray,
+    adv: FloatArray,
+    h: FloatArray,
+    late: Late | None,
+) -> None:
+    """Optima under `allowed` and their advantages, in place; `OutOfTime` where it is late."""
+    from softrobust.kernels import restricted
+
+    m, large = problem.models, _large(problem)
+    run: Any = restricted.restrict_parallel if large else restricted.restrict_serial
+    for part in chunks(m.n_models, FIRST if large else m.n_models):
+        check(late)
+        run(
+            m.indptr, m.next_states, m.prob, problem.R, problem.p0, allowed, problem.gamma, fresh,
+            part.start, part.stop, V, decisions, upper, adv, h,
+        )  # fmt: skip
+
+
 def tighten(
     problem: Problem,
     allowed: BoolArray,
@@ -132,25 +173,35 @@ def tighten(
     fresh: bool,
     rules: NDArray[np.int16],
     m: FloatArray,
-    late: Callable[[], bool] | None = None,
+    late: Late | None = None,
 ) -> bool:
-    """Bound the occupancies of the target states, in place; False where the clock cut it short."""
+    """Bound the occupancies of the target states, in place; False where the clock cut it short.
+
+    Models not reached by then keep what they had, 0 or the bound of a larger set of actions.
+    """
     from softrobust.kernels import passage
 
-    S, A, _ = problem.R.shape
     if not can_bound_occupancies(problem):
         return False
-    models = problem.models
-    run: Any = passage.passage_parallel if _large(problem) else passage.passage_serial
-    chunk = max(8, int(CHUNK_WORK / (problem.n_models * S**2 * A)))
-    for i in range(0, targets.size, chunk):
+    models, large = problem.models, _large(problem)
+    run: Any = passage.passage_parallel if large else passage.passage_serial
+    for part in chunks(models.n_models, FIRST if large else models.n_models):
         if late is not None and late():
             return False
         run(
             models.indptr, models.next_states, models.prob, problem.R, problem.p0, allowed,
-            targets[i : i + chunk], problem.gamma, sign, fresh, rules, m,
+            targets, problem.gamma, sign, fresh, part.start, part.stop, rules, m,
         )  # fmt: skip
     return True
+
+
+def relaxation_bytes(problem: Problem, occupancies: bool = True) -> float:
+    """What `relax` allocates: V, decisions and h; advantages, m and m·adv; rules; dense rows."""
+    S, A, N = problem.R.shape
+    size = 24.0 * N * S + 24.0 * S * A * N
+    if occupancies and can_bound_occupancies(problem):
+        size += 2.0 * N * S**2 + 8.0 * S * A * S * 2
+    return float(size)
 
 
 def can_bound_occupancies(problem: Problem) -> bool:

@@ -10,16 +10,25 @@ occupancies and fixing are not valid for randomized policies); the reverse is al
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softrobust.bounds.advantage import Relaxation, can_bound_occupancies, relax
+from softrobust.bounds.advantage import (
+    Relaxation,
+    can_bound_occupancies,
+    relax,
+    relaxation_bytes,
+)
 from softrobust.bounds.bound import Bound, Covers
 from softrobust.bounds.clairvoyant import clairvoyant_bound
 from softrobust.bounds.reduction import reduce
 from softrobust.bounds.safe_dual import FloatArray, dual_bound
+from softrobust.data.memory import fits
 from softrobust.objective import SoftRobust
+from softrobust.returns import optimal_returns
+from softrobust.returns.late import OutOfTime
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
@@ -30,31 +39,44 @@ def best_bound(
 ) -> Bound:
     """The tightest bound known for the class, within about `time_limit` seconds.
 
+    Where the safe dual would not fit into memory, or its time is over before it has begun, the
+    clairvoyant bound stands.
+
     Parameters
     ----------
     covers : Covers
         Which policies the bound must hold for.
     time_limit : float, optional
-        Occupancy bounds stop being tightened when it is over; what there is by then is used.
+        The clock is looked at several times a second; whatever is known when it is over is used.
     """
-    import time
-
     began = time.monotonic()
-    bound = clairvoyant_bound(problem)
-    if covers is Covers.ALL or not isinstance(problem.objective, SoftRobust):
-        return bound
+
+    def left() -> float:
+        return np.inf if time_limit is None else time_limit - (time.monotonic() - began)
 
     def late() -> bool:
-        return time_limit is not None and time.monotonic() - began > time_limit
+        return left() <= 0
 
+    if covers is Covers.ALL or not isinstance(problem.objective, SoftRobust):
+        return clairvoyant_bound(problem, late=late)
     reduced = reduce(problem)
-    if late() or not can_bound_occupancies(reduced.problem):
-        return bound  # without occupancies the safe dual is the clairvoyant bound
-    relaxation = relax(reduced, reduced.allowed, late=late)
-    terms = state_terms(relaxation) if covers is Covers.STATIONARY else relaxation.terms
-    dual = dual_bound(reduced.problem, relaxation, terms)
+    p = reduced.problem
+    optima = optimal_returns(p, late=late)
+    bound = clairvoyant_bound(p, optima)
+    # Without occupancies the safe dual is the clairvoyant bound.
+    if late() or not can_bound_occupancies(p) or not fits(relaxation_bytes(p)):
+        return bound
+    try:
+        relaxation = relax(reduced, reduced.allowed, late=late, optima=optima)
+    except OutOfTime:
+        return bound
+    dual = dual_bound(p, relaxation, state_terms(relaxation), left=left)
     if dual.value < bound.value:
-        bound = Bound(dual.value, covers, "safe dual")
+        bound = Bound(dual.value, Covers.STATIONARY, "safe dual")
+    if covers is Covers.DETERMINISTIC:  # its own bound, unless rounding has put it higher
+        dual = dual_bound(p, relaxation, relaxation.terms, xi=dual.xi, left=left)
+        if dual.value < bound.value:
+            bound = Bound(dual.value, Covers.DETERMINISTIC, "safe dual")
     return bound
 
 

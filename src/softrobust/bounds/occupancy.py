@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.bounds.advantage import can_bound_occupancies, tighten
+from softrobust.bounds.row_sums import reach
+from softrobust.data.memory import refuse_if_too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from softrobust.problem import Problem
+    from softrobust.returns.late import Late
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -37,7 +38,7 @@ class OccupancyBounds:
 def occupancy_bounds(
     problem: Problem,
     allowed: BoolArray | None = None,
-    late: Callable[[], bool] | None = None,
+    late: Late | None = None,
 ) -> OccupancyBounds:
     """Bound every occupancy of the problem.
 
@@ -46,17 +47,21 @@ def occupancy_bounds(
     allowed : (n_states, n_actions) bool, optional
         Fewer actions than the problem's.
     late : callable, optional
-        Asked now and then; once True, what is not yet bounded stays at 0 and 1/(1 − γ·row sum).
+        Asked now and then; once True, what is not yet bounded stays at 0 and at
+        Σp₀/(1 − γ·row sum).
     """
     mask = problem.allowed if allowed is None else allowed
     S, A, N = problem.R.shape
     targets = np.arange(S)
     kept = S if can_bound_occupancies(problem) else 0
+    refuse_if_too_large(
+        16.0 * S * A * N + 2.0 * N * S * kept,
+        "Bounds on every occupancy",
+        "Use fewer models, or fewer states and actions.",
+    )
     least, rules = np.zeros((S, A, N)), np.zeros((N, S, kept), np.int16)
     tighten(problem, mask, targets, 1, True, rules, least, late)
-    # 1e-8 is the most by which a row may miss 1 (see `models.checks`).
-    ceiling = 1.0 / (1.0 - problem.gamma * (1 + 1e-8)) if problem.gamma < 1 - 1e-7 else np.inf
-    greatest = np.where(mask[:, :, None], ceiling, 0.0) + np.zeros((S, A, N))
+    greatest = np.where(mask[:, :, None], reach(problem), 0.0)
     rules[:] = 0
     tighten(problem, mask, targets, -1, True, rules, greatest, late)
     return OccupancyBounds(least, greatest)

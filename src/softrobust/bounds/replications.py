@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softrobust.bounds.best import best_bound
 from softrobust.bounds.bound import Bound, Covers
@@ -69,23 +70,33 @@ def replication_bound(
         An upper bound on a problem's optimum; `best_bound` for deterministic policies by default.
         The tighter it is, the tighter the result: `lambda p: solve(p, Exact()).bound`.
     """
-    from scipy.special import stdtrit
-
-    if replications < 2:
-        raise InputError(f"At least 2 replications are needed; {replications} were asked for.")
+    check_replications(replications, 2)
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1; it is {confidence!r}.")
     generators = np.random.default_rng(seed).spawn(replications)
     bounds = [_bound_one(sample(generator), bound) for generator in generators]
     values = np.array([b.value for b in bounds])
-    error = float(values.std(ddof=1) / np.sqrt(replications))
-    quantile = float(stdtrit(replications - 1, confidence))
-    mean = float(values.mean())
+    limit, mean, error = upper_limit(values, confidence)
     order = list(Covers)  # a result covers what every replication covers
     covers = min((b.covers for b in bounds), key=order.index)
-    return ReplicationBound(
-        mean + quantile * error, mean, error, confidence, covers, tuple(values.tolist())
-    )
+    return ReplicationBound(limit, mean, error, confidence, covers, tuple(values.tolist()))
+
+
+def upper_limit(values: NDArray[np.float64], confidence: float) -> tuple[float, float, float]:
+    """A one-sided limit above the expectation by Student's t; with it the mean and its error."""
+    from scipy.special import stdtrit
+
+    n = values.size
+    mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(n))
+    return mean + float(stdtrit(n - 1, confidence)) * error, mean, error
+
+
+def check_replications(replications: int, least: int) -> None:
+    """Too few replications have no spread to judge by."""
+    if replications < least:
+        raise InputError(
+            f"At least {least} replications are needed; {replications} were asked for."
+        )
 
 
 def _bound_one(problem: Problem, bound: Callable[[Problem], Bound] | None) -> Bound:

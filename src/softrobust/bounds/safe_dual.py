@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 from softrobust.objective import soft_robust
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from softrobust.bounds.advantage import Relaxation
     from softrobust.problem import Problem
 
@@ -92,13 +94,16 @@ def dual_bound(
     terms: FloatArray,
     xi: FloatArray | None = None,
     floor: float = -np.inf,
+    left: Callable[[], float] | None = None,
 ) -> DualBound:
-    """The best UB over ξ ∈ Ξ.
+    """The best UB over ξ ∈ Ξ, or the best found in time: UB holds for any ξ ∈ Ξ.
 
     Parameters
     ----------
     xi : (n_models,), optional
         A ξ ∈ Ξ to try first; if it already proves `floor`, the program is not solved.
+    left : callable, optional
+        The seconds left.
     """
     objective, f = soft_robust(problem.objective, "The safe dual bound"), problem.models.f
     lower, upper = objective.xi_bounds(f)
@@ -109,7 +114,7 @@ def dual_bound(
         best = given if given.value < best.value else best
     if best.value <= floor or not terms.any() or objective.lam == 0:
         return best
-    proposal = best_xi(relaxation, terms, lower, upper, best.xi)
+    proposal = best_xi(relaxation, terms, lower, upper, best.xi, left)
     if proposal is not None:
         solved = evaluate(problem, relaxation, terms, into_xi(proposal, lower, upper))
         best = solved if solved.value < best.value else best
@@ -122,11 +127,13 @@ def best_xi(
     lower: FloatArray,
     upper: FloatArray,
     xi: FloatArray,
+    left: Callable[[], float] | None = None,
 ) -> FloatArray | None:
     """The ξ ∈ Ξ of least x·ξ + Σ_s t_s, t_s ≥ val(s,a): an LP by row generation; None if it fails.
 
     Only rows that were once the maximum of their state enter. A state with an action of cost 0 in
-    every model has t_s = 0 whatever ξ is, and is left out.
+    every model has t_s = 0 whatever ξ is, and is left out. The clock is looked at between two
+    programs, and by HiGHS inside one.
     """
     from scipy.optimize import linprog
 
@@ -144,6 +151,9 @@ def best_xi(
     rows: dict[tuple[int, int], None] = {}
     answer: FloatArray | None = None
     for _ in range(ROUNDS):
+        seconds = np.inf if left is None else left()
+        if seconds <= 0:
+            break
         val = np.where(allowed[states], terms[states] @ xi, -np.inf)
         top = np.argmax(val, axis=1)
         new = [(i, int(a)) for i, a in enumerate(top) if (i, int(a)) not in rows]
@@ -156,7 +166,7 @@ def best_xi(
         A_ub[np.arange(len(rows)), N + index[:, 0]] = -1.0
         result = program(
             c, A_ub=A_ub, b_ub=np.zeros(len(rows)), A_eq=equal, b_eq=[1.0], bounds=bounds,
-            method="highs",
+            method="highs", options={"time_limit": seconds},
         )  # fmt: skip
         if result.x is None:
             return answer

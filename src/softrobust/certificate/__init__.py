@@ -5,17 +5,32 @@ from softrobust.certificate.comparison import Comparison, compare_policies
 from softrobust.certificate.draws import draw_heldout
 from softrobust.certificate.files import load_solution, save_solution, solution_record
 from softrobust.certificate.intervals import Estimate, HeldOut, held_out
+from softrobust.certificate.posterior import PosteriorCertificate, certify_posterior
+from softrobust.certificate.simulated import (
+    SimulatedCertificate,
+    SimulatedFigure,
+    SimulatedFigures,
+    certify_simulated,
+    paired_difference,
+)
 
 __all__ = [
     "Certificate",
     "Comparison",
     "Estimate",
     "HeldOut",
+    "PosteriorCertificate",
+    "SimulatedCertificate",
+    "SimulatedFigure",
+    "SimulatedFigures",
     "certify",
+    "certify_posterior",
+    "certify_simulated",
     "compare_policies",
     "draw_heldout",
     "held_out",
     "load_solution",
+    "paired_difference",
     "save_solution",
     "solution_record",
 ]

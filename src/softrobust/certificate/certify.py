@@ -2,8 +2,9 @@
 
     ρ^S(π)  ≤  max ρ^S  ≤  bound          on the N sampled models: certain
     held-out mean, VaR, CVaR, objective   on other draws of the posterior: with intervals
+    lower  ≤  ρ^S(π)  ≤  max ρ^S  ≤  upper   under the posterior itself: with confidence
 
-Neither says that the posterior is right: both take the log and the prior at their word.
+None says that the posterior is right: all take the log and the prior at their word.
 """
 
 from __future__ import annotations
@@ -11,22 +12,40 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, final
 
-from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
+import numpy as np
+
+from softrobust.bounds import (
+    Bound,
+    Covers,
+    PaperErrors,
+    best_bound,
+    clairvoyant_bound,
+    paper_errors,
+)
 from softrobust.certificate.comparison import Comparison, compare_policies
 from softrobust.certificate.intervals import TAIL_DRAWS, Estimate, HeldOut, held_out
+from softrobust.certificate.posterior import (
+    REPLICATIONS,
+    Draw,
+    PosteriorCertificate,
+    certify_posterior,
+)
 from softrobust.errors import SolverError
-from softrobust.objective import Objective
+from softrobust.objective import Objective, SoftRobust
 from softrobust.returns import policy_return, uniform_value
 from softrobust.solvers.base import gap_share
 
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
+    from softrobust.posterior import FittedPosterior
     from softrobust.problem import Problem
 
 DUAL_STATES = 300  # above this the safe dual costs more than a certificate should
+INDICATIVE_WORK = 2e8  # N·S³ above which the paper's error terms would take seconds
 PAIRED_DRAWS = 2000  # held-out models that a comparison needs at most: differences vary less
 ROUNDING = 1e-9  # a value above its bound by more than this share is a bug, not rounding
 
@@ -43,6 +62,8 @@ class Certificate:
     n_models: int
     heldout: HeldOut | None = None
     practice: Comparison | None = None
+    posterior: PosteriorCertificate | None = None
+    indicative: PaperErrors | None = None
 
     @property
     def gap_abs(self) -> float:
@@ -73,10 +94,21 @@ class Certificate:
             "gap_share": self.gap_share,
             "heldout": None if self.heldout is None else _heldout_dict(self.heldout),
             "practice": None if self.practice is None else self.practice.to_dict(),
+            "posterior": None if self.posterior is None else self.posterior.to_dict(),
+            "indicative": None if self.indicative is None else self.indicative.to_dict(),
         }
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
+
+    def _repr_html_(self) -> str:
+        # How an object is shown is for the last stage to say: looked up when somebody looks.
+        html: str = import_module("softrobust.reporting.notebook").certificate_html(self)
+        return html
+
+    def plot(self, axes: Any = None) -> Any:
+        """Mean, bad case and objective against the bound; returns the matplotlib axes."""
+        return import_module("softrobust.reporting.notebook_plots").plot_certificate(self, axes)
 
     def _bound_sentence(self) -> str:
         limit = f"No {self.bound.covers.words} can exceed {self.bound.value:.6g} on these models"
@@ -116,6 +148,10 @@ class Certificate:
                     f"is at least {h.lower_bound.low:.6g} with 95 % confidence (estimate "
                     f"{h.lower_bound.value:.6g})."
                 )
+        if self.posterior is not None:
+            lines += self.posterior.sentences()
+        if self.indicative is not None:
+            lines.append(self.indicative.sentence())
         return lines
 
 
@@ -126,13 +162,17 @@ def certify(
     bounds: Sequence[Bound] = (),
     time_limit: float = 5.0,
     practice: Policy | None = None,
+    posterior: FittedPosterior | Draw | None = None,
+    replications: int = REPLICATIONS,
+    indicative: bool = False,
+    seed: int | np.random.Generator = 0,
 ) -> Certificate:
     """Certify any policy for the problem.
 
     Parameters
     ----------
     heldout : ModelSet, optional
-        Models the policy was not chosen on.
+        Models the policy was not chosen on. With a `posterior` they must be draws of it.
     bounds : sequence of Bound
         Bounds that solvers proved; the tightest one that covers the policy's own class is used,
         and the clairvoyant bound is always among them.
@@ -142,6 +182,16 @@ def certify(
     practice : Policy, optional
         Current practice, as `behaviour_policy` estimates it: the first sentence is how probably
         the policy beats it.
+    posterior : FittedPosterior or callable, optional
+        Draws fresh models, `posterior.sample(n, rng)` or `posterior(n, rng)`: the certificate then
+        speaks of the posterior itself too, with confidence (see `certificate.posterior`).
+    replications : int
+        Sets of fresh models drawn for that, at most; they take some five seconds in all.
+    indicative : bool
+        Whether to add the paper's error terms ε₁, ε₂ and corollary 5.3, which promise nothing here
+        (see `bounds.paper_errors`); left out where they would take long.
+    seed : int or Generator
+        For the fresh models.
     """
     returns = policy_return(problem, policy)
     static = problem.objective.summary(returns, problem.models.f)
@@ -150,14 +200,29 @@ def certify(
     known = clairvoyant_bound(problem)
     if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES:
         known = best_bound(problem, own, time_limit)
+    held = None if heldout is None else _on_heldout(problem, policy, returns, heldout)
+    under = None
+    if posterior is not None:
+        under = certify_posterior(problem, policy, posterior, held, replications, seed=seed)
     return Certificate(
         static=static,
         bound=_tightest(problem, policy, [known, *bounds], static),
         uniform_value=uniform_value(problem),
         objective=problem.objective,
         n_models=problem.n_models,
-        heldout=None if heldout is None else _on_heldout(problem, policy, returns, heldout),
+        heldout=held,
         practice=None if practice is None else _against(problem, policy, practice, heldout),
+        posterior=under,
+        indicative=_indicative(problem, policy) if indicative else None,
+    )
+
+
+def _indicative(problem: Problem, policy: Policy) -> PaperErrors | None:
+    S, _, N = problem.R.shape
+    if not isinstance(problem.objective, SoftRobust) or N * S**3 > INDICATIVE_WORK:
+        return None
+    return paper_errors(
+        problem, [policy, problem.uniform_policy()], ["this policy", "the uniform policy"]
     )
 
 

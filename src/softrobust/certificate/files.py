@@ -22,7 +22,7 @@ from softrobust.solvers.base import Solution, Status
 if TYPE_CHECKING:
     from softrobust.certificate.certify import Certificate
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: with the parts practice, posterior and indicative of the certificate
 
 
 def solution_record(solution: Solution, certificate: Certificate) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`softrobust apply RUN --state LABEL`: what to do here."""
+"""`softrobust apply RUN --state LABEL` (or --observation x=1,y=2): what to do here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 
 def apply(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, or its solution.json.")],
-    state: Annotated[str, typer.Option(help="The state, by its label.")],
+    state: Annotated[str | None, typer.Option(help="The state, by its label.")] = None,
+    observation: Annotated[str | None, typer.Option(metavar="X=1.5,…", help="The state of a run with continuous states: its variables, by name or in order.")] = None,
     seed: Annotated[int | None, typer.Option(help="Draw the action where the policy randomizes.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the action and its probabilities as JSON.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
@@ -20,7 +21,18 @@ def apply(
     Example: softrobust apply run --state "n=12"
     """
     from softrobust.certificate import load_solution
+    from softrobust.cli.continuous import apply_continuous, refuse
+    from softrobust.errors import InputError
+    from softrobust.pipeline.continuous_run import run_policy
 
+    vectors = run_policy(run)
+    if vectors is not None:
+        refuse({"state": state}, "tables of states")
+        apply_continuous(vectors, observation, seed, json)
+        return
+    refuse({"observation": observation}, "continuous states")
+    if state is None:
+        raise InputError("Give the state by its label: --state 'n=12'.")
     policy = load_solution(run).policy
     action = policy.action(state, seed)
     if not json:

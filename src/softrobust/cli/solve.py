@@ -15,6 +15,11 @@ DEFAULT = "exact"
 INPUT = "The input"
 PRIOR = "The posterior (logs only)"
 OUTPUT = "Output"
+VECTORS = "Continuous states (--continuous)"
+TABLES_ONLY = ("columns", "states", "initial", "allowed", "reward_table", "reward_default", "weights",
+               "normalise", "strength", "per_cell", "support", "min_count", "replications",
+               "resume")  # fmt: skip
+VECTORS_ONLY = ("horizon", "reward_now", "reward_next", "clip", "test_episodes", "set_")
 
 
 def solve(
@@ -43,8 +48,17 @@ def solve(
     per_cell: Annotated[float | None, typer.Option(help="Prior mass of each next state instead; 1 is the uniform prior.", rich_help_panel=PRIOR)] = None,
     support: Annotated[str | None, typer.Option(help="Next states thought possible: neighbours (default), visited or all.", rich_help_panel=PRIOR)] = None,
     min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times are not considered (default 1); 0 keeps all.", rich_help_panel=PRIOR)] = None,
+    replications: Annotated[int | None, typer.Option(help="Sets of fresh models that certify the policy under the posterior itself (default 10, in some 5 s; 0 leaves it out).", rich_help_panel=PRIOR)] = None,
+    continuous: Annotated[bool, typer.Option("--continuous", help="The log has vectors for states: columns x, next_x for every variable, and action. Solvers: srvi (default), srvi-sa, rpvi-control, sr-sac, r-sac, sac.", rich_help_panel=VECTORS)] = False,
+    horizon: Annotated[int | None, typer.Option(help="Steps of an episode (default: the longest of the log).", rich_help_panel=VECTORS)] = None,
+    reward_now: Annotated[str | None, typer.Option(metavar="X=1,…", help="Coefficients of the state in the reward; by default the reward column is fitted.", rich_help_panel=VECTORS)] = None,
+    reward_next: Annotated[str | None, typer.Option(metavar="X=-1,…", help="Coefficients of the next state in the reward.", rich_help_panel=VECTORS)] = None,
+    clip: Annotated[str | None, typer.Option(help="Keep values in a box: x=0:10,…, or a share by which the range of the data is widened (default 0.5), or none.", rich_help_panel=VECTORS)] = None,
+    test_episodes: Annotated[int | None, typer.Option(help="Episodes simulated per model to certify (default 30).", rich_help_panel=VECTORS)] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the solver, such as iterations=50 or ridge=0.1; may be given again.", rich_help_panel=VECTORS)] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for solution.json, policy.csv, report.html and all that later verbs need.", rich_help_panel=OUTPUT)] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the search of exact that was cut short in the folder --out.", rich_help_panel=OUTPUT)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no summary.", rich_help_panel=OUTPUT)] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
@@ -53,13 +67,29 @@ def solve(
 
     Example: softrobust solve log.csv --gamma 0.95 --out run
     """
+    flags = dict(locals())
+    from softrobust.cli.continuous import refuse, solve_continuous
     from softrobust.cli.output import print_json, print_summary
     from softrobust.cli.words import pairs_of
-    from softrobust.pipeline import Options, check_out, run_line, set_up, write_run
+    from softrobust.pipeline import (
+        Options,
+        check_out,
+        keep_search,
+        prepare_search,
+        run_line,
+        set_up,
+        with_hint,
+        write_run,
+    )
     from softrobust.solvers.registry import default_solver, make_solver
 
     if out is not None:
-        check_out(out, force)
+        check_out(out, force or resume)
+    if continuous:
+        refuse({name: flags[name] for name in TABLES_ONLY}, "tables of states")
+        solve_continuous(input, flags, out)
+        return
+    refuse({name: flags[name] for name in VECTORS_ONLY}, "continuous states (--continuous)")
     options = Options(
         gamma=gamma,
         criterion=objective,
@@ -84,12 +114,20 @@ def solve(
     )
     setup = set_up(input, options)
     chosen = solver or default_solver(setup.problem.objective)
+    search = prepare_search(out, chosen, resume)
     made = make_solver(
-        chosen, log=setup.log, time_limit=time_limit, seed=seed, posterior=setup.posterior
+        chosen,
+        log=setup.log,
+        time_limit=time_limit,
+        seed=seed,
+        posterior=setup.posterior,
+        checkpoint=search,
     )
-    run = run_line(setup, made, seed)
+    run = run_line(setup, made, seed, replications)
     if out is not None:
+        run = run if search is None else with_hint(run)
         write_run(run, out)
+        keep_search(run, out, search)
     if json:
         print_json(run)
     elif not quiet:

@@ -22,16 +22,18 @@ def settings_of(words: list[str] | None) -> dict[str, Any]:
     return out
 
 
-def pairs_of(text: str | None) -> dict[str, str] | None:
-    """`state=site,action=dose` as a mapping."""
+def pairs_of(text: str | None, flag: str = "--columns") -> dict[str, str] | None:
+    """`state=site,action=dose` as a mapping; a name with a comma stands in quotes."""
+    from softrobust.data.trajectories_rules import split_words
+
     if text is None:
         return None
     out: dict[str, str] = {}
-    for part in text.split(","):
+    for part in split_words(text) or [text]:
         role, sign, name = part.partition("=")
         if not sign or not role.strip() or not name.strip():
             raise InputError(
-                f"--columns takes role=name pairs, such as state=site,action=dose; it got '{part}'."
+                f"{flag} takes role=name pairs, such as state=site,action=dose; it got '{part}'."
             )
         out[role.strip()] = name.strip()
     return out

@@ -8,6 +8,7 @@ yields 0: that a step was the last one belongs to the transition, not to the sta
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -283,6 +284,15 @@ class TransitionLog:
             f"TransitionLog({self.n_rows} transitions, {self.n_states} states, "
             f"{self.n_actions} actions)"
         )
+
+    def _repr_html_(self) -> str:
+        # How an object is shown is for the last stage to say: looked up when somebody looks.
+        html: str = import_module("softrobust.reporting.notebook").log_html(self)
+        return html
+
+    def plot(self, axes: Any = None) -> Any:
+        """How often each pair was seen, as shades; returns the matplotlib axes."""
+        return import_module("softrobust.reporting.notebook_plots").plot_log(self, axes)
 
     @property
     def notes(self) -> tuple[str, ...]:

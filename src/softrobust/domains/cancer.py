@@ -20,18 +20,23 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust.continuous_problem import ContinuousProblem
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
 from softrobust.data.memory import refuse_if_too_large
 from softrobust.data.settings import flag, real, whole
 from softrobust.domains.base import Domain, Seed
 from softrobust.models.gaussian import GaussianFrame, GaussianModels
+from softrobust.objective import SoftRobust
 from softrobust.posterior import RegressionPosterior
 
 FloatArray = NDArray[np.float64]
 KDE, GROWTH, K_QP_P, K_PQ = 0.24, 0.121, 0.0031, 0.0295
 KILL, DEATH, CAPACITY = 0.729, 0.00867, 100.0
 START = (0.0, 7.13, 41.2, 0.0)
+# No value is negative, tissue does not outgrow its capacity, and a dose in every step leads to a
+# concentration of 3.2 (plus noise): quadratic models leave this box, and then explode.
+MOST = (4.0, CAPACITY, CAPACITY, CAPACITY)
 VARIABLES = ("C", "P", "Q", "Qp")
 TREAT_UNTIL = 15
 RANDOM_SHARE = 0.1
@@ -95,6 +100,9 @@ class CancerGrowth(Domain):
         Size of the batch: 20 × 30 transitions.
     varying : bool
         Fit the noise as a function of the features (NUTS) instead of a constant (exact).
+    boxed : bool
+        Keep the next states of posterior models within what is possible: 0 ≤ C ≤ 4, and each
+        tissue within 0 … 100. Without it, models explode under policies unlike those of the log.
     """
 
     name: ClassVar[str] = "cancer"
@@ -106,6 +114,7 @@ class CancerGrowth(Domain):
     episodes: int = 20
     horizon: int = 30
     varying: bool = False
+    boxed: bool = True
     gamma: float = 0.9
 
     def __post_init__(self) -> None:
@@ -113,6 +122,7 @@ class CancerGrowth(Domain):
         real("noise", self.noise, least=0)
         rows = whole("episodes", self.episodes) * whole("horizon", self.horizon)
         flag("varying", self.varying)
+        flag("boxed", self.boxed)
         real("gamma", self.gamma, above=0, below=1)
         refuse_if_too_large(
             100.0 * rows,
@@ -135,6 +145,7 @@ class CancerGrowth(Domain):
             np.array([START]),
             self.gamma,
             self.horizon,
+            (np.zeros(4), np.array(MOST)) if self.boxed else None,
         )
 
     def behaviour(self, t: int, rng: np.random.Generator, n: int) -> NDArray[np.int64]:
@@ -171,8 +182,28 @@ class CancerGrowth(Domain):
         noise = "varying" if self.varying else "constant"
         return RegressionPosterior(noise=noise, frame=self.frame())  # type: ignore[arg-type]
 
-    def problem(self, seed: int = 0, n_models: int = 50) -> GaussianModels:
-        """Models with rewards, start, discount and horizon: all that a continuous problem needs."""
+    def objective(self) -> SoftRobust:
+        """λ = 0.75 and α = 0.9; the paper's figure has λ ∈ {0.25, 0.75, 1}."""
+        return SoftRobust(0.75, 0.9)
+
+    def problem(
+        self, seed: int = 0, n_models: int = 50, objective: SoftRobust | None = None
+    ) -> ContinuousProblem:
+        """Collect, fit, draw `n_models`."""
+        return self.split_problem(seed, n_models, 0, objective)[0]
+
+    def split_problem(
+        self,
+        seed: int = 0,
+        n_models: int = 50,
+        n_test: int = 100,
+        objective: SoftRobust | None = None,
+    ) -> tuple[ContinuousProblem, GaussianModels | None]:
+        """A problem on the first `n_models` draws, and `n_test` further draws to test on."""
         log_seed, draw_seed = np.random.SeedSequence(seed).spawn(2)
         fitted = self.posterior().fit(self.collect(np.random.default_rng(log_seed)))
-        return fitted.sample(n_models, np.random.default_rng(draw_seed))
+        models = fitted.sample(n_models + n_test, np.random.default_rng(draw_seed))
+        test = None
+        if n_test:
+            models, test = models.split(n_models)
+        return ContinuousProblem(models, objective=objective or self.objective()), test

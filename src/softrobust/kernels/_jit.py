@@ -31,10 +31,21 @@ FINITE = REORDER | {"nnan", "ninf"}
 
 
 def kernel(
-    function: F | None = None, *, parallel: bool = False, fastmath: frozenset[str] = frozenset()
+    function: F | None = None,
+    *,
+    parallel: bool = False,
+    fastmath: frozenset[str] = frozenset(),
+    inline: bool = False,
 ) -> Any:
-    """Compile `function` with numba: `@kernel`, or `@kernel(parallel=True)`."""
+    """Compile `function` with numba: `@kernel`, or `@kernel(parallel=True)`.
+
+    With `inline` it becomes part of every kernel that calls it. An array is handed on as seven
+    words, so that a call with five of them costs as much as a hundred additions: inner functions of
+    a hot loop want it, each used in few places.
+    """
     options: dict[str, Any] = {"parallel": parallel, "fastmath": set(fastmath) or False}
+    if inline:
+        options["forceinline"] = True
     if fastmath:  # a test for a zero divisor would keep a loop from vectorising
         options["error_model"] = "numpy"
 

@@ -118,11 +118,11 @@ def solve_csr(rows, columns, values, gamma, transposed, share, x):
 
 @kernel(parallel=True)
 def evaluate_sparse(
-    indptr, prob, rows, columns, probs, gamma, share, want_occupancy, v, h, reached
+    indptr, prob, rows, columns, probs, gamma, share, want_occupancy, first, last, v, h, reached
 ):
-    """`evaluate_serial` for sparse models; reached (N, 2): relative residuals of v and h."""
+    """`evaluate_serial` for sparse models first … last; reached (N, 2): relative residuals."""
     N = v.shape[0]
-    for omega in prange(N):
+    for omega in prange(first, last):
         values = np.empty(columns.size)
         fill_policy_rows(indptr, prob, N, omega, probs, values)
         reached[omega, 0] = solve_csr(rows, columns, values, gamma, False, share, v[omega])

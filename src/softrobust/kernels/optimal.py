@@ -116,7 +116,7 @@ def solve_one(
     g = gamma * max(largest, 1.0)
     new = np.empty(S)
     lower, upper = -np.inf, np.inf
-    for _ in range(limit):
+    for i in range(limit):
         low, high, scale = _improve(
             indptr, next_states, rows, R, allowed, omega, gamma, v, decision, new
         )
@@ -130,6 +130,8 @@ def solve_one(
             high <= slack and low >= -slack
         ):
             break
+        if i == limit - 1:  # the bracket is that of v as it stands
+            break
         if S <= LU_STATES:
             _evaluate_lu(indptr, next_states, rows, R, omega, gamma, decision, v)
         else:
@@ -139,12 +141,29 @@ def solve_one(
 
 
 @kernel(parallel=True)
-def solve_all_parallel(
-    indptr, next_states, prob, R, allowed, gamma, tol, limit, V, decisions, lower, upper
-):
-    """`solve_one` for every model: V (N, S), decisions (N, S), lower and upper (N,)."""
+def solve_range_parallel(
+    indptr, next_states, prob, R, allowed, gamma, tol, limit, first, last, V, decisions, lower,
+    upper,
+):  # fmt: skip
+    """`solve_one` for models first … last: V (N, S), decisions (N, S), lower and upper (N,)."""
     N = V.shape[0]
-    for omega in prange(N):
+    for omega in prange(first, last):
+        lo, hi = solve_one(
+            indptr, next_states, prob, N, R, allowed, omega, gamma, tol, limit,
+            V[omega], decisions[omega],
+        )  # fmt: skip
+        lower[omega] = lo
+        upper[omega] = hi
+
+
+@kernel
+def solve_range_serial(
+    indptr, next_states, prob, R, allowed, gamma, tol, limit, first, last, V, decisions, lower,
+    upper,
+):  # fmt: skip
+    """`solve_range_parallel` on one thread."""
+    N = V.shape[0]
+    for omega in range(first, last):
         lo, hi = solve_one(
             indptr, next_states, prob, N, R, allowed, omega, gamma, tol, limit,
             V[omega], decisions[omega],
@@ -157,12 +176,8 @@ def solve_all_parallel(
 def solve_all_serial(
     indptr, next_states, prob, R, allowed, gamma, tol, limit, V, decisions, lower, upper
 ):
-    """`solve_all_parallel` on one thread."""
-    N = V.shape[0]
-    for omega in range(N):
-        lo, hi = solve_one(
-            indptr, next_states, prob, N, R, allowed, omega, gamma, tol, limit,
-            V[omega], decisions[omega],
-        )  # fmt: skip
-        lower[omega] = lo
-        upper[omega] = hi
+    """Every model, on one thread."""
+    solve_range_serial(
+        indptr, next_states, prob, R, allowed, gamma, tol, limit, 0, V.shape[0], V, decisions,
+        lower, upper,
+    )  # fmt: skip

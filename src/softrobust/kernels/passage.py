@@ -217,14 +217,15 @@ def _one_model(
 
 @kernel(parallel=True)
 def passage_parallel(
-    indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, rules, m
+    indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, first, last, rules, m
 ):
     """Update m (S, A, N) at the target states, and the rules (N, S, S) that attain it.
 
-    sign = 1: least occupancies, sign = −1: greatest. With `fresh` nothing is kept; else m and
-    rules are those of a larger set of actions. rules[ω, s] is the rule for target s.
+    For models first … last. sign = 1: least occupancies, sign = −1: greatest. With `fresh` nothing
+    is kept; else m and rules are those of a larger set of actions. rules[ω, s] is the rule for
+    target s.
     """
-    for omega in prange(R.shape[2]):
+    for omega in prange(first, last):
         _one_model(
             indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, omega, rules, m
         )
@@ -232,10 +233,10 @@ def passage_parallel(
 
 @kernel
 def passage_serial(
-    indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, rules, m
+    indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, first, last, rules, m
 ):
     """`passage_parallel` on one thread."""
-    for omega in range(R.shape[2]):
+    for omega in range(first, last):
         _one_model(
             indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, omega, rules, m
         )

@@ -72,13 +72,15 @@ def _one_model(
 
 @kernel(parallel=True)
 def restrict_parallel(
-    indptr, next_states, prob, R, p0, allowed, gamma, fresh, V, decisions, upper, adv, h
-):
+    indptr, next_states, prob, R, p0, allowed, gamma, fresh, first, last, V, decisions, upper, adv,
+    h,
+):  # fmt: skip
     """Update V (N, S), decisions (N, S), upper (N,), adv (S, A, N), h (N, S) for `allowed` (S, A).
 
-    With `fresh` nothing is kept; else V and decisions are those of a larger set of actions.
+    For models first … last. With `fresh`, V and decisions are a start only; else they are those of
+    a larger set of actions, and kept where the decision is still allowed.
     """
-    for omega in prange(R.shape[2]):
+    for omega in prange(first, last):
         _one_model(
             indptr, next_states, prob, R, p0, allowed, gamma, omega, fresh,
             V, decisions, upper, adv, h,
@@ -87,10 +89,11 @@ def restrict_parallel(
 
 @kernel
 def restrict_serial(
-    indptr, next_states, prob, R, p0, allowed, gamma, fresh, V, decisions, upper, adv, h
-):
+    indptr, next_states, prob, R, p0, allowed, gamma, fresh, first, last, V, decisions, upper, adv,
+    h,
+):  # fmt: skip
     """`restrict_parallel` on one thread."""
-    for omega in range(R.shape[2]):
+    for omega in range(first, last):
         _one_model(
             indptr, next_states, prob, R, p0, allowed, gamma, omega, fresh,
             V, decisions, upper, adv, h,

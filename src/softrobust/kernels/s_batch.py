@@ -38,7 +38,7 @@ def _all_states(Z, f, u, lam, allowed, live, games):
         np.empty(A, np.int64),
         u.sum(),
     )
-    M, X, Y, J, B = borrow_work(work)
+    M, X, Y, J, W = borrow_work(work)
     Z, f, u, rows = borrow(Z), borrow(f), borrow(u), borrow(own_rows)
     lb, ub, d, q = borrow(games.lb), borrow(games.ub), borrow(games.d), borrow(games.q)
     status, pivots = borrow(games.status), borrow(games.pivots)
@@ -57,14 +57,14 @@ def _all_states(Z, f, u, lam, allowed, live, games):
                     rows[a, i] = Z[s, actions[a], live[i]]
         game = Z[s] if n == A and Z.shape[2] == L else rows
         status[s], k, lb[s], ub[s], pivots[s] = solve_game(
-            game, n, f, u, total, lam, k, M, X, Y, J, B
+            game, n, f, u, total, lam, k, M, X, Y, J, W
         )
         size[s] = k
         for a in range(A):
             d[s, a] = 0.0
         for i in range(k):
             K[s, i], F[s, i] = J[ROWS, i], J[MODELS, i]
-            d[s, actions[J[ROWS, i]]] = Y[D, i]
+            d[s, actions[J[ROWS, i]]] = Y[D, i + 1]
         if q.shape[1] == L:
             for i in range(L):
                 q[s, i] = X[Q, i]

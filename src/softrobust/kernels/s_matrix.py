@@ -15,13 +15,13 @@ from numba.extending import intrinsic
 
 from softrobust.kernels._jit import FINITE, REORDER, kernel
 
-MEANS = 1  # row of Y, as in `s_pivot`
+MEANS, SCALE = 1, 8  # row of Y, as in `s_pivot`
 EPS = 2.220446049250313e-16
 NOISE = 1e-10  # perturbation of a degenerate game, in units of the spread
 
 
 @intrinsic
-def _row_range(context, Z, a):
+def _vector_range(context, Z, a):
     """(min, max) of row a of Z (n, N), N ≥ 4, in vectors: LLVM leaves a loop of minima as it is."""
     if Z.layout != "C" or Z.ndim != 2:
         return None
@@ -60,9 +60,10 @@ def _row_range(context, Z, a):
 
 
 @kernel
-def _range(Z, a):
+def row_range(Z, a):
+    """(min, max) of row a of Z (n, N)."""
     if Z.shape[1] >= 4:
-        return _row_range(Z, a)
+        return _vector_range(Z, a)
     low, high = Z[a, 0], Z[a, 0]
     for i in range(1, Z.shape[1]):
         low, high = min(low, Z[a, i]), max(high, Z[a, i])
@@ -99,26 +100,34 @@ def _fill(row, z, centre, base, slope):
 def build_game(Z, n, f, lam, M, Y):
     """Fill M[:n] with ((1 − λ)·mean + λZ − centre)/unit for Z (n, N), Y[MEANS, :n] with its means.
 
+    Y[SCALE, :n] gets one over a quarter of the range of each row, about its standard deviation:
+    how far a step towards this action changes reduced costs. A row that hardly varies takes the
+    place of one that does, hence the floor.
+
     Returns (finite, centre, unit, spread of M, largest |M|, error of M): the middle four in the
     units of Z, the last in units of `unit`, the spread of Z.
     """
     centre, N = Z[0, 0], Z.shape[1]
     compensate = lam < 0.01
-    low, high, m_low, m_high = np.inf, -np.inf, np.inf, -np.inf
+    low, high, m_low, m_high, widest = np.inf, -np.inf, np.inf, -np.inf, 0.0
     for a in range(n):
         z = Z[a]
         mean = _compensated_mean(z, f, centre) if compensate else _centred_mean(z, f, centre)
         if not np.isfinite(mean):
             return False, 0.0, 0.0, 0.0, 0.0, 0.0
         Y[MEANS, a] = mean
-        z_low, z_high = _range(Z, a)
+        z_low, z_high = row_range(Z, a)
         z_low, z_high = z_low - centre, z_high - centre
         low, high = min(low, z_low), max(high, z_high)
+        Y[SCALE, a] = z_high - z_low
+        widest = max(widest, z_high - z_low)
         m_low = min(m_low, (1.0 - lam) * mean + lam * z_low)
         m_high = max(m_high, (1.0 - lam) * mean + lam * z_high)
     unit = high - low
     inverse = 1.0 / unit if unit > 0.0 else 0.0
+    floor, scale = max(0.3 * widest * inverse, 1e-300), 4.0 / lam if lam > 0.0 else 1.0
     for a in range(n):
+        Y[SCALE, a] = scale / max(Y[SCALE, a] * inverse, floor)
         Y[MEANS, a] *= inverse
         _fill(M[a], Z[a], centre, (1.0 - lam) * Y[MEANS, a], lam * inverse)
     # |Z − centre| ≤ unit; the mean adds one rounding per addition of a chain, of which there are 4.
@@ -128,12 +137,17 @@ def build_game(Z, n, f, lam, M, Y):
 
 
 @kernel
-def perturb(M, n):
-    """M ← M + NOISE·random, the same numbers every time."""
+def perturb(M, n, size):
+    """Add size·random to every column of M[:n], the same numbers every time.
+
+    One number for a whole column is a cost of that model to nature: it breaks ties of reduced costs
+    and leaves bases as regular as they were.
+    """
     state = np.uint64(88172645463325252)
-    for a in range(n):
-        for i in range(M.shape[1]):
-            state ^= state << np.uint64(13)
-            state ^= state >> np.uint64(7)
-            state ^= state << np.uint64(17)
-            M[a, i] += NOISE * (float(state >> np.uint64(11)) / 9007199254740992.0 - 0.5)
+    for i in range(M.shape[1]):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        noise = size * (float(state >> np.uint64(11)) / 9007199254740992.0)
+        for a in range(n):
+            M[a, i] += noise

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.kernels._jit import kernel
+from softrobust.kernels.borrow import borrow, keep
+from softrobust.kernels.s_matrix import row_range
 from softrobust.kernels.tail import tail_of, weighted_sum
 
 FloatArray = NDArray[np.float64]
@@ -72,13 +74,27 @@ def best_action(Z, n, f, u, total, lam, error, first, scratch):
 
 
 @kernel
-def _all_states(Z, f, u, lam, error, first, best, lb, ub):
-    scratch, total = np.empty((4, f.size)), u.sum()
+def _size(Z):
+    """The largest |z| of the finite rows of Z (n, N)."""
+    size = 0.0
+    for a in range(Z.shape[0]):
+        low, high = row_range(Z, a)
+        if np.isfinite(low) and np.isfinite(high):
+            size = max(size, max(abs(low), abs(high)))
+    return size
+
+
+@kernel
+def _all_states(Z, f, u, lam, first, best, lb, ub):
+    own, total = np.empty((4, f.size)), u.sum()
+    Z, scratch, f, u = borrow(Z), borrow(own), borrow(f), borrow(u)
     for s in range(Z.shape[0]):
+        error = rounding_of_sums(f.size, _size(Z[s]))
         a, _, lb[s], ub[s], _ = best_action(
             Z[s], Z.shape[1], f, u, total, lam, error, first[s], scratch
         )
         best[s] = a
+    keep(own)
 
 
 def best_actions(
@@ -105,6 +121,5 @@ def best_actions(
     S = Z.shape[0]
     start = np.full(S, -1) if first is None else np.asarray(first, dtype=np.int64)
     best, lb, ub = np.empty(S, np.int64), np.empty(S), np.empty(S)
-    error = rounding_of_sums(f.size, float(np.abs(Z[np.isfinite(Z)]).max(initial=0.0)))
-    _all_states(np.ascontiguousarray(Z, np.float64), f, u, float(lam), error, start, best, lb, ub)
+    _all_states(np.ascontiguousarray(Z, np.float64), f, u, float(lam), start, best, lb, ub)
     return best, lb, ub

@@ -61,7 +61,7 @@ def _total(b, rows):
     return b.fadd(mix(low, high, [0, 1, 4, 5]), mix(low, high, [2, 3, 6, 7]))
 
 
-def _everywhere(b, x):
+def everywhere(b, x):
     """A vector of one number."""
     kind = ir.VectorType(x.type, LANES)
     start = b.insert_element(ir.Constant(kind, ir.Undefined), x, ir.Constant(_INDEX, 0))
@@ -72,7 +72,7 @@ def _everywhere(b, x):
 def _uncounted(b, q, width, x):
     """The last vector of a row with 0 for what it shares with the one before."""
     lanes = ir.Constant(ir.VectorType(_LONG, LANES), list(range(LANES)))
-    first = _everywhere(b, b.sub(ir.Constant(_LONG, LANES * q), width))
+    first = everywhere(b, b.sub(ir.Constant(_LONG, LANES * q), width))
     return b.select(b.icmp_signed(">=", lanes, first), x, ir.Constant(_DOUBLES, [0.0] * LANES))
 
 
@@ -134,7 +134,7 @@ def _vectors(q):
                 return b.fpext(found, _DOUBLES)
 
             weights = [load(w, b.add(at, ir.Constant(_LONG, LANES * c))) for c in range(q)]
-            scale, added = _everywhere(b, gamma), _everywhere(b, shift)
+            scale, added = everywhere(b, gamma), everywhere(b, shift)
             four = ir.Constant(_LONG, LANES)
             groups = b.sdiv(b.add(n, ir.Constant(_LONG, LANES - 1)), four)
             with cgutils.for_range(b, groups) as loop:

@@ -8,7 +8,9 @@ Four updates share one shape. For a value function v and Z[a, ω] of a state,
     nature's SA answer  T_π v(s) = Σ_a π_a·min_ξ Z_aᵀξ
 
 and each returns lb ≤ T v ≤ ub, the decision d, and if asked the mixed rows Σ_ω ξ_ω·P̂^ω of the pairs
-with d > 0: the transition matrix P_{d,ξ} of the Newton step v + (I − γP_{d,ξ})⁻¹(Tv − v).
+with d > 0: the transition matrix P_{d,ξ} of the Newton step v + (I − γP_{d,ξ})⁻¹(Tv − v). As
+ξ = (1 − λ)f + λq, they are (1 − λ) of the mean model's row and λ of the models in the tail (q > 0),
+the only ones that are read again.
 
 Shapes: S states, A actions, N models, L ≤ N of them with f > 0.
 """
@@ -23,11 +25,11 @@ from numpy.typing import NDArray
 
 from softrobust.kernels._jit import REORDER, kernel
 from softrobust.kernels.borrow import borrow, keep
-from softrobust.kernels.expected import CHUNKS, Probabilities, block_of, long_values
+from softrobust.kernels.expected import CHUNKS, Probabilities, block_of
 from softrobust.kernels.s_game import NOT_FINITE, SOLVED, solve_game
 from softrobust.kernels.s_pivot import MODELS, ROWS, D, Q, borrow_work, game_work
 from softrobust.kernels.sa_select import best_action, rounding_of_sums, tail_bounds
-from softrobust.kernels.short_rows import STRIDE, fill_weights, fits, short_values
+from softrobust.kernels.state_values import batch_of, batch_rows, borrow_rows, rows_work
 from softrobust.kernels.tail import fill_tail
 
 FloatArray = NDArray[np.float64]
@@ -50,6 +52,7 @@ class Rectangle(NamedTuple):
     lam: float
     gamma: float
     rounded: bool  # prob is float32: rows stand for themselves over their sum
+    mean: FloatArray  # (nnz,) rows of the mean model, for mixed rows
 
 
 class Memory(NamedTuple):
@@ -68,16 +71,18 @@ class Update(NamedTuple):
     d: FloatArray  # (S, A); nature's sweeps read it
     status: NDArray[np.int8]  # (S,)
     pivots: NDArray[np.int32]  # (S,)
+    read: NDArray[np.int64]  # (S,) probabilities read for mixed rows
     mixed: FloatArray  # (nnz,), or (0,) if not wanted
     xi: FloatArray  # (S, N) worst cases, or (0, 0); for SA updates those of the likeliest action
 
 
 @kernel
-def _borrow_rectangle(g):
+def borrow_rectangle(g):
     """The same without owners, whose counts would cost more than many a state's work."""
     return Rectangle(
         borrow(g.prob), borrow(g.indptr), borrow(g.next_states), borrow(g.R), borrow(g.allowed),
         borrow(g.live), borrow(g.f), borrow(g.u), g.total, g.lam, g.gamma, g.rounded,
+        borrow(g.mean),
     )  # fmt: skip
 
 
@@ -90,122 +95,120 @@ def _borrow_memory(m):
 def _borrow_update(out):
     return Update(
         borrow(out.lb), borrow(out.ub), borrow(out.d), borrow(out.status), borrow(out.pivots),
-        borrow(out.mixed), borrow(out.xi),
+        borrow(out.read), borrow(out.mixed), borrow(out.xi),
     )  # fmt: skip
 
 
 @kernel
-def state_rows(g, v, centre, s, d, only_taken, actions, gathered, raw, Z):
-    """Z[:n] (n, L) ← rows of the allowed actions of s (or those with d > 0); returns n."""
-    prob, indptr, next_states, R, allowed, live = (
-        g.prob, g.indptr, g.next_states, g.R, g.allowed, g.live
-    )  # fmt: skip
-    A, N = R.shape[1], R.shape[2]
-    whole, shift, n = live.size == N, g.gamma * centre, 0
-    target = Z if whole else raw.reshape(1, N)
-    for a in range(A):
-        if not allowed[s, a] or (only_taken and d[s, a] == 0.0):
-            continue
-        k, row = s * A + a, n if whole else 0
-        lo = indptr[k]
-        width = indptr[k + 1] - lo
-        if fits(width, N) and gathered.size >= STRIDE:
-            fill_weights(v, next_states, lo, width, gathered, 0)
-            short_values(prob, lo, width, gathered, 0, g.gamma, shift, R, k, target, row)
-        else:
-            long_values(
-                prob, indptr, next_states, k, v, shift, g.rounded, g.gamma,
-                R, gathered, target, row,
-            )  # fmt: skip
-        if not whole:
-            for i in range(live.size):
-                Z[n, i] = raw[live[i]]
-        actions[n] = a
-        n += 1
-    return n
+def _tail_models(q, live, which):
+    """Positions with q > 0, without branches; returns their number."""
+    count = 0
+    for i in range(live.size):
+        which[count] = i
+        count += q[i] > 0.0
+    return count
 
 
 @kernel(fastmath=REORDER)
-def _mix(P, xi, out):
-    """Fill out (width,) with Σ_ω ξ_ω·P[ω]."""
-    n, width = P.shape
+def _mix(P, lam, q, live, which, count, mean, out):
+    """Fill out (width,) with (1 − λ)·mean + λ·Σ q_i·P[live_i] over i in which[:count]."""
+    width = out.size
     for j in range(width):
-        out[j] = 0.0
-    i = 0
-    while i + 4 <= n:  # four rows at a time: out is read and written a quarter as often
-        w0, w1, w2, w3 = xi[i], xi[i + 1], xi[i + 2], xi[i + 3]
+        out[j] = (1.0 - lam) * mean[j]
+    p = 0
+    while p + 4 <= count:  # four rows at a time: out is read and written a quarter as often
+        a, b, c, d = which[p], which[p + 1], which[p + 2], which[p + 3]
+        x, y, z, w = lam * q[a], lam * q[b], lam * q[c], lam * q[d]
+        a, b, c, d = live[a], live[b], live[c], live[d]
         for j in range(width):
-            out[j] += w0 * P[i, j] + w1 * P[i + 1, j] + w2 * P[i + 2, j] + w3 * P[i + 3, j]
-        i += 4
-    for r in range(i, n):
+            out[j] += x * P[a, j] + y * P[b, j] + z * P[c, j] + w * P[d, j]
+        p += 4
+    for r in range(p, count):
+        x, a = lam * q[which[r]], live[which[r]]
         for j in range(width):
-            out[j] += xi[r] * P[r, j]
+            out[j] += x * P[a, j]
 
 
 @kernel
-def record_pair(g, s, a, q, xi, out):
-    """Fill xi (N,) with (1 − λ)f + λq, and the mixed row of pair (s, a)."""
-    for i in range(g.live.size):
-        xi[g.live[i]] = (1.0 - g.lam) * g.f[i] + g.lam * q[i]
+def record_pair(g, s, a, q, which, out):
+    """The mixed row of pair (s, a) for nature's q (L,), if wanted; which (L,) is scratch."""
     if out.mixed.size > 0:
         k = s * g.R.shape[1] + a
+        lo, hi = g.indptr[k], g.indptr[k + 1]
+        count = _tail_models(q, g.live, which) if g.lam > 0.0 else 0
         P = block_of(g.prob, g.indptr, k, g.R.shape[2])
-        _mix(P, xi, out.mixed[g.indptr[k] : g.indptr[k + 1]])
+        _mix(P, g.lam, q, g.live, which, count, g.mean[lo:hi], out.mixed[lo:hi])
+        out.read[s] += count * (hi - lo)
 
 
 @kernel
-def _s_state(g, s, Z, n, actions, memory, M, X, Y, J, B, xi, out):
+def _record_xi(g, s, q, out):
+    """ξ = (1 − λ)f + λq of state s, if wanted."""
+    if out.xi.size > 0:
+        for i in range(g.live.size):
+            out.xi[s, g.live[i]] = (1.0 - g.lam) * g.f[i] + g.lam * q[i]
+
+
+@kernel
+def s_state(g, s, Z, n, actions, memory, M, X, Y, J, W, which, out):
+    """The S game of state s on Z[:n]."""
     k = np.int64(memory.k[s])
     for i in range(k):
         J[ROWS, i], J[MODELS, i] = memory.K[s, i], memory.F[s, i]
-    status, k, lb, ub, pivots = solve_game(Z, n, g.f, g.u, g.total, g.lam, k, M, X, Y, J, B)
+    status, k, lb, ub, pivots = solve_game(Z, n, g.f, g.u, g.total, g.lam, k, M, X, Y, J, W)
     out.status[s], out.pivots[s], out.lb[s], out.ub[s] = status, pivots, lb, ub
+    out.read[s] = 0
     memory.k[s] = k if status == SOLVED else 0
     for a in range(out.d.shape[1]):
         out.d[s, a] = 0.0
     for i in range(k):
         memory.K[s, i], memory.F[s, i] = J[ROWS, i], J[MODELS, i]
-        out.d[s, actions[J[ROWS, i]]] = Y[D, i]
+        out.d[s, actions[J[ROWS, i]]] = Y[D, i + 1]
     for i in range(k):
-        if Y[D, i] > 0.0:
-            record_pair(g, s, actions[J[ROWS, i]], X[Q], xi, out)
+        if Y[D, i + 1] > 0.0:
+            record_pair(g, s, actions[J[ROWS, i]], X[Q], which, out)
+    if k > 0:
+        _record_xi(g, s, X[Q], out)
 
 
 @kernel
-def _sa_state(g, s, Z, n, actions, error, memory, q, scratch, xi, out):
+def sa_state(g, s, Z, n, actions, error, memory, q, scratch, which, out):
+    """The SA selection of state s on Z[:n]."""
     first = memory.K[s, 0] if memory.k[s] > 0 else -1
     best, b, lb, ub, finite = best_action(Z, n, g.f, g.u, g.total, g.lam, error, first, scratch)
-    out.status[s], out.pivots[s] = (SOLVED if finite else NOT_FINITE), 0
+    out.status[s], out.pivots[s], out.read[s] = (SOLVED if finite else NOT_FINITE), 0, 0
     out.lb[s], out.ub[s] = lb, ub
     memory.K[s, 0], memory.k[s] = best, 1
     out.d[s] = 0.0
     out.d[s, actions[best]] = 1.0
     if finite:
         fill_tail(Z[best], g.u, b, q)
-        record_pair(g, s, actions[best], q, xi, out)
+        record_pair(g, s, actions[best], q, which, out)
+        _record_xi(g, s, q, out)
 
 
 @kernel
-def _s_nature(g, s, Z, n, actions, error, z, q, scratch, xi, out):
+def _s_nature(g, s, Z, n, actions, error, z, q, scratch, which, out):
     z[:] = 0.0
     for i in range(n):
         weight = out.d[s, actions[i]]
         for j in range(z.size):
             z[j] += weight * Z[i, j]
     b, lb, ub, finite = tail_bounds(z, g.f, g.u, g.total, g.lam, error, scratch)
-    out.status[s], out.pivots[s] = (SOLVED if finite else NOT_FINITE), 0
+    out.status[s], out.pivots[s], out.read[s] = (SOLVED if finite else NOT_FINITE), 0, 0
     slack = 0.125 * n * error
     out.lb[s], out.ub[s] = lb - slack, ub + slack
     if finite:
         fill_tail(z, g.u, b, q)
         for i in range(n):
-            record_pair(g, s, actions[i], q, xi, out)
+            record_pair(g, s, actions[i], q, which, out)
+        _record_xi(g, s, q, out)
 
 
 @kernel
-def _sa_nature(g, s, Z, n, actions, error, one, q, scratch, xi, out):
+def _sa_nature(g, s, Z, n, actions, error, q, scratch, which, out):
     lb = ub = most = 0.0
-    out.status[s], out.pivots[s] = SOLVED, 0
+    out.status[s], out.pivots[s], out.read[s] = SOLVED, 0, 0
     for i in range(n):
         weight = out.d[s, actions[i]]
         b, low, high, finite = tail_bounds(Z[i], g.f, g.u, g.total, g.lam, error, scratch)
@@ -215,11 +218,10 @@ def _sa_nature(g, s, Z, n, actions, error, one, q, scratch, xi, out):
         lb += weight * low
         ub += weight * high
         fill_tail(Z[i], g.u, b, q)
-        record_pair(g, s, actions[i], q, one, out)
+        record_pair(g, s, actions[i], q, which, out)
         if weight > most:
             most = weight
-            for j in range(g.live.size):
-                xi[g.live[j]] = one[g.live[j]]
+            _record_xi(g, s, q, out)
     slack = 0.125 * n * error
     out.lb[s], out.ub[s] = lb - slack, ub + slack
 
@@ -229,52 +231,56 @@ def _sa_nature(g, s, Z, n, actions, error, one, q, scratch, xi, out):
 
 @kernel
 def _s_range(first, last, g, v, centre, memory, out):
-    A, N, L = g.R.shape[1], g.R.shape[2], g.live.size
-    g, memory, out, v = _borrow_rectangle(g), _borrow_memory(memory), _borrow_update(out), borrow(v)
-    work, values, own = game_work(A, L), np.empty((A, L)), np.empty(v.size)
-    M, X, Y, J, B = borrow_work(work)
-    Z, raw, gathered = borrow(values), np.empty(N), borrow(own)
-    actions, xi = np.empty(A, np.int64), np.zeros(N)
-    for s in range(first, last):
-        n = state_rows(g, v, centre, s, out.d, False, actions, gathered, raw, Z)
-        _s_state(g, s, Z, n, actions, memory, M, X, Y, J, B, xi, out)
-        if out.xi.size > 0:
-            out.xi[s] = xi
-    keep((work, values, own))
+    A, L, b = g.R.shape[1], g.live.size, batch_of(g)
+    g, memory, out, v = borrow_rectangle(g), _borrow_memory(memory), _borrow_update(out), borrow(v)
+    work, own, chosen = game_work(A, L), rows_work(g, b), np.empty(L, np.int64)
+    M, X, Y, J, W = borrow_work(work)
+    rows, which = borrow_rows(own), borrow(chosen)
+    for begin in range(first, last, b):
+        end = min(begin + b, last)
+        batch_rows(g, v, centre, begin, end, out.d, False, rows)
+        for s in range(begin, end):
+            n, i = rows.count[s - begin], s - begin
+            s_state(g, s, rows.Z[i], n, rows.actions[i], memory, M, X, Y, J, W, which, out)
+    keep((work, own, chosen))
 
 
 @kernel
 def _sa_range(first, last, g, v, centre, size, memory, out):
-    A, N, L = g.R.shape[1], g.R.shape[2], g.live.size
-    g, memory, out, v = _borrow_rectangle(g), _borrow_memory(memory), _borrow_update(out), borrow(v)
-    values, own, mine = np.empty((A, L)), np.empty(v.size), np.empty((4, L))
-    Z, raw, gathered, scratch = borrow(values), np.empty(N), borrow(own), borrow(mine)
-    actions, xi, q = np.empty(A, np.int64), np.zeros(N), np.empty(L)
+    L, b = g.live.size, batch_of(g)
+    g, memory, out, v = borrow_rectangle(g), _borrow_memory(memory), _borrow_update(out), borrow(v)
+    own, room, chosen = rows_work(g, b), np.empty((5, L)), np.empty(L, np.int64)
+    rows, scratch, which = borrow_rows(own), borrow(room), borrow(chosen)
     error = rounding_of_sums(L, size)
-    for s in range(first, last):
-        n = state_rows(g, v, centre, s, out.d, False, actions, gathered, raw, Z)
-        _sa_state(g, s, Z, n, actions, error, memory, q, scratch, xi, out)
-        if out.xi.size > 0:
-            out.xi[s] = xi
-    keep((values, own, mine))
+    for begin in range(first, last, b):
+        end = min(begin + b, last)
+        batch_rows(g, v, centre, begin, end, out.d, False, rows)
+        for s in range(begin, end):
+            i = s - begin
+            sa_state(
+                g, s, rows.Z[i], rows.count[i], rows.actions[i], error, memory,
+                scratch[4], scratch, which, out,
+            )  # fmt: skip
+    keep((own, room, chosen))
 
 
 @kernel
 def _nature_range(kind, first, last, g, v, centre, size, out):
-    A, N, L = g.R.shape[1], g.R.shape[2], g.live.size
-    g, out, v = _borrow_rectangle(g), _borrow_update(out), borrow(v)
-    Z, raw, gathered = np.empty((A, L)), np.empty(N), np.empty(v.size)
-    actions, xi, q, scratch = np.empty(A, np.int64), np.zeros(N), np.empty(L), np.empty((4, L))
-    z, one = np.empty(L), np.zeros(N)
+    L, b = g.live.size, batch_of(g)
+    g, out, v = borrow_rectangle(g), _borrow_update(out), borrow(v)
+    own, room, chosen = rows_work(g, b), np.empty((6, L)), np.empty(L, np.int64)
+    rows, scratch, which = borrow_rows(own), borrow(room), borrow(chosen)
     error = rounding_of_sums(L, size)
-    for s in range(first, last):
-        n = state_rows(g, v, centre, s, out.d, True, actions, gathered, raw, Z)
-        if kind == S_NATURE:
-            _s_nature(g, s, Z, n, actions, error, z, q, scratch, xi, out)
-        else:
-            _sa_nature(g, s, Z, n, actions, error, one, q, scratch, xi, out)
-        if out.xi.size > 0:
-            out.xi[s] = xi
+    for begin in range(first, last, b):
+        end = min(begin + b, last)
+        batch_rows(g, v, centre, begin, end, out.d, True, rows)
+        for s in range(begin, end):
+            Z, n, actions = rows.Z[s - begin], rows.count[s - begin], rows.actions[s - begin]
+            if kind == S_NATURE:
+                _s_nature(g, s, Z, n, actions, error, scratch[5], scratch[4], scratch, which, out)
+            else:
+                _sa_nature(g, s, Z, n, actions, error, scratch[4], scratch, which, out)
+    keep((own, room, chosen))
 
 
 @kernel(parallel=True)

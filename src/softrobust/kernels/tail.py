@@ -25,7 +25,7 @@ SMALL = 12  # at or below this many candidates, sort them
 FloatArray = NDArray[np.float64]
 
 
-@kernel
+@kernel(inline=True)
 def _sort_pairs(x, w, n):
     """Insertion sort of x[:n] with its companions in w."""
     for i in range(1, n):
@@ -37,7 +37,7 @@ def _sort_pairs(x, w, n):
         x[j + 1], w[j + 1] = key, weight
 
 
-@kernel
+@kernel(inline=True)
 def _pivot(x, n, share):
     """The order statistic nearest `share` of five spread elements of x[:n]."""
     step = n // 5
@@ -58,7 +58,7 @@ def _pivot(x, n, share):
     return d if share < 0.8 else e
 
 
-@kernel(fastmath=REORDER)
+@kernel(fastmath=REORDER, inline=True)
 def _mass_below(x, w, first, last, pivot):
     """Weights of the values below the pivot, and of those equal to it."""
     below = equal = 0.0
@@ -68,7 +68,7 @@ def _mass_below(x, w, first, last, pivot):
     return below, equal
 
 
-@kernel
+@kernel(inline=True)
 def _keep_smaller(x, w, n, pivot, y, z):
     """Copy the pairs with x < pivot to (y, z), without branches; returns their number."""
     m = 0
@@ -78,7 +78,7 @@ def _keep_smaller(x, w, n, pivot, y, z):
     return m
 
 
-@kernel
+@kernel(inline=True)
 def _keep_larger(x, w, n, pivot, y, z):
     m = 0
     for i in range(n):
@@ -87,19 +87,25 @@ def _keep_larger(x, w, n, pivot, y, z):
     return m
 
 
-@kernel
-def _walk(x, w, n, below, target):
-    """`select` among a few, by sorting them in place."""
-    _sort_pairs(x, w, n)
-    group = 0.0  # weight of the values equal to the one looked at
+@kernel(fastmath=REORDER, inline=True)
+def _below(x, w, n, value):
+    total = 0.0
     for i in range(n):
-        if i > 0 and x[i] > x[i - 1]:
-            below += group
-            group = 0.0
-        group += w[i]
-        if below + group >= target:
-            return x[i], below
-    return np.inf, below + group
+        total += w[i] if x[i] < value else 0.0
+    return total
+
+
+@kernel(inline=True)
+def _walk(x, w, n, below, target):
+    """`select` among a few: the largest value with less than the target below it."""
+    value, mass, total = -np.inf, below, below
+    for i in range(n):
+        total += w[i]
+        if x[i] > value:
+            lighter = below + _below(x, w, n, x[i])
+            if lighter < target:
+                value, mass = x[i], lighter
+    return (value, mass) if total >= target else (np.inf, total)
 
 
 @kernel

@@ -8,7 +8,8 @@ from softrobust.models.continuous_policy import (
     load_policy,
     save_policy,
 )
-from softrobust.models.continuous_rewards import LinearReward
+from softrobust.models.continuous_rewards import LinearReward, fit_linear_reward
+from softrobust.models.features import FourierFeatures, PolynomialFeatures, RBFFeatures
 from softrobust.models.files import load_models, save_models
 from softrobust.models.gaussian import (
     GaussianFrame,
@@ -21,6 +22,7 @@ from softrobust.models.model_set import MDP, ModelSet
 from softrobust.models.multi_model import read_models, write_models_csv
 from softrobust.models.policy import Policy
 from softrobust.models.policy_file import read_policy
+from softrobust.models.tabular_states import TabularModels
 from softrobust.models.timed_policy import TimedPolicy
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "ConstantPolicy",
     "ContinuousModels",
     "ContinuousPolicy",
+    "FourierFeatures",
     "GaussianFrame",
     "GaussianModels",
     "LinearReward",
@@ -36,7 +39,11 @@ __all__ = [
     "ModelSet",
     "NetworkPolicy",
     "Policy",
+    "PolynomialFeatures",
+    "RBFFeatures",
+    "TabularModels",
     "TimedPolicy",
+    "fit_linear_reward",
     "from_gymnasium",
     "from_mdptoolbox",
     "load_gaussian",

@@ -9,7 +9,9 @@ posterior is one pair (W^ω, U^ω ≥ 0); with constant noise U has one row, tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any, Self, final
@@ -21,10 +23,11 @@ from softrobust.data.labels import Labels
 from softrobust.data.npz import read_npz, write_npz
 from softrobust.errors import InputError
 from softrobust.models.checks import check_weights, freeze
+from softrobust.models.continuous_models import Box, ContinuousModels, check_box
 
 FloatArray = NDArray[np.float64]
 GAUSSIAN_FORMAT = "softrobust-gaussian-models"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: the box and the range of the data
 
 
 @final
@@ -43,6 +46,9 @@ class GaussianFrame:
         Equally likely first states.
     gamma : float or None
     horizon : int or None
+    box : (low, high), each (n_variables,), or None
+        Values that are possible at all (a mass is not negative): models drawn on this frame clip
+        to it.
     """
 
     variables: Labels
@@ -53,8 +59,10 @@ class GaussianFrame:
     start: FloatArray | None = None
     gamma: float | None = None
     horizon: int | None = None
+    box: Box | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "box", check_box("box", self.box, self.variables))
         d, A = len(self.variables), len(self.actions)
         for name, shape in (("action_values", (A,)), ("reward_now", (d,)), ("reward_next", (d,))):
             value = getattr(self, name)
@@ -81,15 +89,24 @@ class GaussianFrame:
         """(…, n_features) φ(s, a) for states (…, n_variables) and action indices (…)."""
         x = np.asarray(s, dtype=np.float64)
         value = np.asarray(self.action_values)[np.asarray(a)]
-        x = np.concatenate([x, np.broadcast_to(value[..., None], (*x.shape[:-1], 1))], axis=-1)
-        products = [x[..., i] * x[..., j] for i, j in self._products()]
-        return np.concatenate([np.ones((*x.shape[:-1], 1)), x, np.stack(products, -1)], axis=-1)
+        pairs = self._products()
+        d = x.shape[-1]
+        out = np.empty((*x.shape[:-1], d + 2 + len(pairs)))
+        out[..., 0], out[..., 1 : d + 1], out[..., d + 1] = 1.0, x, value
+        for k, (i, j) in enumerate(pairs, d + 2):
+            np.multiply(out[..., i + 1], out[..., j + 1], out=out[..., k])
+        return out
 
-    def _products(self) -> list[tuple[int, int]]:
-        d = len(self.variables)
-        pairs = list(combinations_with_replacement(range(d + 1), 2))
-        binary = np.isin(np.asarray(self.action_values), (0.0, 1.0)).all()
-        return [pair for pair in pairs if not (binary and pair == (d, d))]
+    def _products(self) -> tuple[tuple[int, int], ...]:
+        return _pairs(len(self.variables), tuple(self.action_values.tolist()))
+
+
+@lru_cache(maxsize=64)
+def _pairs(d: int, action_values: tuple[float, ...]) -> tuple[tuple[int, int], ...]:
+    """Indices of the products of two of (s, a); a² = a is left out for doses 0 and 1."""
+    pairs = combinations_with_replacement(range(d + 1), 2)
+    binary = set(action_values) <= {0.0, 1.0}
+    return tuple(pair for pair in pairs if not (binary and pair == (d, d)))
 
 
 @final
@@ -110,7 +127,7 @@ class Scaling:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class GaussianModels:
+class GaussianModels(ContinuousModels):
     """N continuous models on common variables and actions, with weights.
 
     Parameters
@@ -122,13 +139,19 @@ class GaussianModels:
     f : (n_models,)
     scaling : Scaling
     frame : GaussianFrame
+    clip : (low, high), each (n_variables,), optional
+        Drawn next states are kept in this box; `mean` and `variance` are those before it.
+    seen : (low, high), each (n_variables,), optional
+        The range of the data; beyond it the models extrapolate.
     """
 
     weights: FloatArray
     noise: FloatArray
-    f: FloatArray
+    f: FloatArray = field()
     scaling: Scaling
     frame: GaussianFrame
+    clip: Box | None = field(default=None)
+    seen: Box | None = field(default=None)
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
@@ -144,14 +167,18 @@ class GaussianModels:
             )
         if not (np.isfinite(self.weights).all() and (self.noise >= 0).all()):
             raise InputError("Weights must be finite and noise weights at least 0.")
+        put(self, "clip", check_box("clip", self.clip, self.frame.variables))
+        put(self, "seen", check_box("seen", self.seen, self.frame.variables))
 
     @property
-    def n_models(self) -> int:
-        """N."""
-        return self.f.size
+    def variables(self) -> Labels:
+        """Those of the frame."""
+        return self.frame.variables
 
-    def __len__(self) -> int:
-        return self.n_models
+    @property
+    def actions(self) -> Labels:
+        """Those of the frame."""
+        return self.frame.actions
 
     def mean(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray:
         """E[s′]: (n_models, n_rows, n_variables), or (n_rows, n_variables) with `omega` per row."""
@@ -165,28 +192,30 @@ class GaussianModels:
         y = self._apply(phi / self.scaling.noise_scale, self.noise, omega)
         return np.asarray(self.scaling.out_scale**2 * y)
 
-    def sample_next(
-        self,
-        s: ArrayLike,
-        a: ArrayLike,
-        seed: int | np.random.Generator = 0,
-        omega: ArrayLike | None = None,
+    def draw_free(
+        self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, omega: ArrayLike | None = None
     ) -> FloatArray:
-        """Next states for all rows under all models, or under model `omega[i]` for row i.
-
-        Parameters
-        ----------
-        s : (n_rows, n_variables)
-        a : (n_rows,) int
-        omega : (n_rows,) int, optional
-
-        Returns
-        -------
-        (n_models, n_rows, n_variables), or (n_rows, n_variables) with `omega`
-        """
+        """Mean plus noise, as `sample_next` shapes it."""
         mean = self.mean(s, a, omega)
         sd = np.sqrt(self.variance(s, a, omega))
-        return np.asarray(mean + sd * np.random.default_rng(seed).standard_normal(mean.shape))
+        return np.asarray(mean + sd * rng.standard_normal(mean.shape))
+
+    def draw_many(self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, k: int) -> FloatArray:
+        """(n_models, k, n_rows, n_variables): the moments are computed once for all k."""
+        mean, sd = self.mean(s, a)[:, None], np.sqrt(self.variance(s, a))[:, None]
+        out = rng.standard_normal((mean.shape[0], k, *mean.shape[2:]))
+        out *= sd
+        out += mean
+        return out if self.clip is None else np.clip(out, *self.clip, out=out)
+
+    def mean_model(self) -> GaussianModels:
+        """The Gaussian model of the mean parameters Σ_ω f_ω W^ω and Σ_ω f_ω U^ω.
+
+        Its E[s′] is that of the mixture E_f[P̂], and its variance the mean of the models' own: the
+        disagreement of the models is left out (`MixtureModel` has it).
+        """
+        weights, noise = (np.tensordot(self.f, x, 1)[None] for x in (self.weights, self.noise))
+        return replace(self, weights=weights, noise=noise, f=np.ones(1))
 
     @staticmethod
     def _apply(z: FloatArray, W: FloatArray, omega: ArrayLike | None) -> FloatArray:
@@ -196,18 +225,8 @@ class GaussianModels:
 
     def select(self, which: ArrayLike) -> Self:
         """The chosen models, with weights renormalised among them."""
-        index = np.arange(self.n_models)[np.asarray(which)]
-        f = self.f[index]
-        if index.size == 0 or f.sum() <= 0:
-            raise InputError("A selection needs at least one model of positive weight.")
-        return replace(self, weights=self.weights[index], noise=self.noise[index], f=f / f.sum())
-
-    def split(self, n: int) -> tuple[Self, Self]:
-        """The first `n` models (to train on) and the rest (held out)."""
-        if not 0 < n < self.n_models:
-            raise InputError(f"split(n) needs 0 < n < {self.n_models}; it got {n}.")
-        index = np.arange(self.n_models)
-        return self.select(index[:n]), self.select(index[n:])
+        index, f = self._chosen(which)
+        return replace(self, weights=self.weights[index], noise=self.noise[index], f=f)
 
     def __repr__(self) -> str:
         kind = "constant" if self.noise.shape[1] == 1 else "varying"
@@ -217,6 +236,11 @@ class GaussianModels:
 
 def save_gaussian(path: str | Path, models: GaussianModels) -> None:
     """Write models with all that came with them, atomically."""
+    write_npz(path, GAUSSIAN_FORMAT, FORMAT_VERSION, gaussian_arrays(models))
+
+
+def gaussian_arrays(models: GaussianModels) -> dict[str, NDArray[Any]]:
+    """All that models hold, as plain arrays."""
     frame, scaling = models.frame, models.scaling
     arrays: dict[str, Any] = {"weights": models.weights, "noise": models.noise, "f": models.f}
     arrays |= {f"scaling_{name}": getattr(scaling, name) for name in Scaling.__slots__}
@@ -224,24 +248,42 @@ def save_gaussian(path: str | Path, models: GaussianModels) -> None:
         value = getattr(frame, name)
         if value is not None:
             arrays[name] = np.array(list(value) if isinstance(value, Labels) else value)
-    write_npz(path, GAUSSIAN_FORMAT, FORMAT_VERSION, arrays)
+    for name in ("clip", "seen"):
+        box = getattr(models, name)
+        if box is not None:
+            arrays[name] = np.stack(box)
+    return arrays
+
+
+def gaussian_models(arrays: Mapping[str, NDArray[Any]]) -> GaussianModels:
+    """The inverse of `gaussian_arrays`; a missing array is a `KeyError`."""
+    frame = GaussianFrame(
+        Labels(tuple(map(str, arrays["variables"])), noun="variable"),
+        Labels(tuple(map(str, arrays["actions"])), noun="action"),
+        arrays["action_values"],
+        arrays.get("reward_now"),
+        arrays.get("reward_next"),
+        arrays.get("start"),
+        float(arrays["gamma"]) if "gamma" in arrays else None,
+        int(arrays["horizon"]) if "horizon" in arrays else None,
+        _box(arrays, "box"),
+    )
+    scaling = Scaling(*(arrays[f"scaling_{name}"] for name in Scaling.__slots__))
+    return GaussianModels(
+        arrays["weights"], arrays["noise"], arrays["f"], scaling, frame,
+        _box(arrays, "clip"), _box(arrays, "seen"),
+    )  # fmt: skip
+
+
+def _box(arrays: Mapping[str, NDArray[Any]], name: str) -> Box | None:
+    """A pair of rows, if it is there."""
+    return (arrays[name][0], arrays[name][1]) if name in arrays else None
 
 
 def load_gaussian(path: str | Path) -> GaussianModels:
     """Read what `save_gaussian` wrote."""
     arrays = read_npz(path, GAUSSIAN_FORMAT, FORMAT_VERSION)
     try:
-        frame = GaussianFrame(
-            Labels(tuple(map(str, arrays["variables"])), noun="variable"),
-            Labels(tuple(map(str, arrays["actions"])), noun="action"),
-            arrays["action_values"],
-            arrays.get("reward_now"),
-            arrays.get("reward_next"),
-            arrays.get("start"),
-            float(arrays["gamma"]) if "gamma" in arrays else None,
-            int(arrays["horizon"]) if "horizon" in arrays else None,
-        )
-        scaling = Scaling(*(arrays[f"scaling_{name}"] for name in Scaling.__slots__))
-        return GaussianModels(arrays["weights"], arrays["noise"], arrays["f"], scaling, frame)
+        return gaussian_models(arrays)
     except KeyError as error:
         raise InputError(f"The file {Path(path).name} lacks {error}. Write it again.") from None

@@ -114,6 +114,11 @@ def read_models(
 
 def _read_csv(path: Path, normalise: bool) -> tuple[ModelSet, Labels]:
     table = read_table(path, ROLES)
+    if not table.codes["state"].size:
+        raise InputError(
+            f"A file of models needs at least one transition: {path.name} has none. Check that it "
+            "is the right file."
+        )
     for role in ("state", "action", "next_state"):
         table.require(role)
     states = order_names(table.names["state"], "state", True)

@@ -7,14 +7,22 @@ import os
 import shutil
 import tempfile
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from softrobust.certificate import Certificate, certify, draw_heldout, save_solution
+from softrobust.bounds.replications import check_replications
+from softrobust.certificate import (
+    Certificate,
+    certify,
+    certify_posterior,
+    draw_heldout,
+    save_solution,
+)
 from softrobust.certificate.draws import INTERVAL_SHARE
+from softrobust.certificate.posterior import LEAST, REPLICATIONS
 from softrobust.data import save_log
 from softrobust.data.files import atomic_write
 from softrobust.errors import InputError
@@ -23,12 +31,15 @@ from softrobust.pipeline.setup import Setup
 from softrobust.problem_file import save_problem
 from softrobust.returns import policy_return
 from softrobust.solvers.base import Solution, Solver, solve
-from softrobust.solvers.behaviour import behaviour_policy
+from softrobust.solvers.behaviour import RARE, behaviour_policy, rare_share
 from softrobust.solvers.draws import SaturationWarning
 from softrobust.solvers.nominal import Nominal
 
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
+
+
+MUCH = 0.1  # share of decisions on rarely seen pairs that deserves a word of caution
 
 
 @final
@@ -45,12 +56,14 @@ class Run:
     notes: tuple[str, ...]
 
 
-def run_line(setup: Setup, solver: Solver, seed: int = 0) -> Run:
+def run_line(setup: Setup, solver: Solver, seed: int = 0, replications: int | None = None) -> Run:
     """Solve, compare, certify.
 
     Held-out models are those of the set-up; a posterior that can be drawn from gives as many as
-    the interval of CVaR needs.
+    the interval of CVaR needs, and replications that certify the policy under the posterior itself
+    (0 leaves them out).
     """
+    replications = _check_replications(setup, replications)
     problem = setup.problem
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SaturationWarning)  # its text is among the notes
@@ -61,10 +74,53 @@ def run_line(setup: Setup, solver: Solver, seed: int = 0) -> Run:
         heldout = draw_heldout(setup.posterior, problem, solution.policy, setup.test_seed)
     bounds = [] if solution.bound is None else [solution.bound]
     practice = None if setup.log is None else behaviour_policy(problem, setup.log)[0]
-    certificate = certify(problem, solution.policy, heldout, bounds, practice=practice)
+    certificate = certify(
+        problem, solution.policy, heldout, bounds, practice=practice, indicative=True
+    )
+    if replications and setup.posterior is not None:
+        # Held-out models from a file need not be draws of this posterior.
+        held = certificate.heldout if setup.heldout_drawn else None
+        under = certify_posterior(
+            problem, solution.policy, setup.posterior, held, replications, seed=seed
+        )
+        certificate = replace(certificate, posterior=under)
     own = solution.stats.get("notes", ())
-    notes = (*setup.notes, *own, *_resolution(setup, solution, certificate))
+    notes = (
+        *setup.notes,
+        *own,
+        *_resolution(setup, solution, certificate),
+        *thin_data(setup, solution),
+    )
     return Run(setup, solution, nominal, heldout, certificate, seed, notes)
+
+
+def _check_replications(setup: Setup, asked: int | None) -> int:
+    """How many replications to make; an error before any work is done."""
+    if asked is None:
+        return REPLICATIONS if setup.posterior is not None else 0
+    if setup.posterior is None and asked > 0:
+        raise InputError(
+            "--replications draws fresh models from the posterior of a log; the input holds "
+            "models. Leave it out."
+        )
+    if asked != 0:
+        check_replications(asked, LEAST)
+    return asked
+
+
+def thin_data(setup: Setup, solution: Solution) -> list[str]:
+    """A word of caution where much of the policy rests on pairs that were hardly seen."""
+    if setup.log is None:
+        return []
+    share, _ = rare_share(setup.problem, solution.policy, setup.log)
+    if share <= MUCH:
+        return []
+    return [
+        f"{100 * share:.0f} % of the policy's decisions fall on pairs seen fewer than {RARE} "
+        "times. There the prior speaks louder than the data, and the best of many such pairs is "
+        "often the luckiest: gains may be smaller than promised. --min-count 5 leaves such pairs "
+        "out; softrobust check and rehearse tell more."
+    ]
 
 
 def _resolution(setup: Setup, solution: Solution, certificate: Certificate) -> list[str]:
@@ -128,6 +184,8 @@ def write_run(run: Run, out: Path) -> None:
             certificate=run.certificate,
             notes=run.notes,
             settings={"input": run.setup.source, "seed": run.seed},
+            policy_csv="policy.csv",
+            hint=f"`softrobust report {out.name}` adds the frontier, the value of data and checks.",
         )
         page.save(work / "report.html")
         _move(work, target)

@@ -82,6 +82,7 @@ class Setup:
     notes: tuple[str, ...]
     test_seed: np.random.SeedSequence
     source: str = ""
+    heldout_drawn: bool = True  # held-out models are, or will be, draws of the posterior
 
 
 DEFAULT_MODELS = 100
@@ -96,9 +97,10 @@ def set_up(path: Path, options: Options) -> Setup:
     if kind == GAUSSIAN_FORMAT.removeprefix("softrobust-"):
         raise InputError(
             f"{path.name} holds continuous models (Gaussian, as `softrobust sample` draws them for "
-            "cancer), and the tabular solvers cannot read them yet. Discretise the log with "
-            "softrobust.data.bins.Bins, and solve that log."
+            "cancer). Add --continuous to solve them."
         )
+    if kind not in ("log", "models", "problem"):
+        raise InputError(f"{path.name} holds '{kind}', which is neither a log nor models.")
     if options.seed < 0:
         raise InputError(f"A seed is a whole number ≥ 0; it is {options.seed}.")
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
@@ -108,11 +110,9 @@ def set_up(path: Path, options: Options) -> Setup:
     _refuse(options.given(*LOG_ONLY), "a log", "models")
     if kind == "models":
         problem, notes = _from_models(path, options)
-    elif kind == "problem":
+    else:
         _refuse(options.given(*MODELS_ONLY), "a file of models", "a problem")
         problem, notes = _from_problem(path, options)
-    else:
-        raise InputError(f"{path.name} holds '{kind}', which is neither a log nor models.")
     heldout = _heldout(options, problem)
     return Setup(problem, None, None, heldout, notes, test_seed, path.name)
 
@@ -157,8 +157,9 @@ def _from_log(
     heldout = _heldout(options, problem)
     if heldout is None and options.n_test is not None:
         heldout = posterior.sample(options.n_test, np.random.default_rng(test_seed))
-    notes = (*log.notes, *_coverage(log, problem))
-    return Setup(problem, log, posterior, heldout, notes, test_seed, path.name)
+    notes = (*log.notes, *coverage_notes(log, problem))
+    drawn = options.heldout is None
+    return Setup(problem, log, posterior, heldout, notes, test_seed, path.name, drawn)
 
 
 def _gamma(given: float | None) -> float:
@@ -179,7 +180,7 @@ def _posterior(options: Options) -> DirichletPosterior:
     return DirichletPosterior(**settings)
 
 
-def _coverage(log: TransitionLog, problem: Problem) -> list[str]:
+def coverage_notes(log: TransitionLog, problem: Problem) -> list[str]:
     """What follows from the gaps that the log's own notes name."""
     notes = []
     live = problem.decided

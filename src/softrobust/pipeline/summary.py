@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softrobust.pipeline.run import Run
+from softrobust.pipeline.run import Run, thin_data
 
 if TYPE_CHECKING:
     from softrobust.models.policy import Policy
@@ -24,6 +24,8 @@ def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
     if practice is not None:  # the first thing that anybody asks
         yield "head", "In a sentence"
         yield "text", practice.sentence()
+        for caution in thin_data(run.setup, run.solution):
+            yield "text", caution
     yield "head", "The question"
     if run.setup.log is not None:
         yield (
@@ -42,8 +44,10 @@ def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
             ),
         )
     yield "text", f"Discount γ = {problem.gamma:g}. {_goal(problem.objective)}"
+    said = thin_data(run.setup, run.solution)
     for note in run.notes:
-        yield "note", note
+        if practice is None or note not in said:
+            yield "note", note
     status = run.solution.status.replace("_", " ")
     yield "head", f"The answer, by {run.solution.solver} ({status})"
     yield from _policy_rows(run)

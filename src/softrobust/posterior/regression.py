@@ -217,6 +217,8 @@ class FittedRegression(Fitted):
             np.full(n, 1.0 / n),
             self.design.scaling,
             self.frame,
+            clip=self.frame.box,
+            seen=(self.log.s.min(axis=0), self.log.s.max(axis=0)),
         )
 
     def extend(self, draws: int) -> FittedRegression:

@@ -10,9 +10,11 @@ from softrobust.reporting.frontier import (
     save_frontier_csv,
     save_frontier_plot,
 )
+from softrobust.reporting.more_data import DataFound
 from softrobust.reporting.page import Report, report
 
 __all__ = [
+    "DataFound",
     "Report",
     "frontier_rows",
     "plot_frontier",

@@ -1,7 +1,8 @@
 """The policies side by side: exact returns on the problem's models and on held-out ones.
 
 The first solution is the chosen one. The nominal policy, optimal for the mean model E[P̂] alone, is
-what most people would compute; it is always among those compared.
+what most people would compute; it is always among those compared, and so is current practice where
+there is a log to read it from. Practice is not bound by the mask of allowed actions.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from softrobust.certificate import HeldOut, held_out
 from softrobust.errors import InputError
 from softrobust.returns import policy_return
 from softrobust.solvers.base import Solution
+from softrobust.solvers.behaviour import PRACTICE, Behaviour, unmasked
 
 if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
 
 FloatArray = NDArray[np.float64]
 NOMINAL = "nominal"
+NAMES = {PRACTICE: "current practice"}
 SAME = 1e-9  # chances closer than this are the same
 
 
@@ -36,7 +40,7 @@ class Compared:
     Attributes
     ----------
     name : str
-        The solver's name, numbered where two solutions share it.
+        The solver's name, numbered where two solutions share it; "current practice".
     chosen : bool
         Whether it is the policy that the report is about.
     solution : Solution
@@ -66,6 +70,16 @@ class Compared:
         """Whether it is the mean model's optimal policy."""
         return self.solution.solver == NOMINAL
 
+    @property
+    def practice(self) -> bool:
+        """Whether it is what the log shows was done."""
+        return self.solution.solver == PRACTICE
+
+    @property
+    def short(self) -> str:
+        """A name for labels in pictures: the policy that the page is about is "this policy"."""
+        return "this policy" if self.chosen else self.name
+
     def same_policy(self, other: Compared) -> bool:
         """Whether both do the same wherever there is something to decide."""
         decided = np.asarray(self.policy.decided)
@@ -74,9 +88,12 @@ class Compared:
 
 
 def compare(
-    problem: Problem, solutions: Sequence[Solution] | Solution, heldout: ModelSet | None
+    problem: Problem,
+    solutions: Sequence[Solution] | Solution,
+    heldout: ModelSet | None,
+    log: TransitionLog | None = None,
 ) -> tuple[Compared, ...]:
-    """Evaluate every solution; the nominal one is computed where it is missing."""
+    """Evaluate every solution; nominal, and with a log practice, are added where missing."""
     chosen = [solutions] if isinstance(solutions, Solution) else list(solutions)
     if not chosen:
         raise InputError("A report needs at least one solution; the first is the chosen one.")
@@ -85,29 +102,33 @@ def compare(
             raise InputError(
                 f"report(problem, solutions) needs solutions, as from solve(); it got {solution!r}."
             )
-    if all(solution.solver != NOMINAL for solution in chosen):
+    known = {solution.solver for solution in chosen}
+    if NOMINAL not in known:
         from softrobust.solvers.nominal import Nominal
 
         chosen.append(Nominal().solve(problem))
-    # Nominal comes second, so that it looks the same in every report.
-    chosen = [chosen[0], *sorted(chosen[1:], key=lambda solution: solution.solver != NOMINAL)]
-    names = _distinct([solution.solver for solution in chosen])
-    other = None if heldout is None else problem.with_models(heldout)
+    if log is not None and PRACTICE not in known:
+        chosen.append(Behaviour(log).solve(problem))
+    # Nominal and practice follow at once, so that they look the same in every report.
+    place = {NOMINAL: 0, PRACTICE: 1}
+    chosen = [chosen[0], *sorted(chosen[1:], key=lambda found: place.get(found.solver, 2))]
+    names = _distinct([NAMES.get(solution.solver, solution.solver) for solution in chosen])
     return tuple(
-        _evaluated(problem, other, solution, name, chosen=i == 0)
+        _evaluated(problem, heldout, solution, name, chosen=i == 0)
         for i, (solution, name) in enumerate(zip(chosen, names, strict=True))
     )
 
 
 def _evaluated(
-    problem: Problem, other: Problem | None, solution: Solution, name: str, *, chosen: bool
+    problem: Problem, heldout: ModelSet | None, solution: Solution, name: str, *, chosen: bool
 ) -> Compared:
     objective, f = problem.objective, problem.models.f
-    train = policy_return(problem, solution.policy)
-    test = None if other is None else policy_return(other, solution.policy)
+    own = unmasked(problem) if solution.solver == PRACTICE else problem
+    train = policy_return(own, solution.policy)
+    test = None if heldout is None else policy_return(own.with_models(heldout), solution.policy)
     fresh = None
-    if other is not None and test is not None:
-        fresh = held_out(train, f, test, other.models.f, objective)
+    if heldout is not None and test is not None:
+        fresh = held_out(train, f, test, heldout.f, objective)
     return Compared(name, chosen, solution, train, test, objective.summary(train, f), fresh)
 
 

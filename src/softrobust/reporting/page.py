@@ -1,12 +1,15 @@
 """The page: what was found, put in the order in which a reader decides.
 
 Each section is one entry of the context and one block of `template.html.j2`; a new section is a new
-pair of the two. The template escapes everything that is not a picture of our own, the page runs no
-script, and its content policy forbids any request.
+pair of the two. The template escapes everything that is not a picture of our own. The page carries
+one style sheet and one script, both inline; its content policy lets nothing else run and forbids
+any request. Without scripts it reads the same, less sorting, sifting and reading off.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -17,16 +20,40 @@ from softrobust.certificate import certify
 from softrobust.data.files import atomic_write
 from softrobust.errors import InputError
 from softrobust.reporting import sections, tables, words
+from softrobust.reporting.caution import caution
 from softrobust.reporting.compare import Compared, compare
+from softrobust.reporting.counts import Seen
+from softrobust.reporting.effort import evaluation_seconds
+from softrobust.reporting.more_data import DataFound, more_data
+from softrobust.reporting.plots import MARGIN
+from softrobust.reporting.policy_map import policy_map
+from softrobust.reporting.rule_list import rule_list, rules_within
+from softrobust.reporting.trust import trust
+from softrobust.reporting.under_posterior import under_posterior
+from softrobust.reporting.why import why
 from softrobust.solvers.behaviour import behaviour_policy
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate
     from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
-    from softrobust.posterior import FittedPosterior
+    from softrobust.posterior import Diagnostics, FittedPosterior
     from softrobust.problem import Problem
     from softrobust.solvers.base import Solution
+    from softrobust.tradeoff import Frontier
+
+SECONDS = 2.0  # for explanations and rules, as `effort` estimates them
+CONTENTS = (
+    ("asked", "What was asked"),
+    ("returns", "How good, how bad"),
+    ("caution", "What caution costs"),
+    ("policy", "What to do"),
+    ("why", "Why"),
+    ("data", "What data would help"),
+    ("certificate", "What can be promised"),
+    ("trust", "Can it be trusted"),
+    ("rerun", "To rerun it"),
+)
 
 
 @final
@@ -47,7 +74,7 @@ class Report:
         from markupsafe import escape
 
         return (
-            '<iframe style="width:100%;height:40em;border:0" sandbox '
+            '<iframe style="width:100%;height:40em;border:0" sandbox="allow-scripts" '
             f'srcdoc="{escape(self.html)}"></iframe>'
         )
 
@@ -65,6 +92,16 @@ def report(
     notes: Sequence[str] = (),
     title: str | None = None,
     settings: Mapping[str, object] | None = None,
+    *,
+    frontier: Frontier | str | None = None,
+    data: DataFound | str | None = None,
+    diagnostics: Diagnostics | None = None,
+    checks: Sequence[Mapping[str, Any]] | None = None,
+    ask_for_checks: bool = False,
+    policy_csv: str | None = None,
+    suppress_small: bool = False,
+    seconds: float = SECONDS,
+    hint: str = "",
 ) -> Report:
     """Write what was found as one HTML page.
 
@@ -73,7 +110,7 @@ def report(
     problem : Problem
     solutions : sequence of Solution
         The first is the chosen one, the others are compared with it. The nominal policy is
-        computed if no solution is named "nominal".
+        computed if no solution is named "nominal", current practice if there is a log.
     heldout : ModelSet, optional
         Models that the policies were not chosen on.
     log : TransitionLog, optional
@@ -88,30 +125,83 @@ def report(
     settings : mapping, optional
         What else is needed to rerun it: seed, number of draws, the command. Paths are shortened
         to their last part.
+    frontier : Frontier or str, optional
+        Mean against CVaR, for the problem's α; a sentence says why there is none.
+    data : DataFound or str, optional
+        What more observations would be worth; a sentence says why that is not known.
+    diagnostics : Diagnostics, optional
+        Of the posterior's draws.
+    checks : sequence of mappings, optional
+        As `checks.json` lists them: name, verdict, sentence.
+    ask_for_checks : bool
+        Whether to say that checks can be run, where there are none.
+    policy_csv : str, optional
+        Where the table links to if it has to leave states out.
+    suppress_small : bool
+        Show counts below five as "<5", and nothing that they follow from.
+    seconds : float
+        For explanations of single states and for rules, told from sizes: the same page on every
+        machine.
+    hint : str
+        A sentence at the end: how to get a fuller page.
     """
     log = getattr(posterior, "log", None) if log is None else log
     _check_log(problem, log)
-    compared = compare(problem, solutions, heldout)
-    chosen = compared[0]
+    compared = compare(problem, solutions, heldout, log)
     if certificate is None:
-        bounds = [c.solution.bound for c in compared if c.solution.bound is not None]
-        practice = None if log is None else behaviour_policy(problem, log)[0]
-        certificate = certify(problem, chosen.policy, heldout, bounds, practice=practice)
-    _check_certificate(certificate, chosen)
-    nominal = next((c for c in compared if c.nominal and not c.chosen), None)
+        certificate = _certified(problem, compared, heldout, log)
+    _check_certificate(certificate, compared[0])
     number = words.Figures.of([c.train for c in compared])
+    seen = Seen.of(log, suppress_small)
+    time = tables.time_share(problem, compared[0].policy)
+    reasons = why(problem, compared, log, seen, number, time, seconds)
     context: dict[str, Any] = {
         "title": title or "Which policy, and how sure",
         "words": problem.objective.words,
-        "answer": sections.answer(problem, chosen, nominal, certificate, number),
-        "asked": sections.asked(problem, chosen, heldout, log, settings),
-        "notes": sections.notes(problem, compared, log, notes),
+        "margin": MARGIN,
+        "suppressed": suppress_small,
+        "hint": hint,
+        "csv": policy_csv,
+        "answer": sections.answer(problem, compared, certificate, number),
+        "asked": sections.asked(problem, compared[0], heldout, log, settings, suppress_small),
+        "notes": sections.notes(problem, compared, log, notes, suppress_small),
         "returns": sections.returns(problem, compared, heldout, number),
-        "table": tables.policy_table(problem, chosen, nominal, log, posterior),
-        "certificate": certificate.sentences(),
-        "rerun": sections.rerun(problem, chosen, log, posterior, settings),
+        "caution": caution(problem, compared, frontier, number),
+        "table": tables.policy_table(problem, compared, seen, posterior, time),
+        "map": _map(problem, compared, seen),
+        "rules": _rules(problem, compared[0], seconds),
+        "why": reasons,
+        "explained": {state.key for state in reasons.states},
+        "data": more_data(problem, compared[0].policy.decision.tolist(), data, seen, number),
+        "certificate": sections.promises(certificate),
+        "under_posterior": under_posterior(certificate, number),
+        "trust": trust(diagnostics, checks, suppress_small, ask_for_checks),
+        "rerun": sections.rerun(problem, compared[0], log, posterior, settings),
     }
+    context["contents"] = [(key, name) for key, name in CONTENTS if key == "policy" or context[key]]
     return Report(_render(context))
+
+
+def _certified(
+    problem: Problem,
+    compared: Sequence[Compared],
+    heldout: ModelSet | None,
+    log: TransitionLog | None,
+) -> Certificate:
+    bounds = [c.solution.bound for c in compared if c.solution.bound is not None]
+    practice = None if log is None else behaviour_policy(problem, log)[0]
+    return certify(problem, compared[0].policy, heldout, bounds, practice=practice)
+
+
+def _map(problem: Problem, compared: Sequence[Compared], seen: Seen | None) -> str:
+    nominal = next((c.policy for c in compared[1:] if c.nominal), None)
+    practice = next((c.policy for c in compared[1:] if c.practice), None)
+    return policy_map(problem, compared[0].policy, nominal, practice, seen)
+
+
+def _rules(problem: Problem, chosen: Compared, seconds: float) -> Any:
+    found = rules_within(problem, chosen.policy, evaluation_seconds(problem), seconds)
+    return rule_list(problem, found)
 
 
 def _check_log(problem: Problem, log: TransitionLog | None) -> None:
@@ -134,12 +224,29 @@ def _check_certificate(certificate: Certificate, chosen: Compared) -> None:
 
 
 def _render(context: Mapping[str, Any]) -> str:
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
-    source = resources.files("softrobust.reporting").joinpath("template.html.j2")
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["picture"] = Markup  # our own SVG only: see plots
-    return environment.from_string(source.read_text(encoding="utf-8")).render(context)
+        loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["ours"] = Markup  # our own SVG, style and script only
+    environment.filters["tidy"] = words.tidy
+    style, script = _file("style.css"), _file("script.js")
+    own = {
+        "style": style,
+        "style_hash": _hash(style),
+        "script": script,
+        "script_hash": _hash(script),
+    }
+    return environment.get_template("template.html.j2").render(dict(context) | own).lstrip()
+
+
+def _file(name: str) -> str:
+    return resources.files("softrobust.reporting").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """As a content policy names the one inline element that may stand."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

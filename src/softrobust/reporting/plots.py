@@ -1,45 +1,42 @@
-"""Pictures as inline SVG: densities of the return over models.
+"""Densities of the return over models, as inline SVG.
 
 The density of returns z_ω with weights f_ω is a Gaussian kernel estimate with Silverman's width,
-n_eff = 1/Σf². Below the curves each policy has a lane with its mean, VaR and CVaR, so that marks
-never hide one another; the tail that CVaR averages is shaded for the chosen policy.
-
-Colours are placeholders that become CSS variables: one picture serves light, dark and print. Words
-inside pictures are ours alone (labels of the data stay in HTML, where they are escaped).
+n_eff = 1/Σf². Below the curves each policy has a lane with its mean, VaR and CVaR and its name, so
+that marks never hide one another and no legend is needed; the tail that CVaR averages is filled for
+the chosen policy.
 """
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.objective import Objective
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from softrobust.reporting.svg import (
+    LETTER,
+    Scale,
+    apart,
+    axis_below,
+    line,
+    mark,
+    path,
+    picture,
+    text,
+)
 
 FloatArray = NDArray[np.float64]
 
-# Placeholder → CSS colour. Chosen, nominal, two others; then text and thin lines.
-INKS = {
-    "#a10001": "var(--c1)",
-    "#a10002": "var(--c2)",
-    "#a10003": "var(--c3)",
-    "#a10004": "var(--c4)",
-    "#a10005": "var(--ink)",
-    "#a10006": "var(--line)",
-}
-CURVES = tuple(INKS)[:4]
-INK, LINE = tuple(INKS)[4:]
-DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
-SIZE = (4.6, 2.9)  # inches at 100 px: one panel fits a phone without shrinking its text
+MOST_CURVES = 4  # chosen, nominal, practice and one more: beyond that a picture is a tangle
+WIDTH, MARGIN = 460.0, 8.0  # units: a panel fits a phone without shrinking its text
+TOP, FLOOR, LANE = 8.0, 168.0, 21.0
+POINTS = 220
 FLAT = 1e-9  # a spread below this share of the size is all-equal
+WIDEN = 3.0  # how much an axis may grow to take in a policy that lies apart
+STRAY = 0.002  # share of models at each end that may lie outside the picture
 STEEP = 8.0  # above this ratio of peaks, equal areas would press one curve flat
 
 
@@ -95,35 +92,58 @@ def x_range(curves: Sequence[Curve]) -> tuple[float, float]:
     return low - pad, high + pad
 
 
+def shared_axis(policies: Sequence[Sequence[Curve]]) -> tuple[float, float]:
+    """One axis for all panels: `policies[i]` has the curves of one policy, the chosen one first.
+
+    A few stray models must not press the rest together, so the axis ends a little outside the
+    central 99.6 % of each; and a policy that lies so far away that it would widen the axis
+    threefold stays outside, to be named at the edge.
+    """
+    low, high = _central(policies[0])
+    for curves in policies[1:]:
+        a, b = _central(curves)
+        if max(b, high) - min(a, low) <= WIDEN * (high - low):
+            low, high = min(a, low), max(b, high)
+    return low, high
+
+
+def _central(curves: Sequence[Curve]) -> tuple[float, float]:
+    low, high = x_range(curves)
+    ends = []
+    for c in curves:
+        order = np.argsort(c.z, kind="stable")
+        share = np.cumsum(c.f[order])
+        at = np.searchsorted(share, [STRAY - 1e-12, 1 - STRAY - 1e-12])
+        ends += [float(z) for z in c.z[order[np.minimum(at, c.z.size - 1)]]]
+    pad = 0.15 * (max(ends) - min(ends))
+    if pad <= FLAT * max(abs(low), abs(high)):
+        return low, high
+    return max(low, min(ends) - pad), min(high, max(ends) + pad)
+
+
 def density_svg(
-    curves: Sequence[Curve], objective: Objective, limits: tuple[float, float], prefix: str
+    curves: Sequence[Curve], names: Sequence[str], objective: Objective, limits: tuple[float, float]
 ) -> str:
-    """One panel as an SVG element without size, coloured by CSS variables.
+    """One panel: curves above, a lane of marks for each policy below, a common axis.
 
     Parameters
     ----------
     curves : sequence of Curve
         At most four; the first is the chosen policy.
-    prefix : str
-        Set before every id, so that several pictures share a page.
+    names : sequence of str
+        What to call them, in the order of the curves.
     """
-    from matplotlib import rc_context, rcdefaults, rcParams
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    with rc_context():
-        rcdefaults()  # whatever style the user has set, the same page comes out
-        rcParams["svg.fonttype"] = "none"
-        rcParams["svg.hashsalt"] = prefix
-        rcParams["font.size"] = 9.5
-        figure = Figure(figsize=SIZE)
-        FigureCanvasSVG(figure)
-        axes = figure.add_axes((0.02, 0.13, 0.96, 0.85))
-        _draw(axes, curves[: len(CURVES)], objective, limits)
-        target = io.StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(target, format="svg", transparent=True, metadata=nothing)
-    return _inline(target.getvalue(), prefix)
+    curves, names = curves[:MOST_CURVES], names[:MOST_CURVES]
+    x = Scale(*limits, MARGIN, WIDTH - MARGIN)
+    lanes = [FLOOR + 36 + LANE * i for i in range(len(curves))]
+    bottom = lanes[-1] + 18
+    parts = [*_shapes(curves, objective, x)]
+    parts.append(line(x.start, FLOOR, x.end, FLOOR, "axis"))
+    parts += _mark_names(curves[0], objective, x)
+    for i, (curve, name) in enumerate(zip(curves, names, strict=True)):
+        parts += _lane(curve, name, objective, x, lanes[i], f"k{i + 1}")
+    parts += axis_below(x, bottom, 7)
+    return picture(WIDTH, bottom + 22, parts, "density")
 
 
 def scaled(curves: Sequence[Curve]) -> bool:
@@ -132,69 +152,106 @@ def scaled(curves: Sequence[Curve]) -> bool:
     return len(peaks) > 1 and max(peaks) > STEEP * min(peaks)
 
 
-def _draw(
-    axes: Axes, curves: Sequence[Curve], objective: Objective, limits: tuple[float, float]
-) -> None:
-    x = np.linspace(*limits, 400)
-    shapes = [None if c.flat else c.density(x) for c in curves]
-    peaks = [float(y.max()) for y in shapes if y is not None]
-    top = max(peaks, default=1.0)
+def shares_below(curve: Curve, limits: tuple[float, float], steps: int = 100) -> list[int]:
+    """How much of the models' weight earns less than each place of the axis, in per mille."""
+    at = np.linspace(*limits, steps + 1)
+    order = np.argsort(curve.z, kind="stable")
+    total = np.concatenate([[0.0], np.cumsum(curve.f[order])])
+    below = total[np.searchsorted(curve.z[order], at, side="left")]
+    return [round(1000 * float(share)) for share in below]
+
+
+def _shapes(curves: Sequence[Curve], objective: Objective, x: Scale) -> list[str]:
+    """The curves, the chosen one last and with its tail filled."""
+    at = np.linspace(x.low, x.high, POINTS)
+    heights = [None if c.flat or _outside(c, x) else c.density(at) for c in curves]
+    top = max((float(h.max()) for h in heights if h is not None), default=1.0)
     equal = scaled(curves)
-    for i in reversed(range(len(curves))):  # the chosen policy on top
-        y = shapes[i]
-        if y is None:
-            at = float(curves[i].z[curves[i].f > 0][0])
-            axes.plot([at, at], [0, 1], color=CURVES[i], lw=2.4, ls=DASHES[i])
+    parts = []
+    for i in reversed(range(len(curves))):
+        height, look = heights[i], f"curve k{i + 1}"
+        if _outside(curves[i], x):
             continue
-        y = y / (y.max() if equal else top)
-        axes.plot(x, y, color=CURVES[i], lw=2.0, ls=DASHES[i])
-        if i == 0 and 0 < objective.tail < 1:
-            edge = objective.summary(curves[0].z, curves[0].f)["var"]
-            axes.fill_between(x, y, where=(x <= edge).tolist(), color=CURVES[0], alpha=0.30, lw=0)
-    for i, c in enumerate(curves):
-        _lane(axes, c, objective, CURVES[i], -0.12 * (i + 1))
-    axes.axhline(0, color=LINE, lw=1)
-    axes.set_xlim(*limits)
-    axes.set_ylim(-0.12 * len(curves) - 0.1, 1.06)
-    _style(axes)
+        if height is None:
+            place = x(float(curves[i].z[curves[i].f > 0][0]))
+            parts.append(line(place, TOP, place, FLOOR, look))
+            continue
+        y = FLOOR - (FLOOR - TOP) * height / (float(height.max()) if equal else top)
+        points = [(x(float(a)), float(b)) for a, b in zip(at, y, strict=True)]
+        if i == 0:
+            parts += _tail(points, curves[0], objective, x)
+        parts.append(path(points, look))
+    return parts
 
 
-def _lane(axes: Axes, c: Curve, objective: Objective, colour: str, y: float) -> None:
-    """CVaR ◆, VaR ▲ and mean ● of one policy on a line of its own."""
-    figures = objective.summary(c.z, c.f)
-    marks = [("mean", "o", 7.0)]
-    if objective.tail < 1:
-        marks = [("cvar", "D", 6.5), ("var", "^", 7.5), *marks]
-    at = [figures[name] for name, _, _ in marks]
-    axes.plot([min(at), max(at)], [y, y], color=colour, lw=1.4)
-    for (_, marker, size), value in zip(marks, at, strict=True):
-        axes.plot([value], [y], marker=marker, ms=size, color=colour, mec=colour)
+def _tail(
+    points: list[tuple[float, float]], curve: Curve, objective: Objective, x: Scale
+) -> list[str]:
+    if not 0 < objective.tail < 1:
+        return []
+    edge = x(objective.summary(curve.z, curve.f)["var"])
+    inside = [p for p in points if p[0] <= edge]
+    if len(inside) < 2:
+        return []
+    xs, ys = zip(*points, strict=True)
+    end = (edge, float(np.interp(edge, xs, ys)))
+    return [path([(inside[0][0], FLOOR), *inside, end, (edge, FLOOR)], "tail", close=True)]
 
 
-def _style(axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
+def _figures(curve: Curve, objective: Objective) -> list[tuple[str, str, float]]:
+    """(mark, name, value) of what is shown in a lane, from the left."""
+    found = objective.summary(curve.z, curve.f)
+    if objective.tail == 1:
+        return [("●", "mean", found["mean"])]
+    if objective.tail == 0:  # the worst model is its own edge
+        return [("◆", "worst", found["cvar"]), ("●", "mean", found["mean"])]
+    return [
+        ("◆", "CVaR", found["cvar"]),
+        ("▲", "VaR", found["var"]),
+        ("●", "mean", found["mean"]),
+    ]
 
-    axes.set_yticks([])
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, min_n_ticks=2))
-    axes.tick_params(axis="x", colors=INK, length=3, color=LINE)
-    axes.xaxis.get_offset_text().set_color(INK)
-    for side in ("left", "right", "top"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(LINE)
+
+def _mark_names(curve: Curve, objective: Objective, x: Scale) -> list[str]:
+    """The names of the marks, above those of the chosen policy."""
+    if curve.flat:
+        return []
+    found = _figures(curve, objective)
+    places = apart([x(value) for _, _, value in found], 34, x.start + 16, x.end - 16)
+    return [
+        text(place, FLOOR + 21, name, "soft", "middle")
+        for place, (_, name, _) in zip(places, found, strict=True)
+    ]
 
 
-def _inline(svg: str, prefix: str) -> str:
-    """The <svg> element alone: no prologue, no fixed size, own ids, CSS colours."""
-    svg = svg[svg.index("<svg") :].strip()
-    head, body = svg.split(">", 1)
-    box = re.search(r'viewBox="[^"]+"', head)
-    assert box is not None  # matplotlib always writes one
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]} aria-hidden="true" focusable="false"'
-    body = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', body)
-    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", body)
-    body = re.sub(r'xlink:href="#([^"]+)"', rf'href="#{prefix}-\1"', body)
-    body = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL)
-    body = re.sub(r"font: [^;\"]*;? ?", "", body)  # the page's own font
-    for placeholder, colour in INKS.items():
-        body = body.replace(placeholder, colour)
-    return re.sub(r"\n\s*", "\n", f"{head}>{body}")
+def _lane(
+    curve: Curve, name: str, objective: Objective, x: Scale, y: float, look: str
+) -> list[str]:
+    """CVaR ◆, VaR ▲ and mean ● of one policy on a line of its own, with its name beside them."""
+    found = _figures(curve, objective)
+    if _outside(curve, x):
+        words = f"{_short(name, 40)}, mean {found[-1][2]:.4g}"
+        if found[-1][2] < x.low:
+            return [text(x.start, y + 4, f"← {words}", f"name {look}")]
+        return [text(x.end, y + 4, f"{words} →", f"name {look}", "end")]
+    places = [x(value) for _, _, value in found]
+    parts = [line(min(places), y, max(places), y, f"curve lane {look}")]
+    for place, (shape, words, value) in zip(places, found, strict=True):
+        hover = f"{name}: {words} {value:.6g}"
+        parts.append(mark(place, y, shape, f"mark {look}", hover))
+    room_left, room_right = min(places) - 10, WIDTH - max(places) - 10
+    words = _short(name, max(int(max(room_left, room_right) / LETTER), 2))
+    if room_left >= min(LETTER * len(words), room_right):
+        parts.append(text(min(places) - 10, y + 4, words, f"name {look}", "end"))
+    else:
+        parts.append(text(max(places) + 10, y + 4, words, f"name {look}"))
+    return parts
+
+
+def _outside(curve: Curve, x: Scale) -> bool:
+    """Whether the policy's mean lies beyond the ends of the axis."""
+    return not x.low <= float(curve.z @ curve.f) <= x.high
+
+
+def _short(name: str, most: int) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"

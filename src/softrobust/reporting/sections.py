@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from softrobust import __version__
-from softrobust.reporting import plots, tables, words
+from softrobust.reporting import figures, plots, words
+from softrobust.reporting.counts import count_text, said
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate
@@ -23,18 +25,20 @@ if TYPE_CHECKING:
     from softrobust.reporting.compare import Compared
 
 PACKAGES = ("numpy", "scipy", "numba", "highspy")
+LONGEST_STAT = 80
 Pairs = list[tuple[str, str]]
 
 
 def answer(
     problem: Problem,
-    chosen: Compared,
-    nominal: Compared | None,
+    compared: Sequence[Compared],
     certificate: Certificate,
     number: words.Figures,
 ) -> dict[str, Any]:
-    """Section 1: the answer, in words and three figures."""
-    objective = problem.objective
+    """The answer, in words and three figures."""
+    objective, chosen = problem.objective, compared[0]
+    nominal = next((c for c in compared[1:] if c.nominal), None)
+    others = [c for c in compared[1:] if c.nominal or c.practice]
     more = [
         words.no_choice(problem),
         words.against(chosen, nominal, number),
@@ -48,7 +52,7 @@ def answer(
         {
             "name": name,
             "value": number(chosen.static[key]),
-            "beside": "" if nominal is None else f"nominal {number(nominal.static[key])}",
+            "beside": [f"{c.name} {number(c.static[key])}" for c in others],
         }
         for name, key in tiles
     ]
@@ -59,15 +63,19 @@ def answer(
     return {"lead": lead, "more": [line for line in more if line], "tiles": shown}
 
 
-def _room(certificate: Certificate, number: words.Figures) -> dict[str, str]:
+def _room(certificate: Certificate, number: words.Figures) -> dict[str, Any]:
     """The tile on how far from the best possible."""
     name, share = "at most this much better is possible", certificate.gap_share
     if words.nothing_better(certificate):
-        return {"name": name, "value": number(0.0), "beside": "the best possible"}
+        return {"name": name, "value": number(0.0), "beside": ["the best possible"]}
     beside = "" if share is None else f"{words.percent(share)} of the way up from chance"
     if share is not None and share > 1:
         beside = "acting at random is better"
-    return {"name": name, "value": number.gap(certificate.gap_abs), "beside": beside}
+    return {
+        "name": name,
+        "value": number.gap(certificate.gap_abs),
+        "beside": [beside] if beside else [],
+    }
 
 
 def asked(
@@ -76,14 +84,16 @@ def asked(
     heldout: ModelSet | None,
     log: TransitionLog | None,
     settings: Mapping[str, object] | None,
+    suppress: bool,
 ) -> Pairs:
-    """Section 2: the question."""
+    """The question."""
     solution, objective = chosen.solution, problem.objective
     out: Pairs = []
     if log is not None:
         seen = int((log.pair_counts > 0).sum())
         left = int((~log.sinks).sum()) * log.n_actions
-        out.append(("Data", f"{words.count(log.n_rows, 'observed transition')}"))
+        rows = "observed transition" + ("" if log.n_rows == 1 else "s")
+        out.append(("Data", f"{count_text(log.n_rows, suppress)} {rows}"))
         out.append(("Pairs seen", f"{seen:,} of {left:,} pairs of state and action"))
     out += [
         (
@@ -114,11 +124,12 @@ def notes(
     compared: Sequence[Compared],
     log: TransitionLog | None,
     notes: Sequence[str],
+    suppress: bool,
 ) -> list[str]:
     """What was assumed, each sentence once."""
     own = () if log is None else log.notes
     every = [*own, *problem.models.notes, *words.notes_of(problem, compared), *notes]
-    return list(dict.fromkeys(every))
+    return [said(note, suppress) for note in dict.fromkeys(every)]
 
 
 def returns(
@@ -127,39 +138,52 @@ def returns(
     heldout: ModelSet | None,
     number: words.Figures,
 ) -> dict[str, Any]:
-    """Section 3: densities and figures, on training and held-out models."""
+    """Densities and figures, on training and held-out models."""
     drawn = [c for i, c in enumerate(compared) if not any(c.same_policy(d) for d in compared[:i])][
-        : len(plots.CURVES)
+        : plots.MOST_CURVES
     ]
-    inks = [f"c{drawn.index(c) + 1}" if c in drawn else "" for c in compared]
+    inks = [f"k{drawn.index(c) + 1}" if c in drawn else "" for c in compared]
     train = [plots.Curve(c.train, problem.models.f) for c in drawn]
     sets = [("train", f"On the {words.count(problem.n_models, 'model')} it was chosen on", train)]
     if heldout is not None:
         test = [plots.Curve(c.test, heldout.f) for c in drawn if c.test is not None]
         sets.append(("test", f"On {words.count(heldout.n_models, 'held-out model')}", test))
-    limits = plots.x_range([curve for _, _, curves in sets for curve in curves])
-    panels = [
-        {
-            "key": key,
-            "title": title,
-            "svg": plots.density_svg(curves, problem.objective, limits, f"density-{key}"),
-            "alt": _alt(compared, number, fresh=key == "test"),
-            "scaled": plots.scaled(curves),
-            "flat": all(curve.flat for curve in curves),
-            "rows": tables.figures_table(compared, number, fresh=key == "test", inks=inks),
-        }
-        for key, title, curves in sets
-    ]
+    limits = plots.shared_axis([[s[2][i] for s in sets] for i in range(len(drawn))])
+    panels = [_panel(problem, compared, drawn, number, inks, limits, found) for found in sets]
     return {
         "panels": panels,
-        "heads": tables.figure_names(problem.objective),
-        "keys": [
-            {"name": c.name, "chosen": c.chosen, "ink": ink}
-            for c, ink in zip(compared, inks, strict=True)
-            if ink
-        ],
+        "heads": figures.figure_names(problem.objective),
         "undrawn": _undrawn(compared, drawn),
         "tail": 0 < problem.objective.tail < 1 and not train[0].flat,
+    }
+
+
+def _panel(
+    problem: Problem,
+    compared: Sequence[Compared],
+    drawn: Sequence[Compared],
+    number: words.Figures,
+    inks: Sequence[str],
+    limits: tuple[float, float],
+    found: tuple[str, str, list[plots.Curve]],
+) -> dict[str, Any]:
+    """One picture with its words, its table, and what a pointer needs to read shares off it."""
+    key, title, curves = found
+    names = [c.short for c in drawn]
+    return {
+        "key": key,
+        "title": title,
+        "svg": plots.density_svg(curves, names, problem.objective, limits),
+        "alt": _alt(compared, number, fresh=key == "test"),
+        "scaled": plots.scaled(curves),
+        "flat": all(curve.flat for curve in curves),
+        "rows": figures.figures_table(compared, number, fresh=key == "test", inks=inks),
+        "limits": limits,
+        "decimals": 0 if number.scientific else number.decimals,
+        "below": [
+            {"name": name, "shares": " ".join(map(str, plots.shares_below(curve, limits)))}
+            for name, curve in zip(names, curves, strict=True)
+        ],
     }
 
 
@@ -188,6 +212,18 @@ def _alt(compared: Sequence[Compared], number: words.Figures, *, fresh: bool) ->
     return "Density of the return over models. " + "; ".join(parts) + "."
 
 
+def promises(certificate: Certificate) -> list[str]:
+    """The certificate in words, less what the page says elsewhere.
+
+    How it fares against practice came first of all; limits under the posterior and the paper's
+    error terms are listed as figures (`under_posterior`).
+    """
+    under = certificate.posterior
+    listed = under is not None and under.upper is not None
+    left = replace(certificate, practice=None, indicative=None, posterior=None if listed else under)
+    return left.sentences()
+
+
 def rerun(
     problem: Problem,
     chosen: Compared,
@@ -195,7 +231,7 @@ def rerun(
     posterior: FittedPosterior | None,
     settings: Mapping[str, object] | None,
 ) -> Pairs:
-    """Section 6: what it takes to get the same page again."""
+    """What it takes to get the same page again."""
     s = chosen.solution
     out: Pairs = [
         ("solver", s.solver),
@@ -216,7 +252,9 @@ def rerun(
 
 
 def _plain(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    """A figure of the solver's, shortened where it is a long list."""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST_STAT else text[: LONGEST_STAT - 1] + "…"
 
 
 def _without_folder(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Tables as plain values, ready for a template: the policy state by state, and policies compared.
+"""The policy state by state as plain values, ready for a template.
 
 Every recommended action carries what it rests on: how often it was seen in that state, and the
 share of the posterior there that is prior and not data (`FittedDirichlet.prior_share`).
@@ -16,23 +16,20 @@ from numpy.typing import NDArray
 from softrobust.data import END
 from softrobust.posterior import FittedDirichlet
 from softrobust.reporting.compare import SAME
-from softrobust.reporting.words import Figures, count, label, percent
+from softrobust.reporting.counts import SMALL, Seen
+from softrobust.reporting.words import count, label, percent
 from softrobust.returns import occupancies
 
 if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
     from softrobust.models.policy import Policy
-    from softrobust.objective import Objective
     from softrobust.posterior import FittedPosterior
     from softrobust.problem import Problem
     from softrobust.reporting.compare import Compared
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MOST_ROWS, SUMMARY_ROWS = 1000, 200
 MOST_MIXED = 5  # actions listed where a policy randomizes
-FEW = 5  # observations below which an action rests on little data
 
 
 @final
@@ -50,13 +47,22 @@ class Choice:
 @final
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One state of the policy; `nominal` is empty where nominal does the same."""
+    """One state of the policy.
 
+    `key` is its index, `nominal` is empty where nominal does the same, `usual` is what practice
+    does most often there, `rank` sorts by how often the action was seen.
+    """
+
+    key: int
     state: str
     choices: tuple[Choice, ...]
     more: int
     nominal: str
+    usual: str
+    unusual: bool
     time: str
+    share: float
+    rank: int
 
 
 @final
@@ -66,45 +72,58 @@ class PolicyTable:
 
     rows: tuple[Row, ...]
     intro: tuple[str, ...]
+    cut: str
     undecided: tuple[str, ...]
     undecided_more: int
     ends: bool
     has_seen: bool
     has_prior: bool
     has_nominal: bool
+    has_practice: bool
 
 
 def policy_table(
     problem: Problem,
-    chosen: Compared,
-    nominal: Compared | None,
-    log: TransitionLog | None,
+    compared: Sequence[Compared],
+    seen: Seen | None,
     posterior: FittedPosterior | None,
+    time: FloatArray,
 ) -> PolicyTable:
-    """The table of the chosen policy; above 1000 states the 200 most visited ones."""
-    policy, states = chosen.policy, problem.models.states
-    seen = None if log is None else np.asarray(log.pair_counts)
+    """The table of the chosen policy; above 1000 states the 200 most visited ones.
+
+    Parameters
+    ----------
+    time : (n_states,)
+        Share of discounted time there, as `time_share` gives it.
+    """
+    policy, states = compared[0].policy, problem.models.states
     prior = posterior.prior_share if isinstance(posterior, FittedDirichlet) else None
-    time = time_share(problem, policy)
     decided = np.asarray(policy.decided)
     index = np.flatnonzero(decided)
     shown = index
     if len(states) > MOST_ROWS and index.size > SUMMARY_ROWS:
         shown = index[np.argsort(-time[index], kind="stable")[:SUMMARY_ROWS]]
-    other = None if nominal is None else nominal.policy
-    differs = _differs(policy, other)
-    rows = tuple(_row(int(s), policy, other, seen, prior, time, bool(differs[s])) for s in shown)
-    ends = any(states[int(s)] == END for s in np.flatnonzero(~decided))
+    nominal = next((c.policy for c in compared[1:] if c.nominal), None)
+    practice = next((c.policy for c in compared[1:] if c.practice), None)
+    differs = _differs(policy, nominal)
+    unusual = _unusual(policy, practice)
+    rows = tuple(
+        _row(int(s), policy, nominal if differs[s] else None, practice, seen, prior,
+             float(time[s]), bool(unusual[s]))
+        for s in shown
+    )  # fmt: skip
     left = [states[int(s)] for s in np.flatnonzero(~decided) if states[int(s)] != END]
     return PolicyTable(
         rows=rows,
-        intro=_intro(index, shown, time, policy, other, differs, seen),
+        intro=_intro(index, policy, nominal, practice, differs, unusual, seen),
+        cut=_cut(index, shown, time),
         undecided=tuple(label(name) for name in left[:SUMMARY_ROWS]),
         undecided_more=max(0, len(left) - SUMMARY_ROWS),
-        ends=ends,
+        ends=any(states[int(s)] == END for s in np.flatnonzero(~decided)),
         has_seen=seen is not None,
         has_prior=prior is not None,
-        has_nominal=other is not None and bool(differs[index].any()),
+        has_nominal=nominal is not None and bool(differs[index].any()),
+        has_practice=practice is not None,
     )
 
 
@@ -121,20 +140,38 @@ def _differs(policy: Policy, other: Policy | None) -> NDArray[np.bool_]:
     return np.asarray((np.abs(policy.probs - other.probs) > SAME).any(axis=1))
 
 
+def _unusual(policy: Policy, practice: Policy | None) -> NDArray[np.bool_]:
+    """Where the policy does not take what practice does most often."""
+    if practice is None:
+        return np.zeros(len(policy.states), bool)
+    usual = np.take_along_axis(policy.probs, practice.decision[:, None], axis=1)[:, 0]
+    return np.asarray((usual < 1 - SAME) & practice.decided)
+
+
 def _row(
     s: int,
     policy: Policy,
     other: Policy | None,
-    seen: IntArray | None,
+    practice: Policy | None,
+    seen: Seen | None,
     prior: FloatArray | None,
-    time: FloatArray,
-    differs: bool,
+    time: float,
+    unusual: bool,
 ) -> Row:
+    """One state; `other` is the nominal policy where it differs, else None."""
     taken = _by_chance(policy.probs[s])
-    choices = tuple(_choice(s, int(a), policy, seen, prior) for a in taken[:MOST_MIXED])
-    nominal = "" if other is None or not differs else _mix(other, s)
-    more = max(0, taken.size - MOST_MIXED)
-    return Row(label(policy.states[s]), choices, more, nominal, percent(float(time[s])))
+    return Row(
+        key=s,
+        state=label(policy.states[s]),
+        choices=tuple(_choice(s, int(a), policy, seen, prior) for a in taken[:MOST_MIXED]),
+        more=max(0, taken.size - MOST_MIXED),
+        nominal="" if other is None else _mix(other, s),
+        usual=_usual(s, practice, seen),
+        unusual=unusual,
+        time=percent(time),
+        share=time,
+        rank=0 if seen is None else seen.rank(s, int(taken[0])),
+    )
 
 
 def _by_chance(probs: FloatArray) -> NDArray[np.intp]:
@@ -142,17 +179,16 @@ def _by_chance(probs: FloatArray) -> NDArray[np.intp]:
     return taken[np.argsort(-probs[taken], kind="stable")]
 
 
-def _choice(
-    s: int, a: int, policy: Policy, seen: IntArray | None, prior: FloatArray | None
-) -> Choice:
+def _choice(s: int, a: int, policy: Policy, seen: Seen | None, prior: FloatArray | None) -> Choice:
     p = float(policy.probs[s, a])
     share = np.nan if prior is None else float(prior[s, a])
+    hidden = seen is not None and seen.suppress and seen.few(s, a)  # the share gives the count away
     return Choice(
         action=label(policy.actions[a]),
         chance="" if p == 1 else percent(p),
-        seen="" if seen is None else f"{int(seen[s, a]):,} of {int(seen[s].sum()):,}",
-        prior="" if np.isnan(share) else percent(share),
-        few=seen is not None and int(seen[s, a]) < FEW,
+        seen="" if seen is None else seen.of_all(s, a),
+        prior="" if np.isnan(share) else "–" if hidden else percent(share),
+        few=seen is not None and seen.few(s, a),
     )
 
 
@@ -168,80 +204,57 @@ def _mix(policy: Policy, s: int) -> str:
     return ", ".join(parts) + (", …" if taken.size > MOST_MIXED else "")
 
 
+def _usual(s: int, practice: Policy | None, seen: Seen | None) -> str:
+    """What is done most often, and how often where that may be said."""
+    if practice is None or not practice.decided[s]:
+        return "–"
+    a = int(np.argmax(practice.probs[s]))
+    share = "" if seen is None or seen.hides(s) else f" {percent(float(practice.probs[s, a]))}"
+    return label(practice.actions[a]) + share
+
+
+def _cut(index: NDArray[np.intp], shown: NDArray[np.intp], time: FloatArray) -> str:
+    """What a summarised table shows."""
+    if shown.size == index.size:
+        return ""
+    return (
+        f"The table shows {shown.size:,} of the {index.size:,} states with a decision, those "
+        "where the policy spends most of its discounted time "
+        f"({percent(float(time[shown].sum()))} of it)"
+    )
+
+
 def _intro(
     index: NDArray[np.intp],
-    shown: NDArray[np.intp],
-    time: FloatArray,
     policy: Policy,
-    other: Policy | None,
+    nominal: Policy | None,
+    practice: Policy | None,
     differs: NDArray[np.bool_],
-    seen: IntArray | None,
+    unusual: NDArray[np.bool_],
+    seen: Seen | None,
 ) -> tuple[str, ...]:
     """Sentences above the table."""
     lines = []
-    if shown.size < index.size:
-        lines.append(
-            f"The table shows {shown.size:,} of the {index.size:,} states with a decision, those "
-            f"where the policy spends most of its discounted time "
-            f"({percent(float(time[shown].sum()))} of it); policy.csv has all of them."
-        )
-    if other is not None and index.size:
+    of_all = f"of {count(index.size, 'state')} with a decision"
+    if nominal is not None and index.size:
         n = int(differs[index].sum())
         lines.append(
-            f"It differs from the nominal policy in {n:,} of "
-            f"{count(index.size, 'state')} with a decision."
+            f"It differs from the nominal policy in {n:,} {of_all}."
             if n
             else "The nominal policy does the same in every state."
         )
+    if practice is not None and index.size:
+        n = int(unusual[index].sum())
+        lines.append(
+            f"It differs from what is usually done in {n:,} {of_all}."
+            if n
+            else "It does what is usually done in every state."
+        )
     if seen is not None and index.size:
-        few = ((policy.probs[index] > 0) & (seen[index] < FEW)).any(axis=1)
+        few = ((policy.probs[index] > 0) & (seen.n[index] < SMALL)).any(axis=1)
         if few.any():
             lines.append(
                 f"In {count(int(few.sum()), 'state')} it takes an action that was seen fewer than "
-                f"{FEW} times there (marked ⚠): treat these with care."
+                f"{SMALL} times there (marked ⚠): treat these with care."
             )
     return tuple(lines)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
-    """One policy in the table of figures; each cell is (value, ends of the interval)."""
-
-    name: str
-    chosen: bool
-    ink: str
-    cells: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-def figures_table(
-    compared: Sequence[Compared], number: Figures, *, fresh: bool, inks: Sequence[str]
-) -> tuple[ComparedRow, ...]:
-    """objective, mean, VaR and CVaR of every policy, on training or held-out models."""
-    rows = []
-    for i, c in enumerate(compared):
-        keys = ("objective", "mean", "var", "cvar")
-        if fresh:
-            assert c.heldout is not None  # asked for only where there are held-out models
-            estimates = [getattr(c.heldout, key) for key in keys]
-            cells = tuple((number(e.value), number.interval(e)) for e in estimates)
-        else:
-            cells = tuple((number(c.static[key]), ()) for key in keys)
-        rows.append(ComparedRow(c.name, c.chosen, inks[i] if i < len(inks) else "", cells))
-    return tuple(rows)
-
-
-def figure_names(objective: Objective) -> tuple[tuple[str, str], ...]:
-    """Heads of the columns of `figures_table`, and what they mean."""
-    if objective.tail == 0:
-        edge = bad = objective.words
-    elif objective.tail == 1:
-        edge, bad = "the best model", "average over all models"
-    else:
-        edge, bad = f"where {objective.words} end", "average of these"
-    return (
-        ("objective", "what was maximised"),
-        ("mean ●", "average over all models"),
-        ("VaR ▲", edge),
-        ("CVaR ◆", bad),
-    )

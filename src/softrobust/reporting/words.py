@@ -6,6 +6,7 @@ A figure is shown to four digits of the *spread* of returns, not of their size: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
@@ -97,6 +98,20 @@ def label(text: str) -> str:
     return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
 
 
+def signed(difference: float, number: Figures) -> str:
+    """A difference with its sign; a tiny one is written out, none is "same"."""
+    if abs(difference) <= 1e-6 * 10.0**-number.decimals:
+        return "same"
+    shown = number.gap(abs(difference))
+    return f"+{shown}" if difference > 0 else f"{MINUS}{shown}"
+
+
+def tidy(text: str) -> str:
+    """A sentence whose figures keep together: no line ends between a number and its unit."""
+    text = re.sub(r"(?<=\d) %", f"{NARROW}%", text)
+    return re.sub(r"\[([^\s\[\],]+), ([^\s\[\],]+)\]", "[\\1,\u00a0\\2]", text)
+
+
 # -- the answer --------------------------------------------------------------------------------
 
 
@@ -126,6 +141,20 @@ def against(chosen: Compared, nominal: Compared | None, number: Figures) -> str:
     mean, bad = (0.0 if abs(up[key]) <= 1e-9 * size else up[key] for key in ("mean", "cvar"))
     figures = f"{number(nominal.static['mean'])} and {number(nominal.static['cvar'])}"
     return f"{who} earns {figures}: {_trade(mean, bad, number)}."
+
+
+def price(chosen: Compared, nominal: Compared | None, objective: Objective, number: Figures) -> str:
+    """The price of robustness: mean given up and bad case gained against nominal."""
+    if nominal is None or chosen.same_policy(nominal):
+        return "Robustness costs nothing here: the policy is the nominal one."
+    mean = chosen.static["mean"] - nominal.static["mean"]
+    bad = chosen.static["cvar"] - nominal.static["cvar"]
+    size = max(abs(nominal.static["mean"]), abs(nominal.static["cvar"]))
+    mean, bad = (0.0 if abs(x) <= 1e-9 * size else x for x in (mean, bad))
+    text = f"The price of robustness, against nominal: {_trade(mean, bad, number)}"
+    if mean < 0 < bad:
+        text += f": {-mean / bad:.2g} on average for each 1 gained in {objective.words}"
+    return f"{text}."
 
 
 def _trade(mean: float, bad: float, number: Figures) -> str:

@@ -16,11 +16,20 @@ from softrobust.returns.gradient import action_values, return_gradients, static_
 from softrobust.returns.horizon import horizon_return, state_probabilities
 from softrobust.returns.optimal import ModelOptima, optimal_returns
 from softrobust.returns.rectangular import s_rect_return, sa_rect_return
+from softrobust.returns.simulation import (
+    Rollouts,
+    Simulation,
+    roll_out_policy,
+    simulate,
+    simulate_returns,
+)
 
 __all__ = [
     "DynamicReturn",
     "ModelOptima",
     "ReducedModels",
+    "Rollouts",
+    "Simulation",
     "action_values",
     "check_policy",
     "dynamic_return",
@@ -33,8 +42,11 @@ __all__ = [
     "policy_values",
     "reduce_models",
     "return_gradients",
+    "roll_out_policy",
     "s_rect_return",
     "sa_rect_return",
+    "simulate",
+    "simulate_returns",
     "state_probabilities",
     "static_gradient",
     "static_return",

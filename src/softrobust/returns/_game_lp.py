@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from softrobust.errors import SolverError
 from softrobust.kernels.s_game import certify_pair
-from softrobust.kernels.sweeps import Rectangle, Update, record_pair, state_rows
+from softrobust.kernels.state_values import batch_rows, rows_work
+from softrobust.kernels.sweeps import Rectangle, Update, record_pair
 
 FloatArray = NDArray[np.float64]
 
@@ -45,10 +46,9 @@ def game_lp(
 
 def settle(g: Rectangle, v: FloatArray, centre: float, s: int, out: Update) -> None:
     """Improve state s of `out` by the LP where that narrows its bounds."""
-    A, N = g.R.shape[1:]
-    L = g.live.size
-    actions, Z = np.empty(A, np.int64), np.empty((A, L))
-    n = state_rows(g, v, centre, s, out.d, False, actions, np.empty(v.size), np.empty(N), Z)
+    work = rows_work(g, 1)
+    batch_rows(g, v, centre, s, s + 1, out.d, False, work)
+    n, Z, actions, L = int(work.count[0]), work.Z[0], work.actions[0], g.live.size
     d, q = game_lp(Z[:n], g.f, g.u, g.lam)
     lb, ub = certify_pair(Z[:n], g.f, g.u, g.lam, d, q)
     if ub - lb < out.ub[s] - out.lb[s]:
@@ -56,4 +56,4 @@ def settle(g: Rectangle, v: FloatArray, centre: float, s: int, out: Update) -> N
         out.d[s] = 0.0
         out.d[s, actions[:n]] = d
         for i in np.flatnonzero(d > 0):
-            record_pair(g, s, int(actions[i]), q, np.zeros(N), out)
+            record_pair(g, s, int(actions[i]), q, np.empty(L, np.int64), out)

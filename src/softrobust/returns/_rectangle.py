@@ -15,6 +15,7 @@ The step between sweeps is Newton's, v + (I − γP_{d,ξ})⁻¹(Tv − v), with
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, final
 from weakref import WeakKeyDictionary
 
@@ -56,6 +57,16 @@ def working_bytes(models: ModelSet, float32: bool = False) -> float:
     return 16.0 * nnz + 40.0 * pairs + square + (4.0 * models.prob.size if float32 else 0.0)
 
 
+def reward_range(
+    R: FloatArray, allowed: NDArray[np.bool_], live: NDArray[np.int64]
+) -> tuple[float, float]:
+    """(least, largest) reward that a sweep can meet: allowed pairs, models with f > 0."""
+    if allowed.all() and live.size == R.shape[2]:
+        return float(R.min()), float(R.max())
+    parts = [R[allowed[:, a], a][:, live] for a in range(R.shape[1]) if allowed[:, a].any()]
+    return min(float(x.min()) for x in parts), max(float(x.max()) for x in parts)
+
+
 @final
 class Sweeps:
     """The state of one rectangular solve: what sweeps remember, and what they have read.
@@ -81,15 +92,18 @@ class Sweeps:
         self.float32 = float32
         self.threads = m.prob.size > PARALLEL_READ
         self.width = int(np.diff(m.indptr).max(initial=0))
-        self.R_max = float(np.abs(problem.R).max())
-        self.R_span = float(np.ptp(problem.R))
-        self.pair_bytes = np.diff(m.indptr).reshape(S, A) * m.n_models * self.prob.itemsize
+        self.live = np.flatnonzero(m.f > 0)
+        low, high = reward_range(problem.R, problem.allowed, self.live)
+        self.R_max, self.R_span = max(abs(low), abs(high)), high - low
+        self.pair_size = np.diff(m.indptr).reshape(S, A) * m.n_models
+        self.size = max(m.prob.size, 1)
         self.memory = Memory(
             np.zeros((S, A), np.int32), np.zeros((S, A), np.int32), np.zeros(S, np.int32)
         )
         self.out = Update(
             np.zeros(S), np.zeros(S), np.zeros((S, A)), np.zeros(S, np.int8),
-            np.zeros(S, np.int32), np.zeros(m.next_states.size), np.zeros((0, 0)),
+            np.zeros(S, np.int32), np.zeros(S, np.int64), np.zeros(m.next_states.size),
+            np.zeros((0, 0)),
         )  # fmt: skip
         self.reset(problem)
 
@@ -99,20 +113,39 @@ class Sweeps:
         self.passes, self.pivots, self.fallbacks = 0.0, 0, 0
         m, p = self.models, problem
         objective = soft_robust(problem.objective, "A rectangular return or solver")
-        live = np.flatnonzero(m.f > 0)
-        u = objective.q_bounds(m.f)[live]
+        u = objective.q_bounds(m.f)[self.live]
         self.rect = Rectangle(
-            self.prob, m.indptr, m.next_states, p.R, p.allowed, live, m.f[live], u,
-            float(u.sum()), objective.lam, self.gamma, self.float32,
+            self.prob, m.indptr, m.next_states, p.R, p.allowed, self.live, m.f[self.live], u,
+            float(u.sum()), objective.lam, self.gamma, self.float32, self.means()[0],
         )  # fmt: skip
+
+    def lane(self, memory: Memory, out: Update) -> Sweeps:
+        """The same problem with a memory and answers of its own."""
+        other = copy(self)
+        other.memory, other.out = memory, out
+        return other
 
     # -- sweeps ----------------------------------------------------------------------------------
 
     def run(self, kind: int, v: FloatArray) -> None:
         """One sweep at v into `out`: lb, ub and, for games, the decision d."""
         shifted, centre, _ = centred(self.prob, v)
-        size = self.R_max + self.gamma * float(np.abs(v).max())
-        sweep(kind, self.rect, shifted, centre, size, self.memory, self.out, self.threads)
+        sweep(
+            kind, self.rect, shifted, centre, self.size_of(v), self.memory, self.out, self.threads
+        )
+        self.conclude(kind, v, shifted, centre)
+
+    def size_of(self, v: FloatArray) -> float:
+        """A bound of |Z| at v."""
+        return self.R_max + self.gamma * float(np.abs(v).max())
+
+    def conclude(
+        self, kind: int, v: FloatArray, shifted: FloatArray, centre: float, share: float = 1.0
+    ) -> None:
+        """Mend and widen the answers of a sweep, and count what it read.
+
+        shifted, centre are from `expected.centred`; `share` of the pass over the models counts.
+        """
         if self.out.status.any():
             self._mend(shifted, centre)
         slack = rounding(self.width, v, self.R_max, self.float32, self.gamma)
@@ -121,7 +154,7 @@ class Sweeps:
         # the values' span higher.
         edge = SLACK * self.rect.lam * (self.R_span + self.gamma * float(np.ptp(v)))
         np.add(self.out.ub, slack + edge, out=self.out.ub)
-        self._count(kind)
+        self._count(kind, share)
 
     def _mend(self, shifted: FloatArray, centre: float) -> None:
         status = self.out.status
@@ -136,12 +169,13 @@ class Sweeps:
             settle(self.rect, shifted, centre, int(s), self.out)
             self.fallbacks += 1
 
-    def _count(self, kind: int) -> None:
-        whole = float(self.pair_bytes[self.problem.allowed].sum())
-        taken = float(self.pair_bytes[self.out.d > 0].sum())
+    def _count(self, kind: int, share: float) -> None:
         game = kind in (S_GAME, SA_GAME)
-        # A game's sweep reads every allowed row, and the taken ones once more for the mixed rows.
-        self.passes += ((whole if game else 0.0) + taken) / max(float(self.pair_bytes.sum()), 1.0)
+        # A game's sweep reads every allowed row, nature's the taken ones; mixed rows read the
+        # models of the tail once more.
+        pairs = self.problem.allowed if game else self.out.d > 0
+        read = share * self.pair_size[pairs].sum() + self.out.read.sum()
+        self.passes += float(read) / self.size
         self.sweeps += game
         self.inner_sweeps += not game
         self.pivots += int(self.out.pivots.sum())

@@ -62,6 +62,20 @@ def dynamic_return(
     steps, tol
         Frank–Wolfe steps per start, and the relative decrease at which one stops.
     """
+    value, xi = worst_mixture(problem, policy, starts, steps, tol, seed)
+    lower = min(float(problem.p0 @ rectangular_value(problem, policy).lower), value)
+    return DynamicReturn(value, lower, xi)
+
+
+def worst_mixture(
+    problem: Problem,
+    policy: Policy,
+    starts: int = 8,
+    steps: int = 200,
+    tol: float = 1e-10,
+    seed: int | np.random.Generator = 0,
+) -> tuple[float, FloatArray]:
+    """The least ρ(π, E_ξ[P̂]) that descent finds, and its ξ (n_models,); no bound from below."""
     check_policy(problem, policy)
     if starts < 1 or steps < 1:
         raise InputError(f"starts and steps must be at least 1; they are {starts} and {steps}.")
@@ -76,8 +90,7 @@ def dynamic_return(
         value, xi = _descend(problem, mixtures, start, steps, tol)
         if value < best_value:
             best_value, best_xi = value, xi
-    lower = min(float(problem.p0 @ rectangular_value(problem, policy).lower), best_value)
-    return DynamicReturn(best_value, lower, best_xi)
+    return best_value, best_xi
 
 
 def _descend(

@@ -8,14 +8,17 @@ residual is checked: as ‖(I − γP)⁻¹‖∞ = 1/(1 − γ), a residual e m
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.errors import InputError, SolverError
+from softrobust.returns.late import Late, check, chunks
 
 if TYPE_CHECKING:
     from softrobust.models.policy import Policy
@@ -27,6 +30,8 @@ PARALLEL_WORK = 4_000_000  # multiply-adds below which threads cost more than th
 KERNEL_STATES = 96  # above this LAPACK's blocked factorisation wins
 RELATIVE_ERROR = 1e-10  # of a Krylov value, relative to the largest |v|
 KRYLOV = 40  # length of a Krylov cycle
+FIRST = 4  # models of the first chunk of a Krylov evaluation
+KEPT = 4  # evaluations kept per set of models
 DIRECT_STATES = 20_000  # up to here a system that a cycle does not solve is factorised
 
 
@@ -37,7 +42,16 @@ def policy_return(problem: Problem, policy: Policy) -> FloatArray:
     -------
     (n_models,)
     """
-    return np.asarray(policy_values(problem, policy) @ problem.p0)
+    if problem.n_states <= KERNEL_STATES:
+        return np.asarray(policy_values(problem, policy) @ problem.p0)
+    check_policy(problem, policy)
+    kept = _KEPT.setdefault(problem.models, deque(maxlen=KEPT))
+    for evaluated in kept:
+        if evaluated.serves(problem, policy.probs):
+            return evaluated.returns.copy()
+    x = np.asarray(policy_values(problem, policy) @ problem.p0)
+    kept.append(_Evaluated(problem.R, problem.gamma, problem.p0, policy.probs, x))
+    return x.copy()
 
 
 def static_return(problem: Problem, policy: Policy) -> float:
@@ -45,19 +59,43 @@ def static_return(problem: Problem, policy: Policy) -> float:
     return problem.objective.value(policy_return(problem, policy), problem.models.f)
 
 
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Evaluated:
+    """A policy's returns, and all that they depend on besides the models."""
+
+    R: FloatArray
+    gamma: float
+    p0: FloatArray
+    probs: FloatArray
+    returns: FloatArray
+
+    def serves(self, problem: Problem, probs: FloatArray) -> bool:
+        return (
+            self.R is problem.R
+            and self.gamma == problem.gamma
+            and np.array_equal(self.p0, problem.p0)
+            and np.array_equal(self.probs, probs)
+        )
+
+
+# A solver's answer is evaluated again by its certificate and its report: where that takes seconds,
+# the last few are kept with their models.
+_KEPT: WeakKeyDictionary[Any, deque[_Evaluated]] = WeakKeyDictionary()
 # Every solution and certificate is measured against the uniform policy: evaluated once per problem
 # data, whatever the objective.
-_UNIFORM: WeakKeyDictionary[Any, tuple[Any, FloatArray]] = WeakKeyDictionary()
+_UNIFORM: WeakKeyDictionary[Any, _Evaluated] = WeakKeyDictionary()
 
 
 def uniform_value(problem: Problem) -> float:
     """ρ^S of the uniform policy over allowed actions: the zero of `gap_share`."""
-    key = (id(problem.R), problem.gamma, problem.p0.tobytes(), problem.allowed.tobytes())
+    uniform = problem.uniform_policy()
     hit = _UNIFORM.get(problem.models)
-    if hit is None or hit[0] != key:
-        hit = (key, policy_return(problem, problem.uniform_policy()))
+    if hit is None or not hit.serves(problem, uniform.probs):
+        x = policy_return(problem, uniform)
+        hit = _Evaluated(problem.R, problem.gamma, problem.p0, uniform.probs, x)
         _UNIFORM[problem.models] = hit
-    return problem.objective.value(hit[1], problem.models.f)
+    return problem.objective.value(hit.returns, problem.models.f)
 
 
 def policy_values(problem: Problem, policy: Policy) -> FloatArray:
@@ -65,9 +103,17 @@ def policy_values(problem: Problem, policy: Policy) -> FloatArray:
     return _evaluate(problem, policy)[0]
 
 
-def evaluate_policy(problem: Problem, policy: Policy) -> tuple[FloatArray, FloatArray]:
-    """Values and occupancies together, each (n_models, n_states): one factorisation serves both."""
-    return _evaluate(problem, policy, want_occupancy=True)
+def evaluate_policy(
+    problem: Problem, policy: Policy, late: Late | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Values and occupancies together, each (n_models, n_states): one factorisation serves both.
+
+    Parameters
+    ----------
+    late : callable, optional
+        Asked between chunks of models where they are large; once True, `OutOfTime` is raised.
+    """
+    return _evaluate(problem, policy, want_occupancy=True, late=late)
 
 
 def occupancies(problem: Problem, policy: Policy) -> FloatArray:
@@ -98,16 +144,16 @@ def check_policy(problem: Problem, policy: Policy) -> None:
 
 
 def _evaluate(
-    problem: Problem, policy: Policy, want_occupancy: bool = False
+    problem: Problem, policy: Policy, want_occupancy: bool = False, late: Late | None = None
 ) -> tuple[FloatArray, FloatArray]:
     check_policy(problem, policy)
     S, N = problem.n_states, problem.n_models
     v = policy_reward(problem, policy.probs)
     h = np.tile(problem.p0, (N, 1))
     if _is_large_and_sparse(problem):
-        return _krylov(problem, policy.probs, v, h, want_occupancy)
+        return _krylov(problem, policy.probs, v, h, want_occupancy, late)
     if S > KERNEL_STATES:
-        return _lapack(problem, policy.probs, v, h, want_occupancy)
+        return _lapack(problem, policy.probs, v, h, want_occupancy, late)
     from softrobust.kernels.evaluate import evaluate_parallel, evaluate_serial
 
     run = evaluate_parallel if N * S**3 > PARALLEL_WORK else evaluate_serial
@@ -122,7 +168,12 @@ def _is_large_and_sparse(problem: Problem) -> bool:
 
 
 def _lapack(
-    problem: Problem, probs: FloatArray, r: FloatArray, p0: FloatArray, want_occupancy: bool
+    problem: Problem,
+    probs: FloatArray,
+    r: FloatArray,
+    p0: FloatArray,
+    want_occupancy: bool,
+    late: Late | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     from scipy.linalg import lu_factor, lu_solve
 
@@ -131,6 +182,7 @@ def _lapack(
     m, S = problem.models, problem.n_states
     v, h, P = r, p0, np.empty((S, S))
     for omega in range(problem.n_models):
+        check(late)
         policy_matrix(m.indptr, m.next_states, m.prob, m.n_models, omega, probs, P)
         factors = lu_factor(np.eye(S) - problem.gamma * P, overwrite_a=True)
         v[omega] = lu_solve(factors, r[omega])
@@ -140,7 +192,12 @@ def _lapack(
 
 
 def _krylov(
-    problem: Problem, probs: FloatArray, r: FloatArray, p0: FloatArray, want_occupancy: bool
+    problem: Problem,
+    probs: FloatArray,
+    r: FloatArray,
+    p0: FloatArray,
+    want_occupancy: bool,
+    late: Late | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     import scipy.sparse as sp
 
@@ -150,10 +207,14 @@ def _krylov(
     rows, columns, pick = _policy_sparsity(problem, probs)
     share = max((1 - gamma) * RELATIVE_ERROR, 4e-16)
     v, h, reached = r.copy(), p0.copy(), np.zeros((m.n_models, 2))
-    evaluate_sparse(
-        m.indptr, m.prob, rows, columns, probs, gamma, share, want_occupancy, v, h, reached
-    )
+    for part in chunks(m.n_models, FIRST):  # Ctrl-C is served between two of them
+        check(late)
+        evaluate_sparse(
+            m.indptr, m.prob, rows, columns, probs, gamma, share, want_occupancy,
+            part.start, part.stop, v, h, reached,
+        )  # fmt: skip
     for omega in np.flatnonzero(~(reached <= share).all(axis=1)):  # rare: states that mix slowly
+        check(late)
         # A randomized row lists a next state once per action; CSR sums such duplicates.
         P: Any = sp.csr_array((pick(int(omega)), columns, rows), shape=(S, S))
         M = sp.eye_array(S, format="csr") - gamma * P

@@ -43,9 +43,9 @@ class RectangularValue:
         return relative_width(self.lower, self.upper)
 
 
-def relative_width(lower: FloatArray, upper: FloatArray) -> float:
-    """max(upper − lower)/2, relative to the largest |value|."""
-    size = float(np.abs(0.5 * (lower + upper)).max())
+def relative_width(lower: FloatArray, upper: FloatArray, unit: float = 0.0) -> float:
+    """max(upper − lower)/2, relative to the largest |value|, or to `unit` if that is larger."""
+    size = max(float(np.abs(0.5 * (lower + upper)).max()), unit)
     return 0.5 * float((upper - lower).max()) / max(size, float(np.finfo(float).tiny))
 
 

@@ -3,6 +3,7 @@
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish, solve, solve_grid
 from softrobust.solvers.bcr import BCR
 from softrobust.solvers.behaviour import Behaviour, behaviour_policy
+from softrobust.solvers.continuous_base import ContinuousSolution, ContinuousSolver, LinearValue
 from softrobust.solvers.deterministic import Deterministic
 from softrobust.solvers.draws import PosteriorDraws, SaturationWarning
 from softrobust.solvers.exact import Exact
@@ -12,12 +13,14 @@ from softrobust.solvers.milp import MILP, write_milp
 from softrobust.solvers.multi_model import CADP, MVP, WSU, TimedSolution
 from softrobust.solvers.nominal import Empirical, Nominal
 from softrobust.solvers.randomized import RandomizedAscent
+from softrobust.solvers.rectangular_reference import rectangular_value_iteration
 from softrobust.solvers.rsvf import RSVF
 from softrobust.solvers.rsvf_simple import RSVFSimple
 from softrobust.solvers.s_rect import SRect
 from softrobust.solvers.sa_rect import SARect
 from softrobust.solvers.sac import SAC, RobustSAC, SoftRobustSAC
 from softrobust.solvers.spibb import SPIBB
+from softrobust.solvers.srvi import RPVI, SRVI, SRVISA, WorstModelVI
 from softrobust.solvers.var_bellman import VaRBellman
 from softrobust.solvers.worst_model import WorstModel
 
@@ -26,17 +29,23 @@ __all__ = [
     "CADP",
     "MILP",
     "MVP",
+    "RPVI",
     "RSVF",
     "SAC",
     "SPIBB",
+    "SRVI",
+    "SRVISA",
     "WSU",
     "Behaviour",
+    "ContinuousSolution",
+    "ContinuousSolver",
     "Deadline",
     "Deterministic",
     "Empirical",
     "Exact",
     "L1Robust",
     "LInfRobust",
+    "LinearValue",
     "LocalSearch",
     "Nominal",
     "PosteriorDraws",
@@ -53,8 +62,10 @@ __all__ = [
     "TimedSolution",
     "VaRBellman",
     "WorstModel",
+    "WorstModelVI",
     "behaviour_policy",
     "finish",
+    "rectangular_value_iteration",
     "solve",
     "solve_grid",
     "write_milp",

@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,11 @@ from softrobust.returns import static_return, uniform_value
 
 if TYPE_CHECKING:
     from softrobust.bounds import Bound
+    from softrobust.continuous_problem import ContinuousProblem
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
+    from softrobust.returns.late import Late
+    from softrobust.solvers.continuous_base import ContinuousSolution, ContinuousSolver
 
 FloatArray = NDArray[np.float64]
 ROUNDING = 1e-10  # two values that differ by less than this share may be the same number
@@ -95,6 +99,16 @@ class Solution:
         """gap_abs over bound − ρ^S(uniform): free of reward offsets; None where that is 0."""
         return gap_share(self.bound, self.static_value, self.uniform_value)
 
+    def _repr_html_(self) -> str:
+        # How an object is shown is for the last stage to say; importing it here would turn the
+        # order of the stages round, so it is looked up when somebody looks.
+        html: str = import_module("softrobust.reporting.notebook").solution_html(self)
+        return html
+
+    def plot(self, axes: Any = None) -> Any:
+        """The policy as shades over states and actions; returns the matplotlib axes."""
+        return import_module("softrobust.reporting.notebook_plots").plot_solution(self, axes)
+
 
 def gap_share(bound: Bound | None, value: float, uniform: float | None) -> float | None:
     """(bound − value)/(bound − uniform): the share of what could be gained that is still open.
@@ -119,12 +133,26 @@ class Solver(ABC):
         """Find a policy for the problem."""
 
 
-def solve(problem: Problem, solver: Solver) -> Solution:
+@overload
+def solve(problem: Problem, solver: Solver) -> Solution: ...
+@overload
+def solve(problem: ContinuousProblem, solver: ContinuousSolver) -> ContinuousSolution: ...
+def solve(problem: Any, solver: Any) -> Any:
     """Solve the problem with a solver, for example `solve(problem, SARect())`."""
-    if not isinstance(solver, Solver):
+    from softrobust.continuous_problem import ContinuousProblem
+    from softrobust.solvers.continuous_base import ContinuousSolver
+
+    if not isinstance(solver, (Solver, ContinuousSolver)):
         hint = f"{solver.__name__}()" if isinstance(solver, type) else "SARect()"
         raise InputError(
             f"solve(problem, solver) needs a solver object such as {hint}; it got {solver!r}."
+        )
+    continuous = isinstance(problem, ContinuousProblem)
+    if continuous != isinstance(solver, ContinuousSolver):
+        kind = "continuous states" if continuous else "a table of states"
+        hint = "SRVI() or SoftRobustSAC()" if continuous else "SRect() or Exact()"
+        raise InputError(
+            f"The problem has {kind}, and '{solver.name}' is not for those. Use {hint}."
         )
     return solver.solve(problem)
 
@@ -202,3 +230,8 @@ class Deadline:
     def passed(self) -> bool:
         """Whether the limit is over."""
         return self.left == 0.0
+
+    @property
+    def late(self) -> Late | None:
+        """`passed` as a function to hand down; None without a limit."""
+        return None if self.limit is None else lambda: self.passed

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from softrobust.models.policy import Policy
 from softrobust.returns import evaluate_policy
+from softrobust.returns.late import Late, OutOfTime
 
 if TYPE_CHECKING:
     from softrobust.bounds.reduction import Reduced
@@ -29,11 +30,11 @@ RISE = 1e-10  # a rise below this share of the returns' size may be an evaluatio
 class BlockClimber:
     """The moves on one large problem; the interface of `local_search.Climber`."""
 
-    __slots__ = ("V", "h", "moves", "reduced", "size", "x")
+    __slots__ = ("V", "evaluated", "h", "moves", "reduced", "size", "x")
 
     def __init__(self, reduced: Reduced) -> None:
         self.reduced = reduced
-        self.moves, self.size = 0, 0.0
+        self.moves, self.size, self.evaluated = 0, 0.0, False
         self.V = self.h = np.zeros((0, 0))
         self.x = np.zeros(0)
 
@@ -41,18 +42,22 @@ class BlockClimber:
         """The least rise that counts as one."""
         return RISE * max(self.size, abs(value))
 
-    def neighbours(self, decision: IntArray) -> float:
-        """Evaluate the decision exactly; its value."""
+    def neighbours(self, decision: IntArray, late: Late | None = None) -> float:
+        """Evaluate the decision exactly; its value. All but the first may be `OutOfTime`."""
         p = self.reduced.problem
         policy = Policy.from_decision(decision, p.models.states, p.models.actions)
-        self.V, self.h = evaluate_policy(p, policy)
+        self.V, self.h = evaluate_policy(p, policy, late if self.evaluated else None)
+        self.evaluated = True
         self.x = self.V @ p.p0
         self.size = max(self.size, float(np.abs(self.x).max()))
         return p.objective.value(self.x, p.models.f)
 
     def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:
-        """Moves until none helps; the rule, its value, and whether no move was left."""
-        value = self.neighbours(decision)
+        """Moves until none helps; the rule, its value, and whether no move was left.
+
+        The deadline is looked at within evaluations too: one that it cuts short is dropped.
+        """
+        value = self.neighbours(decision, deadline.late)
         while True:
             target, gain = self._moves(decision)
             order = np.argsort(-gain, kind="stable")
@@ -61,7 +66,10 @@ class BlockClimber:
             while n >= 1 and not risen and not deadline.passed:
                 candidate = decision.copy()
                 candidate[order[:n]] = target[order[:n]]
-                new = self.neighbours(candidate)
+                try:
+                    new = self.neighbours(candidate, deadline.late)
+                except OutOfTime:
+                    return decision, value, False
                 if new > value + self.rise(value):
                     decision, value, risen = candidate, new, True
                     self.moves += 1

@@ -14,6 +14,7 @@ the bound reported is the maximum over closed and open nodes, so it holds at any
 from __future__ import annotations
 
 import heapq
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 from weakref import WeakSet
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from softrobust.bounds.advantage import Relaxation, relax
 from softrobust.bounds.safe_dual import DualBound, dual_bound
+from softrobust.returns.late import OutOfTime
 from softrobust.solvers.base import Deadline, Status
 from softrobust.solvers.block_search import BlockClimber
 from softrobust.solvers.enumeration import enumerate_rules, enumeration_work
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from softrobust.bounds.reduction import Reduced
+    from softrobust.returns import ModelOptima
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -83,6 +86,7 @@ class Tree:
     enumerated: int = 0
     depth: int = 0
     root: Relaxation | None = None
+    optima: ModelOptima | None = None  # of the models, to start the root from
     heap: list[tuple[float, int, Node]] = field(default_factory=list)
     counter: int = 0
     payoff: float = 1.0  # moving average of the share of the gap that new occupancies close
@@ -132,7 +136,10 @@ class Tree:
             if node_limit is not None and self.nodes >= node_limit:
                 return Status.NODE_LIMIT
             node = self.heap[0][2]
-            self.process(node, deadline)
+            try:
+                self.process(node, deadline)
+            except OutOfTime:  # the node stays open, as it was
+                return Status.TIME_LIMIT
             watch()
 
     def process(self, node: Node, deadline: Deadline) -> None:
@@ -146,30 +153,29 @@ class Tree:
         if value <= self.floor:
             self._close(node, value)
             return
-        if (relaxation.allowed.sum(axis=1) == 1).all():  # one rule is left
-            self.offer(np.argmax(relaxation.allowed, axis=1))
-            self._close(node, value)
-            return
-        if self.dual and enumeration_work(self.reduced, relaxation.allowed) <= LEAF_WORK:
+        last = bool((relaxation.allowed.sum(axis=1) == 1).all())  # one rule is left
+        work = enumeration_work(self.reduced, relaxation.allowed)
+        if last or (self.dual and work <= LEAF_WORK):
             seen = enumerate_rules(self.reduced, relaxation.allowed, self.value, deadline)
             if seen.decision is not None:
                 self.offer(seen.decision)
             if seen.complete:
-                self.enumerated += 1
+                self.enumerated += not last
                 self._close(node, min(value, max(seen.bound, self.value)))
             return
         if self.nodes <= 32 or self.nodes % 8 == 0:  # what the bound itself would choose
-            self.offer(np.argmax(bound.choice, axis=1), climb=True)
+            self.offer(np.argmax(bound.choice, axis=1), deadline)
         node.bound = value
         for child in self._children(node, relaxation, bound, value):
             self.push(child)
         node.open = False
 
-    def offer(self, decision: IntArray, climb: bool = False) -> None:
-        """Take the rule as incumbent if its exact value is better."""
+    def offer(self, decision: IntArray, climb: Deadline | None = None) -> None:
+        """Take the rule as incumbent if its exact value is better; climb on from it until then."""
         value = self.climber.neighbours(decision)
-        if climb and value > self.value:
-            decision, value, _ = self.climber.climb(decision, Deadline(None))
+        if climb is not None and value > self.value:
+            with suppress(OutOfTime):  # the rule itself will do
+                decision, value, _ = self.climber.climb(decision, climb)
         if value > self.value:
             self.decision, self.value = decision.copy(), value
 
@@ -177,11 +183,19 @@ class Tree:
 
     def _tighten(self, node: Node, deadline: Deadline) -> tuple[Relaxation, DualBound]:
         """Bound and fix in turn; a child first tries its parent's occupancies, which are free."""
+        if node.parent is None and self.root is None and node.depth > 0:  # of a resumed search
+            self.root = relax(
+                self.reduced, self.reduced.allowed, None, deadline.late, self.dual,
+                optima=self.optima,
+            )  # fmt: skip
         parent = node.parent if node.parent is not None else self.root
-        late = (lambda: deadline.passed) if deadline.limit is not None else None
-        fresh = parent is None
-        relaxation = relax(self.reduced, node.allowed, parent, late, self.dual and fresh)
-        bound = self._dual(relaxation, node.xi)
+        late, fresh = deadline.late, parent is None
+        relaxation = relax(
+            self.reduced, node.allowed, parent, late, self.dual and fresh, optima=self.optima
+        )
+        bound = self._dual(relaxation, node.xi, deadline)
+        if fresh and self.dual:  # what occupancies close of the clairvoyant bound's own gap
+            self.payoff = (node.bound - bound.value) / max(node.bound - self.value, 1e-300)
         # Where occupancies have not paid lately, the parent's serve; every eighth node asks again.
         renew = self.dual and (self.payoff >= PAYS or self.nodes % 8 == 0)
         up_to_date = fresh or not renew  # are the occupancies those of the actions left?
@@ -195,8 +209,11 @@ class Tree:
             if gone.any():  # what is taken away is closed
                 self.closed = max(self.closed, float(bound.choice[gone].max()))
             worth, before = self._worth(relaxation, bound), bound.value
-            relaxation = relax(self.reduced, keep, relaxation, late, renew, worth)
-            bound = self._dual(relaxation, bound.xi)
+            try:
+                relaxation = relax(self.reduced, keep, relaxation, late, renew, worth)
+            except OutOfTime:
+                break  # the bound before it holds
+            bound = self._dual(relaxation, bound.xi, deadline)
             closed = (before - bound.value) / max(before - self.value, 1e-300)
             if renew and not up_to_date:
                 self.payoff += 0.5 * (closed - self.payoff)
@@ -213,9 +230,10 @@ class Tree:
         drop = bound.value - np.where(allowed, estimate, -np.inf).max(axis=1)
         return np.asarray(fixable | (drop > WORTH * (bound.value - self.value)))
 
-    def _dual(self, relaxation: Relaxation, xi: FloatArray | None) -> DualBound:
+    def _dual(self, relaxation: Relaxation, xi: FloatArray | None, deadline: Deadline) -> DualBound:
         terms = relaxation.terms if self.dual else np.zeros_like(relaxation.adv)
-        return dual_bound(self.reduced.problem, relaxation, terms, xi, self.floor)
+        left = None if deadline.limit is None else (lambda: deadline.left)
+        return dual_bound(self.reduced.problem, relaxation, terms, xi, self.floor, left)
 
     def _children(
         self, node: Node, relaxation: Relaxation, bound: DualBound, value: float

@@ -97,7 +97,11 @@ def load_checkpoint(path: str | Path, reduced: Reduced, gap: float) -> Checkpoin
     if not known:
         raise _unusable(path, f"its format is {meta.get('format')!r}, {meta.get('version')!r}")
     if meta["problem"] != fingerprint(reduced):
-        raise _unusable(path, "it belongs to another problem (models, rewards, start or objective)")
+        raise _unusable(
+            path,
+            "it belongs to another problem (models, rewards, start, discount or objective). Repeat "
+            "the input and the options of the run that wrote it",
+        )
     if meta["gap"] > gap:
         raise _unusable(path, f"it closed nodes at a gap of {meta['gap']:g}, and {gap:g} is asked")
     try:
@@ -134,6 +138,6 @@ def _state(
 
 def _unusable(path: str | Path, reason: str) -> InputError:
     return InputError(
-        f"The checkpoint '{path}' cannot be resumed: {reason}. "
-        "Remove the file, or name another, to start afresh."
+        f"The search in '{path}' cannot be resumed: {reason}. "
+        "To start afresh, remove the file (or leave out --resume)."
     )

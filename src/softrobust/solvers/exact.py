@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
+from softrobust.bounds.advantage import relaxation_bytes
 from softrobust.bounds.reduction import Reduced, reduce
+from softrobust.data.memory import fits
 from softrobust.errors import InputError
 from softrobust.objective import soft_robust
 from softrobust.returns import check_policy, optimal_returns, static_return
@@ -106,15 +108,16 @@ class _Run:
     def solve(self) -> Solution:
         """Local search, clairvoyant bound, enumeration or branch and bound."""
         reduced = reduce(self.problem)
-        optima = optimal_returns(reduced.problem)  # serves the bound and the starts
+        optima = optimal_returns(reduced.problem, late=self.deadline.late)
         clairvoyant = clairvoyant_bound(reduced.problem, optima)
         given = self.settings.start
         starts = STARTS if given is None else WARM_STARTS
         found = search(reduced, starts, self.settings.seed, self.deadline, optima)
         tree = self.plant(reduced, found, clairvoyant.value)
+        tree.optima = optima
         if given is not None:
             check_policy(self.problem, given)
-            tree.offer(onto(given.decision, reduced.allowed), climb=True)
+            tree.offer(onto(given.decision, reduced.allowed), self.deadline)
         self.note(tree)
         stats: dict[str, Any] = {
             "clairvoyant_bound": clairvoyant.value,
@@ -137,16 +140,12 @@ class _Run:
         tree.closed, tree.nodes, self.earlier = state.closed, state.nodes, state.seconds
         for node in state.open_nodes:
             tree.push(node)
-        if state.nodes and tree.heap:  # saved nodes start from the root's relaxation
-            from softrobust.bounds.advantage import relax
-
-            tree.root = relax(reduced, reduced.allowed, occupancies=self.settings.dual)
         return tree
 
     def prove(self, reduced: Reduced, tree: Tree, stats: dict[str, Any]) -> Status:
         """Close the gap; Ctrl-C ends with what there is."""
-        limit = self.settings.node_limit
-        if reduced.problem.R.size > TREE_NUMBERS:
+        p, limit = reduced.problem, self.settings.node_limit
+        if p.R.size > TREE_NUMBERS or not fits(3 * relaxation_bytes(p, self.settings.dual)):
             stats["method"] = "local search: too large to branch on"
             return Status.LOCAL_OPTIMUM
         try:
@@ -159,7 +158,7 @@ class _Run:
                     return Status.TIME_LIMIT
                 tree.heap.clear()
                 tree.closed = max(seen.bound, tree.value)
-                stats["method"] = "enumeration"
+                stats["method"], stats["rounding"] = "enumeration", seen.error
                 return Status.TOLERANCE_REACHED
             stats["method"] = "branch and bound"
             return tree.run(self.deadline, limit, lambda: self.watch(tree))
@@ -212,10 +211,7 @@ class _Run:
             bound = clairvoyant
         else:
             bound = Bound(proven, Covers.DETERMINISTIC, stats.get("method", "local search"))
-        # Around a value of 0 a share of it means nothing; rounding is then all that is left.
-        little = max(OPTIMAL_GAP * abs(value), 1e-9 * abs(clairvoyant.value))
-        if status is Status.TOLERANCE_REACHED and bound.value - value <= little:
-            status = Status.OPTIMAL
+        status = self.honest(status, bound.value - value, value, clairvoyant.value)
         self.note(tree)
         stats.update(
             seconds=self.deadline.elapsed,
@@ -229,3 +225,14 @@ class _Run:
         return finish(
             self.problem, solver="exact", policy=policy, bound=bound, status=status, stats=stats
         )
+
+    def honest(self, status: Status, gap_abs: float, value: float, clairvoyant: float) -> Status:
+        """What a finished proof has proven: rounding may leave more open than the gap asked for."""
+        # Around a value of 0 a share of it means nothing; rounding is then all that is left.
+        rounding = 1e-9 * abs(clairvoyant)
+        if status is not Status.TOLERANCE_REACHED:
+            return status
+        if gap_abs <= max(OPTIMAL_GAP * abs(value), rounding):
+            return Status.OPTIMAL
+        asked = self.settings.gap * abs(value) + rounding
+        return status if gap_abs <= asked else Status.LOCAL_OPTIMUM

@@ -22,15 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.bounds.reduction import Reduced, reduce
+from softrobust.data.memory import fits
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import Percentile
 from softrobust.returns import ModelOptima, optimal_returns
+from softrobust.returns.late import OutOfTime
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
 from softrobust.solvers.block_search import BlockClimber
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
+    from softrobust.returns.late import Late
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -134,7 +137,7 @@ def search(
     complete, interrupted = True, False
     seen: set[bytes] = set()
     try:
-        for start in starting_rules(reduced, starts, seed, optima):
+        for start in starting_rules(reduced, starts, seed, optima, deadline.late):
             if decision is not None and deadline.passed:
                 complete = False
                 break
@@ -142,7 +145,11 @@ def search(
             if start.tobytes() in seen:
                 continue
             seen.add(start.tobytes())
-            end, value, settled = climber.climb(start, deadline)
+            try:
+                end, value, settled = climber.climb(start, deadline)
+            except OutOfTime:  # not even this start's own value was known in time
+                complete = False
+                break
             complete = complete and settled
             tie = climber.rise(value)
             if value > best + tie:
@@ -164,6 +171,7 @@ def starting_rules(
     starts: int,
     seed: int | np.random.Generator,
     optima: ModelOptima | None = None,
+    late: Late | None = None,
 ) -> Iterator[IntArray]:
     """Nominal, majority, worst case, then the models' own rules and random ones in turn."""
     problem, allowed = reduced.problem, reduced.allowed
@@ -171,7 +179,7 @@ def starting_rules(
     yield onto(optimal_returns(problem.mean_problem()).decisions[0], allowed)
     if starts == 1:
         return
-    own = optimal_returns(problem) if optima is None else optima
+    own = optimal_returns(problem, late=late) if optima is None else optima
     votes = np.zeros(allowed.shape)
     xi = problem.objective.worst_case(own.V @ problem.p0, f)
     for weight, rule in zip(xi, own.decisions, strict=True):
@@ -204,9 +212,10 @@ def onto(decision: IntArray, allowed: NDArray[np.bool_]) -> IntArray:
 
 
 def make_climber(reduced: Reduced) -> Climber | BlockClimber:
-    """The exact neighbourhood where it can be had, block moves beyond."""
+    """The exact neighbourhood where it can be had, in time and memory; block moves beyond."""
     S, A, N = reduced.problem.R.shape
-    if N * S**3 > EXCHANGE_WORK or S * A * N > EXCHANGE_NUMBERS:
+    numbers = 2 * S * A * N + 4 * S**2
+    if N * S**3 > EXCHANGE_WORK or S * A * N > EXCHANGE_NUMBERS or not fits(8.0 * numbers):
         return BlockClimber(reduced)
     return Climber(reduced)
 

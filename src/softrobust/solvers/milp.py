@@ -90,6 +90,8 @@ class MILP(Solver):
         terms = condition(reduced.problem, allowed)
         try:
             model = build_milp(reduced.problem, allowed, self.formulation, deadline.late, terms)
+            if self.formulation != "paper":
+                model = model.normalised(1 - problem.gamma)
         except KeyboardInterrupt:
             return self._only_local(problem, policy_of(problem, reduced, found.decision), began)
         built = time.perf_counter() - began
@@ -160,7 +162,7 @@ class MILP(Solver):
         highs.solve()
         info = highs.getInfo()
         outcome = highs.modelStatusToString(highs.getModelStatus())
-        raw = terms.back(float(info.mip_dual_bound))
+        raw = terms.back(float(info.mip_dual_bound) / model.norm)
         stats.update(
             highs_status=outcome,
             nodes=int(max(info.mip_node_count, 0)),
@@ -260,6 +262,7 @@ def _give_start(
         values[n + n * N] = b
         if model.has_y:
             values[n + n * N + 1 :] = model.scale * np.maximum(b - x, 0.0)
+    values[n : values.size - model.n_switches] *= model.norm
     solution = highspy.HighsSolution()
     solution.col_value = list(values)
     highs.setSolution(solution)

@@ -7,8 +7,11 @@
 
 `strengthened` is this: u unscaled (f-scaled values sit near a solver's tolerances), with least and
 greatest occupancies m and M. `paper` is the figure as printed: u and y scaled by f, m = 0 and
-M = f/(1 − γ). In both, α = 1 replaces y by b ≤ ρ_ω (there is no 1/(1 − α)), and where the objective
-is the mean alone (λ = 0 or α = 0) b and y are left out: they would be free to run away.
+M = f/(1 − γ), or f·Σp₀/(1 − γσ) where a row sum σ or Σp₀ exceeds 1 (within the tolerance of 1e-8):
+the printed M would then cut off what it is to allow. Rewards may be moved and scaled (see
+`solvers.conditioning`), which changes neither the policies nor their order. In both forms, α = 1
+replaces y by b ≤ ρ_ω (there is no 1/(1 − α)), and where the objective is the mean alone (λ = 0 or
+α = 0) b and y are left out: they would be free to run away.
 
 ERRATUM: u > 0 implies π = 1, not the converse (figure 1's text): a state that is never reached
 leaves π free.
@@ -16,7 +19,7 @@ leaves π free.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
@@ -25,13 +28,15 @@ from scipy import sparse
 
 from softrobust.bounds import clairvoyant_bound
 from softrobust.bounds.occupancy import occupancy_bounds
+from softrobust.bounds.row_sums import least_reach, reach, row_sums, sum_error
+from softrobust.data.memory import refuse_if_too_large
 from softrobust.objective import Percentile
 from softrobust.objective.measures import EDGE
+from softrobust.solvers.conditioning import Conditioned, untouched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from softrobust.problem import Problem
+    from softrobust.returns.late import Late
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -67,6 +72,32 @@ class MilpModel:
     has_b: bool
     has_y: bool
     n_switches: int = 0  # binary columns at the end, one per model (percentile criterion)
+    norm: float = 1.0  # u, b and y, and with them the objective, are this many times what they say
+
+    def normalised(self, norm: float) -> MilpModel:
+        """The same program in norm·u, norm·b and norm·y: with norm = 1 − γ all are of order 1.
+
+        A row that holds any of them is multiplied by norm as a whole, so that only its binary
+        columns and its right-hand side change.
+        """
+        whole = np.zeros(self.cost.size, dtype=bool)
+        whole[: self.pairs.size] = True
+        whole[self.cost.size - self.n_switches :] = True
+        column = np.repeat(np.arange(self.cost.size), np.diff(self.matrix.indptr))
+        mixed = np.zeros(self.row_lower.size, dtype=bool)
+        mixed[self.matrix.indices[~whole[column]]] = True
+        matrix = self.matrix.copy()
+        matrix.data[whole[column] & mixed[self.matrix.indices]] *= norm
+        rows, columns = np.where(mixed, norm, 1.0), np.where(whole, 1.0, norm)
+        return replace(
+            self,
+            lower=self.lower * columns,
+            upper=self.upper * columns,
+            matrix=matrix,
+            row_lower=self.row_lower * rows,
+            row_upper=self.row_upper * rows,
+            norm=self.norm * norm,
+        )
 
     def names(self, n_actions: int) -> list[str]:
         """Column names by index: pi_s_a, u_s_a_w, b, y_w."""
@@ -83,7 +114,8 @@ def build_milp(
     problem: Problem,
     allowed: BoolArray,
     formulation: Formulation,
-    late: Callable[[], bool] | None = None,
+    late: Late | None = None,
+    conditioned: Conditioned | None = None,
 ) -> MilpModel:
     """The program for a problem whose models all have positive weight.
 
@@ -91,14 +123,20 @@ def build_milp(
     ----------
     allowed : (n_states, n_actions) bool
         Actions that get a column; the others are forbidden by having none.
+    late : callable, optional
+        Once True, occupancies are no longer bounded tightly.
+    conditioned : Conditioned, optional
+        The rewards to use; the problem's own by default.
     """
+    terms = untouched(problem) if conditioned is None else conditioned
+    _refuse_too_large(problem, allowed)
     if isinstance(problem.objective, Percentile):
-        return build_percentile_milp(problem, allowed, problem.objective, late)
+        return build_percentile_milp(problem, allowed, problem.objective, late, terms)
     S, A, N = problem.R.shape
     lam, alpha, f = problem.objective.lam, problem.objective.alpha, problem.models.f
     pairs = np.flatnonzero(allowed.reshape(-1))
     n = pairs.size
-    R = problem.R.reshape(S * A, N)[pairs]
+    R = terms.R.reshape(S * A, N)[pairs]
     paper = formulation == "paper"
     scale, weight = (f.copy(), np.ones(N)) if paper else (np.ones(N), f)
     has_b = lam > 0 and alpha > 0
@@ -110,12 +148,12 @@ def build_milp(
     if has_y:
         ends.append(-lam * weight / (1 - alpha))
     cost = np.concatenate([np.zeros(n), u_cost.reshape(-1), *ends])
-    reach = float(np.abs(problem.R).max()) / (1 - problem.gamma) * (1 + 1e-6)
+    most = float(np.abs(R).max() * reach(problem).max()) * (1 + 1e-6)
     lower, upper = np.zeros(cost.size), np.full(cost.size, np.inf)
     upper[:n] = 1.0
     if has_b:
         b = n + n * N
-        lower[b], upper[b] = (-np.inf, np.inf) if paper else (-reach, reach)
+        lower[b], upper[b] = (-np.inf, np.inf) if paper else (-most, most)
     blocks = [
         _flow(problem, pairs, scale, cost.size),
         _one_action(pairs, A, cost.size),
@@ -136,7 +174,8 @@ def build_percentile_milp(
     problem: Problem,
     allowed: BoolArray,
     objective: Percentile,
-    late: Callable[[], bool] | None = None,
+    late: Late | None,
+    terms: Conditioned,
 ) -> MilpModel:
     """The percentile criterion (eq. 1): count the models below b.
 
@@ -150,13 +189,15 @@ def build_percentile_milp(
     f, pairs = problem.models.f, np.flatnonzero(allowed.reshape(-1))
     n, b = pairs.size, pairs.size * (N + 1)
     columns = b + 1 + N
-    R = problem.R.reshape(S * A, N)[pairs]
-    top = clairvoyant_bound(problem).value
-    room = np.maximum(top - R.min(axis=0) / (1 - problem.gamma), 0.0)
+    R = terms.R.reshape(S * A, N)[pairs]
+    top = terms.there(clairvoyant_bound(problem).value + terms.error)
+    least = R.min(axis=0)
+    bottom = least * np.where(least < 0, reach(problem), least_reach(problem))
+    room = np.maximum(top - bottom, 0.0)
     cost, lower, upper = np.zeros(columns), np.zeros(columns), np.full(columns, np.inf)
     cost[b] = 1.0
     upper[:n] = upper[b + 1 :] = 1.0
-    lower[b], upper[b] = float(R.min()) / (1 - problem.gamma), top
+    lower[b], upper[b] = float(bottom.min()), top
     ones, omega = np.ones(N), np.arange(N)
     below, _, _ = _tail(R, ones, n, columns, has_y=False)
     switch = sparse.csr_array((room, (omega, b + 1 + omega)), shape=(N, columns))
@@ -182,6 +223,18 @@ def build_percentile_milp(
 
 
 Block = tuple[Any, FloatArray, FloatArray]
+ENTRY_BYTES = 100.0  # of the matrix: indices while it is built, then HiGHS's own copies
+
+
+def _refuse_too_large(problem: Problem, allowed: BoolArray) -> None:
+    """The matrix has N entries for every next state of an allowed pair, and five per pair."""
+    widths = np.diff(problem.models.indptr).reshape(allowed.shape)
+    entries = float(problem.n_models * (widths[allowed] + 6).sum())
+    refuse_if_too_large(
+        ENTRY_BYTES * entries,
+        f"The mixed-integer program ({entries:.3g} matrix entries)",
+        "Use the solver 'exact', which needs no such matrix, or fewer models.",
+    )
 
 
 def _flow(problem: Problem, pairs: IntArray, scale: FloatArray, n_columns: int) -> Block:
@@ -229,13 +282,16 @@ def _links(
     scale: FloatArray,
     n_columns: int,
     paper: bool,
-    late: Callable[[], bool] | None,
+    late: Late | None,
 ) -> list[Block]:
     """Occupancies follow π: u ≤ M·π, and m·π ≤ u where m > 0."""
     S, A, N = problem.R.shape
     n = pairs.size
     if paper:
-        most = np.broadcast_to(scale / (1 - problem.gamma), (n, N))
+        sums = row_sums(problem)
+        over = max(float(sums.max()), float(problem.p0.sum())) > 1 + sum_error(problem)
+        printed = scale / (1 - problem.gamma)
+        most = np.broadcast_to(scale * reach(problem, sums) if over else printed, (n, N))
         return [_link(np.arange(n * N), most.reshape(-1), n, N, n_columns, above=True)]
     bounds = occupancy_bounds(problem, allowed, late)
     most = bounds.greatest.reshape(S * A, N)[pairs].reshape(-1)

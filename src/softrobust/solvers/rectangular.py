@@ -38,12 +38,16 @@ NOMINAL_STEPS = 30
 @final
 @dataclass(slots=True, eq=False)
 class Answer:
-    """The best bounds of a rectangular solve, and the decision that came with them."""
+    """The best bounds of a rectangular solve, and the decision that came with them.
+
+    `unit` is 0, or the largest |reward| where v is 0 but for rounding, and its size no measure.
+    """
 
     lower: FloatArray
     upper: FloatArray
     d: FloatArray
     status: Status = Status.ITERATION_LIMIT
+    unit: float = 0.0
 
     @property
     def v(self) -> FloatArray:
@@ -52,40 +56,94 @@ class Answer:
 
     @property
     def tol(self) -> float:
-        """Half the width of the bounds, relative to max|v|."""
-        return relative_width(self.lower, self.upper)
+        """Half the width of the bounds, relative to max|v|, or to `unit` where v is 0."""
+        return relative_width(self.lower, self.upper, self.unit)
+
+
+@final
+class Course:
+    """A solve between two sweeps: where it stands, its best bounds, and how it goes on.
+
+    Whoever drives it sweeps at `v` (alone, or together with other courses) and calls `advance`.
+
+    Parameters
+    ----------
+    sweeps : Sweeps
+        Whose answers `advance` takes up.
+    kind : int
+        S_GAME or SA_GAME.
+    v : (n_states,)
+        The start.
+    """
+
+    def __init__(
+        self, sweeps: Sweeps, kind: int, v: FloatArray, tol: float, max_rounds: int
+    ) -> None:
+        self.sweeps, self.tol, self.rounds_left = sweeps, tol, max_rounds
+        self.nature = S_NATURE if kind == S_GAME else SA_NATURE
+        self.v, self.last, self.waited = v, np.inf, 0
+        self.best: Answer | None = None
+
+    def advance(self, late: bool) -> Answer | None:
+        """Take up a sweep at v: the answer where that ends the solve, else None, and v has moved.
+
+        `late` ends it with the bounds reached.
+        """
+        best = self._better()
+        self.rounds_left -= 1
+        if best.tol <= self.tol:
+            best.status = Status.TOLERANCE_REACHED
+            return best
+        if self.waited >= PATIENCE:
+            return at_rounding(best, self.sweeps.R_max, self.tol)
+        if late:
+            best.status = Status.TIME_LIMIT
+            return best
+        if self.rounds_left == 0:
+            return best
+        v, sweeps = self.v, self.sweeps
+        span = float(np.ptp(sweeps.value - v))
+        self.v = sweeps.step(v)
+        if span > FALL * self.last:
+            self.v = nature_response(sweeps, self.nature, self.v, 0.01 * span)
+        self.last = span
+        return None
+
+    def _better(self) -> Answer:
+        lower, upper = self.sweeps.bounds(self.v)
+        width = float((upper - lower).max())
+        if self.best is None or width < (self.best.upper - self.best.lower).max():
+            self.best, self.waited = Answer(lower, upper, self.sweeps.out.d.copy()), 0
+        else:
+            self.waited += 1
+        return self.best
+
+
+def at_rounding(best: Answer, unit: float, tol: float) -> Answer:
+    """Rounding has the last word; a value function of 0 is then known as well as any.
+
+    Parameters
+    ----------
+    unit : float
+        The largest |reward|.
+    """
+    if (best.lower <= 0).all() and (best.upper >= 0).all():
+        best.unit = unit
+        if best.tol <= tol:
+            best.status = Status.TOLERANCE_REACHED
+    return best
 
 
 def iterate(
     sweeps: Sweeps, kind: int, v: FloatArray, tol: float, deadline: Deadline, max_rounds: int
 ) -> Answer:
     """Partial policy iteration from v; `kind` is S_GAME or SA_GAME."""
-    nature = S_NATURE if kind == S_GAME else SA_NATURE
-    best: Answer | None = None
-    last, waited = np.inf, 0
-    for _ in range(max_rounds):
-        sweeps.run(kind, v)
-        lower, upper = sweeps.bounds(v)
-        width = float((upper - lower).max())
-        if best is None or width < (best.upper - best.lower).max():
-            best, waited = Answer(lower, upper, sweeps.out.d.copy()), 0
-        else:
-            waited += 1
-        if best.tol <= tol:
-            best.status = Status.TOLERANCE_REACHED
-            break
-        if waited >= PATIENCE:
-            break
-        if deadline.passed:
-            best.status = Status.TIME_LIMIT
-            break
-        span = float(np.ptp(sweeps.value - v))
-        v = sweeps.step(v)
-        if span > FALL * last:
-            v = nature_response(sweeps, nature, v, 0.01 * span)
-        last = span
-    assert best is not None  # max_rounds is at least 1
-    return best
+    course = Course(sweeps, kind, v, tol, max_rounds)
+    while True:  # at most max_rounds times
+        sweeps.run(kind, course.v)
+        answer = course.advance(deadline.passed)
+        if answer is not None:
+            return answer
 
 
 def nominal_start(sweeps: Sweeps) -> FloatArray:

@@ -1,25 +1,25 @@
 """What `SRect` and `SARect` share around the iteration: settings, one solve, grids of (λ, α).
 
-A grid walks its points like a snake, so that each starts from the value function and the games'
-bases of a neighbour. The mean model, the row sums and R are computed once for the whole grid.
+A grid shares the passes over the models, each point starts from a neighbour (`rectangular_grid`),
+and the mean model, the row sums and R are computed once for all.
 """
 
 from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.errors import InputError
-from softrobust.objective import SoftRobust
 from softrobust.returns import policy_return
 from softrobust.returns._rectangle import Sweeps
 from softrobust.solvers.base import Deadline, Solution, Solver, finish
 from softrobust.solvers.rectangular import as_policy, iterate, nominal_start, statistics
+from softrobust.solvers.rectangular_grid import solve_points
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
@@ -34,8 +34,9 @@ class Rectangular(Solver, ABC):
     Parameters
     ----------
     tol : float
-        Half-width of the certified bounds on the value, relative to max|v|. What was reached is
-        `stats["tol_achieved"]`; rounding can keep it from smaller values.
+        Half-width of the certified bounds on the value, relative to max|v| (to the largest |reward|
+        where v is 0 but for rounding). What was reached is `stats["tol_achieved"]`; rounding can
+        keep it from smaller values.
     time_limit : float, optional
         Seconds; the bounds reached by then come back.
     max_rounds : int
@@ -76,32 +77,31 @@ class Rectangular(Solver, ABC):
     def solve_grid(
         self, problem: Problem, lams: Sequence[float], alphas: Sequence[float]
     ) -> list[list[Solution]]:
-        """Solve for every (λ, α), each from the answer next to it; the time limit is per point."""
-        sweeps = Sweeps(problem, float32=self.float32)
-        v = nominal_start(sweeps)
+        """Solve for every (λ, α), each from an answer next to it.
+
+        The time limit is per point, on its share of the sweeps; so are the `stats` of each: passes
+        over the models and seconds add up to those of the grid.
+        """
+        if self.time_limit is not None:
+            Deadline(self.time_limit)  # refuses what is no limit
         found: dict[tuple[int, int], Solution] = {}
         returns: dict[bytes, FloatArray] = {}  # neighbours often share their policy
-        for i, lam in enumerate(lams):
-            for j in range(len(alphas))[:: 1 if i % 2 == 0 else -1]:
-                point = replace(problem, objective=SoftRobust(lam, alphas[j]))
-                deadline = Deadline(self.time_limit)
-                sweeps.reset(point)
-                answer = iterate(sweeps, self.kind, v, self.tol, deadline, self.max_rounds)
-                v, policy = answer.v, as_policy(point, answer.d)
-                key = answer.d.tobytes()
-                if key not in returns:
-                    returns[key] = policy_return(point, policy)
-                found[i, j] = Solution(
-                    solver=self.name,
-                    policy=policy,
-                    static_value=point.objective.value(returns[key], point.models.f),
-                    uniform_value=None,  # as of `finish` without a bound
-                    gamma=point.gamma,
-                    objective=point.objective,
-                    n_models=point.n_models,
-                    status=answer.status,
-                    v=v,
-                    model_value=float(point.p0 @ v),
-                    stats=statistics(sweeps, answer, self.tol, deadline.elapsed),
-                )
+        for x in solve_points(self, problem, lams, alphas):
+            policy, key = as_policy(x.problem, x.answer.d), x.answer.d.tobytes()
+            if key not in returns:
+                returns[key] = policy_return(x.problem, policy)
+            v, objective = x.answer.v, x.problem.objective
+            found[x.at] = Solution(
+                solver=self.name,
+                policy=policy,
+                static_value=objective.value(returns[key], problem.models.f),
+                uniform_value=None,  # as of `finish` without a bound
+                gamma=problem.gamma,
+                objective=objective,
+                n_models=problem.n_models,
+                status=x.answer.status,
+                v=v,
+                model_value=float(problem.p0 @ v),
+                stats=statistics(x.sweeps, x.answer, self.tol, x.seconds),
+            )
         return [[found[i, j] for j in range(len(alphas))] for i in range(len(lams))]

@@ -27,6 +27,8 @@ from softrobust.solvers.var_bellman import VaRBellman
 from softrobust.solvers.worst_model import WorstModel
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from softrobust.data import TransitionLog
     from softrobust.posterior import FittedPosterior
     from softrobust.solvers.base import Solver
@@ -45,6 +47,7 @@ class Context:
     seed: int = 0
     node_limit: int | None = None
     posterior: FittedPosterior | None = None
+    checkpoint: Path | None = None
 
     def draws(self) -> PosteriorDraws | None:
         """Draws for ambiguity sets; None (the problem's own models) where there is no posterior."""
@@ -72,7 +75,9 @@ def _spibb(context: Context) -> SPIBB:
 SOLVERS: dict[str, Callable[[Context], Solver]] = {
     Nominal.name: lambda _: Nominal(),
     Empirical.name: _empirical,
-    Exact.name: lambda c: Exact(time_limit=_limit(c), seed=c.seed, node_limit=c.node_limit),
+    Exact.name: lambda c: Exact(
+        time_limit=_limit(c), seed=c.seed, node_limit=c.node_limit, checkpoint=c.checkpoint
+    ),
     MILP.name: lambda c: MILP(time_limit=_limit(c), seed=c.seed, node_limit=c.node_limit),
     LocalSearch.name: lambda c: LocalSearch(time_limit=_limit(c), seed=c.seed),
     RandomizedAscent.name: lambda c: RandomizedAscent(time_limit=_limit(c), seed=c.seed),
@@ -110,16 +115,18 @@ def make_solver(
     seed: int = 0,
     node_limit: int | None = None,
     posterior: FittedPosterior | None = None,
+    checkpoint: Path | None = None,
 ) -> Solver:
     """The solver called `name`, with the settings that the command line knows.
 
     `log` is what `empirical` and `spibb` need; from `posterior`, `bcr`, `rsvf` and `rsvf-simple`
     draw the many models that their sets take (without one they use those of the problem).
-    With a `node_limit` and no time limit no solver looks at a clock.
+    With a `node_limit` and no time limit no solver looks at a clock. `checkpoint` is a file for
+    the open nodes of `exact`.
     """
     Deadline(time_limit)  # refuses limits that are not positive, whatever the solver does with it
     if name not in SOLVERS:
         close = difflib.get_close_matches(name, SOLVERS, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else ""
         raise InputError(f"There is no solver '{name}'.{hint} Solvers: {', '.join(SOLVERS)}.")
-    return SOLVERS[name](Context(log, time_limit, seed, node_limit, posterior))
+    return SOLVERS[name](Context(log, time_limit, seed, node_limit, posterior, checkpoint))

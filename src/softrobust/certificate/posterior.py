@@ -1,0 +1,326 @@
+"""What holds under the posterior itself, with confidence: a policy's value, and how far the best.
+
+The bound of the certificate is about the N models drawn. Fresh draws speak of the posterior they
+come from (Mak, Morton and Wood 1999; Bayraksan and Morton 2006):
+
+    lower    E[score with b fixed beforehand] ≤ ρ^S(π), an average over fresh models;
+    upper    E[v_N] ≥ ρ* = max_π ρ^S(π), with v_N the optimum on N fresh models (or a bound on it),
+             averaged over independent replications;
+    paired   on one and the same replication v_N ≥ ρ^S_N(π) ≥ the average score, so their difference
+             is never negative, and its expectation is at least what π misses: ρ* − ρ^S(π).
+
+Each average gets a one-sided limit at 95 %. Lower and upper hold together with 90 % at least
+(Bonferroni); the paired difference is one statement, and tighter: what both sides share cancels.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
+from softrobust.bounds.replications import check_replications, upper_limit
+from softrobust.certificate.intervals import LEVEL, HeldOut, held_out
+from softrobust.errors import InputError
+from softrobust.objective import SoftRobust, var
+from softrobust.objective.measures import EDGE
+from softrobust.posterior import FittedPosterior
+from softrobust.returns import policy_return
+from softrobust.solvers.exact import Exact
+
+if TYPE_CHECKING:
+    from softrobust.models.model_set import ModelSet
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
+
+FloatArray = NDArray[np.float64]
+Draw = Callable[[int, np.random.Generator], "ModelSet"]
+
+REPLICATIONS = 10
+SECONDS = 5.0  # for all replications together, about
+LEAST = 4  # replications below which no limit is given
+DUAL_STATES = 300  # above this, replications are bounded by the clairvoyant bound
+EXACT_WORK = 3e6  # N·A·S³ up to which replications are solved by branch and bound,
+GAP = 1e-5  # to this gap
+SPAWN = 3  # children 0 to 2 of a run's seed are train, test and set-building draws
+METHODS = {"clairvoyant": "the clairvoyant bound", "safe dual": "the safe dual"}
+POOL_BYTES = 256 * 2**20  # draws up to this size are made at once
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PosteriorCertificate:
+    """Limits under the posterior, each with its confidence; estimates, not proofs.
+
+    Attributes
+    ----------
+    lower : float or None
+        The policy's objective is at least this; None at α = 1 or with too few draws in the tail.
+    lower_from : str
+        Which draws it comes from: "held-out models" or "replications".
+    upper : float or None
+        No policy of the class `covers` exceeds it; None where `reason` says why.
+    upper_mean, upper_error : float or None
+        The average of the replications' bounds and its standard error.
+    paired_gap : float or None
+        The policy misses at most this of the best of its class, by paired differences.
+    method : str
+        How each replication was bounded.
+    replications, n_models : int
+        How many, of how many models each.
+    confidence : float
+        Of each one-sided limit.
+    """
+
+    lower: float | None
+    lower_from: str
+    upper: float | None
+    upper_mean: float | None
+    upper_error: float | None
+    paired_gap: float | None
+    covers: Covers
+    method: str
+    replications: int
+    n_models: int
+    confidence: float = LEVEL
+    reason: str = ""
+
+    @property
+    def gap(self) -> float | None:
+        """Upper − lower."""
+        if self.upper is None or self.lower is None:
+            return None
+        return self.upper - self.lower
+
+    @property
+    def gap_confidence(self) -> float:
+        """That both limits hold, at least (Bonferroni)."""
+        return round(1 - 2 * (1 - self.confidence), 12)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The part `posterior` of `solution.json`."""
+        return {
+            "confidence": self.confidence,
+            "replications": self.replications,
+            "models": self.n_models,
+            "lower": self.lower,
+            "lower_from": self.lower_from,
+            "upper": self.upper,
+            "upper_mean": self.upper_mean,
+            "upper_error": self.upper_error,
+            "upper_covers": str(self.covers),
+            "upper_method": self.method,
+            "gap": self.gap,
+            "gap_confidence": self.gap_confidence,
+            "paired_gap": self.paired_gap,
+            "reason": self.reason,
+        }
+
+    def sentences(self) -> list[str]:
+        """In words; none of it is certain, and each says how sure."""
+        if self.upper is None:
+            return [f"How far the best under the posterior can be is not known: {self.reason}"]
+        sure = f"{100 * self.confidence:g} %"
+        lines = [
+            f"Under the posterior, no {self.covers.words} exceeds {self.upper:.6g} with {sure} "
+            f"confidence ({self.replications} replications of {self.n_models} fresh models, each "
+            f"bounded by {self.method})."
+        ]
+        if self.gap is not None and self.lower is not None:
+            missed = "nothing" if self.negligible(self.gap) else f"at most {self.gap:.3g}"
+            lines[0] = lines[0][:-1] + (
+                f"; this one earns at least {self.lower:.6g}, so that {missed} is missed with "
+                f"{100 * self.gap_confidence:g} % confidence."
+            )
+        if self.paired_gap is not None and not self.negligible(self.paired_gap):
+            lines.append(
+                f"On the same fresh models, the best is at most {self.paired_gap:.3g} better than "
+                f"this policy, with {sure} confidence."
+            )
+        return lines
+
+    def negligible(self, gap: float) -> bool:
+        """Whether the gap is what floating point leaves of none."""
+        return self.upper is not None and gap <= 1e-9 * abs(self.upper)
+
+
+def certify_posterior(
+    problem: Problem,
+    policy: Policy,
+    posterior: FittedPosterior | Draw,
+    heldout: HeldOut | None = None,
+    replications: int = REPLICATIONS,
+    seconds: float = SECONDS,
+    seed: int | np.random.Generator = 0,
+) -> PosteriorCertificate:
+    """Limits on the policy's value and on the best value under the posterior.
+
+    Parameters
+    ----------
+    problem : Problem
+        What the policy was chosen on; replications have as many models, drawn afresh.
+    posterior : FittedPosterior or callable
+        Draws n models with `posterior.sample(n, rng)`, or `posterior(n, rng)`: independent, of
+        equal weight, and not those that the policy was chosen on.
+    heldout : HeldOut, optional
+        The policy on other draws of the same posterior, for a sharper lower limit.
+    replications : int
+        At most; fewer where they would take longer than `seconds`.
+    seconds : float
+        About; each replication gets its share of them.
+    seed : int or Generator
+        A number gives draws of their own, independent of those that `sample` makes of it.
+    """
+    check_replications(replications, LEAST)
+    covers = Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
+    if not isinstance(problem.objective, SoftRobust):
+        reason = "replications bound averages, and the percentile criterion is none."
+        return _without(problem, heldout, covers, reason)
+    rng = _generator(seed)
+    try:
+        bounds, returns = _replicate(problem, policy, posterior, covers, replications, seconds, rng)
+    except InputError as error:  # a sampler that has kept too few draws
+        return _without(problem, heldout, covers, str(error))
+    if len(bounds) < LEAST:
+        reason = f"{LEAST} replications would take much longer than {seconds:g} s."
+        return _without(problem, heldout, covers, reason)
+    return _limits(problem, policy, bounds, returns, heldout)
+
+
+def _generator(seed: int | np.random.Generator) -> np.random.Generator:
+    """Not the stream of the models that the policy was chosen on, even for the same number."""
+    if isinstance(seed, np.random.Generator):
+        return seed.spawn(1)[0]
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SPAWN,)))
+
+
+def _replicate(
+    problem: Problem,
+    policy: Policy,
+    posterior: FittedPosterior | Draw,
+    covers: Covers,
+    replications: int,
+    seconds: float,
+    rng: np.random.Generator,
+) -> tuple[list[Bound], list[FloatArray]]:
+    """Bounds of the replications and the policy's returns there; only one where it takes long."""
+    bounds: list[Bound] = []
+    returns: list[FloatArray] = []
+    for models in _draws(problem, posterior, replications, rng):
+        began = time.monotonic()
+        there = problem.with_models(models)
+        bounds.append(_bound(there, covers, seconds / replications))
+        returns.append(policy_return(there, policy))
+        if len(bounds) == 1:  # how many there will be depends on the clock, not on what was seen
+            took = time.monotonic() - began
+            if took > seconds:
+                break
+            replications = int(np.clip(seconds / max(took, 1e-9), LEAST, replications))
+        if len(bounds) == replications:
+            break
+    return bounds, returns
+
+
+def _draws(
+    problem: Problem, posterior: FittedPosterior | Draw, replications: int, rng: np.random.Generator
+) -> Iterator[ModelSet]:
+    """Fresh models for each replication.
+
+    Drawn together where they fit, and then shared out: a sampler gives each of its draws once, so
+    that replications have none in common.
+    """
+    draw: Draw = posterior.sample if isinstance(posterior, FittedPosterior) else posterior
+    n, size = problem.n_models, 8.0 * problem.models.next_states.size
+    if size * n * replications > POOL_BYTES:
+        for _ in range(replications):
+            yield draw(n, rng)
+        return
+    pool = draw(n * replications, rng)
+    for i in range(replications):
+        yield pool.select(np.arange(i * n, (i + 1) * n))
+
+
+def _bound(problem: Problem, covers: Covers, seconds: float) -> Bound:
+    """The best bound on one replication's optimum that its seconds afford."""
+    S, A, N = problem.R.shape
+    if S > DUAL_STATES:
+        return clairvoyant_bound(problem)
+    if covers is Covers.DETERMINISTIC and N * A * S**3 <= EXACT_WORK:
+        solved = Exact(gap=GAP, time_limit=seconds).solve(problem).bound
+        assert solved is not None  # Exact always has one
+        return solved
+    return best_bound(problem, covers, seconds)
+
+
+def _limits(
+    problem: Problem,
+    policy: Policy,
+    bounds: list[Bound],
+    returns: list[FloatArray],
+    heldout: HeldOut | None,
+) -> PosteriorCertificate:
+    """One-sided limits from the replications."""
+    train, f = policy_return(problem, policy), problem.models.f
+    upper, mean, error = upper_limit(np.array([b.value for b in bounds]), LEVEL)
+    scores = [_score(problem, train, x) for x in returns]
+    paired = None
+    if scores[0] is not None:
+        missed = [b.value - s for b, s in zip(bounds, scores, strict=True) if s is not None]
+        paired = max(upper_limit(np.array(missed), LEVEL)[0], 0.0)
+    lower, source = _lower(heldout)
+    if lower is None:
+        every = np.concatenate(returns)
+        w = np.full(every.size, 1.0 / every.size)
+        lower, _ = _lower(held_out(train, f, every, w, problem.objective))
+        source = "replications"
+    if lower is not None:  # chance may put the limits the wrong way round; above is still above
+        upper = max(upper, lower)
+    order = list(Covers)  # a result covers what every replication covers
+    methods = sorted({METHODS.get(b.method, "branch and bound") for b in bounds})
+    return PosteriorCertificate(
+        lower=lower,
+        lower_from=source,
+        upper=upper,
+        upper_mean=mean,
+        upper_error=error,
+        paired_gap=paired,
+        covers=min((b.covers for b in bounds), key=order.index),
+        method=" or ".join(methods),
+        replications=len(bounds),
+        n_models=problem.n_models,
+    )
+
+
+def _score(problem: Problem, train: FloatArray, x: FloatArray) -> float | None:
+    """(1 − λ)·mean + λ·[b − mean(b − x)₊/(1 − α)] with b the VaR of the training returns.
+
+    Its expectation over fresh draws is at most ρ^S under the posterior; None at α = 1.
+    """
+    lam, alpha = problem.objective.lam, problem.objective.alpha
+    if lam == 0:
+        return float(x.mean())
+    if 1 - alpha <= EDGE:
+        return None
+    b = var(train, problem.models.f, alpha)
+    tail = b - float(np.maximum(b - x, 0.0).mean()) / (1 - alpha)
+    return (1 - lam) * float(x.mean()) + lam * tail
+
+
+def _lower(heldout: HeldOut | None) -> tuple[float | None, str]:
+    if heldout is None or heldout.lower_bound is None:
+        return None, "held-out models"
+    return heldout.lower_bound.low, "held-out models"
+
+
+def _without(
+    problem: Problem, heldout: HeldOut | None, covers: Covers, reason: str
+) -> PosteriorCertificate:
+    lower, source = _lower(heldout)
+    return PosteriorCertificate(
+        lower, source, None, None, None, None, covers, "", 0, problem.n_models, reason=reason
+    )

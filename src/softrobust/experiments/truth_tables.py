@@ -1,0 +1,175 @@
+"""Tables and verdicts of `truth`, from lists over pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.experiments.claims import Claim, Measured, Verdict, more
+from softrobust.experiments.intervals import (
+    Interval,
+    bootstrap_interval,
+    mean_interval,
+    share_interval,
+)
+from softrobust.experiments.promises import Promise, promises
+from softrobust.experiments.tables import Table
+from softrobust.experiments.worlds import WORLDS
+from softrobust.objective import cvar
+
+FloatArray = NDArray[np.float64]
+Worlds = Mapping[str, Mapping[str, Any]]
+WHERE = "beyond the paper"
+WORST = 0.9  # the worst tenth of the pairs
+LABELS = {
+    "nominal": "nominal (mean model)",
+    "empirical": "empirical",
+    "static@0": "static, λ = 0",
+    "static@0.5": "static, λ = ½",
+    "static@1": "static, λ = 1",
+    "s-rect@0.5": "SRVI, λ = ½",
+    "s-rect@1": "SRVI, λ = 1",
+    "sa-rect@1": "SA-rectangular, λ = 1",
+    "bcr": "BCR",
+    "rsvf": "RSVF",
+    "rsvf-simple": "RSVF, simple form",
+    "var": "VaR-Bellman",
+    "worst-model": "worst model",
+    "spibb": "SPIBB",
+}
+KEPT = (
+    "held unless the exact binomial 95 % interval of the share of pairs lies below the promised "
+    "probability"
+)
+LESS = "the 95 % interval over pairs of the difference lies above 0"
+
+
+def worst_regret(x: FloatArray) -> float:
+    """The average of the largest tenth."""
+    return -cvar(-x, None, WORST)
+
+
+def worst_interval(regret: FloatArray) -> Interval:
+    """With a bootstrap over pairs."""
+    return bootstrap_interval(regret, worst_regret)
+
+
+def coverage(world: Mapping[str, Any], promise: Promise) -> Interval:
+    """How often a promise came true."""
+    bits = [int(x) for x in world["kept"][promise.key]]
+    return share_interval(sum(bits), len(bits))
+
+
+def tables(worlds: Worlds, made: Mapping[str, Any]) -> list[Table]:
+    """For each world, what the methods earn; and for all worlds, which promises are kept."""
+    out = [_returns(name, world) for name, world in worlds.items()]
+    return [*out, _kept(worlds, made)]
+
+
+def _returns(name: str, world: Mapping[str, Any]) -> Table:
+    best = np.asarray(world["best"])
+    base = best - np.asarray(world["true"]["nominal"])
+    rows = []
+    for method, label in LABELS.items():
+        true = np.asarray(world["true"][method])
+        regret = best - true
+        less = None if method == "nominal" else mean_interval(base - regret)
+        rows.append([
+            label, float(true.mean()), cvar(true, None, WORST), mean_interval(regret),
+            worst_interval(regret), less,
+        ])  # fmt: skip
+    return Table.of(
+        f"True return and regret: {WORLDS[name].words}",
+        f"{best.size} pairs; the true optimum is {best.mean():.4g} on average. Regret: optimum "
+        "less true return; worst tenth: the average over the tenth of the pairs where it is worst.",
+        ["method", "true return", "worst tenth", "regret", "regret, worst tenth",
+         "regret saved over nominal"],
+        rows,
+    )  # fmt: skip
+
+
+def _kept(worlds: Worlds, made: Mapping[str, Any]) -> Table:
+    rows = []
+    for promise in promises(made["alpha"], made["n_train"], made["n_test"]):
+        level = None if promise.level is None else round(promise.level, 4)
+        shares = [coverage(world, promise) for world in worlds.values()]
+        rows.append([promise.words, level, *shares])
+    return Table.of(
+        "How often each promise came true",
+        "Share of pairs with its exact binomial 95 % interval; – : the method gives a number "
+        "without a probability. Promised probabilities are at least, those of held-out quantiles "
+        "exactly, what is said.",
+        ["promise", "promised", *(WORLDS[name].words for name in worlds)],
+        rows,
+    )
+
+
+def _judged(promise: Promise, i: Interval, level: float) -> Measured:
+    verdict = Verdict.NOT_HELD if i.high < level else Verdict.HELD
+    return Measured(promise.words, i, level, verdict)
+
+
+def claims(worlds: Worlds, made: Mapping[str, Any]) -> list[Claim]:
+    """Promises kept in every world with an exact posterior, and regret against nominal."""
+    exact = {name: w for name, w in worlds.items() if WORLDS[name].exact}
+    out = []
+    for promise in promises(made["alpha"], made["n_train"], made["n_test"]):
+        if promise.level is None:
+            continue
+        parts = []
+        for name, world in exact.items():
+            m = _judged(promise, coverage(world, promise), promise.level)
+            parts.append(Measured(f"share, {WORLDS[name].words}", m.interval, m.margin, m.verdict))
+        text = f"The promise “{promise.words}” holds as often as it says ({promise.level:.3g})."
+        out.append(Claim(text, WHERE, "true", KEPT, tuple(parts)))
+    ours = {"static@0.5": "The static policy (λ = ½)", "s-rect@0.5": "SRVI (λ = ½)"}
+    for method, words in ours.items():
+        out.append(Claim(
+            f"{words} regrets less than nominal in the worst tenth of the pairs.",
+            WHERE, "true", LESS,
+            tuple(_saved(exact[name], method, WORLDS[name].words) for name in exact),
+        ))  # fmt: skip
+    return out
+
+
+def _saved(world: Mapping[str, Any], method: str, words: str) -> Measured:
+    """Regret of nominal less that of a method, each in its own worst tenth of the pairs."""
+    best = np.asarray(world["best"])
+    both = np.column_stack([best - np.asarray(world["true"][m]) for m in ("nominal", method)])
+    i = bootstrap_interval(both, lambda x: worst_regret(x[:, 0]) - worst_regret(x[:, 1]))
+    return more(f"regret saved in the worst tenth, {words}", i)
+
+
+def remarks(worlds: Worlds, made: Mapping[str, Any]) -> list[str]:
+    """Where the posterior is not exact, and which bounds are kept but say little."""
+    out = []
+    every = promises(made["alpha"], made["n_train"], made["n_test"])
+    for name, world in worlds.items():
+        if WORLDS[name].exact:
+            continue
+        broken = [
+            p.words for p in every if p.level is not None and coverage(world, p).high < p.level
+        ]
+        words = "; ".join(broken) if broken else "none of them outside binomial error here"
+        out.append(
+            f"{WORLDS[name].words} has no exact posterior, so its promises need not hold. Broken: "
+            f"{words}."
+        )
+    own = [p for p in every if p.kind == "own" and p.level is not None]
+    far = [
+        f"{p.method} {np.mean([w['short'][p.key] / _scale(w) for w in worlds.values()]):.2g}"
+        for p in own
+    ]
+    out.append(
+        "How far below the true return the promised bounds lie, in units of the mean regret of the "
+        f"nominal policy, averaged over worlds: {', '.join(far)}."
+    )
+    return out
+
+
+def _scale(world: Mapping[str, Any]) -> float:
+    regret = np.asarray(world["best"]) - np.asarray(world["true"]["nominal"])
+    return max(float(regret.mean()), 1e-9)

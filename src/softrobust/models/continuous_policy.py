@@ -1,0 +1,303 @@
+"""Policies for continuous states, and their files.
+
+    policy(observation)          the index of the action, as a Gymnasium environment takes it
+    policy.action(observation)   its label
+    policy.act(observations)     (n,) indices of a batch
+    policy.probs(observations)   (n, n_actions) probabilities of a batch
+
+A policy holds all it needs to decide: it is saved and loaded without models, problem or
+environment, as arrays and JSON in one `.npz` file that is read without unpickling anything.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from softrobust.data.labels import Labels
+from softrobust.data.npz import read_npz, write_npz
+from softrobust.errors import InputError
+from softrobust.models.checks import freeze
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Seed = int | np.random.Generator
+Arrays = dict[str, NDArray[Any]]
+POLICY_FORMAT = "softrobust-continuous-policy"
+FORMAT_VERSION = 1
+
+# Where each kind of policy lives: a file names its kind, never code.
+KINDS = {
+    "constant": ("softrobust.models.continuous_policy", "ConstantPolicy"),
+    "network": ("softrobust.models.continuous_policy", "NetworkPolicy"),
+    "lookahead": ("softrobust.models.lookahead", "LookaheadPolicy"),
+    "linear": ("softrobust.models.lookahead", "LinearPolicy"),
+}
+
+
+class ContinuousPolicy(ABC):
+    """A stationary policy on vectors: observation → probabilities of actions."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def variables(self) -> Labels:
+        """Names of the entries of an observation."""
+
+    @property
+    @abstractmethod
+    def actions(self) -> Labels:
+        """Names of the actions."""
+
+    @abstractmethod
+    def _probs(self, s: FloatArray) -> FloatArray:
+        """(n, n_actions) for finite observations (n, n_variables)."""
+
+    @abstractmethod
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Arrays, and what else is to be kept, ready for JSON."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
+    ) -> Self:
+        """The inverse of `to_arrays`."""
+
+    def probs(self, observations: ArrayLike) -> FloatArray:
+        """(n, n_actions) probabilities for observations (n, n_variables)."""
+        s = np.asarray(observations, dtype=np.float64)
+        d = len(self.variables)
+        if s.ndim != 2 or s.shape[1] != d:
+            raise InputError(
+                f"Observations have one entry for each of {list(self.variables)}: shape (n, {d}); "
+                f"this has shape {s.shape}."
+            )
+        bad = np.argwhere(~np.isfinite(s))
+        if bad.size:
+            i, j = bad[0]
+            raise InputError(
+                f"Observations must be finite numbers: row {i}, '{self.variables[int(j)]}' is "
+                f"{s[i, j]}."
+            )
+        return self._probs(s)
+
+    def act(self, observations: ArrayLike, seed: Seed | None = None) -> IntArray:
+        """(n,) action indices; where the policy randomizes, drawn with `seed`."""
+        return choose_actions(self.probs(observations), seed, self.actions)
+
+    def __call__(self, observation: ArrayLike, seed: Seed | None = None) -> int:
+        """The index of the action for one observation (n_variables,)."""
+        return int(self.act(np.asarray(observation, dtype=np.float64)[None], seed)[0])
+
+    def action(self, observation: ArrayLike, seed: Seed | None = None) -> str:
+        """The label of the action for one observation (n_variables,)."""
+        return self.actions[self(observation, seed)]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Variables and actions of a policy."""
+
+    variables: Labels
+    actions: Labels
+
+
+def choose_actions(probs: FloatArray, seed: Seed | None, actions: Labels) -> IntArray:
+    """One action per row: the certain one, or a draw with one uniform number per row.
+
+    The uniform numbers are drawn for all rows, so that runs with common random numbers stay in
+    step whatever a policy does.
+    """
+    best = np.asarray(np.argmax(probs, axis=1), dtype=np.int64)
+    mixed = np.flatnonzero(probs[np.arange(probs.shape[0]), best] < 1.0)
+    if seed is None:
+        if mixed.size:
+            row = probs[mixed[0]]
+            mix = ", ".join(f"{actions[int(a)]}: {row[a]:.3g}" for a in np.flatnonzero(row))
+            raise InputError(f"The policy randomizes here ({mix}). Pass a seed to draw an action.")
+        return best
+    u = np.random.default_rng(seed).random((probs.shape[0],))
+    if mixed.size:
+        edges = np.cumsum(probs[mixed], axis=1)
+        best[mixed] = (u[mixed, None] * edges[:, -1:] >= edges).sum(axis=1)
+    return best
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantPolicy(ContinuousPolicy):
+    """The same action everywhere: the yardstick "never treat", "always treat"."""
+
+    kind: ClassVar[str] = "constant"
+    choice: str
+    variables: Labels = field()
+    actions: Labels = field()
+
+    def __post_init__(self) -> None:
+        self.actions.index(self.choice)
+
+    def _probs(self, s: FloatArray) -> FloatArray:
+        out = np.zeros((s.shape[0], len(self.actions)))
+        out[:, self.actions.index(self.choice)] = 1.0
+        return out
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """The choice alone."""
+        return {}, {"choice": self.choice}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
+    ) -> Self:
+        """The inverse of `to_arrays`."""
+        return cls(words["choice"], names.variables, names.actions)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class NetworkPolicy(ContinuousPolicy):
+    """π(a|s) ∝ exp(logits(x)): a multi-layer perceptron on features of the observation, in NumPy.
+
+    Parameters
+    ----------
+    weights, biases : sequences of (n_in, n_out) and (n_out,) arrays
+        Layer by layer; ReLU between them, softmax at the end.
+    variables, actions : Labels
+    centre, scale : (n_variables,)
+        z = (s − centre)/scale.
+    degree : 1 or 2
+        The inputs are z itself, or z followed by the products z_i·z_j with i ≤ j, row by row.
+    greedy : bool
+        Take the most probable action instead of drawing one.
+    """
+
+    kind: ClassVar[str] = "network"
+    weights: tuple[FloatArray, ...]
+    biases: tuple[FloatArray, ...]
+    variables: Labels = field()
+    actions: Labels = field()
+    centre: FloatArray
+    scale: FloatArray
+    degree: int = 1
+    greedy: bool = False
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__  # the one place where a frozen object is completed
+        for name in ("weights", "biases"):
+            put(
+                self,
+                name,
+                tuple(freeze(np.array(x, np.float64), np.float64) for x in getattr(self, name)),
+            )
+        for name in ("centre", "scale"):
+            put(self, name, freeze(np.array(getattr(self, name), np.float64), np.float64))
+        d = len(self.variables)
+        width = d if self.degree == 1 else d + d * (d + 1) // 2
+        sizes = [width, *(w.shape[1] for w in self.weights)]
+        fits = (
+            self.degree in (1, 2)
+            and len(self.weights) == len(self.biases) > 0
+            and self.centre.shape == self.scale.shape == (d,)
+            and all(w.shape[0] == n for w, n in zip(self.weights, sizes, strict=False))
+            and all(b.shape == w.shape[1:] for w, b in zip(self.weights, self.biases, strict=True))
+            and sizes[-1] == len(self.actions)
+        )
+        if not fits:
+            raise InputError(
+                f"The layers of a network policy must lead from {width} inputs to "
+                f"{len(self.actions)} actions; the weights have shapes "
+                f"{[w.shape for w in self.weights]}."
+            )
+        if not all(np.isfinite(x).all() for x in (*self.weights, *self.biases)):
+            raise InputError("The weights of a network policy must be finite.")
+
+    def logits(self, s: FloatArray) -> FloatArray:
+        """(n, n_actions) before the softmax."""
+        x = (s - self.centre) / self.scale
+        if self.degree == 2:
+            i, j = np.triu_indices(x.shape[1])
+            x = np.concatenate([x, x[:, i] * x[:, j]], axis=1)
+        for W, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = np.maximum(x @ W + b, 0.0)
+        return np.asarray(x @ self.weights[-1] + self.biases[-1])
+
+    def _probs(self, s: FloatArray) -> FloatArray:
+        z = self.logits(s)
+        if self.greedy:
+            return np.asarray(np.eye(z.shape[1])[np.argmax(z, axis=1)])
+        p = np.exp(z - z.max(axis=1, keepdims=True))
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Layers and standardisation."""
+        arrays: Arrays = {"centre": self.centre, "scale": self.scale}
+        for i, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
+            arrays |= {f"weights_{i}": W, f"biases_{i}": b}
+        words = {"layers": len(self.weights), "degree": self.degree, "greedy": self.greedy}
+        return arrays, words
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
+    ) -> Self:
+        """The inverse of `to_arrays`."""
+        n = range(int(words["layers"]))
+        return cls(
+            tuple(arrays[f"weights_{i}"] for i in n),
+            tuple(arrays[f"biases_{i}"] for i in n),
+            names.variables,
+            names.actions,
+            arrays["centre"],
+            arrays["scale"],
+            int(words["degree"]),
+            bool(words["greedy"]),
+        )
+
+
+def save_policy(path: str | Path, policy: ContinuousPolicy) -> None:
+    """Write a policy, atomically: arrays and JSON in one `.npz` file."""
+    if policy.kind not in KINDS:
+        raise InputError(f"Policies of kind '{policy.kind}' have no file format.")
+    arrays, words = policy.to_arrays()
+    head = {
+        "kind": policy.kind,
+        "variables": list(policy.variables),
+        "actions": list(policy.actions),
+        "settings": words,
+    }
+    text = np.array(json.dumps(head, allow_nan=False))
+    write_npz(path, POLICY_FORMAT, FORMAT_VERSION, {"policy": text, **arrays})
+
+
+def load_policy(path: str | Path) -> ContinuousPolicy:
+    """Read what `save_policy` wrote; nothing else is needed, and no code of the file runs."""
+    arrays = read_npz(path, POLICY_FORMAT, FORMAT_VERSION)
+    name = Path(path).name
+    try:
+        head = json.loads(str(arrays["policy"]))
+        if head["kind"] not in KINDS:
+            raise InputError(f"The file {name} holds a policy of unknown kind '{head['kind']}'.")
+        module, cls = KINDS[head["kind"]]
+        names = Names(
+            Labels(tuple(head["variables"]), noun="variable"),
+            Labels(tuple(head["actions"]), noun="action"),
+        )
+        kind = getattr(import_module(module), cls)
+        policy: ContinuousPolicy = kind.from_arrays(arrays, head["settings"], names)
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise InputError(
+            f"The file {name} lacks or garbles a part of the policy ({error}). Write it again."
+        ) from None
+    return policy

@@ -1,0 +1,183 @@
+"""What a state and an action are worth under every model: Z[s, a, ω] = E_ω[r(s, a, s′) + γφ(s′)ᵀw].
+
+    ClosedForm   Gaussian models, features and a reward whose expectations are known: exact
+    Summed       models with finitely many next states: exact
+    Sampled      the paper's form: the average over k drawn next states per state, action and model
+
+Inside CVaR the noise of `Sampled` is a bias: the tail picks models whose draws were unlucky, so its
+values are too low, the more so the fewer the draws.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.errors import InputError
+from softrobust.models.continuous_models import ContinuousModels
+from softrobust.models.continuous_rewards import LinearReward, RewardFunction
+from softrobust.models.features import PolynomialFeatures
+from softrobust.models.gaussian import GaussianModels
+from softrobust.models.moments import normal_moments
+from softrobust.models.polynomial_worth import polynomial_worth
+
+FloatArray = NDArray[np.float64]
+CHUNK = 4_000_000  # numbers that one piece of work may hold
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expectation(ABC):
+    """Models, reward and features, and the way their expectation is taken.
+
+    Attributes
+    ----------
+    models : ContinuousModels
+    reward : callable (s, a, s′)
+    features : fitted object with transform(s) → (n, n_features)
+    """
+
+    models: Any
+    reward: Any
+    features: Any
+
+    @property
+    @abstractmethod
+    def exact(self) -> bool:
+        """Whether values are free of sampling noise."""
+
+    @abstractmethod
+    def _rows(
+        self, s: FloatArray, a: NDArray[np.int64], w: FloatArray, gamma: float, rng: Any
+    ) -> FloatArray:
+        """(n_models, n_rows) values of pairs."""
+
+    @abstractmethod
+    def _per_pair(self) -> int:
+        """Numbers that the work on one pair holds, to keep pieces small."""
+
+    def values(
+        self, s: FloatArray, w: FloatArray, gamma: float, rng: np.random.Generator | None = None
+    ) -> FloatArray:
+        """(n, n_actions, n_models) Z at states (n, n_variables); `rng` is for draws only."""
+        A, N = self.models.n_actions, self.models.n_models
+        out = np.empty((s.shape[0], A, N))
+        piece = max(1, CHUNK // (A * self._per_pair()))
+        for i in range(0, s.shape[0], piece):
+            part = s[i : i + piece]
+            n = part.shape[0]
+            pairs = np.repeat(part, A, axis=0), np.tile(np.arange(A), n)
+            out[i : i + n] = self._rows(*pairs, w, gamma, rng).reshape(N, n, A).transpose(1, 2, 0)
+        return out
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosedForm(Expectation):
+    """Normal next states with independent entries, kept in the models' box if there is one."""
+
+    @property
+    def exact(self) -> bool:
+        """Up to rounding."""
+        return True
+
+    def _per_pair(self) -> int:
+        per = self.models.n_variables
+        if not isinstance(self.features, PolynomialFeatures):
+            per += int(self.features.transform(np.zeros((1, per))).shape[1])
+        return int(self.models.n_models * per)
+
+    def _rows(
+        self, s: FloatArray, a: NDArray[np.int64], w: FloatArray, gamma: float, rng: Any
+    ) -> FloatArray:
+        if isinstance(self.features, PolynomialFeatures):
+            return polynomial_worth(self.models, self.reward, self.features, s, a, gamma * w).T
+        mean, variance = self.models.mean(s, a), self.models.variance(s, a)
+        powers = normal_moments(mean, variance, self.reward.degree, self.models.clip)
+        r = self.reward.expected(s, a, powers[0], powers[-1])
+        phi = self.features.expected(mean, variance, self.models.clip)
+        return np.asarray(r + gamma * (phi @ w))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Summed(Expectation):
+    """Σ_s′ P̂^ω(s′|s,a)·(r + γv(s′))."""
+
+    @property
+    def exact(self) -> bool:
+        """Up to rounding."""
+        return True
+
+    def _per_pair(self) -> int:
+        return int(self.models.n_models * 1000)
+
+    def _rows(
+        self, s: FloatArray, a: NDArray[np.int64], w: FloatArray, gamma: float, rng: Any
+    ) -> FloatArray:
+        def worth(now: Any, act: Any, to: FloatArray) -> FloatArray:
+            v = self.features.transform(to.reshape(-1, to.shape[-1])) @ w
+            return np.asarray(self.reward(now, act, to) + gamma * v.reshape(to.shape[:-1]))
+
+        return np.asarray(self.models.expect(s, a, worth))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampled(Expectation):
+    """The average over `k` next states; actions of a state share their random numbers."""
+
+    k: int = 100
+
+    @property
+    def exact(self) -> bool:
+        """Never."""
+        return False
+
+    def _per_pair(self) -> int:
+        return int(self.models.n_models * self.k * (self.models.n_variables + 8))
+
+    def _rows(
+        self, s: FloatArray, a: NDArray[np.int64], w: FloatArray, gamma: float, rng: Any
+    ) -> FloatArray:
+        A = self.models.n_actions
+        out = np.empty((self.models.n_models, s.shape[0]))
+        seed = int(rng.integers(2**63))
+        for action in range(A):
+            rows = np.arange(action, s.shape[0], A)
+            same = np.random.default_rng(seed)  # common random numbers across actions
+            to = self.models.draw_many(s[rows], a[rows], same, self.k)
+            r = self.reward(s[rows], a[rows], to)
+            v = self.features.transform(to.reshape(-1, to.shape[-1])) @ w
+            out[:, rows] = (r + gamma * v.reshape(to.shape[:-1])).mean(axis=1)
+        return out
+
+
+def expectation_of(
+    models: ContinuousModels, reward: RewardFunction, features: Any, samples: int | None
+) -> Expectation:
+    """The exact form, or with `samples` the average over that many draws.
+
+    Where no exact form exists and no number of draws is given, that is an error that says why.
+    """
+    if samples is not None:
+        return Sampled(models, reward, features, samples)
+    one = np.zeros((1, models.n_variables))
+    if models.expect(one, np.zeros(1, np.int64), lambda s, a, to: to[..., 0]) is not None:
+        return Summed(models, reward, features)
+    why = ""
+    if not isinstance(models, GaussianModels):
+        why = f"{type(models).__name__} only draws next states"
+    elif not isinstance(reward, LinearReward):
+        why = "the reward is not a LinearReward"
+    elif not hasattr(features, "expected"):
+        why = f"{type(features).__name__} has no expected(mean, variance, box)"
+    if why:
+        raise InputError(
+            f"Expected values have no closed form here: {why}. Set samples=100 (--set "
+            "samples=100) to average over drawn next states."
+        )
+    return ClosedForm(models, reward, features)

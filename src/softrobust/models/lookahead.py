@@ -1,0 +1,213 @@
+"""Looking one step ahead: the Bellman update of a state, and policies made of it (section 4.3).
+
+The update of a state with values Z[a, ω] is that of the tables: the S game max_d min_ξ dᵀZξ, or the
+SA selection max_a min_ξ Z_aᵀξ. `LookaheadPolicy` decides by it: it keeps the parameters of its
+Gaussian models, the features, w and Ξ, so that it decides exactly as its solver does and still
+loads without anything else. `LinearPolicy` is the stand-in where that cannot be kept (models that
+are functions): one linear fit of action values, the best of which is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.data.labels import Labels
+from softrobust.errors import InputError, SolverError
+from softrobust.kernels.s_batch import solve_games
+from softrobust.kernels.s_game import NOT_FINITE
+from softrobust.kernels.sa_select import best_actions
+from softrobust.kernels.tail import tail_values
+from softrobust.models.checks import freeze
+from softrobust.models.continuous_policy import Arrays, ContinuousPolicy, Names
+from softrobust.models.continuous_rewards import LinearReward
+from softrobust.models.expectation import ClosedForm
+from softrobust.models.features import Features, features_from
+from softrobust.models.gaussian import gaussian_arrays, gaussian_models
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@final
+class Decision(NamedTuple):
+    """The update of n states.
+
+    d : (n, n_actions) the decision; lower ≤ value ≤ upper, each (n,); worth : (n, n_actions), what
+    each action is worth against nature's answer
+    """
+
+    d: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    worth: FloatArray
+
+    @property
+    def value(self) -> FloatArray:
+        """The middle of the bounds."""
+        return np.asarray(0.5 * (self.lower + self.upper))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Update:
+    """λ, the weights f and the box u of nature's q, which rectangle, and what is allowed."""
+
+    lam: float
+    f: FloatArray
+    u: FloatArray
+    s_rectangular: bool
+    allowed: BoolArray
+
+    def decide(self, Z: FloatArray) -> Decision:
+        """Decide in n states from Z (n, n_actions, n_models)."""
+        if not np.isfinite(Z).all():
+            raise SolverError(
+                "The value of an action is not a finite number: values or simulated states have "
+                "grown without bound. Give the models a box (clip), use features of a lower "
+                "degree, or set ridge."
+            )
+        ok = np.flatnonzero(self.allowed)
+        kept = Z if ok.size == Z.shape[1] else np.ascontiguousarray(Z[:, ok])
+        part = self._games(kept) if self.s_rectangular else self._selections(kept)
+        if ok.size == Z.shape[1]:
+            return part
+        d, worth = np.zeros(Z.shape[:2]), np.full(Z.shape[:2], -np.inf)
+        d[:, ok], worth[:, ok] = part.d, part.worth
+        return part._replace(d=d, worth=worth)
+
+    def evaluate(self, Z: FloatArray, probs: FloatArray) -> Decision:
+        """The value of a given decision (n, n_actions) against nature's answer."""
+        if self.s_rectangular:
+            mixed = np.einsum("saw,sa->sw", Z, probs)
+            value = (1 - self.lam) * (mixed @ self.f) + self.lam * tail_values(mixed, self.u)[0]
+            return Decision(probs, value, value, Z @ self.f)
+        n, A, N = Z.shape
+        tails = tail_values(Z.reshape(n * A, N), self.u)[0].reshape(n, A)
+        worth = (1 - self.lam) * (Z @ self.f) + self.lam * tails
+        value = (probs * worth).sum(axis=1)
+        return Decision(probs, value, value, worth)
+
+    def _games(self, Z: FloatArray) -> Decision:
+        games = solve_games(Z, self.f, self.u, self.lam)
+        if (games.status == NOT_FINITE).any():
+            raise SolverError("A state's game met numbers too large to compare.")
+        xi = (1 - self.lam) * self.f + self.lam * games.q
+        worth = np.einsum("saw,sw->sa", Z, xi)
+        return Decision(games.d, games.lb, games.ub, worth)
+
+    def _selections(self, Z: FloatArray) -> Decision:
+        n, A, N = Z.shape
+        live = np.flatnonzero(self.f > 0)
+        Z = Z if live.size == N else np.ascontiguousarray(Z[:, :, live])
+        f, u = self.f[live], self.u[live]
+        best, lower, upper = best_actions(Z, f, u, self.lam)
+        d = np.zeros((n, A))
+        d[np.arange(n), best] = 1.0
+        tails, _ = tail_values(Z.reshape(n * A, -1), u)
+        return Decision(d, lower, upper, (1 - self.lam) * (Z @ f) + self.lam * tails.reshape(n, A))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LookaheadPolicy(ContinuousPolicy):
+    """Look one step ahead with v(s) = φ(s)ᵀw under every model, then decide as the solver did."""
+
+    kind: ClassVar[str] = "lookahead"
+    expectation: ClosedForm
+    w: FloatArray
+    gamma: float
+    update: Update
+
+    @property
+    def variables(self) -> Labels:
+        """Those of the models."""
+        return self.expectation.models.variables  # type: ignore[no-any-return]
+
+    @property
+    def actions(self) -> Labels:
+        """Those of the models."""
+        return self.expectation.models.actions  # type: ignore[no-any-return]
+
+    def _probs(self, s: FloatArray) -> FloatArray:
+        return self.update.decide(self.expectation.values(s, self.w, self.gamma)).d
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Parameters of models, reward, features, w and Ξ."""
+        part, kept = feature_arrays(self.expectation.features)
+        models = gaussian_arrays(self.expectation.models)
+        arrays: Arrays = {f"model_{name}": x for name, x in models.items()}
+        arrays |= self.expectation.reward.arrays() | part
+        arrays |= {"w": self.w, "u": self.update.u, "allowed": self.update.allowed}
+        words = {
+            "gamma": self.gamma,
+            "lam": self.update.lam,
+            "s_rectangular": self.update.s_rectangular,
+            "features": kept,
+        }
+        return arrays, words
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
+    ) -> Self:
+        """The inverse of `to_arrays`."""
+        models = gaussian_models(_under("model_", arrays))
+        features = features_from(_under("feature_", arrays), words["features"])
+        update = Update(
+            float(words["lam"]), models.f, freeze(arrays["u"], np.float64),
+            bool(words["s_rectangular"]), freeze(arrays["allowed"], np.bool_),
+        )  # fmt: skip
+        exact = ClosedForm(models, LinearReward.of_arrays(arrays), features)
+        return cls(exact, freeze(arrays["w"], np.float64), float(words["gamma"]), update)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearPolicy(ContinuousPolicy):
+    """Take the allowed action with the greatest q_a(s) = φ(s)ᵀw_a; W is (n_features, n_actions)."""
+
+    kind: ClassVar[str] = "linear"
+    features: Any
+    W: FloatArray
+    variables: Labels = field()
+    actions: Labels = field()
+    allowed: BoolArray
+
+    def _probs(self, s: FloatArray) -> FloatArray:
+        q = np.where(self.allowed, self.features.transform(s) @ self.W, -np.inf)
+        return np.asarray(np.eye(q.shape[1])[np.argmax(q, axis=1)])
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Features and W."""
+        part, kept = feature_arrays(self.features)
+        return {"W": self.W, "allowed": self.allowed, **part}, {"features": kept}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
+    ) -> Self:
+        """The inverse of `to_arrays`."""
+        features = features_from(_under("feature_", arrays), words["features"])
+        W, allowed = freeze(arrays["W"], np.float64), freeze(arrays["allowed"], np.bool_)
+        return cls(features, W, names.variables, names.actions, allowed)
+
+
+def feature_arrays(features: Any) -> tuple[Arrays, dict[str, Any]]:
+    """What a file keeps of features; those of other packages cannot be kept without code."""
+    if not isinstance(features, Features):
+        raise InputError(
+            f"A policy with features of your own ({type(features).__name__}) cannot be saved "
+            "without their code. Use PolynomialFeatures, RBFFeatures or FourierFeatures, or keep "
+            "the policy in memory."
+        )
+    arrays, words = features.to_arrays()
+    return {f"feature_{name}": x for name, x in arrays.items()}, words
+
+
+def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,278 @@
+"""From a file to a problem with continuous states: a log of vectors, or Gaussian models.
+
+What the log does not say is taken from it where that can be done openly, and every such choice is a
+note: first states of episodes are the start, the longest episode is the horizon, a linear fit of
+the reward column is the reward, and values are kept in the range of the data, widened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.continuous_problem import ContinuousProblem
+from softrobust.data.continuous import ContinuousLog, read_continuous_log
+from softrobust.data.npz import npz_format
+from softrobust.data.settings import whole
+from softrobust.errors import InputError
+from softrobust.models.continuous import Box
+from softrobust.models.continuous_rewards import LinearReward, fit_linear_reward
+from softrobust.models.gaussian import (
+    GAUSSIAN_FORMAT,
+    GaussianFrame,
+    GaussianModels,
+    load_gaussian,
+)
+from softrobust.objective import Objective, Percentile, SoftRobust, make_objective
+from softrobust.posterior import RegressionPosterior
+
+if TYPE_CHECKING:
+    from softrobust.data.labels import Labels
+    from softrobust.posterior.regression import FittedRegression
+
+FloatArray = NDArray[np.float64]
+DEFAULT_MODELS = 50  # the paper's tables
+MARGIN = 0.5  # of the range of the data, on either side: where values are kept by default
+TAIL_MODELS = 30  # held-out models in the tail that an interval needs
+MOST_TEST = 1000
+GOOD_FIT = 0.999
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ContinuousOptions:
+    """What a user can say; None means "take it from the file, or the default".
+
+    Attributes
+    ----------
+    reward_now, reward_next : mapping variable → coefficient
+    clip : mapping variable → (low, high), or a number
+        A number is the margin by which the range of the data is widened; infinity is no box.
+    """
+
+    gamma: float | None = None
+    horizon: int | None = None
+    criterion: str | None = None
+    lam: float | None = None
+    alpha: float | None = None
+    reward_now: Mapping[str, float] | None = None
+    reward_next: Mapping[str, float] | None = None
+    clip: Mapping[str, tuple[float, float]] | float | None = None
+    n_models: int | None = None
+    n_test: int | None = None
+    heldout: Path | None = None
+    seed: int = 0
+
+    def objective(self) -> Objective:
+        """Criterion, λ and α as given, else the defaults."""
+        default, criterion = SoftRobust(), self.criterion or SoftRobust.criterion
+        if criterion == Percentile.criterion and self.lam is not None:
+            raise InputError("The percentile criterion has no lambda. Leave --lambda out.")
+        return make_objective(
+            criterion,
+            default.lam if self.lam is None else self.lam,
+            default.alpha if self.alpha is None else self.alpha,
+        )
+
+    def test_models(self) -> int:
+        """As many held-out models as an interval of the tail needs, at least 100."""
+        if self.n_test is not None:
+            return whole("--test-models", self.n_test)
+        tail = self.objective().tail
+        need = TAIL_MODELS / tail if tail > 0 else 0.0
+        return int(min(max(100, np.ceil(need - 1e-9)), MOST_TEST))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ContinuousSetup:
+    """A problem and where it came from; `r2` is that of a fitted reward."""
+
+    problem: ContinuousProblem
+    heldout: GaussianModels | None
+    log: ContinuousLog | None
+    posterior: FittedRegression | None
+    r2: float | None
+    notes: tuple[str, ...]
+    source: str
+
+
+def set_up_continuous(path: Path, options: ContinuousOptions) -> ContinuousSetup:
+    """Read the input and build the problem."""
+    whole("--seed", options.seed, 0)
+    if path.suffix == ".npz":
+        return _from_models(path, options)
+    return _from_log(path, options)
+
+
+def _from_models(path: Path, options: ContinuousOptions) -> ContinuousSetup:
+    found = npz_format(path)
+    if found != GAUSSIAN_FORMAT:
+        raise InputError(
+            f"{path.name} holds '{found}', not continuous models. Leave --continuous out, or give "
+            "a log of vectors or the models that `softrobust sample --posterior regression` draws."
+        )
+    for flag, given in (("--models", options.n_models), ("--test-models", options.n_test)):
+        if given is not None:
+            raise InputError(f"{flag} is for a log; {path.name} holds models. Leave it out.")
+    models = load_gaussian(path)
+    if options.clip is not None:
+        models = replace(models, clip=_box(options.clip, models.seen, models.variables))
+    reward = None
+    if options.reward_now is not None or options.reward_next is not None:
+        reward = _given_reward(options, models.variables)
+    problem = ContinuousProblem(
+        models, None, reward, options.gamma, options.horizon, options.objective()
+    )
+    return ContinuousSetup(problem, _heldout(options), None, None, None, (), path.name)
+
+
+def _heldout(options: ContinuousOptions) -> GaussianModels | None:
+    return None if options.heldout is None else load_gaussian(options.heldout)
+
+
+def _from_log(path: Path, options: ContinuousOptions) -> ContinuousSetup:
+    if options.gamma is None:
+        raise InputError(
+            "The discount is not known: a log does not say how much later rewards count. "
+            "Give --gamma, for example --gamma 0.95."
+        )
+    log = read_continuous_log(path)
+    notes: list[str] = []
+    seen = log.s.min(axis=0), log.s.max(axis=0)
+    reward, r2 = _reward(log, options, notes)
+    plain = reward.action is None and reward.constant == 0  # then the models' file can hold it
+    frame = GaussianFrame(
+        log.variables,
+        log.actions,
+        _action_values(log, notes),
+        reward.now if plain else None,
+        reward.next if plain else None,
+        start=_start(log, notes),
+        gamma=options.gamma,
+        horizon=_horizon(log, options, notes),
+        box=_box(MARGIN if options.clip is None else options.clip, seen, log.variables),
+    )
+    notes.append(_box_note(frame, options))
+    posterior = RegressionPosterior(frame=frame).fit(log)
+    train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
+    n = DEFAULT_MODELS if options.n_models is None else whole("--models", options.n_models)
+    train = posterior.sample(n, np.random.default_rng(train_seed))
+    heldout = _heldout(options)
+    if heldout is None:
+        heldout = posterior.sample(options.test_models(), np.random.default_rng(test_seed))
+    problem = ContinuousProblem(train, reward=reward, objective=options.objective())
+    notes += posterior.diagnostics().problems
+    return ContinuousSetup(problem, heldout, log, posterior, r2, tuple(notes), path.name)
+
+
+def _reward(
+    log: ContinuousLog, options: ContinuousOptions, notes: list[str]
+) -> tuple[LinearReward, float | None]:
+    if options.reward_now is not None or options.reward_next is not None:
+        return _given_reward(options, log.variables), None
+    fitted = fit_linear_reward(log)
+    notes.append(
+        f"The reward is a linear fit of the reward column on (s, a, s′), R² = {fitted.r2:.6g}"
+        + (
+            "."
+            if fitted.r2 >= GOOD_FIT
+            else ": rewards of the log are not linear, and what is maximised is the fit "
+            "(--reward-now and --reward-next say the reward itself)."
+        )
+    )
+    return fitted.reward, fitted.r2
+
+
+def _given_reward(options: ContinuousOptions, variables: Labels) -> LinearReward:
+    now = _coefficients("--reward-now", options.reward_now, variables)
+    return LinearReward(now, _coefficients("--reward-next", options.reward_next, variables))
+
+
+def _coefficients(flag: str, given: Mapping[str, float] | None, variables: Labels) -> FloatArray:
+    out = np.zeros(len(variables))
+    for name, value in (given or {}).items():
+        try:
+            out[variables.index(name)] = value
+        except InputError as error:
+            raise InputError(f"{flag}: {error}") from None
+    return out
+
+
+def _action_values(log: ContinuousLog, notes: list[str]) -> FloatArray:
+    try:
+        return np.array([float(name) for name in log.actions])
+    except ValueError:
+        pass
+    if len(log.actions) == 2:
+        first, second = log.actions
+        notes.append(f"In the features of the models '{first}' counts as 0 and '{second}' as 1.")
+        return np.array([0.0, 1.0])
+    raise InputError(
+        f"The actions {list(log.actions)} are no numbers, and the features of the models need one "
+        "number per action. Write doses or levels in the column 'action'."
+    )
+
+
+def _start(log: ContinuousLog, notes: list[str]) -> FloatArray:
+    if log.episode is None:
+        notes.append(
+            "The log has no column 'episode': every state of it is equally likely to be first."
+        )
+        return np.array(log.s)
+    _, first = np.unique(log.episode, return_index=True)
+    return np.array(log.s[np.sort(first)])
+
+
+def _horizon(log: ContinuousLog, options: ContinuousOptions, notes: list[str]) -> int:
+    if options.horizon is not None:
+        return whole("--horizon", options.horizon)
+    if log.episode is None:
+        raise InputError(
+            "The length of an episode is not known: the log has no column 'episode'. Give "
+            "--horizon, for example --horizon 30."
+        )
+    longest = int(np.unique(log.episode, return_counts=True)[1].max())
+    notes.append(f"Episodes last {longest} steps, as the longest of the log (--horizon).")
+    return longest
+
+
+def _box(
+    clip: Mapping[str, tuple[float, float]] | float, seen: Box | None, variables: Labels
+) -> Box | None:
+    """The box that was asked for; variables without one keep the range of the data, widened."""
+    margin = clip if isinstance(clip, (int, float)) else MARGIN
+    if margin == np.inf:
+        return None
+    if not margin >= 0:
+        raise InputError(f"--clip takes a share ≥ 0 of the range of the data; it is {margin:g}.")
+    if seen is None:
+        raise InputError(
+            "These models do not know the range of their data: give --clip for every variable, as "
+            "x=0:10,y=-1:1."
+        )
+    wide = margin * (seen[1] - seen[0])
+    low, high = seen[0] - wide, seen[1] + wide
+    for name, (a, b) in clip.items() if isinstance(clip, Mapping) else ():
+        try:
+            j = variables.index(name)
+        except InputError as error:
+            raise InputError(f"--clip: {error}") from None
+        low[j], high[j] = a, b
+    return low, high
+
+
+def _box_note(frame: GaussianFrame, options: ContinuousOptions) -> str:
+    if frame.box is None:
+        return "Values are not kept in any box (--clip none): models may explode."
+    parts = (
+        f"{name} in {low:.4g} … {high:.4g}"
+        for name, low, high in zip(frame.variables, *frame.box, strict=True)
+    )
+    why = "" if options.clip is not None else f", the range of the data widened by {MARGIN:.0%}"
+    return f"Models keep values in a box{why} (--clip): {', '.join(parts)}."

@@ -1,0 +1,195 @@
+"""The full page of a run: what `solve` leaves out because it takes a while.
+
+`solve` writes a page with the answer, the densities, the policy, and as much of the reasons as
+takes two seconds. This one adds the frontier of mean against CVaR, what more data would be worth,
+diagnostics of the posterior and the checks on record. What would take minutes is left out with a
+sentence that names the command for it; whether it would is told from sizes, never by a clock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softrobust.bounds import Covers
+from softrobust.certificate import PosteriorCertificate, certify
+from softrobust.errors import InputError
+from softrobust.objective import SoftRobust
+from softrobust.pipeline.insight import data_values
+from softrobust.pipeline.setup import coverage_notes
+from softrobust.reporting import DataFound, Report, report
+from softrobust.reporting.effort import evaluation_seconds
+from softrobust.solvers.behaviour import behaviour_policy
+from softrobust.solvers.local_search import LocalSearch
+from softrobust.tradeoff import frontier
+
+if TYPE_CHECKING:
+    from softrobust.certificate import Certificate
+    from softrobust.models.policy import Policy
+    from softrobust.pipeline.folder import Folder
+    from softrobust.problem import Problem
+    from softrobust.tradeoff import Frontier
+
+WHY_SECONDS = 15.0  # for explanations and rules
+LAMBDAS = tuple(round(0.1 * i, 1) for i in range(11))
+FEW_LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+EXACT_STATES, EXACT_SECONDS = 60, 25.0  # up to here every point is proven, or its gap known
+MOST_SECONDS = 30.0  # estimated, beyond which a part is left out
+DRAWS, POOL, DATA_SETS = 200, 43, 400  # of the value of data
+STEP = 2e-9  # seconds for one entry of its tables
+POINT_SECONDS = 2.0  # of search for a point of the frontier, where none is proven
+
+
+def report_run(
+    folder: Folder,
+    out: Path,
+    *,
+    quick: bool = False,
+    suppress_small: bool = False,
+    observations: int = 10,
+) -> Report:
+    """The page of a run, to be saved as `out`.
+
+    Parameters
+    ----------
+    quick : bool
+        Leave out the frontier, the value of data and the diagnostics.
+    suppress_small : bool
+        Show counts below five as "<5".
+    observations : int
+        How many more observations of a pair are valued.
+    """
+    problem, log = folder.problem, folder.log
+    notes = [] if log is None else coverage_notes(log, problem)
+    extra: dict[str, Any] = {}
+    if not quick:
+        extra = {
+            "frontier": frontier_of(problem, folder.solution.policy),
+            "data": data_of(folder, observations),
+            "diagnostics": None if folder.posterior is None else folder.posterior.diagnostics(),
+            "seconds": WHY_SECONDS,
+        }
+    return report(
+        problem,
+        folder.solution,
+        heldout=folder.heldout,
+        log=log,
+        posterior=folder.posterior,
+        certificate=certificate_of(folder),
+        notes=[*notes, *folder.solution.stats.get("notes", ())],
+        settings={"run": folder.path.resolve().name, "seed": folder.seed},
+        checks=checks_of(folder.path / "checks.json"),
+        ask_for_checks=log is not None,
+        policy_csv=_link(folder.path / "policy.csv", out),
+        suppress_small=suppress_small,
+        **extra,
+    )
+
+
+def certificate_of(folder: Folder) -> Certificate:
+    """The certificate of the run: exact figures again, limits under the posterior as recorded."""
+    problem, solution = folder.problem, folder.solution
+    practice = None if folder.log is None else behaviour_policy(problem, folder.log)[0]
+    bounds = [] if solution.bound is None else [solution.bound]
+    made = certify(
+        problem, solution.policy, folder.heldout, bounds, practice=practice, indicative=True
+    )
+    under = folder.record.get("posterior")
+    return made if under is None else replace(made, posterior=_under(under))
+
+
+def _under(record: dict[str, Any]) -> PosteriorCertificate:
+    plain = ("lower", "lower_from", "upper", "upper_mean", "upper_error", "paired_gap")
+    try:
+        return PosteriorCertificate(
+            **{name: record[name] for name in plain},
+            covers=Covers(record["upper_covers"]),
+            method=record["upper_method"],
+            replications=record["replications"],
+            n_models=record["models"],
+            confidence=record["confidence"],
+            reason=record["reason"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"The part 'posterior' of solution.json cannot be read ({error}). Solve again."
+        ) from None
+
+
+def checks_of(path: Path) -> list[dict[str, Any]] | None:
+    """The checks on record; None where none were run."""
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["checks"]
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} cannot be read ({error}). Run `softrobust check` again."
+        ) from None
+    if not isinstance(found, list):
+        raise InputError(f"{path} has no list of checks. Run `softrobust check` again.")
+    return found
+
+
+def frontier_of(problem: Problem, policy: Policy) -> Frontier | str:
+    """Mean against CVaR over λ; a sentence where it does not apply or would take long.
+
+    `policy` is the run's own: it stands wherever it is the best.
+    """
+    objective = problem.objective
+    if not isinstance(objective, SoftRobust):
+        return "The percentile criterion has no λ, so there is no frontier of mean against CVaR."
+    if problem.n_models == 1 or objective.tail == 1:
+        return "Mean and bad case are the same figure here, so there is nothing to trade."
+    each = evaluation_seconds(problem)
+    # A point takes some ten evaluations of search, and as many for its bound.
+    lams = LAMBDAS if 11 * 20 * each <= MOST_SECONDS else FEW_LAMBDAS
+    if len(lams) * 20 * each > MOST_SECONDS:
+        return (
+            f"With {problem.n_states:,} states and {problem.n_models:,} models the frontier would "
+            "take minutes: `softrobust frontier RUN/problem.npz` computes it."
+        )
+    lams = tuple(sorted({*lams, objective.lam}))
+    if problem.n_states <= EXACT_STATES:
+        return frontier(problem, lams, (objective.alpha,), time_limit=EXACT_SECONDS, also=[policy])
+    solver = LocalSearch(starts=3, time_limit=POINT_SECONDS)
+    return frontier(problem, lams, (objective.alpha,), solver, also=[policy])
+
+
+def data_of(folder: Folder, observations: int = 10) -> DataFound | str:
+    """What more data would be worth; a sentence where that does not apply or would take long."""
+    problem = folder.problem
+    if not isinstance(problem.objective, SoftRobust):
+        return "The value of data is known for the soft-robust criterion only."
+    if not problem.decided.any():
+        return "There is nothing to decide, so no data would help."
+    if _data_seconds(folder) > MOST_SECONDS:
+        return (
+            f"With {problem.n_states:,} states this would take minutes: `softrobust value-of-data "
+            "RUN --draws 50` computes it with fewer draws."
+        )
+    try:
+        return DataFound(observations, data_values(folder, observations, DRAWS)[1])
+    except InputError as error:
+        return f"The value of data is not known here: {error}"
+
+
+def _data_seconds(folder: Folder) -> float:
+    S, N = folder.problem.n_states, folder.problem.n_models
+    if folder.log is not None:  # inverses of every policy and model, then exchanges of rows
+        return POOL * DRAWS * (5e-10 * S**3 + 60 * DATA_SETS * STEP)
+    pairs = int((folder.problem.models.available & folder.problem.decided[:, None]).sum())
+    return float(pairs * DATA_SETS * N * POOL * STEP)
+
+
+def _link(csv: Path, out: Path) -> str | None:
+    """Where policy.csv lies, seen from the page; None where the path cannot be relative."""
+    if not csv.exists():
+        return None
+    try:
+        return Path(os.path.relpath(csv.resolve(), out.resolve().parent)).as_posix()
+    except ValueError:  # another drive
+        return None

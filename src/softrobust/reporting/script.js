@@ -1,0 +1,100 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  root.classList.add("js");
+  const all = (where, what) => Array.from(where.querySelectorAll(what));
+
+  // A density: point at it to read how many models earn less than that.
+  for (const plot of all(document, ".plot[data-low]")) {
+    const svg = plot.querySelector("svg"), out = plot.parentElement.querySelector(".readout");
+    const low = Number(plot.dataset.low), high = Number(plot.dataset.high);
+    const [width, margin] = [svg.viewBox.baseVal.width, Number(plot.dataset.margin)];
+    const curves = all(plot.parentElement, ".below").map(e => [e.dataset.name, e.dataset.shares.split(" ").map(Number)]);
+    const decimals = Number(plot.dataset.decimals), quiet = out.textContent;
+    const cross = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    cross.setAttribute("class", "cross");
+    svg.append(cross);
+    plot.addEventListener("pointermove", event => {
+      const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) / box.width * width;
+      const share = Math.min(1, Math.max(0, (x - margin) / (width - 2 * margin)));
+      const at = margin + share * (width - 2 * margin), value = low + share * (high - low);
+      cross.setAttribute("d", `M${at} 4L${at} 172`);
+      const number = value.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
+      out.textContent = `Less than ${number}: ` + curves.map(([name, shares]) =>
+        `${name} in ${shares[Math.round(share * (shares.length - 1))] / 10} % of models`).join(", ");
+    });
+    plot.addEventListener("pointerleave", () => { cross.removeAttribute("d"); out.textContent = quiet; });
+  }
+
+  // The frontier: a slider walks along the policies.
+  for (const box of all(document, ".choose")) {
+    const slider = box.querySelector("input"), section = box.closest("section");
+    const rows = all(section, "tr[data-i]"), points = all(section, ".point");
+    const show = () => {
+      for (const e of [...rows, ...points]) e.classList.toggle("on", e.dataset.i === slider.value);
+      const row = rows[Number(slider.value)];
+      box.querySelector("output").textContent = row.dataset.said;
+    };
+    slider.addEventListener("input", show);
+    for (const e of [...rows, ...points]) e.addEventListener("click", () => { slider.value = e.dataset.i; show(); });
+    show();
+  }
+
+  // The policy: sort by a column, find a state, keep only what differs.
+  for (const table of all(document, "table.sortable")) {
+    const heads = all(table, "thead th"), groups = all(table, "tbody");
+    const value = (group, i) => {
+      const cell = group.rows[0].cells[i], raw = cell.dataset.v;
+      return raw === undefined ? cell.textContent.trim() : Number(raw);
+    };
+    heads.forEach((head, i) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const first = head.dataset.first || "ascending";
+        const back = first === "ascending" ? "descending" : "ascending";
+        const next = head.getAttribute("aria-sort") === first ? back : first;
+        const turn = next === "ascending" ? 1 : -1;
+        for (const other of heads) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", next);
+        groups.sort((a, b) => {
+          const [x, y] = [value(a, i), value(b, i)];
+          return turn * (typeof x === "number" ? x - y : x.localeCompare(y, "en", {numeric: true}));
+        });
+        table.append(...groups);
+      });
+    });
+    const tools = table.closest("section").querySelector(".tools");
+    if (!tools) continue;
+    const find = tools.querySelector("[type=search]"), only = tools.querySelector("[type=checkbox]");
+    const note = tools.querySelector("output");
+    const sift = () => {
+      const wanted = find.value.trim().toLowerCase();
+      let left = 0;
+      for (const group of groups) {
+        group.hidden = !(group.rows[0].cells[0].textContent.toLowerCase().includes(wanted)
+          && (!only || !only.checked || group.hasAttribute("data-differs")));
+        left += group.hidden ? 0 : 1;
+      }
+      note.textContent = left === groups.length ? "" : `${left} of ${groups.length} states`;
+    };
+    find.addEventListener("input", sift);
+    if (only) only.addEventListener("change", sift);
+  }
+
+  // A link to an explanation opens it; print opens all.
+  const open = () => {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (target && target.tagName === "DETAILS") { target.open = true; target.scrollIntoView(); }
+  };
+  addEventListener("hashchange", open);
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = all(document, "details:not([open])");
+    for (const e of opened) e.open = true;
+  });
+  addEventListener("afterprint", () => { for (const e of opened) e.open = false; });
+  open();
+})();

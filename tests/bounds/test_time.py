@@ -1,0 +1,233 @@
+"""The clock is looked at between chunks: what is cut short is looser, and as true."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from softrobust.bounds import Covers, best_bound, clairvoyant_bound
+from softrobust.bounds import advantage as advantage_module
+from softrobust.bounds import best as best_module
+from softrobust.bounds.advantage import relax
+from softrobust.bounds.occupancy import occupancy_bounds
+from softrobust.bounds.reduction import reduce
+from softrobust.bounds.safe_dual import dual_bound
+from softrobust.errors import InputError
+from softrobust.models import Policy
+from softrobust.problem import Problem
+from softrobust.returns import evaluate_policy, evaluation, optimal_returns
+from softrobust.returns import late as late_module
+from softrobust.returns import optimal as optimal_module
+from softrobust.returns.late import OutOfTime, chunks
+from softrobust.solvers import Exact, LocalSearch, Status, local_search
+from softrobust.solvers.base import Deadline
+from softrobust.solvers.block_search import BlockClimber
+from tests.agree.static_instances import brute_force
+from tests.instances import random_policy, random_problem
+
+
+def after(n: int) -> Callable[[], bool]:
+    """A clock that is late from its n-th look on."""
+    looks = [0]
+
+    def late() -> bool:
+        looks[0] += 1
+        return looks[0] > n
+
+    return late
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of one model, whatever their size."""
+    for module in (advantage_module, optimal_module, evaluation):
+        monkeypatch.setattr(module, "FIRST", 1)
+    monkeypatch.setattr(late_module, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(advantage_module, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(optimal_module, "PARALLEL_WORK", 0)
+
+
+def test_chunks_cover_everything_once_and_grow_when_fast() -> None:
+    for n, first in ((0, 3), (1, 4), (10, 1), (1000, 4), (7, 7)):
+        parts = list(chunks(n, first))
+        seen = [i for part in parts for i in range(part.start, part.stop)]
+        assert seen == list(range(n))
+    assert len(list(chunks(10_000, 1))) < 20  # each at most twice the last
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("looks", range(5))
+def test_optima_cut_short_still_bracket(looks: int) -> None:
+    problem = random_problem(3, n_models=6, gamma=0.95)
+    whole = optimal_returns(problem)
+    cut = optimal_returns(problem, late=after(looks))
+    assert (cut.lower <= whole.upper).all()
+    assert (cut.upper >= whole.lower).all()
+    width = cut.upper - cut.lower
+    assert (width > 1e-3).any()
+    assert width[0] < 1e-9  # the first models are always solved
+    assert clairvoyant_bound(problem, late=after(looks)).value >= clairvoyant_bound(problem).value
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("looks", [0, 3, 8, 9, 12, 40])
+def test_a_relaxation_cut_short_is_late_or_true(looks: int) -> None:
+    problem = random_problem(4, n_states=4, n_models=6)
+    reduced = reduce(problem)
+    n = reduced.problem.n_models
+    try:
+        relaxation = relax(reduced, reduced.allowed, late=after(looks))
+    except OutOfTime:
+        assert looks < n
+        return
+    assert looks >= n
+    bound = dual_bound(reduced.problem, relaxation, relaxation.terms)
+    assert bound.value >= brute_force(problem)
+    whole = relax(reduced, reduced.allowed)
+    assert (relaxation.m <= whole.m).all()
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_occupancies_cut_short_are_wider() -> None:
+    problem = random_problem(4, n_states=4, n_models=6)
+    whole, cut = occupancy_bounds(problem), occupancy_bounds(problem, late=after(3))
+    assert (cut.least <= whole.least).all()
+    assert (cut.greatest >= whole.greatest).all()
+    assert np.isfinite(cut.greatest).all()
+
+
+@pytest.mark.parametrize("covers", list(Covers))
+@pytest.mark.parametrize("limit", [1e-9, 0.005, 0.05, None])
+def test_best_bound_in_any_time_covers(covers: Covers, limit: float | None) -> None:
+    problem = random_problem(5, n_states=5, n_actions=2, n_models=20)
+    bound = best_bound(problem, covers, limit)
+    assert bound.value >= brute_force(problem)
+    if covers is not Covers.DETERMINISTIC:
+        for seed in range(10):
+            value = problem.objective.value(
+                evaluate_policy(problem, random_policy(problem, seed))[0] @ problem.p0,
+                problem.models.f,
+            )
+            assert value <= bound.value
+
+
+def test_no_time_for_the_program_leaves_the_first_weights() -> None:
+    problem = random_problem(6, n_models=8)
+    reduced = reduce(problem)
+    relaxation = relax(reduced, reduced.allowed)
+    p = reduced.problem
+    none = dual_bound(p, relaxation, relaxation.terms, left=lambda: 0.0)
+    full = dual_bound(p, relaxation, relaxation.terms)
+    assert full.value <= none.value
+    assert none.value >= brute_force(problem)
+
+
+def test_bounds_that_do_not_fit_fall_back_or_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(7)
+    reduced = reduce(problem)
+    told = clairvoyant_bound(problem).value
+    monkeypatch.setattr(best_module, "fits", lambda size: False)
+    assert best_bound(problem, Covers.DETERMINISTIC).value == pytest.approx(told, rel=1e-12)
+    monkeypatch.setattr("softrobust.data.memory.available_memory", lambda: 2000.0)
+    with pytest.raises(InputError, match="bounds on what every model can earn"):
+        relax(reduced, reduced.allowed)
+    with pytest.raises(InputError, match="Bounds on every occupancy"):
+        occupancy_bounds(problem)
+    solution = Exact().solve(problem)  # still an answer, with the clairvoyant bound
+    assert solution.status is Status.LOCAL_OPTIMUM
+    assert "too large" in solution.stats["method"]
+    assert solution.bound is not None
+    assert solution.bound.value == pytest.approx(told, rel=1e-12)
+
+
+# -- large problems: evaluations ------------------------------------------------------------------
+
+
+def chain(S: int, N: int = 6) -> Problem:
+    """Sparse: up or down a chain of S states."""
+    from softrobust.data.labels import Labels
+    from softrobust.models.model_set import ModelSet
+
+    rng = np.random.default_rng(0)
+    s = np.repeat(np.arange(S), 2)
+    low, high = np.maximum(s - 1, 0), np.minimum(s + 1, S - 1)
+    p = rng.uniform(0.1, 0.9, size=(2 * S, N))
+    prob = np.stack([p, 1 - p], axis=2)
+    models = ModelSet(
+        indptr=2 * np.arange(2 * S + 1),
+        next_states=np.stack([low, high], axis=1).reshape(-1).astype(np.int32),
+        prob=prob.reshape(-1),
+        f=np.full(N, 1 / N),
+        states=Labels(tuple(map(str, range(S))), noun="state"),
+        actions=Labels(("left", "right"), noun="action"),
+    )
+    return Problem(models, rewards=rng.normal(size=(S, 2)), gamma=0.9)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("S", [120, 700])
+def test_evaluations_look_at_the_clock(S: int) -> None:
+    problem = chain(S)
+    policy = random_policy(problem, 0)
+    V, h = evaluate_policy(problem, policy)
+    np.testing.assert_array_equal(evaluate_policy(problem, policy, late=after(100))[0], V)
+    with pytest.raises(OutOfTime):
+        evaluate_policy(problem, policy, late=after(3))
+    assert h.shape == V.shape
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_climb_cut_within_an_evaluation_keeps_what_it_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_search, "EXCHANGE_WORK", 0.0)
+    problem = chain(120)
+    solution = LocalSearch(time_limit=1e-9).solve(problem)
+    assert solution.status is Status.TIME_LIMIT
+    assert solution.stats["neighbourhood"] == "blocks of states"
+    climber = BlockClimber(reduce(problem))
+    start = np.zeros(120, np.int64)
+    deadline = Deadline(3600.0)
+    value = climber.neighbours(start)
+    passed = after(8)  # six models are evaluated, then two looks on
+    monkeypatch.setattr(Deadline, "passed", property(lambda self: passed()))
+    end, reached, settled = climber.climb(start, deadline)
+    assert not settled
+    np.testing.assert_array_equal(end, start)
+    assert reached == value
+
+
+def test_returns_of_large_problems_are_kept_with_what_they_depend_on() -> None:
+    problem = chain(700)
+    policy = random_policy(problem, 0)
+    x = evaluation.policy_return(problem, policy)
+    began = time.perf_counter()
+    again = evaluation.policy_return(problem, policy)
+    assert time.perf_counter() - began < 0.5
+    np.testing.assert_array_equal(again, x)
+    again[:] = 0.0  # a caller's own copy
+    np.testing.assert_array_equal(evaluation.policy_return(problem, policy), x)
+    other = replace(
+        problem, rewards=problem.rewards.of_pairs(2 * np.asarray(problem.rewards.pairs))
+    )
+    np.testing.assert_allclose(evaluation.policy_return(other, policy), 2 * x, rtol=1e-8)
+    less = replace(problem, gamma=0.5)
+    assert not np.allclose(evaluation.policy_return(less, policy), x)
+    first = Policy.from_decision(
+        np.zeros(700, np.int64), problem.models.states, problem.models.actions
+    )
+    assert not np.allclose(evaluation.policy_return(problem, first), x)
+
+
+def test_the_uniform_value_follows_the_rewards() -> None:
+    """Many rewards on one set of models, made and dropped: none may answer for another."""
+    base = random_problem(1)
+    for k in range(1, 30):
+        p = replace(base, rewards=base.rewards.of_pairs(k * np.asarray(base.rewards.pairs)))
+        expected = k * evaluation.static_return(base, base.uniform_policy())
+        assert evaluation.uniform_value(p) == pytest.approx(expected, rel=1e-9)
+        del p

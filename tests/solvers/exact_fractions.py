@@ -1,0 +1,65 @@
+"""Returns and soft-robust values of small problems in exact fractions: the referee of rounding."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust.problem import Problem
+
+
+def solve_exactly(M: list[list[Fraction]], b: list[Fraction]) -> list[Fraction]:
+    """Gauss–Jordan; M is strictly diagonally dominant, so no pivot vanishes."""
+    n = len(b)
+    rows = [[*row, right] for row, right in zip(M, b, strict=True)]
+    for k in range(n):
+        pivot = rows[k][k]
+        rows[k] = [x / pivot for x in rows[k]]
+        for i in range(n):
+            factor = rows[i][k]
+            if i != k and factor:
+                rows[i] = [x - factor * y for x, y in zip(rows[i], rows[k], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def exact_returns(problem: Problem, decision: NDArray[np.int64]) -> list[Fraction]:
+    """ρ(d, P̂^ω) of every model, of the numbers as they are stored."""
+    S, gamma = problem.n_states, Fraction(problem.gamma)
+    P, out = np.asarray(problem.models.P), []
+    for omega in range(problem.n_models):
+        M = [
+            [
+                Fraction(int(s == j)) - gamma * Fraction(float(P[omega, s, decision[s], j]))
+                for j in range(S)
+            ]
+            for s in range(S)
+        ]
+        r = [Fraction(float(problem.R[s, decision[s], omega])) for s in range(S)]
+        v = solve_exactly(M, r)
+        out.append(
+            sum(
+                (Fraction(float(p)) * x for p, x in zip(problem.p0, v, strict=True)),
+                start=Fraction(0),
+            )
+        )
+    return out
+
+
+def exact_objective(problem: Problem, x: list[Fraction]) -> Fraction:
+    """(1 − λ)·mean + λ·CVaR^α, atoms split at the edge of the tail."""
+    f = [Fraction(float(w)) for w in problem.models.f]
+    total = sum(f, start=Fraction(0))
+    f = [w / total for w in f]
+    lam, tail = Fraction(problem.objective.lam), 1 - Fraction(problem.objective.alpha)
+    mean = sum((w * y for w, y in zip(f, x, strict=True)), start=Fraction(0))
+    live = sorted((y, w) for y, w in zip(x, f, strict=True) if w > 0)
+    if tail == 0:
+        return (1 - lam) * mean + lam * live[0][0]
+    left, cvar = Fraction(1), Fraction(0)
+    for y, w in live:
+        part = min(w / tail, left)
+        cvar += part * y
+        left -= part
+    return (1 - lam) * mean + lam * cvar

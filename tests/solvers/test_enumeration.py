@@ -1,0 +1,144 @@
+"""Enumeration: every return within its proven error, every bound above the exact optimum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from softrobust.bounds.reduction import reduce
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+from softrobust.solvers import enumeration
+from softrobust.solvers.base import Deadline
+from softrobust.solvers.enumeration import _Walker, enumerate_rules
+from tests.agree.static_instances import all_decisions
+from tests.instances import random_problem
+from tests.solvers.exact_fractions import exact_objective, exact_returns
+
+
+def sticky(gamma: float, offset: float, seed: int = 0, stay: float = 1.0) -> Problem:
+    """Each state stays for ever or leaves at once: one exchange changes N(s,s) by 1/(1 − γ).
+
+    That is the nearest to singular that an exchange of stochastic rows can be.
+    """
+    rng = np.random.default_rng(seed)
+    S, N = 4, 3
+    P = np.zeros((N, S, 2, S))
+    stays = stay * np.array([1.0, 1 - 1e-3, 0.5])  # one model moves on anyway
+    for s in range(S):
+        P[:, s, 0, s] += stays
+        P[:, s, 0, (s + 1) % S] += 1 - stays
+        P[:, s, 1, (s + 1) % S] = 1.0
+    rewards = rng.normal(size=(S, 2)) + offset
+    models = ModelSet.from_dense(P, rng.dirichlet(np.ones(N)))
+    return Problem(models, rewards=rewards, gamma=gamma, objective=SoftRobust(0.5, 0.6))
+
+
+def offset_problem(seed: int, gamma: float, offset: float) -> Problem:
+    p = random_problem(seed, n_states=3, n_actions=2, n_models=3, gamma=gamma)
+    return replace(p, rewards=p.rewards.of_pairs(np.asarray(p.rewards.pairs) + offset))
+
+
+def instances() -> list[Problem]:
+    out = [
+        offset_problem(seed, gamma, offset)
+        for seed, (gamma, offset) in enumerate(
+            [(0.9, 0.0), (0.9, 1e6), (0.999, 0.0), (0.999, 1e6), (0.99999, -1e6), (0.5, 1e12)]
+        )
+    ]
+    out += [sticky(0.999, 0.0), sticky(0.999, 1e6), sticky(0.9999, -1e6, 1, 1 - 1e-9)]
+    return out
+
+
+@pytest.mark.parametrize("problem", instances())
+@pytest.mark.parametrize("steps", [256, 2])
+def test_the_bound_is_above_the_optimum_in_exact_fractions(
+    problem: Problem, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enumeration, "WALK", steps)
+    reduced = reduce(problem)
+    p = reduced.problem
+    seen = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
+    values = {
+        tuple(d): exact_objective(p, exact_returns(p, d))
+        for d in all_decisions(replace(p, allowed=reduced.allowed))
+    }
+    best = max(values.values())
+    assert seen.complete
+    assert Fraction(seen.bound) >= best
+    assert seen.decision is not None
+    # The rule found is the best one but for rounding, and its value is what it says.
+    assert abs(Fraction(seen.value) - values[tuple(seen.decision)]) <= Fraction(seen.error)
+    assert best - values[tuple(seen.decision)] <= 2 * Fraction(seen.error)
+    # A bound that is true because it is useless would not be one.
+    size = float(np.abs(p.R).max()) / (1 - p.gamma)
+    assert seen.error <= 1e-13 * size / (1 - p.gamma) + 1e-10 * size
+
+
+@pytest.mark.parametrize("problem", instances())
+def test_every_return_of_a_long_walk_is_within_its_error(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Back and forth a thousand times without a fresh inverse: errors grow, and are known."""
+    monkeypatch.setattr(enumeration, "WALK", 1000)
+    monkeypatch.setattr(enumeration, "GROWTH", np.inf)
+    reduced = reduce(problem)
+    p = reduced.problem
+    walker = _Walker(reduced, reduced.allowed, -np.inf)
+    rng = np.random.default_rng(0)
+    states = walker.walked[rng.integers(walker.walked.size, size=1000)]
+    new = rng.integers(2, size=1000)
+    error = walker._returns(states, new)
+    assert error == walker.errors[1].max()
+    decision = walker.decision.copy()
+    known: dict[tuple[int, ...], list[Fraction]] = {}
+    for i in range(1001):
+        if i > 0:
+            decision[states[i - 1]] = new[i - 1]
+        for j, a in enumerate(walker.actions):
+            rule = decision.copy()
+            rule[walker.s0] = a
+            key = tuple(int(x) for x in rule)
+            if key not in known:
+                known[key] = exact_returns(p, rule)
+            for omega in range(p.n_models):
+                off = abs(Fraction(float(walker.X[i, j, omega])) - known[key][omega])
+                assert off <= Fraction(float(walker.errors[1, omega]))
+    assert np.isfinite(error)
+
+
+def test_a_walk_that_has_lost_digits_is_walked_again_in_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With no growth allowed every stop gets its own inverse; the optimum is the same."""
+    problem = random_problem(4, n_states=6, n_actions=3, n_models=5, gamma=0.99)
+    reduced = reduce(problem)
+    free = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
+    monkeypatch.setattr(enumeration, "GROWTH", 0.0)
+    careful = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
+    assert careful.value == pytest.approx(free.value, rel=1e-12)
+    assert careful.error <= free.error * (1 + 1e-9)
+    np.testing.assert_array_equal(careful.decision, free.decision)
+
+
+def test_large_rows_of_returns_shorten_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(4, n_states=6, n_actions=3, n_models=5)
+    reduced = reduce(problem)
+    whole = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
+    monkeypatch.setattr(enumeration, "NUMBERS", 0.0)
+    short = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
+    assert short.value == pytest.approx(whole.value, rel=1e-12)
+
+
+def test_nothing_above_the_floor_leaves_the_floor_as_the_bound() -> None:
+    problem = random_problem(0, n_states=3, n_actions=2)
+    reduced = reduce(problem)
+    best = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
+    floor = best.value + 1.0
+    seen = enumerate_rules(reduced, reduced.allowed, floor, Deadline(None))
+    assert seen.decision is None
+    assert floor <= seen.bound <= floor + best.error + 1e-9
