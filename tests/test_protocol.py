@@ -128,4 +128,4 @@ def test_unknown_names_and_wrong_things() -> None:
     with pytest.raises(InputError, match="improves the policy that made a log"):
         make_solver("spibb")
     with pytest.raises(InputError, match="needs a solver object"):
-        solve(small_problem(), "exact")  # type: ignore[arg-type]
+        solve(small_problem(), "exact")  # type: ignore[call-overload]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -28,7 +30,7 @@ from tests.reporting.builders import (
     uniform,
 )
 
-SECTIONS = ["answer", "asked", "returns", "policy", "certificate", "rerun"]
+SECTIONS = ["answer", "asked", "returns", "policy", "why", "certificate", "rerun"]
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 
 
@@ -58,7 +60,7 @@ class _Structure(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] != "style":
+        if self.open and self.open[-1] not in ("style", "script"):
             self.text.append(data)
 
 
@@ -76,8 +78,9 @@ def words(page: Report) -> str:
     return re.sub(r"\s+", " ", "".join(parse(page).text))
 
 
-def svgs(page: Report) -> list[str]:
-    return re.findall(r"<svg.*?</svg>", page.html, flags=re.DOTALL)
+def svgs(page: Report, kind: str = "density") -> list[str]:
+    every = re.findall(r"<svg.*?</svg>", page.html, flags=re.DOTALL)
+    return [svg for svg in every if f'class="{kind}"' in svg]
 
 
 def test_structure_and_content_from_a_log() -> None:
@@ -115,12 +118,15 @@ def test_structure_and_content_from_a_log() -> None:
 
 def test_pictures_are_well_formed_and_take_their_colours_from_the_page() -> None:
     log = stock_log()
-    problem, test, _ = from_log(log)
-    for svg in svgs(report(problem, [first_actions(problem)], heldout=test)):
+    problem, test, posterior = from_log(log)
+    page = report(problem, [first_actions(problem)], test, log, posterior)
+    for svg in re.findall(r"<svg.*?</svg>", page.html, flags=re.DOTALL):
         ElementTree.fromstring(svg)
-        assert "var(--c1)" in svg
-        assert "var(--c2)" in svg
-        assert "#a1000" not in svg
+        assert "#" not in svg
+        assert "style=" not in svg
+    for svg in svgs(page):
+        for name in ("curve k1", "curve k2", "curve k3", ">this policy<", ">nominal<"):
+            assert name in svg
 
 
 def test_the_page_asks_for_nothing_from_outside() -> None:
@@ -130,7 +136,12 @@ def test_the_page_asks_for_nothing_from_outside() -> None:
     addresses = set(re.findall(r"https?://[^\"' )>]+", html))
     assert addresses <= {"http://www.w3.org/2000/svg"}
     found = parse(Report(html))
-    assert not found.tags & {"script", "link", "img", "iframe", "object", "embed", "form"}
+    assert not found.tags & {"link", "img", "iframe", "object", "embed", "form"}
+    assert html.count("<script") == html.count("<style") == 1
+    for tag in ("script", "style"):
+        [inline] = re.findall(f"<{tag}>(.*?)</{tag}>", html, flags=re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in html
     assert not [name for name in found.attributes if name.startswith("on") or name == "src"]
     assert "@import" not in html
     assert "default-src 'none'" in html
@@ -144,11 +155,12 @@ def test_labels_are_shown_and_never_become_markup() -> None:
         title=HOSTILE, notes=[HOSTILE], settings={HOSTILE: HANDLER},
     )  # fmt: skip
     found = parse(page)
-    assert not found.tags & {"script", "img"}
+    assert "img" not in found.tags
     text = "".join(found.text)
     assert HOSTILE in text
     assert HANDLER in text
-    assert page.html.count("<script") == 0
+    assert page.html.count("<script") == 1
+    assert "alert(1)</script>" not in page.html
     assert "lost · no recommendation" in re.sub(r"\s+", " ", text)
     assert "(end)" in text
     assert "<bdi>(end)</bdi>" not in page.html
@@ -257,6 +269,9 @@ def test_2000_states_are_summarised() -> None:
     assert page.html.count('scope="row" rowspan') == 200
     assert "shows 200 of the 2,000 states" in words(page)
     assert "policy.csv has all of them" in words(page)
+    assert '<a href="policy.csv" download>' not in page.html
+    linked = report(problem, [first_actions(problem)], policy_csv="policy.csv")
+    assert '<a href="policy.csv" download>' in linked.html
 
 
 def test_saved_atomically_and_the_same_every_time(tmp_path: Path) -> None:

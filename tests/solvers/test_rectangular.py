@@ -103,23 +103,28 @@ def test_grid_is_the_points_one_by_one(solver: SRect | SARect) -> None:
 
 
 @Solvers
-def test_lanes_share_passes_and_answers(
-    solver: SRect | SARect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    p = random_problem(11, n_states=40, n_models=9, gamma=0.99)
+@pytest.mark.parametrize("n_states", [5, 40])
+def test_lanes_share_passes_and_answers(solver: SRect | SARect, n_states: int) -> None:
+    p = random_problem(11, n_states=n_states, n_models=9, gamma=0.99, masks=True)
     lams, alphas = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.3, 0.6, 0.9]
-    together = solver.solve_grid(p, lams, alphas)
-    monkeypatch.setattr(rectangular_grid, "MOST", 1)
-    single = solver.solve_grid(p, lams, alphas)
-    one, two = ([x for row in grid for x in row] for grid in (together, single))
-    for a, b in zip(one, two, strict=True):
-        assert a.status == b.status == Status.TOLERANCE_REACHED
-        assert a.v is not None
-        assert b.v is not None
-        size = max(float(np.abs(a.v).max()), float(np.abs(b.v).max()))
-        reached = a.stats["tol_achieved"] + b.stats["tol_achieved"]
-        assert np.abs(a.v - b.v).max() <= reached * size * (1 + 1e-9)
-    assert sum(x.stats["passes"] for x in one) < 0.4 * sum(x.stats["passes"] for x in two)
+    together, alone = (
+        {x.at: x for x in rectangular_grid.solve_points(solver, p, lams, alphas, lanes)}
+        for lanes in (None, 1)
+    )
+    assert together.keys() == alone.keys() == set(rectangular_grid.snake(6, 3))
+    for at, x in together.items():
+        point = replace(p, objective=SoftRobust(lams[at[0]], alphas[at[1]]))
+        single = solver.solve(point)
+        assert single.v is not None
+        for v, reached in (
+            (single.v, single.stats["tol_achieved"]),
+            (alone[at].answer.v, alone[at].answer.tol),
+        ):
+            assert x.answer.status == Status.TOLERANCE_REACHED
+            size = max(float(np.abs(v).max()), float(np.abs(x.answer.v).max()))
+            assert np.abs(x.answer.v - v).max() <= (x.answer.tol + reached) * size * (1 + 1e-9)
+    passes = [sum(x.stats["passes"] for x in grid.values()) for grid in (together, alone)]
+    assert passes[0] < 0.45 * passes[1]
 
 
 @Solvers

@@ -11,6 +11,7 @@ values are too low, the more so the fewer the draws.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -26,7 +27,9 @@ from softrobust.models.moments import normal_moments
 from softrobust.models.polynomial_worth import polynomial_worth
 
 FloatArray = NDArray[np.float64]
+Values = Callable[..., FloatArray]  # (w, gamma, rng) → (n, n_actions, n_models)
 CHUNK = 4_000_000  # numbers that one piece of work may hold
+KEPT = 50_000_000  # numbers that are kept from one iteration to the next
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +61,10 @@ class Expectation(ABC):
     @abstractmethod
     def _per_pair(self) -> int:
         """Numbers that the work on one pair holds, to keep pieces small."""
+
+    def at(self, s: FloatArray) -> Values:
+        """`values` at states that stay the same while w changes."""
+        return lambda w, gamma, rng=None: self.values(s, w, gamma, rng)
 
     def values(
         self, s: FloatArray, w: FloatArray, gamma: float, rng: np.random.Generator | None = None
@@ -95,11 +102,32 @@ class ClosedForm(Expectation):
     ) -> FloatArray:
         if isinstance(self.features, PolynomialFeatures):
             return polynomial_worth(self.models, self.reward, self.features, s, a, gamma * w).T
+        r, phi = self._parts(s, a)
+        return np.asarray(r + gamma * (phi @ w))
+
+    def _parts(self, s: FloatArray, a: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """E[r] (n_models, n_rows) and E[φ(s′)] (n_models, n_rows, n_features) of pairs."""
         mean, variance = self.models.mean(s, a), self.models.variance(s, a)
         powers = normal_moments(mean, variance, self.reward.degree, self.models.clip)
         r = self.reward.expected(s, a, powers[0], powers[-1])
-        phi = self.features.expected(mean, variance, self.models.clip)
-        return np.asarray(r + gamma * (phi @ w))
+        return r, self.features.expected(mean, variance, self.models.clip)
+
+    def at(self, s: FloatArray) -> Values:
+        """E[r] and E[φ(s′)] do not depend on w: computed once, where memory allows."""
+        A, N, n = self.models.n_actions, self.models.n_models, s.shape[0]
+        F = int(self.features.transform(s[:1]).shape[1])
+        if n * A * N * F > KEPT:
+            return Expectation.at(self, s)
+        pieces = [
+            self._parts(np.repeat(part, A, axis=0), np.tile(np.arange(A), len(part)))
+            for part in np.array_split(s, max(1, n * A * N * F // CHUNK))
+        ]
+        r, phi = (np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True))
+
+        def values(w: FloatArray, gamma: float, rng: Any = None) -> FloatArray:
+            return np.ascontiguousarray((r + gamma * (phi @ w)).reshape(N, n, A).transpose(1, 2, 0))
+
+        return values
 
 
 @final

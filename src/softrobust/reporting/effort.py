@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from softrobust.problem import Problem
 
-SPARSE, DENSE, OVERHEAD = 6e-7, 4e-10, 2e-4  # seconds per stored entry, per S³, per evaluation
+SPARSE, DENSE = 6e-7, 4e-10  # seconds per stored entry, and per S³
+SMALL_STATES = 96  # up to here one compiled kernel does it all
+OVERHEAD = {True: 2e-4, False: 1e-2}  # per evaluation, small or not
 
 
 def evaluation_seconds(problem: Problem) -> float:
     """One policy on all models of the problem."""
     S, A, N = problem.n_states, problem.n_actions, problem.n_models
     stored = problem.models.next_states.size / A
-    return OVERHEAD + N * min(SPARSE * stored, DENSE * S**3)
+    return OVERHEAD[S <= SMALL_STATES] + N * min(SPARSE * stored, DENSE * S**3)

@@ -88,6 +88,10 @@ def _grid(
     if index.size > MOST_STATES:
         index, values = index[:MOST_STATES], values[:, :MOST_STATES]
     axes = _axes(axes, (7.2, 1.2 + 0.22 * min(max(len(actions), 3), 24)))
+    if not index.size:
+        axes.text(0.5, 0.5, "no state in which something is decided", ha="center", va="center")
+        axes.set_axis_off()
+        return axes
     axes.imshow(values, aspect="auto", cmap="Blues", vmin=0.0, vmax=top or 1.0)
     names = [states[int(s)] for s in index]
     wide = min(len(names), MOST_LABELS) * max(min(len(name), LONGEST) for name in names) > 90

@@ -133,6 +133,7 @@ class _Iteration:
         self.expectation = expectation_of(
             problem.models, problem.reward, self.features, settings.samples
         )
+        self.at_fixed = None if self.fixed is None else self.expectation.at(self.fixed)
 
     # -- states ----------------------------------------------------------------------------------
 
@@ -163,8 +164,11 @@ class _Iteration:
 
     def decide(self, s: FloatArray, rng: np.random.Generator) -> Decision:
         """The update σ of states (n, n_variables), and the decision that attains it."""
-        Z = self.expectation.values(s, self.w, self.problem.gamma, rng)
-        given = self.settings.given
+        gamma, given = self.problem.gamma, self.settings.given
+        if s is self.fixed and self.at_fixed is not None:
+            Z = self.at_fixed(self.w, gamma, rng)
+        else:
+            Z = self.expectation.values(s, self.w, gamma, rng)
         if given is not None:
             return self.update.evaluate(Z, given.probs(s))
         decision = self.update.decide(Z)

@@ -102,6 +102,6 @@ class Rectangular(Solver, ABC):
                 status=x.answer.status,
                 v=v,
                 model_value=float(problem.p0 @ v),
-                stats=statistics(x.sweeps, x.answer, self.tol, x.seconds),
+                stats=x.stats,
             )
         return [[found[i, j] for j in range(len(alphas))] for i in range(len(lams))]

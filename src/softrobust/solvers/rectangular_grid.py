@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from softrobust.data.memory import fits
 from softrobust.objective import SoftRobust
 from softrobust.returns._lanes import Lanes, lane_bytes
 from softrobust.returns._rectangle import Sweeps
-from softrobust.solvers.rectangular import Answer, Course, nominal_start
+from softrobust.solvers.rectangular import Answer, Course, nominal_start, statistics
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
@@ -35,13 +35,12 @@ MOST = 8  # lanes; more gain little and cost memory
 @final
 @dataclass(slots=True, eq=False)
 class Solved:
-    """One point of a grid: its problem, answer and sweeps, whose counts are its share."""
+    """One point of a grid: its problem, its answer, and its share of the work."""
 
     at: Point
     problem: Problem
     answer: Answer
-    sweeps: Sweeps
-    seconds: float
+    stats: dict[str, Any]
 
 
 @final
@@ -51,7 +50,8 @@ class _Lane:
 
     sweeps: Sweeps
     v: FloatArray
-    points: list[tuple[Point, Problem]] = field(default_factory=list)
+    points: list[tuple[Point, Problem]]
+    start_up: float  # passes of the whole grid (the mean model), per point
     course: Course | None = None
     seconds: float = 0.0
 
@@ -60,6 +60,7 @@ class _Lane:
         self.course, self.seconds = None, 0.0
         if self.points:
             self.sweeps.reset(self.points[0][1])
+            self.sweeps.passes += self.start_up
             self.course = Course(self.sweeps, solver.kind, self.v, solver.tol, solver.max_rounds)
 
 
@@ -72,7 +73,7 @@ def lanes_for(sweeps: Sweeps, points: int) -> int:
     """How many points to sweep together: as many as memory holds.
 
     Measured from 5 × 3 × 7 to 400 × 4 × 100 and to 10 000 sparse states, together was never slower
-    than one at a time: level where a sweep is a few microseconds, 1.2 times faster on short rows
+    than one at a time: level where a sweep is a few microseconds, 1.1 times faster on short rows
     (games and Newton's steps cost more there than the read), 2 to 2.5 times on rows of 100 or more.
     """
     count = min(MOST, points)
@@ -82,35 +83,46 @@ def lanes_for(sweeps: Sweeps, points: int) -> int:
 
 
 def solve_points(
-    solver: Rectangular, problem: Problem, lams: Sequence[float], alphas: Sequence[float]
+    solver: Rectangular,
+    problem: Problem,
+    lams: Sequence[float],
+    alphas: Sequence[float],
+    lanes: int | None = None,
 ) -> Iterator[Solved]:
-    """Every point of the grid, as they are solved."""
+    """Every point of the grid, as they are solved.
+
+    Parameters
+    ----------
+    lanes : int, optional
+        How many points to sweep together; by default `lanes_for` says. 1 is one at a time.
+    """
     first = Sweeps(problem, float32=solver.float32)
     walk = [
         (at, replace(problem, objective=SoftRobust(lams[at[0]], alphas[at[1]])))
         for at in snake(len(lams), len(alphas))
     ]
-    count = lanes_for(first, len(walk))
-    start, together = nominal_start(first), Lanes(first, count)
-    lanes = [
-        _Lane(x, start, walk[j * len(walk) // count : (j + 1) * len(walk) // count])
-        for j, x in enumerate(together.sweeps)
+    count = lanes_for(first, len(walk)) if lanes is None else min(lanes, len(walk))
+    start, start_up = nominal_start(first), first.passes / max(len(walk), 1)
+    together = Lanes(first, max(count, 1))
+    parts = [
+        _Lane(x, start, walk[j * len(walk) // count : (j + 1) * len(walk) // count], start_up)
+        for j, x in enumerate(together.sweeps[:count])
     ]
-    for lane in lanes:
-        lane.begin(solver)
+    for part in parts:
+        part.begin(solver)
     while True:  # every course has at most max_rounds
-        active = [j for j, lane in enumerate(lanes) if lane.course is not None]
+        active = [j for j, part in enumerate(parts) if part.course is not None]
         if not active:
             return
-        courses = [lanes[j].course for j in active]
+        courses = [parts[j].course for j in active]
         begin = time.monotonic()
         together.run(solver.kind, active, [c.v for c in courses if c is not None])
         share = (time.monotonic() - begin) / len(active)
         for j in active:
-            solved = _advance(lanes[j], solver, share)
+            solved = _advance(parts[j], solver, share)
             if solved is not None:
                 yield solved
-                lanes[j].begin(solver)
+                parts[j].begin(solver)
 
 
 def _advance(lane: _Lane, solver: Rectangular, share: float) -> Solved | None:
@@ -124,4 +136,4 @@ def _advance(lane: _Lane, solver: Rectangular, share: float) -> Solved | None:
         return None
     at, problem = lane.points.pop(0)
     lane.v = answer.v
-    return Solved(at, problem, answer, lane.sweeps, lane.seconds)
+    return Solved(at, problem, answer, statistics(lane.sweeps, answer, solver.tol, lane.seconds))
