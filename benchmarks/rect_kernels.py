@@ -148,7 +148,7 @@ def bandwidth(smoke: bool) -> Iterator[Figure]:
                 from_single,
                 partial(read_streams, m.prob),
                 seconds=4,
-                wall=True,
+                wall=threads,
             )
             yield Figure(
                 f"Z, {name}, {cores}",

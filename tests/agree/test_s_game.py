@@ -102,6 +102,25 @@ def test_zero_weights_and_forbidden_actions(lam: float, alpha: float) -> None:
     assert check(Z, f, lam, alpha, allowed) == 0
 
 
+@pytest.mark.parametrize(("lam", "alpha"), [(1.0, 1.0), (1.0, 0.95), (0.5, 0.9), (1.0, 0.5)])
+def test_wide_binary_games_settle(lam: float, alpha: float) -> None:
+    """Many ties at every pivot: the perturbed game has to find a basis that the true one shares."""
+    rng = np.random.default_rng(11)
+    for A, N in ((17, 100), (34, 100), (50, 40)):
+        Z = (rng.random(size=(40, A, N)) < 0.3).astype(float)
+        games = solve_games(Z, uniform(N), SoftRobust(lam, alpha).q_bounds(uniform(N)), lam)
+        assert not games.status.any()
+        assert (games.ub - games.lb).max() <= 1e-9
+        assert check(Z[:1], uniform(N), lam, alpha) == 0  # exact fractions take their time
+
+
+def test_constant_rows_settle_at_rounding() -> None:
+    """λ = 0 leaves one number per action: no gap but rounding, and no case for an LP."""
+    rng = np.random.default_rng(12)
+    Z = rng.normal(size=(40, 1, 200)) @ np.eye(200)
+    assert check(Z, rng.dirichlet(np.ones(200)), 0.0, 0.95) == 0
+
+
 def test_integer_tail_is_the_worst_models() -> None:
     # (1 − .7)·10 = 3.0000000000000004 in floats: CVaR is the mean of exactly three models.
     z = np.arange(10.0)[None, None]

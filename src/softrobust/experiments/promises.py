@@ -1,7 +1,10 @@
 """What each method promises of a policy, and the pairs (P*, D) in which it came true.
 
-A promise has a level: the probability with which its own theory says it holds. Some methods give a
-number without one; how often that number is a lower bound is shown all the same.
+A promise has a level: the probability with which it is said to hold. BCR and RSVF prove theirs (a
+union bound over states and actions). Others are read as promises by their users: VaR-Bellman's
+value at α; the worst of N models, which one more draw undercuts with probability 1/(N + 1) for a
+policy that was not chosen on them; a quantile of the training returns. Some methods give a number
+without a level; how often that number is a lower bound is shown all the same.
 
     own          the method's own value is a lower bound of the true return
     training     the lower quantile (1 − α) of the returns on the training models is one
@@ -54,8 +57,13 @@ def promises(alpha: float, n_train: int, n_test: int) -> list[Promise]:
         Promise("bcr", "own", f"BCR: {union}", alpha),
         Promise("rsvf", "own", f"RSVF: {union}", alpha),
         Promise("rsvf-simple", "own", f"RSVF simple: {union}", alpha),
-        Promise("var", "own", "VaR-Bellman: value ≤ true return", alpha),
-        Promise("worst-model", "own", "worst model: value ≤ true return", 1 - 1 / (n_train + 1)),
+        Promise("var", "own", "VaR-Bellman (read so): value ≤ true return", alpha),
+        Promise(
+            "worst-model",
+            "own",
+            "worst model (read so): value ≤ true return",
+            1 - 1 / (n_train + 1),
+        ),
         Promise("s-rect@1", "own", "SRVI, λ = 1: value ≤ true return", None),
         Promise("nominal", "own", "nominal: value ≤ true return", None),
         Promise("empirical", "own", "empirical: value ≤ true return", None),

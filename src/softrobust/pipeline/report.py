@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 WHY_SECONDS = 15.0  # for explanations and rules
 LAMBDAS = tuple(round(0.1 * i, 1) for i in range(11))
 FEW_LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
-EXACT_STATES, EXACT_SECONDS = 60, 25.0  # up to here every point is proven, or its gap known
+EXACT_STATES, EXACT_SECONDS = 60, 45.0  # up to here every point is proven, or its gap known
 MOST_SECONDS = 30.0  # estimated, beyond which a part is left out
 DRAWS, POOL, DATA_SETS = 200, 43, 400  # of the value of data
 STEP = 2e-9  # seconds for one entry of its tables

@@ -45,13 +45,18 @@ def policy_return(problem: Problem, policy: Policy) -> FloatArray:
     if problem.n_states <= KERNEL_STATES:
         return np.asarray(policy_values(problem, policy) @ problem.p0)
     check_policy(problem, policy)
-    kept = _KEPT.setdefault(problem.models, deque(maxlen=KEPT))
-    for evaluated in kept:
+    for evaluated in _KEPT.get(problem.models, ()):
         if evaluated.serves(problem, policy.probs):
             return evaluated.returns.copy()
-    x = np.asarray(policy_values(problem, policy) @ problem.p0)
+    return _keep(problem, policy, policy_values(problem, policy)).copy()
+
+
+def _keep(problem: Problem, policy: Policy, V: FloatArray) -> FloatArray:
+    """p₀ᵀv^ω of every model, kept for the next who asks."""
+    x = np.asarray(V @ problem.p0)
+    kept = _KEPT.setdefault(problem.models, deque(maxlen=KEPT))
     kept.append(_Evaluated(problem.R, problem.gamma, problem.p0, policy.probs, x))
-    return x.copy()
+    return x
 
 
 def static_return(problem: Problem, policy: Policy) -> float:
@@ -113,7 +118,10 @@ def evaluate_policy(
     late : callable, optional
         Asked between chunks of models where they are large; once True, `OutOfTime` is raised.
     """
-    return _evaluate(problem, policy, want_occupancy=True, late=late)
+    V, h = _evaluate(problem, policy, want_occupancy=True, late=late)
+    if problem.n_states > KERNEL_STATES:
+        _keep(problem, policy, V)
+    return V, h
 
 
 def occupancies(problem: Problem, policy: Policy) -> FloatArray:
