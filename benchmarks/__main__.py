@@ -30,6 +30,7 @@ MODULES = (
     "static_optimum",
     "tradeoff",
     "posteriors",
+    "continuous",
     "sac",
 )
 HERE = Path(__file__).resolve().parent

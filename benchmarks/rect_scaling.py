@@ -1,4 +1,7 @@
-"""Scaling: 1k, 10k, 100k states of four actions, ten next states, fifty models, on all cores."""
+"""Scaling: 1k, 10k, 100k states of four actions, ten next states, fifty models, on all cores.
+
+Processor time, which a busy machine changes least; the note has the clock's.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,11 @@ def peak_gib() -> float:
 
 
 def compile_threads(kind: int) -> None:
-    small = scattered(50)
+    small = scattered(400)  # sparse enough for Krylov steps, whose import takes its time
     sweeps = Sweeps(small)
     sweeps.threads = True
     iterate(sweeps, kind, nominal_start(sweeps), 1e-8, Deadline(None), 100)
-    sweeps.run(S_NATURE if kind == S_GAME else SA_NATURE, np.zeros(50))
+    sweeps.run(S_NATURE if kind == S_GAME else SA_NATURE, np.zeros(400))
 
 
 @case("scaling")
@@ -37,12 +40,15 @@ def scaling(smoke: bool) -> Iterator[Figure]:
     for S in (50, 100) if smoke else (1_000, 10_000, 100_000):
         p = scattered(S)
         size = p.models.prob.nbytes
-        (read,) = race(smoke, partial(read_streams, p.models.prob), seconds=1, wall=True)
+        (read,) = race(smoke, partial(read_streams, p.models.prob), seconds=1)
         for kind, solver in KINDS:
             compile_threads(kind)  # before the clock starts
-            begin = time.perf_counter()
-            sweeps, answer = solve(p, kind)
-            seconds = time.perf_counter() - begin
+            seconds = wall = np.inf
+            for _ in range(1 if smoke else max(1, 10_000 // S)):
+                begin, clock = time.process_time(), time.perf_counter()
+                sweeps, answer = solve(p, kind)
+                seconds = min(seconds, time.process_time() - begin)
+                wall = min(wall, time.perf_counter() - clock)
             assert answer.tol <= 1e-8
             yield Figure(
                 f"{solver}, {S} × 4 × 50, ten next states, a pass over P",
@@ -50,7 +56,8 @@ def scaling(smoke: bool) -> Iterator[Figure]:
                 seconds / sweeps.passes / read,
                 "of the rival's time",
                 "",
-                f"{seconds:.2f} s and {sweeps.passes:.1f} passes to {answer.tol:.0e}; "
+                f"{seconds:.2f} s on the processors, {wall:.2f} s by the clock, and "
+                f"{sweeps.passes:.1f} passes to {answer.tol:.0e}; "
                 f"{size / 1e9:.2f} GB; {1e9 * seconds / sweeps.passes / (size / 8):.2f} ns "
                 f"a probability and pass; peak memory {peak_gib():.1f} GiB",
             )

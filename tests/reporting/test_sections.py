@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softrobust.data import TransitionLog
+from softrobust.data import Rewards, TransitionLog
 from softrobust.errors import InputError
 from softrobust.insight import DataValue
 from softrobust.insight.explain import explain_many
 from softrobust.models.model_set import ModelSet
-from softrobust.objective import SoftRobust
+from softrobust.objective import Percentile, SoftRobust
 from softrobust.posterior import Diagnostics, FittedDirichlet
 from softrobust.posterior.diagnostics import Parameter
 from softrobust.problem import Problem
@@ -190,3 +190,18 @@ def test_rules_are_listed_where_they_say_nearly_the_same(stock: Case) -> None:
     assert rules_within(problem, uniform(problem).policy, 1e-5, 2.0) is None
     one = ring(20, n_actions=1)
     assert rules_within(one, first_actions(one).policy, 1e-5, 2.0) is None
+
+
+def test_nominal_is_called_better_only_where_the_objective_says_so() -> None:
+    # Action 0 is worse on average and in the worst 40 % of models, and reached by 60 % with 3.
+    earned = np.array([[-10.0, 3, 3, 3, 3], [1.0, 1, 1, 1, 10]])
+    models = ModelSet.from_dense(
+        np.ones((5, 1, 2, 1)), rewards=Rewards.of_models(earned.reshape(-1), 1, 2)
+    )
+    mean, percentile = (
+        words(report(problem, first_actions(problem)))
+        for objective in (SoftRobust(0.0, 0.6), Percentile(0.6))
+        for problem in [Problem(models, gamma=0.5, objective=objective)]
+    )
+    assert "nominal is the better of the two" in mean
+    assert "less in the bad case, and more by the objective" in percentile

@@ -6,6 +6,7 @@ OUT/NAME/            results.json, run.json, table.md, table.csv, figure.svg, fi
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import time
@@ -70,7 +71,8 @@ def reproduce(
     chosen = experiment.settings(quick) | dict(settings or {})
     tasks = experiment.tasks(chosen)
     place.mkdir(parents=True, exist_ok=True)
-    began, load = time.monotonic(), _load()
+    began, load, known = time.monotonic(), _load(), place / "run.json"
+    before = len(list((place / TASKS / "results").glob("*.json")))
     done = run_tasks(
         tasks, place / TASKS, workers=workers, cluster=cluster,
         resume=resume and (place / TASKS).exists(), progress=progress, title=experiment.name,
@@ -90,6 +92,8 @@ def reproduce(
         "load_at_start": load,
         "failed": done.failed,
     }
+    if before == len(tasks) and known.is_file():  # nothing was computed: keep what it took then
+        run = json.loads(known.read_text(encoding="utf-8"))
     write_all(experiment, results, run, place)
     return Reproduced(results, place, done.failed, seconds)
 

@@ -21,7 +21,7 @@ from softrobust.data.settings import real, whole
 from softrobust.errors import InputError
 from softrobust.models.checks import freeze
 from softrobust.models.continuous_models import Box
-from softrobust.models.moments import bump_mean, normal_moments, wave_mean
+from softrobust.models.moments import bump_mean, near_edges, normal_moments, wave_mean
 
 FloatArray = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -179,15 +179,29 @@ class RBFFeatures(Features):
         return np.concatenate([np.ones((*x.shape[:-1], 1)), bumps], axis=-1)
 
     def _expected(self, mean: FloatArray, variance: FloatArray, box: Box | None) -> FloatArray:
-        assert self.centres is not None  # set with centre and scale
-        out = np.ones((*mean.shape[:-1], 1 + len(self.centres)))
-        for j in range(mean.shape[-1]):
-            edges = None if box is None else (box[0][j], box[1][j])
-            out[..., 1:] *= bump_mean(
-                mean[..., j, None], variance[..., j, None], self.centres[:, j],
-                np.asarray(self.length), edges,
-            )  # fmt: skip
+        c = self.centres
+        assert c is not None  # set with centre and scale
+        # Π_j ℓ/√(ℓ² + σ_j²)·exp(−½ Σ_j (μ_j − c_j)²/(ℓ² + σ_j²)), the square written out: products
+        # of matrices, and one exponential for each bump.
+        a = 1.0 / (self.length**2 + variance)
+        far = (a * mean**2).sum(axis=-1)[..., None] - 2.0 * (a * mean) @ c.T + a @ (c**2).T
+        height = np.sqrt(self.length**2 * a).prod(axis=-1)[..., None]
+        out = np.ones((*mean.shape[:-1], 1 + len(c)))
+        np.multiply(height, np.exp(-0.5 * np.maximum(far, 0.0)), out=out[..., 1:])
+        near = _near_rows(mean, variance, box)
+        if box is not None and near.any():
+            out[near, 1:] = self._kept(mean[near], variance[near], box)
         return out
+
+    def _kept(self, mean: FloatArray, variance: FloatArray, box: Box) -> FloatArray:
+        """(n, n_centres) for rows that the box touches."""
+        out: Any = 1.0
+        for j in range(mean.shape[-1]):
+            out = out * bump_mean(
+                mean[:, j, None], variance[:, j, None], self.centres[:, j],  # type: ignore[index]
+                np.asarray(self.length), (box[0][j], box[1][j]),
+            )  # fmt: skip
+        return np.asarray(out)
 
     def settings(self) -> dict[str, Any]:
         """Number of centres and width."""
@@ -227,16 +241,27 @@ class FourierFeatures(Features):
 
     def _expected(self, mean: FloatArray, variance: FloatArray, box: Box | None) -> FloatArray:
         c = self.waves(mean.shape[-1])
-        # cos(c·x) = Re Π_j exp(i·c_j·x_j), and the entries are independent.
-        out = np.ones((*mean.shape[:-1], len(c)), dtype=np.complex128)
-        for j in range(mean.shape[-1]):
-            edges = None if box is None else (box[0][j], box[1][j])
-            out *= wave_mean(mean[..., j, None], variance[..., j, None], c[:, j], edges)
-        return np.asarray(out.real)
+        out = np.cos(mean @ c.T) * np.exp(-0.5 * variance @ (c**2).T)
+        near = _near_rows(mean, variance, box)
+        if box is not None and near.any():
+            # cos(c·x) = Re Π_j exp(i·c_j·x_j), and the entries are independent.
+            kept: Any = 1.0
+            for j in range(mean.shape[-1]):
+                at = mean[near][:, j, None], variance[near][:, j, None]
+                kept = kept * wave_mean(*at, c[:, j], (box[0][j], box[1][j]))
+            out[near] = kept.real
+        return np.asarray(out)
 
     def settings(self) -> dict[str, Any]:
         """The order."""
         return {"order": self.order}
+
+
+def _near_rows(mean: FloatArray, variance: FloatArray, box: Box | None) -> NDArray[np.bool_]:
+    """(…) rows with an entry that the box may touch."""
+    if box is None:
+        return np.zeros(mean.shape[:-1], dtype=bool)
+    return np.asarray(near_edges(mean, variance, *box).any(axis=-1))
 
 
 def features_from(arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any]) -> Features:

@@ -29,7 +29,7 @@ def normal_moments(
     if box is None:
         return out
     low, high = (np.broadcast_to(side, mean.shape) for side in box)
-    near = _near(mean, variance, low, high)
+    near = near_edges(mean, variance, low, high)
     if near.any():
         sd = np.maximum(np.sqrt(variance[near]), TINY)
         for k, m in enumerate(_kept_moments(mean[near], sd, degree, low[near], high[near])):
@@ -37,7 +37,9 @@ def normal_moments(
     return out
 
 
-def _near(mean: FloatArray, variance: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+def near_edges(
+    mean: FloatArray, variance: FloatArray, low: FloatArray, high: FloatArray
+) -> NDArray[np.bool_]:
     """Where an edge holds mass that counts."""
     return np.asarray(np.minimum(mean - low, high - mean) < FAR * np.sqrt(variance))
 

@@ -140,7 +140,7 @@ def against(chosen: Compared, nominal: Compared | None, number: Figures) -> str:
     size = max(abs(nominal.static["mean"]), abs(nominal.static["cvar"]))
     mean, bad = (0.0 if abs(up[key]) <= 1e-9 * size else up[key] for key in ("mean", "cvar"))
     figures = f"{number(nominal.static['mean'])} and {number(nominal.static['cvar'])}"
-    return f"{who} earns {figures}: {_trade(mean, bad, number)}."
+    return f"{who} earns {figures}: {_trade(mean, bad, number, _ahead(chosen, nominal))}."
 
 
 def price(chosen: Compared, nominal: Compared | None, objective: Objective, number: Figures) -> str:
@@ -151,13 +151,18 @@ def price(chosen: Compared, nominal: Compared | None, objective: Objective, numb
     bad = chosen.static["cvar"] - nominal.static["cvar"]
     size = max(abs(nominal.static["mean"]), abs(nominal.static["cvar"]))
     mean, bad = (0.0 if abs(x) <= 1e-9 * size else x for x in (mean, bad))
-    text = f"The price of robustness, against nominal: {_trade(mean, bad, number)}"
+    text = f"The price of robustness, against nominal: {_trade(mean, bad, number, _ahead(chosen, nominal))}"
     if mean < 0 < bad:
         text += f": {-mean / bad:.2g} on average for each 1 gained in {objective.words}"
     return f"{text}."
 
 
-def _trade(mean: float, bad: float, number: Figures) -> str:
+def _ahead(chosen: Compared, nominal: Compared) -> bool:
+    """Whether it is better by the objective: one such as the percentile is no mix of the two."""
+    return chosen.static["objective"] > nominal.static["objective"]
+
+
+def _trade(mean: float, bad: float, number: Figures, ahead: bool) -> str:
     """What the chosen policy wins and loses against another, on average and in the bad case."""
     on_average, in_bad = number.gap(abs(mean)), number.gap(abs(bad))
     if mean == 0 and bad == 0:
@@ -168,10 +173,10 @@ def _trade(mean: float, bad: float, number: Figures) -> str:
         return f"this one earns {on_average} more on average and loses {in_bad} in the bad case"
     if mean >= 0 and bad >= 0:
         return f"this one earns {on_average} more on average and {in_bad} more in the bad case"
-    return (
-        f"this one earns {on_average} less on average and {in_bad} less in the bad case, so on "
-        "these models nominal is the better of the two"
-    )
+    less = f"this one earns {on_average} less on average and {in_bad} less in the bad case"
+    if ahead:
+        return f"{less}, and more by the objective"
+    return f"{less}, so on these models nominal is the better of the two"
 
 
 def nothing_better(certificate: Certificate) -> bool:

@@ -28,7 +28,6 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 OFFSET = 10.0  # rewards are moved when their middle is this many times their half-range from 0,
 SCALE = 1e3  # and scaled when they then are this much larger or smaller than 1
-DUST = 1e-12  # of the rewards: what is left of constant ones is rounding, and not scaled up
 
 
 @final
@@ -78,6 +77,6 @@ def condition(problem: Problem, allowed: BoolArray) -> Conditioned:
     error += (problem.n_states + 4) * EPS * abs(shift)
     rest = float(np.abs(R[allowed]).max())
     unit = 1.0
-    if rest > DUST * largest and not 1 / SCALE <= rest <= SCALE:
+    if rest > 0 and not 1 / SCALE <= rest <= SCALE:
         unit = float(2.0 ** np.round(np.log2(rest)))  # a power of two: scaling is exact
     return Conditioned(R if unit == 1.0 else R / unit, unit, shift, error)

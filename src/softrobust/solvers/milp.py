@@ -92,7 +92,7 @@ class MILP(Solver):
         try:
             model = build_milp(reduced.problem, allowed, self.formulation, deadline.late, terms)
             if self.formulation != "paper":
-                model = model.normalised(1 - problem.gamma)
+                model = model.normalised(1 - problem.gamma, float(reduced.problem.n_models))
         except KeyboardInterrupt:
             return self._only_local(problem, policy_of(problem, reduced, found.decision), began)
         built = time.perf_counter() - began
@@ -166,8 +166,8 @@ class MILP(Solver):
         highs.solve()
         info = highs.getInfo()
         outcome = highs.modelStatusToString(highs.getModelStatus())
-        raw = terms.back(float(info.mip_dual_bound) / model.norm)
-        claimed = terms.back(float(info.objective_function_value) / model.norm)
+        raw = terms.back(model.value(float(info.mip_dual_bound)))
+        claimed = terms.back(model.value(float(info.objective_function_value)))
         stats.update(
             highs_status=outcome,
             nodes=int(max(info.mip_node_count, 0)),

@@ -33,9 +33,13 @@ TRUSTED = 2e4  # returns over rewards up to which HiGHS's tolerances leave enoug
 
 
 def margin(problem: Problem, policy: Policy, raw: float, terms: Conditioned) -> float:
-    """What is added to HiGHS's bound: `MARGIN` of the returns in the program, and rounding."""
-    size = float(np.abs(policy_return(problem, policy) - terms.shift).max())
-    return MARGIN * max(size, abs(raw - terms.shift)) + terms.error
+    """What is added to HiGHS's bound: `MARGIN` of the returns in the program, and rounding.
+
+    HiGHS's tolerances are absolute: returns count as no smaller than rewards of 1 would make them.
+    """
+    returns = float(np.abs(policy_return(problem, policy) - terms.shift).max())
+    least = terms.unit * float(reach(problem).max())
+    return MARGIN * max(returns, abs(raw - terms.shift), least) + terms.error
 
 
 def safe_bound(

@@ -72,13 +72,15 @@ class MilpModel:
     has_b: bool
     has_y: bool
     n_switches: int = 0  # binary columns at the end, one per model (percentile criterion)
-    norm: float = 1.0  # u, b and y, and with them the objective, are this many times what they say
+    norm: float = 1.0  # u, b and y are this many times what they say,
+    gain: float = 1.0  # and the objective this many times what they give
 
-    def normalised(self, norm: float) -> MilpModel:
-        """The same program in norm·u, norm·b and norm·y: with norm = 1 − γ all are of order 1.
+    def normalised(self, norm: float, gain: float) -> MilpModel:
+        """The same program in norm·u, norm·b and norm·y, with its objective times gain.
 
-        A row that holds any of them is multiplied by norm as a whole, so that only its binary
-        columns and its right-hand side change.
+        With norm = 1 − γ and gain = N all numbers are of order 1, as a solver with absolute
+        tolerances takes them to be. A row that holds u, b or y is multiplied by norm as a whole,
+        so that only its binary columns and its right-hand side change.
         """
         whole = np.zeros(self.cost.size, dtype=bool)
         whole[: self.pairs.size] = True
@@ -91,13 +93,19 @@ class MilpModel:
         rows, columns = np.where(mixed, norm, 1.0), np.where(whole, 1.0, norm)
         return replace(
             self,
+            cost=self.cost * gain,
             lower=self.lower * columns,
             upper=self.upper * columns,
             matrix=matrix,
             row_lower=self.row_lower * rows,
             row_upper=self.row_upper * rows,
             norm=self.norm * norm,
+            gain=self.gain * gain,
         )
+
+    def value(self, objective: float) -> float:
+        """A value of the objective in the units of the rewards."""
+        return objective / (self.norm * self.gain)
 
     def names(self, n_actions: int) -> list[str]:
         """Column names by index: pi_s_a, u_s_a_w, b, y_w."""
