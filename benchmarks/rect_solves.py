@@ -107,7 +107,7 @@ def whole_solve(smoke: bool) -> Iterator[Figure]:
 
 
 def solved(
-    p: Problem, solver: Rectangular, lams: list[float], alphas: list[float], lanes: int | None
+    p: Problem, solver: Rectangular, lams: list[float], alphas: list[float], lanes: int
 ) -> list[Solved]:
     """A grid without the policies' exact static values, nothing remembered from earlier."""
     _rectangle._MEANS.pop(p.models, None)
@@ -120,7 +120,7 @@ def lock_step(
     smoke: bool, p: Problem, solver: Rectangular, lams: list[float], alphas: list[float]
 ) -> Figure:
     """Points swept together against one at a time, both from their neighbours' answers."""
-    together, alone = (partial(solved, p, solver, lams, alphas, lanes) for lanes in (None, 1))
+    together, alone = (partial(solved, p, solver, lams, alphas, lanes) for lanes in (8, 1))
     ours, rival = race(smoke, together, alone, seconds=6)
     passes = [sum(x.stats["passes"] for x in run()) for run in (together, alone)]
     size = f"{p.n_states} × {p.n_actions} × {p.n_models}"

@@ -11,7 +11,7 @@ from softrobust.cli.main import run as run_cli
 from softrobust.data import read_log
 from softrobust.errors import InputError
 from softrobust.pipeline.folder import Folder
-from softrobust.rehearsal import Stage, rehearse, summary
+from softrobust.rehearsal import Stage, _held, rehearse, summary
 from tests.checks.test_checks import solved, visits
 
 TIMES = 300
@@ -72,7 +72,9 @@ def test_summary_of_known_figures() -> None:
     assert found.regret == pytest.approx(1.0)
     assert found.gains["current practice"][0] == pytest.approx(0.5)
     assert found.gains["the nominal policy"][3] == 0.75
-    assert any("as often" in line for line in found.sentences())
+    assert any("too few" in line for line in found.sentences())
+    assert "LESS often" in _held(0.9, 0.5, 0.4, 0.6)
+    assert "as often" in _held(0.5, 0.5, 0.4, 0.6)
 
 
 def test_bad_input(folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,3 +85,12 @@ def test_bad_input(folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture
     assert run_cli(["rehearse", str(tmp_path)]) == 2
     assert "not a run folder" in capsys.readouterr().err
     assert read_log(folder.path / "log.parquet").n_rows == 960
+
+
+def test_noisy_rewards_are_rehearsed(tmp_path: Path) -> None:
+    """Rewards are pure noise: the line promises what the best of many means promises."""
+    from tests.checks.test_checks import noise
+
+    found = rehearse(solved(noise(), tmp_path), tmp_path / "r", 60, workers=0, progress=False)
+    assert found.coverage[0.5][0] < 0.3
+    assert any("LESS often" in line for line in found.sentences())

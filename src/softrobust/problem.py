@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+LARGEST_REWARD = 1e100
 GAMMA_MOST = 1 - 1e-7  # ten times the room that row sums have
 
 
@@ -226,6 +227,14 @@ def _expected(rewards: Rewards, models: ModelSet, allowed: BoolArray) -> FloatAr
         models.indptr, models.next_states, models.prob, models.n_models,
         needed, models.states, models.actions,
     )  # fmt: skip
+    top = float(np.abs(R).max(initial=0.0))
+    if top > LARGEST_REWARD:
+        s, a, _ = np.unravel_index(int(np.abs(R).argmax()), R.shape)
+        raise InputError(
+            f"Rewards must stay below {LARGEST_REWARD:g} in size, so that sums of them are finite: "
+            f"state '{models.states[int(s)]}', action '{models.actions[int(a)]}' has {top:.3g}. "
+            "Measure them in larger units."
+        )
     R.flags.writeable = False
     _EXPECTED[models] = (rewards, needed, R)
     return R

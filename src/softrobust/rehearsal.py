@@ -8,6 +8,9 @@ current practice and against the nominal policy *in truth*.
     claim at level β:  the (1 − β)-quantile of the policy's return over fresh posterior draws
     it holds if        ρ(π, P*) is at least that
 
+Where rewards vary within a pair, a world has true means of its own (the log's, give or take their
+standard errors) and the simulated log records noisy rewards, from which the line estimates again.
+
 With worlds drawn from the prior, the posterior given D′ is exactly right and claims hold with
 probability β (Bayes; the policy is a function of D′ alone): a test of the machinery. With worlds
 drawn from the posterior of the real log (the default), the worlds are the plausible ones; the prior
@@ -27,7 +30,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.data import TransitionLog, read_log
+from softrobust.data import Rewards, TransitionLog, read_log
+from softrobust.data.reward_rules import reward_noise
 from softrobust.errors import InputError
 from softrobust.objective import var
 from softrobust.offpolicy import episodes_of
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 WORLDS = ("posterior", "prior")
 LEVEL = 0.95
+WIDE = 0.3  # an interval of a share that says nothing
 
 
 @final
@@ -63,6 +68,7 @@ class Stage:
     fitted: FittedDirichlet
     prior: FloatArray
     practice: Policy
+    noise: float
 
     @classmethod
     def of(cls, problem: Problem, log: TransitionLog, record: dict[str, Any]) -> Stage:
@@ -70,7 +76,8 @@ class Stage:
         fitted = dirichlet_settings(record, "the run").fit(log)
         counts = _counts(fitted, log)
         practice, _ = behaviour_policy(problem, log)
-        return cls(problem, log, fitted, fitted.concentration - counts, practice)
+        prior = fitted.concentration - counts
+        return cls(problem, log, fitted, prior, practice, reward_noise(problem.rewards, log))
 
     def world(self, kind: str, rng: np.random.Generator) -> ModelSet:
         """One model: the truth of this repetition."""
@@ -78,6 +85,34 @@ class Stage:
             return self.fitted.sample(1, rng)
         prob = dirichlet_blocks(self.fitted.indptr, self.prior, 1, rng)
         return self.fitted.storage(prob, 1)
+
+    def true_rewards(self, rng: np.random.Generator) -> Rewards:
+        """Rewards of this repetition's world: noisy means are known up to their standard errors."""
+        known = self.problem.rewards
+        if self.noise == 0:
+            return known
+        n = np.maximum(np.asarray(self.log.pair_counts), 1)
+        error = self.noise / np.sqrt(n) * rng.standard_normal(n.shape)
+        return Rewards.of_pairs(known.pairs + error, known.known)
+
+    def paid(self, log: TransitionLog, truth: Rewards, rng: np.random.Generator) -> TransitionLog:
+        """The simulated log with rewards as they would have been recorded."""
+        if self.noise == 0:
+            return log
+        reward = truth.pairs[log.s, log.a] + self.noise * rng.standard_normal(log.n_rows)
+        return replace(log, reward=reward)
+
+    def believed(self, log: TransitionLog) -> Rewards:
+        """Rewards as the line would estimate them from the simulated log."""
+        known = self.problem.rewards
+        if log.reward is None:
+            return known
+        S, A = log.shape
+        pair = log.s.astype(np.int64) * A + log.a
+        n = np.bincount(pair, minlength=S * A)
+        total = np.bincount(pair, weights=log.reward, minlength=S * A)
+        mean = np.where(n > 0, total / np.maximum(n, 1), known.pairs.reshape(-1))
+        return Rewards.of_pairs(mean.reshape(S, A), known.known)
 
     def simulated(self, world: ModelSet, rng: np.random.Generator) -> TransitionLog:
         """A log of the same size in that world: the same starts and lengths of episodes."""
@@ -140,19 +175,24 @@ def rehearse_one(
     """One repetition; the function that tasks name."""
     stage = _stage(problem, log, posterior)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
-    truth = stage.world(world, rng)
-    batch = stage.simulated(truth, rng)
+    truth, rewards = stage.world(world, rng), stage.true_rewards(rng)
+    batch = stage.paid(stage.simulated(truth, rng), rewards, rng)
     fitted = stage.learned(batch)
-    line = replace(stage.problem.with_models(fitted.sample(models, rng)), allowed=stage.seen(batch))
+    line = replace(
+        stage.problem.with_models(fitted.sample(models, rng)),
+        allowed=stage.seen(batch),
+        rewards=stage.believed(batch),
+    )
     chosen = make_solver(solver, log=batch, seed=number)
     policy, nominal = solve(line, chosen).policy, solve(line, Nominal()).policy
     fresh = policy_return(line.with_models(fitted.sample(draws, rng)), policy)
-    real = unmasked(stage.problem.with_models(truth))
+    real = replace(unmasked(stage.problem.with_models(truth)), rewards=rewards)
+    masked = replace(stage.problem.with_models(truth), rewards=rewards)
     return {
         "return": float(policy_return(real, policy)[0]),
         "nominal": float(policy_return(real, nominal)[0]),
         "practice": float(policy_return(real, stage.practice)[0]),
-        "best": float(optimal_returns(stage.problem.with_models(truth)).upper[0]),
+        "best": float(optimal_returns(masked).upper[0]),
         "claims": {str(level): _claim(fresh, level) for level in _levels(stage.problem)},
         "rows": batch.n_rows,
     }
@@ -202,17 +242,15 @@ class Rehearsal:
             + "."
         ]
         for level, (share, low, high) in sorted(self.coverage.items()):
-            verdict = "as often as it says" if low <= level <= high else (
-                "more often than it says" if share > level else "LESS often than it says"
-            )  # fmt: skip
+            verdict = _held(level, share, low, high)
             lines.append(
                 f"A lower bound claimed with {100 * level:g} % held in {100 * share:.1f} % of them "
                 f"[{100 * low:.1f}, {100 * high:.1f}]: {verdict}."
             )
         for rival, (mean, low, high, share) in self.gains.items():
             lines.append(
-                f"In truth the policy earned {mean:+.4g} [{low:.4g}, {high:.4g}] against {rival}, "
-                f"and was better in {100 * share:.0f} % of worlds."
+                f"In those worlds the policy earned {mean:+.4g} [{low:.4g}, {high:.4g}] against "
+                f"{rival}, and was better in {100 * share:.0f} % of worlds."
             )
         lines.append(f"Against the best policy of each world it lost {self.regret:.4g} on average.")
         return lines
@@ -289,6 +327,14 @@ def summary(results: Sequence[dict[str, Any]], world: str, failed: int = 0) -> R
         gains[words] = (mean, mean - half, mean + half, share)
     regret = float(np.mean([r["best"] for r in results] - true))
     return Rehearsal(n, world, coverage, gains, max(regret, 0.0), failed)
+
+
+def _held(level: float, share: float, low: float, high: float) -> str:
+    if high - low > WIDE:
+        return "too few rehearsals to tell"
+    if low <= level <= high:
+        return "as often as it says"
+    return "more often than it says" if share > level else "LESS often than it says"
 
 
 def _binomial(k: int, n: int) -> tuple[float, float]:

@@ -79,7 +79,7 @@ def test_no_bound_is_below_the_exact_optimum(seed: int, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(60, 600))
+@pytest.mark.parametrize("seed", range(60, 1300))
 def test_no_bound_is_below_the_exact_optimum_at_length(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

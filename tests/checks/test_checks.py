@@ -145,3 +145,25 @@ def test_folders_that_are_not_runs_are_refused(tmp_path: Path) -> None:
         load_run(tmp_path / "nothing")
     with pytest.raises(InputError, match=r"no problem\.npz"):
         load_run(tmp_path)
+
+
+def noise() -> TransitionLog:
+    """Nothing matters: next states are uniform, rewards are noise."""
+    rng = np.random.default_rng(1)
+    n = 80 * 12
+    s_next = rng.integers(0, 5, n)
+    s = np.concatenate([[0], s_next[:-1]])
+    return TransitionLog.from_arrays(
+        s, rng.integers(0, 5, n), s_next, rng.normal(0, 10, n), np.repeat(np.arange(80), 12)
+    )
+
+
+def test_noise_is_not_taken_for_gain(tmp_path: Path) -> None:
+    folder = solved(noise(), tmp_path)
+    check = held_out_episodes(folder)
+    assert check.verdict is Verdict.CAUTION, check.sentence
+    low = check.figures["predicted"][0]
+    told = [e for e in check.figures["estimates"] if e["can_tell"]]
+    assert told
+    assert all(e["value"] < low for e in told)
+    assert replay(folder).verdict is Verdict.CAUTION  # single episodes vary more than their means

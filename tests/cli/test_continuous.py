@@ -46,7 +46,7 @@ def test_a_log_of_vectors_becomes_a_run_folder(
     for words in (
         "600 transitions of C, P, Q, Qp", "R² = 1.", "Episodes last 30 steps",
         "Models keep values in a box", "by srvi (iteration limit)", "On 12 held-out models",
-        "more than always '1'",
+        "Gain of the objective over always '1'",
     ):  # fmt: skip
         assert words in text
     assert sorted(p.name for p in out.iterdir()) == [

@@ -70,6 +70,30 @@ def test_no_confounding_is_the_plain_value_and_more_is_worse(seed: int) -> None:
     assert all(a >= b - 1e-9 for a, b in pairwise(values))
 
 
+def test_hidden_causes_may_drive_rewards() -> None:
+    """The action does nothing; who would fare well was treated: rewards alone are confounded."""
+    from softrobust.data import TransitionLog
+    from softrobust.posterior import DirichletPosterior
+
+    rng = np.random.default_rng(0)
+    well = rng.random(2000) < 0.5
+    act = (rng.random(2000) < np.where(well, 0.8, 0.2)).astype(int)
+    reward = 10.0 * well + rng.normal(0, 0.1, 2000)
+    log = TransitionLog.from_arrays(np.zeros(2000, int), act, np.zeros(2000, int), reward)
+    models = DirichletPosterior().fit(log).sample(5, seed=0)
+    problem = Problem(models, rewards=log.rewards, p0=log.p0, gamma=0.5)
+    treat = Policy.from_decision([1], log.states, log.actions)
+    practice = Policy(np.asarray(log.behaviour), log.states, log.actions)
+    blind = tipping_point(problem, treat, practice, np.asarray(log.behaviour))
+    assert blind.tipping is None  # with means alone nature has nothing to reweight
+    found = tipping_point(problem, treat, practice, np.asarray(log.behaviour), log)
+    assert found.tipping is not None
+    assert found.value == pytest.approx(blind.value, rel=1e-9)
+    assert found.tipping == pytest.approx(
+        4.0, rel=0.15
+    )  # odds 4:1 for who fares well, 1:1 on average
+
+
 def test_the_tipping_point_tips() -> None:
     for seed in range(20):
         problem, behaviour = random_problem(seed)

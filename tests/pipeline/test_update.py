@@ -91,6 +91,34 @@ def test_drift_finds_a_changed_world() -> None:
     assert found.p_value is None
     assert found.impossible == 1
     assert "did not know" in found.sentence()
+    assert found.changed
+
+
+def test_drift_sees_changes_for_the_better_and_in_rewards() -> None:
+    """A world that became more certain is a change too; so are other rewards."""
+    old = rows(300, 0)
+    fitted = DirichletPosterior().fit(old)
+    sure = P.copy()
+    sure[:, 1] = [0.0, 1.0]
+    better = drift_test(fitted, rows(150, 1, sure), old=old)
+    assert better.p_value is not None
+    assert better.p_value < 0.025
+    assert better.changed
+    same = rows(150, 2)
+    assert not drift_test(fitted, same, old=old).changed
+    assert same.reward is not None
+    paid = replace(same, reward=-1000 * same.reward)
+    assert drift_test(fitted, paid, old=old).reward_p == 0.0
+    rng = np.random.default_rng(0)
+    assert old.reward is not None
+    noisy = replace(old, reward=old.reward + rng.normal(size=old.n_rows)).with_rewards(
+        old.rewards.pairs if old.rewards is not None else np.zeros((2, 2))
+    )
+    again = replace(same, reward=same.reward + rng.normal(size=same.n_rows))
+    usual = drift_test(fitted, again, old=noisy).reward_p
+    moved = replace(again, reward=np.asarray(again.reward) + 2.0)
+    assert usual is not None
+    assert drift_test(fitted, moved, old=noisy).reward_p == pytest.approx(0.0, abs=1e-6)
 
 
 def test_changes_need_more_than_the_margin(folder: Folder) -> None:
@@ -123,8 +151,10 @@ def test_the_verb_writes_a_run_with_its_history(folder: Folder, tmp_path: Path) 
     assert record[0]["old_hash"] == folder.log.data_hash
     assert record[0]["data_hash"] == again.log.data_hash
     assert record[0]["drift"]["p_value"] < 0.05
+    assert run_cli(["update", str(out), str(tmp_path / "new.csv")]) == 2  # the same rows again
+    write_log_csv(rows(20, 9), tmp_path / "more.csv")
     assert (
-        run_cli(["update", str(out), str(tmp_path / "new.csv"), "--out", str(tmp_path / "run3")])
+        run_cli(["update", str(out), str(tmp_path / "more.csv"), "--out", str(tmp_path / "run3")])
         == 0
     )
     history = json.loads((tmp_path / "run3" / "update.json").read_text(encoding="utf-8"))

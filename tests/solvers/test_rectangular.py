@@ -88,7 +88,11 @@ def test_threads_change_nothing(solver: SRect | SARect) -> None:
 
 
 @Solvers
-def test_grid_is_the_points_one_by_one(solver: SRect | SARect) -> None:
+@pytest.mark.parametrize("together", [0, 10**9])
+def test_grid_is_the_points_one_by_one(
+    solver: SRect | SARect, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rectangular_grid, "TOGETHER", together)
     p = random_problem(5)
     lams, alphas = [0.0, 0.4, 1.0], [0.0, 0.7, 1.0]
     grid = solve_grid(p, solver, lams, alphas)
@@ -109,7 +113,7 @@ def test_lanes_share_passes_and_answers(solver: SRect | SARect, n_states: int) -
     lams, alphas = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.3, 0.6, 0.9]
     together, alone = (
         {x.at: x for x in rectangular_grid.solve_points(solver, p, lams, alphas, lanes)}
-        for lanes in (None, 1)
+        for lanes in (8, 1)
     )
     assert together.keys() == alone.keys() == set(rectangular_grid.snake(6, 3))
     for at, x in together.items():
@@ -127,9 +131,26 @@ def test_lanes_share_passes_and_answers(solver: SRect | SARect, n_states: int) -
     assert passes[0] < 0.45 * passes[1]
 
 
+# As above: the S kernel for float32 takes long to compile.
+@pytest.mark.parametrize("solver", [pytest.param(SRect(), marks=pytest.mark.slow), SARect()])
+def test_lanes_read_float32(solver: SRect | SARect) -> None:
+    p = random_problem(16, n_states=30, gamma=0.99)
+    half = replace(solver, float32=True)
+    for x in rectangular_grid.solve_points(half, p, [0.2, 0.9], [0.5, 0.9], lanes=4):
+        alone = half.solve(x.problem)
+        assert alone.v is not None
+        assert x.stats["certificate_of"] == "models rounded to float32"
+        assert x.answer.status == Status.TOLERANCE_REACHED
+        assert np.abs(x.answer.v - alone.v).max() <= 2e-8 * np.abs(alone.v).max()
+
+
 @Solvers
-def test_a_grid_keeps_its_limits(solver: SRect | SARect) -> None:
+@pytest.mark.parametrize("together", [0, 10**9])
+def test_a_grid_keeps_its_limits(
+    solver: SRect | SARect, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     p = random_problem(12, gamma=0.999)
+    monkeypatch.setattr(rectangular_grid, "TOGETHER", together)
     for limited in (replace(solver, max_rounds=1), replace(solver, time_limit=1e-9)):
         for row in limited.solve_grid(p, [0.3, 0.9], [0.5, 0.9]):
             for x in row:
@@ -141,6 +162,8 @@ def test_a_grid_keeps_its_limits(solver: SRect | SARect) -> None:
 
 def test_lanes_are_as_many_as_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     sweeps = Sweeps(random_problem(13))
+    assert rectangular_grid.lanes_for(sweeps, 3) == 1  # too small to gain
+    monkeypatch.setattr(rectangular_grid, "TOGETHER", 100)
     assert rectangular_grid.lanes_for(sweeps, 3) == 3
     assert rectangular_grid.lanes_for(sweeps, 100) == rectangular_grid.MOST
     free = 2.5 * lane_bytes(sweeps.models) / 0.9

@@ -72,6 +72,11 @@ def load_solution(path: str | Path) -> Solution:
         raise InputError(f"{file} is not a readable solution.json ({error}).") from None
     if not isinstance(record, dict) or "format_version" not in record:
         raise InputError(f"{file} is not a solution.json: it has no format_version.")
+    if record.get("kind") == "continuous":
+        raise InputError(
+            f"{file} is of a run with continuous states. Read its policy with "
+            "load_policy('policy.npz'), or ask `softrobust apply RUN --observation …`."
+        )
     if not isinstance(record["format_version"], int):
         raise InputError(f"{file}: format_version must be a whole number.")
     if record["format_version"] > FORMAT_VERSION:

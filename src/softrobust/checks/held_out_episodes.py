@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softrobust.checks.check import Check, Verdict, cannot_tell
+from softrobust.data import Rewards
 from softrobust.errors import InputError
 from softrobust.offpolicy import OffPolicy, episodes_of, off_policy
 from softrobust.pipeline.folder import Folder
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 NAME = "off-policy estimates"
 FEWEST = 20  # episodes, so that each half has ten
+MODEL_TAIL = 0.5  # share of the future that the model supplies above which nothing is tested
 
 
 def held_out_episodes(folder: Folder, seed: int = 0) -> Check:
@@ -76,10 +78,24 @@ def _learned(folder: Folder, log: TransitionLog, half: NDArray[np.int64], seed: 
     old = folder.problem
     allowed = old.allowed & models.available & (np.asarray(part.pair_counts) > 0)
     allowed |= ~allowed.any(axis=1, keepdims=True) & models.available
-    return Problem(
-        models, rewards=old.rewards, p0=old.p0, gamma=old.gamma, objective=old.objective,
-        allowed=allowed,
-    )  # fmt: skip
+    rewards = _rewards(old, log, part)
+    return Problem(models, rewards, old.p0, old.gamma, old.objective, allowed)
+
+
+def _rewards(old: Problem, log: TransitionLog, part: TransitionLog) -> Rewards:
+    """Rewards as the first half shows them: noisy means of all episodes would tell of the second.
+
+    A pair that the first half lacks cannot be chosen; its mean over all episodes serves DR as a
+    baseline, which needs no truth.
+    """
+    if log.reward is None or part.reward is None or old.rewards.kind != "pair":
+        return old.rewards
+    S, A = log.shape
+    pair = part.s.astype(np.int64) * A + part.a
+    n = np.bincount(pair, minlength=S * A)
+    total = np.bincount(pair, weights=part.reward, minlength=S * A)
+    mean = np.where(n > 0, total / np.maximum(n, 1), old.rewards.pairs.reshape(-1))
+    return Rewards.of_pairs(mean.reshape(S, A))
 
 
 def _verdict(estimates: tuple[OffPolicy, ...], predicted: NDArray[np.float64]) -> Check:
@@ -91,6 +107,15 @@ def _verdict(estimates: tuple[OffPolicy, ...], predicted: NDArray[np.float64]) -
         "Learned on half of the episodes and estimated on the others: "
         f"{text}. The posterior predicted [{low:.4g}, {high:.4g}]."
     )
+    tail = max(e.tail for e in estimates)
+    if tail > 0:
+        sentence += (
+            f" Beyond the last observed step the model's own value stands in: {100 * tail:.0f} % "
+            "of the discounted future for WIS and PDIS."
+        )
+    if tail > MODEL_TAIL:
+        sentence += " So much of it is the model's that agreement says little."
+        return Check(NAME, Verdict.CANNOT_TELL, f"Cannot tell. {sentence}", figures)
     if not told:
         return Check(NAME, Verdict.CANNOT_TELL, f"Cannot tell. {sentence}", figures)
     apart = [e.name for e in told if not _overlap(e, low, high)]

@@ -56,19 +56,27 @@ def replay(folder: Folder, seed: int = 0) -> Check:
 
 
 def _verdict(observed: float, returns: NDArray[np.float64], each: NDArray[np.float64]) -> Check:
+    from scipy.stats import binom
+
     means = each.mean(axis=1)
     low, high = (float(q) for q in np.quantile(means, INSIDE))
     rank = float(np.mean(means < observed))
     ends = np.quantile(each, [0.05, 0.95], axis=0)
     share = float(np.mean((returns >= ends[0]) & (returns <= ends[1])))
     fits = low <= observed <= high
+    spread = share * returns.size >= binom.ppf(0.01, returns.size, 0.9)
     where = "inside" if fits else "outside"
     sentence = (
         f"The {returns.size} observed episodes earned {observed:.4g} on average, {where} the range "
         f"[{low:.4g}, {high:.4g}] that the posterior predicts for current practice; "
         f"{100 * share:.0f} % of single episodes lie in their 90 % ranges."
     )
+    if fits and not spread:
+        sentence += (
+            " Single episodes vary more than the model says: rewards are noisier than their means, "
+            "or patients and sites differ in ways that the states do not show."
+        )
     if not fits:
         sentence += " The model does not reproduce what happened: look at states and rewards first."
     figures = {"observed": observed, "low": low, "high": high, "rank": rank, "share_inside": share}
-    return Check(NAME, Verdict.FINE if fits else Verdict.CAUTION, sentence, figures)
+    return Check(NAME, Verdict.FINE if fits and spread else Verdict.CAUTION, sentence, figures)

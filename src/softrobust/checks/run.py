@@ -50,7 +50,7 @@ def confounding(folder: Folder) -> Check:
     log, _ = folder.need_log("The check for confounding")
     problem = unmasked(folder.problem)
     practice, _ = behaviour_policy(problem, log)
-    found = tipping_point(problem, folder.solution.policy, practice, np.asarray(log.behaviour))
+    found = tipping_point(problem, folder.solution.policy, practice, np.asarray(log.behaviour), log)
     weak = found.tipping is not None and found.tipping < WEAK
     return Check(name, Verdict.CAUTION if weak else Verdict.FINE, found.words(), found.to_dict())
 

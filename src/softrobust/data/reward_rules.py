@@ -14,13 +14,16 @@ scale of the whole column (1e-12 of its largest size) count as equal too, since 
 difference of large numbers can be 1e-13 in one row and 0 in the next.
 """
 
-from typing import NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
 
 from softrobust.data.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
+
+if TYPE_CHECKING:
+    from softrobust.data.log import TransitionLog
 
 RELATIVE = 1e-9
 _ROUNDING = 1e-12
@@ -147,3 +150,17 @@ def _by_next(nexts: Groups, table: FloatArray, known: BoolArray, seen: BoolArray
         by_next=seen,
         note=note + ".",
     )
+
+
+def reward_noise(rewards: Rewards, log: "TransitionLog") -> float:
+    """Standard deviation of rewards within a pair; 0 where rewards are a function of the log.
+
+    Only means r(s, a) hide noise: rewards by next state are what was seen.
+    """
+    if log.reward is None or rewards.kind != "pair":
+        return 0.0
+    rest = log.reward - rewards.pairs[log.s, log.a]
+    free = log.n_rows - int((np.asarray(log.pair_counts) > 0).sum())
+    scale = max(float(np.abs(log.reward).max()), 1e-300)
+    noise = float(np.sqrt(np.square(rest).sum() / max(free, 1)))
+    return noise if noise > 1e-9 * scale else 0.0

@@ -90,8 +90,8 @@ class Explanation:
     def sentences(self) -> list[str]:
         """In words, one a line."""
         lines = [
-            f"In '{self.state}' the policy takes '{self.action}'. About "
-            f"{100 * self.visits:.2g} % of (discounted) time is spent here."
+            f"In '{self.state}' the policy takes '{self.action}'. "
+            f"{100 * self.visits:.1f} % of (discounted) time is spent here."
         ]
         others = [o for o in self.options if o.action != self.action]
         if not others:
@@ -116,7 +116,10 @@ class Explanation:
         own = next(x for x in self.options if x.action == self.action)
         mean, worst = o.q_mean - own.q_mean, o.q_worst - own.q_worst
         seen = "" if o.seen is None else f"; it was seen {o.seen} times here"
-        return f" (on average {mean:+.3g}, in the worst case {worst:+.3g}{seen})."
+        return (
+            f", the rest of the policy unchanged. One such decision is worth {mean:+.3g} on "
+            f"average over the models and {worst:+.3g} under the worst-case weights{seen}."
+        )
 
     def _price(self) -> str:
         mean, bad = self.price["mean"], self.price["cvar"]

@@ -80,9 +80,11 @@ def _run(n, k, u, M, X, Y, J, W):
             return k, False, done
         k_new, least = pivot(n, k, code, worst, u, M, X, Y, J, W)
         done += 1
-        if k_new < 0 or least < -1e-9:
+        if k_new < 0:  # K and F are as they were
             return k, False, done
         k, age = k_new, age + 1
+        if least < -1e-9:
+            return k, False, done
     return k, False, done
 
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from softrobust.errors import InputError, SolverError
 
 if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
 
@@ -32,6 +33,7 @@ MOST = 100.0  # no study would call odds off by more than this plausible
 ROUNDS = 200
 SETTLED = 1e-9  # relative change between two rounds of nature's policy iteration
 DENSE_STATES = 3000
+REWARD_LEVELS = 20  # outcomes of one transition that differ in reward
 WIDTH = 1e-3  # of Λ*, relative
 
 
@@ -82,7 +84,11 @@ class Confounding:
 
 
 def tipping_point(
-    problem: Problem, policy: Policy, practice: Policy, behaviour: FloatArray
+    problem: Problem,
+    policy: Policy,
+    practice: Policy,
+    behaviour: FloatArray,
+    log: TransitionLog | None = None,
 ) -> Confounding:
     """Λ* for a policy against current practice.
 
@@ -90,6 +96,8 @@ def tipping_point(
     ----------
     behaviour : (n_states, n_actions)
         π_b(a|s); a pair never seen has e = 0, so that nature has the widest choice there.
+    log : TransitionLog, optional
+        Where rewards vary within a pair, its rows let nature choose among rewards too.
     """
     from softrobust.solvers.behaviour import unmasked
 
@@ -99,7 +107,7 @@ def tipping_point(
             f"there are {problem.n_states}. Leave it out, or merge states."
         )
     mean = unmasked(problem).mean_problem()
-    rows = _Rows.of(problem, mean, behaviour)
+    rows = _Rows.of(problem, mean, behaviour, log)
     value = rows.least_value(policy, 1.0)
     earned = rows.least_value(practice, 1.0)
     at_two = rows.least_value(policy, 2.0)
@@ -126,22 +134,31 @@ class _Rows:
     e: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, mean: Problem, behaviour: FloatArray) -> _Rows:
+    def of(
+        cls,
+        problem: Problem,
+        mean: Problem,
+        behaviour: FloatArray,
+        log: TransitionLog | None = None,
+    ) -> _Rows:
         S, A, models = mean.n_states, mean.n_actions, mean.models
         count = np.diff(models.indptr)
-        pair = np.repeat(np.arange(S * A), count)
-        column = np.arange(pair.size) - np.repeat(models.indptr[:-1], count)
-        shape = (S * A, max(int(count.max()), 1))
-        next_states, p, r = np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
-        next_states[pair, column] = models.next_states
-        p[pair, column] = models.prob
+        pair = np.repeat(np.arange(S * A, dtype=np.int64), count)
+        to, p = np.asarray(models.next_states, dtype=np.int64), np.asarray(models.prob)
         # Rewards by next state where they are known so; else the pair's expected reward.
-        r[pair, column] = np.repeat(mean.R[:, :, 0].reshape(-1), count)
+        r = np.repeat(mean.R[:, :, 0].reshape(-1), count)
         if problem.rewards.kind in ("next", "triple"):
-            value, known = problem.rewards.lookup(pair.astype(np.int64), models.next_states)
+            value, known = problem.rewards.lookup(pair, models.next_states)
             live = known & ~np.asarray(models.sinks)[pair // A]
-            r[pair[live], column[live]] = value[live]
-        return cls(mean, next_states, p, r, np.asarray(behaviour).reshape(-1))
+            r = np.where(live, value, r)
+        elif log is not None and log.reward is not None and problem.rewards.kind == "pair":
+            pair, to, p, r = _split_by_reward(pair, to, p, r, log)
+        width = np.bincount(pair, minlength=S * A)
+        column = np.arange(pair.size) - np.repeat(np.cumsum(width) - width, width)
+        shape = (S * A, max(int(width.max()), 1))
+        next_states, prob, reward = np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
+        next_states[pair, column], prob[pair, column], reward[pair, column] = to, p, r
+        return cls(mean, next_states, prob, reward, np.asarray(behaviour).reshape(-1))
 
     def least_value(self, policy: Policy, odds: float) -> float:
         """p₀ᵀv of the policy under nature's worst reweighting, by nature's policy iteration."""
@@ -172,3 +189,30 @@ class _Rows:
         q = np.empty_like(p)
         np.put_along_axis(q, order, low[:, None] * p + used, axis=1)
         return q
+
+
+def _split_by_reward(
+    pair: NDArray[np.int64], to: NDArray[np.int64], p: FloatArray, r: FloatArray, log: TransitionLog
+) -> tuple[NDArray[np.int64], NDArray[np.int64], FloatArray, FloatArray]:
+    """Every (pair, next state) as up to twenty outcomes of rising reward, as the log shows them.
+
+    A hidden cause may drive rewards as well as transitions; with means alone nature could not
+    reweight them. The rewards of a next state that the log lacks are those of the pair.
+    """
+    assert log.reward is not None
+    own = log.s.astype(np.int64) * log.n_actions + log.a
+    order = np.lexsort((log.reward, own))
+    keys, rewards, nexts = own[order], np.asarray(log.reward)[order], log.s_next[order]
+    rows: list[tuple[int, int, float, float]] = []
+    for k, s_next, share, mean in zip(pair, to, p, r, strict=True):
+        lo, hi = np.searchsorted(keys, [k, k + 1])
+        seen = rewards[lo:hi][nexts[lo:hi] == s_next]
+        seen = rewards[lo:hi] if seen.size == 0 else seen
+        if seen.size == 0 or seen[0] == seen[-1]:
+            rows.append((int(k), int(s_next), float(share), float(seen[0]) if seen.size else mean))
+            continue
+        for part in np.array_split(seen, min(REWARD_LEVELS, seen.size)):
+            weight = float(share) * part.size / seen.size
+            rows.append((int(k), int(s_next), weight, float(part.mean())))
+    k_, to_, p_, r_ = (np.array(values) for values in zip(*rows, strict=True))
+    return k_.astype(np.int64), to_.astype(np.int64), p_, r_

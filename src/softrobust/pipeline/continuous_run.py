@@ -193,7 +193,7 @@ def continuous_summary(run: ContinuousRun) -> Iterator[tuple[str, str]]:
     for sentence in run.certificate.sentences():
         yield "text", sentence
     for name, gain in run.constant.items():
-        yield "text", f"By the objective that is {gain} more than always '{name}'."
+        yield "text", f"Gain of the objective over always '{name}': {gain}."
 
 
 def _answer(run: ContinuousRun) -> Iterator[tuple[str, str]]:
@@ -207,11 +207,12 @@ def _answer(run: ContinuousRun) -> Iterator[tuple[str, str]]:
     )
     yield "row", f"at a start ({where}) → {mix}"
     if "last_change_share" in stats:
-        share = 100 * stats["last_change_share"]
+        share, here = (100 * stats[f"{name}_change_share"] for name in ("last", "batch"))
         yield (
             "text",
-            f"After {stats['iterations']} iterations the value function changes by {share:.2g} % "
-            f"of its size; its features explain {100 * stats['fit_r2']:.4g} % of an update.",
+            f"In iteration {stats['iterations']} the value function changes by {share:.2g} % of "
+            f"its size ({here:.2g} % where the policy goes); its features explain "
+            f"{100 * stats['fit_r2']:.4g} % of an update.",
         )
     if "policy_disagreement" in stats:
         yield (

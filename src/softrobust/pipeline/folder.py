@@ -47,8 +47,9 @@ class Folder:
         """The log and the posterior, or an error that says what for."""
         if self.log is None or self.posterior is None:
             raise InputError(
-                f"{what} needs the log, and the run in '{self.path}' started from models. Solve "
-                "the log itself: softrobust solve log.csv --gamma … --out run"
+                f"{what} needs the log, and '{self.path}' has no log.parquet with posterior.json: "
+                "the run started from models, or the files were removed. Solve the log itself: "
+                "softrobust solve log.csv --gamma … --out run"
             )
         return self.log, self.posterior
 

@@ -25,6 +25,7 @@ from softrobust.certificate.draws import INTERVAL_SHARE
 from softrobust.certificate.posterior import LEAST, REPLICATIONS
 from softrobust.data import save_log
 from softrobust.data.files import atomic_write
+from softrobust.data.reward_rules import reward_noise
 from softrobust.errors import InputError
 from softrobust.models.files import save_models
 from softrobust.pipeline.setup import Setup
@@ -113,14 +114,23 @@ def thin_data(setup: Setup, solution: Solution) -> list[str]:
     if setup.log is None:
         return []
     share, _ = rare_share(setup.problem, solution.policy, setup.log)
-    if share <= MUCH:
-        return []
-    return [
-        f"{100 * share:.0f} % of the policy's decisions fall on pairs seen fewer than {RARE} "
-        "times. There the prior speaks louder than the data, and the best of many such pairs is "
-        "often the luckiest: gains may be smaller than promised. --min-count 5 leaves such pairs "
-        "out; softrobust check and rehearse tell more."
-    ]
+    noise = reward_noise(setup.problem.rewards, setup.log)
+    said = []
+    if noise > 0:
+        said.append(
+            f"Rewards of the same decision vary (standard deviation {noise:.3g}), and the models "
+            "know their means only, not how vague those are: the probability above is too sure of "
+            "itself, the more so where pairs were seen rarely. softrobust check and rehearse take "
+            "the noise into account."
+        )
+    if share > MUCH:
+        said.append(
+            f"{100 * share:.0f} % of the policy's decisions fall on pairs seen fewer than {RARE} "
+            "times. There the prior speaks louder than the data, and the best of many such pairs "
+            "is often the luckiest: gains may be smaller than promised. --min-count 5 leaves such "
+            "pairs out; softrobust check and rehearse tell more."
+        )
+    return said
 
 
 def _resolution(setup: Setup, solution: Solution, certificate: Certificate) -> list[str]:

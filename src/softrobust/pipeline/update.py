@@ -49,12 +49,14 @@ class Change:
     gain: float
     seen_before: tuple[int, int]
     seen_after: tuple[int, int]
+    together: bool = False
 
     def sentence(self) -> str:
         """Old and new action, what the change gains, and what the new rows showed."""
         (b0, a0), (b1, a1) = self.seen_before, self.seen_after
         return (
-            f"{self.state}: {self.before} → {self.after}, gains {self.gain:.3g} by the objective "
+            f"{self.state}: {self.before} → {self.after}, gains {self.gain:.3g} by the objective"
+            f"{' (its share of changes that pay together)' if self.together else ''} "
             f"({self.before} seen {b0} → {b1} times, {self.after} seen {a0} → {a1} times)"
         )
 
@@ -90,7 +92,9 @@ class Update:
         """In words, one a line."""
         if self.run is None or self.drift is None:
             return ["The new file has no rows: nothing changes."]
-        lines = [f"{self.new_rows} new rows.", self.drift.sentence()]
+        practice = self.run.certificate.practice
+        lines = [] if practice is None else [practice.sentence()]
+        lines += [f"{self.new_rows} new rows.", self.drift.sentence()]
         if self.added_states:
             lines.append(f"New states: {', '.join(self.added_states[:8])}.")
         if not self.changes:
@@ -123,10 +127,11 @@ def update(
     real("margin", margin, least=0)
     log, posterior = folder.need_log("An update")
     new = _read(path, columns)
+    _refuse_twice(folder, log, new)
     record: dict[str, Any] = {"old_hash": log.data_hash, "margin": margin, "new_file": path.name}
     if new is None:
         return Update(None, 0, None, (), 0, (), record | {"new_hash": None, "changes": []})
-    drift = drift_test(posterior, new, seed)
+    drift = drift_test(posterior, new, seed, log)
     both = join_logs(log, new)
     problem, fitted, test_seed = _problem(folder, both)
     old = carried(folder.solution.policy, problem)
@@ -146,6 +151,24 @@ def update(
     run = _run(setup, proposal, policy, folder.seed)
     added = tuple(name for name in both.states if name not in log.states.lookup)
     return Update(run, new.n_rows, drift, changes, int(differ.sum()), added, record)
+
+
+def _refuse_twice(folder: Folder, log: TransitionLog, new: TransitionLog | None) -> None:
+    """Rows that a run knows already would count twice."""
+    if new is None:
+        return
+    known = {log.data_hash, *(str(record.get("new_hash")) for record in history(folder.path))}
+    if new.data_hash in known:
+        raise InputError(
+            "These rows are part of the run already (same content): they would count twice. Give "
+            "the new rows only."
+        )
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    """The records of earlier updates of a run."""
+    path = folder / "update.json"
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
 
 
 def _read(path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
@@ -229,7 +252,7 @@ def _changes(
             return 0
         return int(log.pair_counts[log.states.index(s), log.actions.index(a)])
 
-    out = []
+    out, values = [], list(gains.values())
     for s, gain in sorted(gains.items(), key=lambda item: -item[1]):
         state = new.states[s]
         was, now = (p.actions[int(p.decision[s])] for p in (old, new))
@@ -238,6 +261,7 @@ def _changes(
                 state, was, now, gain,
                 (seen(before, state, was), seen(before, state, now)),
                 (seen(after, state, was), seen(after, state, now)),
+                values.count(gain) > 1,
             )
         )  # fmt: skip
     return tuple(out)
@@ -262,7 +286,5 @@ def _run(setup: Setup, proposal: Solution, policy: Policy, seed: int) -> Run:
 
 def save_record(path: Path, record: dict[str, Any], old: Path) -> None:
     """Write `update.json`: what changed, after the records of earlier updates of the run."""
-    earlier = old / "update.json"
-    history = json.loads(earlier.read_text(encoding="utf-8")) if earlier.exists() else []
     with atomic_write(path) as file:
-        file.write(json.dumps([*history, record], indent=1, allow_nan=False) + "\n")
+        file.write(json.dumps([*history(old), record], indent=1, allow_nan=False) + "\n")

@@ -151,7 +151,8 @@ def price(chosen: Compared, nominal: Compared | None, objective: Objective, numb
     bad = chosen.static["cvar"] - nominal.static["cvar"]
     size = max(abs(nominal.static["mean"]), abs(nominal.static["cvar"]))
     mean, bad = (0.0 if abs(x) <= 1e-9 * size else x for x in (mean, bad))
-    text = f"The price of robustness, against nominal: {_trade(mean, bad, number, _ahead(chosen, nominal))}"
+    trade = _trade(mean, bad, number, _ahead(chosen, nominal))
+    text = f"The price of robustness, against nominal: {trade}"
     if mean < 0 < bad:
         text += f": {-mean / bad:.2g} on average for each 1 gained in {objective.words}"
     return f"{text}."

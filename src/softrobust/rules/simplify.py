@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 MOST_EXCHANGES = 200
 MOST_LEAVES = 64
+PURITIES = (0.0, 0.1, 1.0)  # ways to grow: by what is saved, and by that and purity
 
 
 @final
@@ -125,15 +126,27 @@ def simplify(
     cost = exchange_costs(problem, policy)
     best: Rules | None = None
     steps: list[tuple[int, float]] = []
-    for tree in grow(cost, columns, most_leaves):
-        rules = _improved(problem, policy, tree, columns, full)
-        if best is None or rules.value > best.value:
-            best = rules
-        steps.append((len(leaves(tree)), best.value))
+    grown = [list(grow(cost, columns, most_leaves, purity)) for purity in PURITIES]
+    for size in range(1, most_leaves + 1):
+        for trees in grown:
+            if len(trees) < size:
+                continue
+            rules = _improved(problem, policy, trees[size - 1], columns, full)
+            if best is None or _better(rules, best):
+                best = rules
+        assert best is not None  # every way to grow begins with the single leaf
+        steps.append((size, best.value))
         if max_loss is not None and best.loss <= max_loss:
             break
-    assert best is not None  # `grow` yields at least the single leaf
+    assert best is not None
     return Rules(best.tree, best.policy, best.value, full, best.exceptions, tuple(steps))
+
+
+def _better(one: Rules, other: Rules) -> bool:
+    """Fewer exceptions first, then the higher value."""
+    if len(one.exceptions) != len(other.exceptions):
+        return len(one.exceptions) < len(other.exceptions)
+    return one.value > other.value + 1e-12 * abs(other.value)
 
 
 def exchange_costs(problem: Problem, policy: Policy) -> FloatArray:

@@ -102,8 +102,12 @@ def merged(tree: Tree) -> Tree:
     return Split(tree.question, yes, no)
 
 
-def grow(cost: FloatArray, columns: StateColumns, most: int) -> Iterator[Tree]:
-    """Trees with 1, 2, … up to `most` leaves for costs (n_states, n_actions)."""
+def grow(cost: FloatArray, columns: StateColumns, most: int, purity: float = 0.0) -> Iterator[Tree]:
+    """Trees with 1, 2, … up to `most` leaves for costs (n_states, n_actions).
+
+    With `purity`, a split also earns that share of the fall in impurity (Gini's, weighted by what
+    is at stake in each state): where no single question saves anything, two together may.
+    """
     questions = list(_questions(columns))
     answers = (
         np.array([q.answer(columns) for q in questions])
@@ -112,7 +116,8 @@ def grow(cost: FloatArray, columns: StateColumns, most: int) -> Iterator[Tree]:
     )
     parts = [np.ones(cost.shape[0], dtype=bool)]
     tree: Tree = Leaf(int(np.argmin(cost.sum(axis=0))))
-    best = [_best_split(cost, answers, parts[0])]
+    shares = _shares(cost)
+    best = [_best_split(cost, answers, parts[0], shares, purity)]
     yield tree
     while len(parts) < most:
         i = int(np.argmax([saving for saving, _ in best]))
@@ -123,7 +128,7 @@ def grow(cost: FloatArray, columns: StateColumns, most: int) -> Iterator[Tree]:
         made = [Leaf(int(np.argmin(cost[part].sum(axis=0)))) for part in (yes, no)]
         tree = _replaced(tree, i, Split(questions[q], *made))
         parts[i : i + 1] = [yes, no]
-        best[i : i + 1] = [_best_split(cost, answers, part) for part in (yes, no)]
+        best[i : i + 1] = [_best_split(cost, answers, part, shares, purity) for part in (yes, no)]
         yield tree
 
 
@@ -136,13 +141,33 @@ def _questions(columns: StateColumns) -> Iterator[Question]:
             yield Question(name, None, word)
 
 
-def _best_split(cost: FloatArray, answers: BoolArray, part: BoolArray) -> tuple[float, int | None]:
+def _shares(cost: FloatArray) -> FloatArray:
+    """(n_states, n_actions): what is at stake in a state, on its best action."""
+    stake = np.minimum(cost.max(axis=1) - cost.min(axis=1), np.abs(cost).sum())
+    out = np.zeros_like(cost)
+    out[np.arange(cost.shape[0]), np.argmin(cost, axis=1)] = stake
+    return out
+
+
+def _impurity(weight: FloatArray) -> FloatArray:
+    """Gini's impurity of rows of weights by action, times their total."""
+    total = weight.sum(axis=1)
+    return np.asarray(total - (weight**2).sum(axis=1) / np.maximum(total, 1e-300))
+
+
+def _best_split(
+    cost: FloatArray, answers: BoolArray, part: BoolArray, shares: FloatArray, purity: float
+) -> tuple[float, int | None]:
     """What the best question saves in this part, and its number."""
     if not answers.size:
         return 0.0, None
     whole = cost[part].sum(axis=0)
     yes = (answers & part).astype(np.float64) @ cost
     saving = whole.min() - yes.min(axis=1) - (whole - yes).min(axis=1)
+    if purity > 0:
+        all_of, some = shares[part].sum(axis=0), (answers & part).astype(np.float64) @ shares
+        fall = _impurity(all_of[None, :])[0] - _impurity(some) - _impurity(all_of - some)
+        saving = saving + purity * fall
     # A question with one empty side saves nothing; rounding must not say otherwise.
     size = (answers & part).sum(axis=1)
     saving[(size == 0) | (size == part.sum())] = 0.0

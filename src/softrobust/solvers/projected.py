@@ -181,7 +181,7 @@ class _Iteration:
         """Iterate until v settles, or a limit is reached."""
         status, v, limit = Status.ITERATION_LIMIT, self.Phi @ self.w, self._limit()
         for k in range(1, self.settings.iterations + 1):
-            s, fit = self.step()
+            s, said = self.step()
             before, v = v, self.Phi @ self.w
             change, size = float(np.abs(v - before).max()), float(np.abs(v).max())
             if not size <= limit:
@@ -198,15 +198,12 @@ class _Iteration:
                 status = Status.TIME_LIMIT
                 break
         self.line.clear()
-        stats = {
-            "iterations": k,
-            "last_change": change,
-            "last_change_share": change / max(size, 1e-300),
-        }
-        return self.solution(status, s, stats | {"tol": self.settings.tol, "fit_r2": fit})
+        stats = {"iterations": k, "last_change": change, "tol": self.settings.tol}
+        stats["last_change_share"] = change / max(size, 1e-300)
+        return self.solution(status, s, stats | said)
 
-    def step(self) -> tuple[FloatArray, float]:
-        """One batch and its regression; the states, and the share of σ's variance explained."""
+    def step(self) -> tuple[FloatArray, dict[str, float]]:
+        """One batch and its regression; the states, and how v changed and fits there."""
         s = self.fixed
         if s is None:
             pool = self.simulate(self.act)
@@ -214,9 +211,14 @@ class _Iteration:
             s = pool[self.rng.choice(pool.shape[0], size=size, replace=False)]
         sigma = self.decide(s, self.rng.spawn(1)[0]).value
         Phi = feature_matrix(self.features, s)
+        before = Phi @ self.w
         self.w = regress(Phi, sigma, self.ridge, "a batch of simulated states")
-        spread = float(np.var(sigma))
-        return s, 1.0 if spread == 0 else 1.0 - float(np.var(sigma - Phi @ self.w)) / spread
+        v, spread = Phi @ self.w, float(np.var(sigma))
+        size = max(float(np.abs(v).max()), 1e-300)
+        return s, {
+            "batch_change_share": float(np.abs(v - before).max()) / size,
+            "fit_r2": 1.0 if spread == 0 else 1.0 - float(np.var(sigma - v)) / spread,
+        }
 
     def _limit(self) -> float:
         """What no value of this problem reaches by far."""

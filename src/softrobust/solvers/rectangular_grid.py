@@ -30,6 +30,7 @@ FloatArray = NDArray[np.float64]
 Point = tuple[int, int]
 
 MOST = 8  # lanes; more gain little and cost memory
+TOGETHER = 500_000  # probabilities below which points are solved one at a time
 
 
 @final
@@ -70,12 +71,16 @@ def snake(rows: int, columns: int) -> list[Point]:
 
 
 def lanes_for(sweeps: Sweeps, points: int) -> int:
-    """How many points to sweep together: as many as memory holds.
+    """How many points to sweep together: one where models are small, else as many as memory holds.
 
-    Measured from 5 × 3 × 7 to 400 × 4 × 100 and to 10 000 sparse states, together was never slower
-    than one at a time: level where a sweep is a few microseconds, 1.1 times faster on short rows
-    (games and Newton's steps cost more there than the read), 2 to 2.5 times on rows of 100 or more.
+    Measured in processor time, one at a time against eight together: level below 100 000
+    probabilities, where a second kernel is not worth its compilation; 1.2 to 1.3 times faster at
+    51 × 5 × 100 (1.3 million), 2 to 2.5 times on rows of 100 states or more. On short rows (1000 to
+    10 000 states with ten next states) 1.1 times, as games and Newton's steps cost more there than
+    the read.
     """
+    if sweeps.models.prob.size < TOGETHER:
+        return 1
     count = min(MOST, points)
     while count > 1 and not fits(count * lane_bytes(sweeps.models)):
         count -= 1
