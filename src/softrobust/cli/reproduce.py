@@ -54,7 +54,9 @@ def reproduce(
 def _say(results: dict[str, Any], out: Path, failed: dict[str, str], seconds: float) -> None:
     print(f"{results['title']} ({results['figure']}), {seconds:.0f} s: {out}")
     for claim in results["claims"]:
-        print(f"  {claim['verdict']:<12} {claim['claim']} [{claim['models']} models]")
+        print(
+            f"  {claim['verdict']:<12} {claim['claim']} [{claim['where']}; {claim['models']} models]"
+        )
     for key, why in list(failed.items())[:3]:
         print(f"  task {key} failed: {why}")
     if len(failed) > 3:

@@ -40,9 +40,10 @@ LABELS = {
     "worst-model": "worst model",
     "spibb": "SPIBB",
 }
+SLACK = 0.1  # how far below its level the share may still be, for a promise to count as kept
 KEPT = (
-    "held unless the exact binomial 95 % interval of the share of pairs lies below the promised "
-    "probability"
+    "not held if the interval of the share lies below the promised level, held if it reaches no "
+    "lower than 0.1 below it, else one cannot tell"
 )
 LESS = "the 95 % interval over pairs of the difference lies above 0"
 
@@ -108,7 +109,9 @@ def _kept(worlds: Worlds, made: Mapping[str, Any]) -> Table:
 
 
 def _judged(promise: Promise, i: Interval, level: float) -> Measured:
-    verdict = Verdict.NOT_HELD if i.high < level else Verdict.HELD
+    verdict = Verdict.HELD if i.low >= level - SLACK else Verdict.CANNOT_TELL
+    if i.high < level:
+        verdict = Verdict.NOT_HELD
     return Measured(promise.words, i, level, verdict)
 
 
