@@ -10,9 +10,11 @@ import jsonschema
 import numpy as np
 import pytest
 
+from softrobust.certificate import load_solution
 from softrobust.cli.continuous import SOLVERS
 from softrobust.cli.main import run
 from softrobust.domains import CancerGrowth
+from softrobust.errors import InputError
 from softrobust.models import load_policy
 from softrobust.models.gaussian import load_gaussian, save_gaussian
 from softrobust.solvers.continuous_registry import CONTINUOUS_SOLVERS
@@ -59,6 +61,8 @@ def test_a_log_of_vectors_becomes_a_run_folder(
     )
     assert record["policy_kind"] == "lookahead"
     assert load_gaussian(out / "heldout.npz").n_models == 12
+    with pytest.raises(InputError, match="run with continuous states"):
+        load_solution(out)
     policy = load_policy(out / "policy.npz")
     assert run(["apply", str(out), "--observation", "Qp=0,C=0,P=7.13,Q=41.2", "--seed", "0"]) == 0
     assert said(capsys) == policy.action([0, 7.13, 41.2, 0], seed=0)

@@ -105,7 +105,7 @@ WRONG: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "cancer": {
         "dose_penalty": ("abc", np.inf), "noise": ("abc", -0.1), "episodes": ("abc", 1.5, 0),
-        "horizon": ("abc", 0), "varying": ("abc",), "gamma": ("abc", 1.5),
+        "horizon": ("abc", 0), "varying": ("abc",), "boxed": ("abc", 1), "gamma": ("abc", 1.5),
     },
     "random": {
         "kind": (3,), "n_states": ("abc", 0, 2.5), "n_actions": ("abc", 0), "branching": ("abc", 0),

@@ -31,7 +31,7 @@ class RowsWork(NamedTuple):
 
     Z: FloatArray  # (b, A, L)
     actions: NDArray[np.int64]  # (b, A) the actions of Z's rows
-    count: NDArray[np.int64]  # (b,) and their number
+    n: NDArray[np.int64]  # (b,) and their number
     weights: FloatArray  # (b·A·STRIDE,) v at the next states of short rows
     gathered: FloatArray  # (S,) and of a long one
     raw: FloatArray  # (1, N) a row with the models of weight 0
@@ -63,14 +63,14 @@ def rows_work(g, b):
 def borrow_rows(w):
     """The same without owners; `keep(w)` after their last use."""
     return RowsWork(
-        borrow(w.Z), borrow(w.actions), borrow(w.count), borrow(w.weights), borrow(w.gathered),
+        borrow(w.Z), borrow(w.actions), borrow(w.n), borrow(w.weights), borrow(w.gathered),
         borrow(w.raw),
     )  # fmt: skip
 
 
 @kernel
 def _list_actions(g, v, first, last, d, only_taken, w):
-    """Fill w.actions, w.count and w.weights."""
+    """Fill w.actions, w.n and w.weights."""
     A, N = g.R.shape[1], g.R.shape[2]
     for s in range(first, last):
         n = 0
@@ -84,7 +84,7 @@ def _list_actions(g, v, first, last, d, only_taken, w):
             if fits(width, N):
                 at = ((s - first) * A + a) * STRIDE
                 fill_weights(v, g.next_states, lo, width, w.weights, at)
-        w.count[s - first] = n
+        w.n[s - first] = n
 
 
 @kernel
@@ -98,7 +98,7 @@ def batch_rows(g, v, centre, first, last, d, only_taken, w):
     whole, shift = g.live.size == N, g.gamma * centre
     for s in range(first, last):
         Z = w.Z[s - first]
-        for n in range(w.count[s - first]):
+        for n in range(w.n[s - first]):
             a = w.actions[s - first, n]
             k, row = s * A + a, n if whole else 0
             target = Z if whole else w.raw

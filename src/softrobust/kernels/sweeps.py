@@ -240,7 +240,7 @@ def _s_range(first, last, g, v, centre, memory, out):
         end = min(begin + b, last)
         batch_rows(g, v, centre, begin, end, out.d, False, rows)
         for s in range(begin, end):
-            n, i = rows.count[s - begin], s - begin
+            n, i = rows.n[s - begin], s - begin
             s_state(g, s, rows.Z[i], n, rows.actions[i], memory, M, X, Y, J, W, which, out)
     keep((work, own, chosen))
 
@@ -258,7 +258,7 @@ def _sa_range(first, last, g, v, centre, size, memory, out):
         for s in range(begin, end):
             i = s - begin
             sa_state(
-                g, s, rows.Z[i], rows.count[i], rows.actions[i], error, memory,
+                g, s, rows.Z[i], rows.n[i], rows.actions[i], error, memory,
                 scratch[4], scratch, which, out,
             )  # fmt: skip
     keep((own, room, chosen))
@@ -275,7 +275,7 @@ def _nature_range(kind, first, last, g, v, centre, size, out):
         end = min(begin + b, last)
         batch_rows(g, v, centre, begin, end, out.d, True, rows)
         for s in range(begin, end):
-            Z, n, actions = rows.Z[s - begin], rows.count[s - begin], rows.actions[s - begin]
+            Z, n, actions = rows.Z[s - begin], rows.n[s - begin], rows.actions[s - begin]
             if kind == S_NATURE:
                 _s_nature(g, s, Z, n, actions, error, scratch[5], scratch[4], scratch, which, out)
             else:

@@ -9,7 +9,7 @@ the states, so that features are of size 1 where the states are.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
 from typing import Any, ClassVar, Self, final
@@ -108,25 +108,36 @@ class PolynomialFeatures(Features):
         ]
 
     def _of(self, x: FloatArray) -> FloatArray:
-        factors = self.exponents(x.shape[-1])
-        place = {f: i for i, f in enumerate(factors)}
-        out = np.empty((*x.shape[:-1], len(factors)))
-        out[..., 0] = 1.0
-        for i, f in enumerate(factors[1:], 1):  # a product is a shorter one times its last factor
-            out[..., i] = out[..., place[f[:-1]]] * x[..., f[-1]]
-        return out
+        # A product is a shorter one times its last factor.
+        powers = np.moveaxis(x, -1, 0)
+        return self._products(lambda f: (f[:-1], powers[f[-1]]), x.shape)
 
     def _expected(self, mean: FloatArray, variance: FloatArray, box: Box | None) -> FloatArray:
         # Entries are independent: the mean of a product is the product of the powers' means.
-        moments = normal_moments(mean, variance, max(self.degree, 1), box)
-        factors = self.exponents(mean.shape[-1])
-        place = {f: i for i, f in enumerate(factors)}
-        out = np.empty((*mean.shape[:-1], len(factors)))
-        out[..., 0] = 1.0
-        for i, f in enumerate(factors[1:], 1):
+        moments = [
+            np.moveaxis(m, -1, 0) for m in normal_moments(mean, variance, max(self.degree, 1), box)
+        ]
+
+        def last_power(f: tuple[int, ...]) -> tuple[tuple[int, ...], FloatArray]:
             power = f.count(f[-1])
-            out[..., i] = out[..., place[f[:-power]]] * moments[power - 1][..., f[-1]]
-        return out
+            return f[:-power], moments[power - 1][f[-1]]
+
+        return self._products(last_power, mean.shape)
+
+    def _products(
+        self,
+        split: Callable[[tuple[int, ...]], tuple[tuple[int, ...], FloatArray]],
+        shape: tuple[int, ...],
+    ) -> FloatArray:
+        """(…, n_features): each product is an earlier one times a factor, both given by `split`."""
+        factors = self.exponents(shape[-1])
+        place = {f: i for i, f in enumerate(factors)}
+        out = np.empty((len(factors), *shape[:-1]))  # one product after the other in memory
+        out[0] = 1.0
+        for i, f in enumerate(factors[1:], 1):
+            earlier, factor = split(f)
+            np.multiply(out[place[earlier]], factor, out=out[i])
+        return np.moveaxis(out, 0, -1)
 
     def settings(self) -> dict[str, Any]:
         """The degree."""

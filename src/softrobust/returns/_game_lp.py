@@ -48,7 +48,7 @@ def settle(g: Rectangle, v: FloatArray, centre: float, s: int, out: Update) -> N
     """Improve state s of `out` by the LP where that narrows its bounds."""
     work = rows_work(g, 1)
     batch_rows(g, v, centre, s, s + 1, out.d, False, work)
-    n, Z, actions, L = int(work.count[0]), work.Z[0], work.actions[0], g.live.size
+    n, Z, actions, L = int(work.n[0]), work.Z[0], work.actions[0], g.live.size
     d, q = game_lp(Z[:n], g.f, g.u, g.lam)
     lb, ub = certify_pair(Z[:n], g.f, g.u, g.lam, d, q)
     if ub - lb < out.ub[s] - out.lb[s]:

@@ -108,12 +108,14 @@ class _Run:
     def solve(self) -> Solution:
         """Local search, clairvoyant bound, enumeration or branch and bound."""
         reduced = reduce(self.problem)
+        state = self.resumed(reduced)
         optima = optimal_returns(reduced.problem, late=self.deadline.late)
         clairvoyant = clairvoyant_bound(reduced.problem, optima)
         given = self.settings.start
         starts = STARTS if given is None else WARM_STARTS
+        starts = starts if state is None else 1  # the saved incumbent has been searched for
         found = search(reduced, starts, self.settings.seed, self.deadline, optima)
-        tree = self.plant(reduced, found, clairvoyant.value)
+        tree = self.plant(reduced, found, clairvoyant.value, state)
         tree.optima = optima
         if given is not None:
             check_policy(self.problem, given)
@@ -128,14 +130,21 @@ class _Run:
         status = Status.INTERRUPTED if found.interrupted else self.prove(reduced, tree, stats)
         return self.report(tree, clairvoyant, status, stats)
 
-    def plant(self, reduced: Reduced, found: Found, clairvoyant: float) -> Tree:
-        """A tree of one open node, or the one that was saved."""
-        tree = Tree(reduced, found.decision, found.value, self.settings.gap, self.settings.dual)
+    def resumed(self, reduced: Reduced) -> Checkpoint | None:
+        """What an earlier solve has saved, if anything; refused before any work is done."""
         path = self.settings.checkpoint
         if path is None or not Path(path).exists():
+            return None
+        return load_checkpoint(path, reduced, self.settings.gap)
+
+    def plant(
+        self, reduced: Reduced, found: Found, clairvoyant: float, state: Checkpoint | None
+    ) -> Tree:
+        """A tree of one open node, or the one that was saved."""
+        tree = Tree(reduced, found.decision, found.value, self.settings.gap, self.settings.dual)
+        if state is None:
             tree.push(Node(clairvoyant, reduced.allowed))
             return tree
-        state = load_checkpoint(path, reduced, self.settings.gap)
         tree.offer(state.decision)
         tree.closed, tree.nodes, self.earlier = state.closed, state.nodes, state.seconds
         for node in state.open_nodes:
@@ -158,7 +167,8 @@ class _Run:
                     return Status.TIME_LIMIT
                 tree.heap.clear()
                 tree.closed = max(seen.bound, tree.value)
-                stats["method"], stats["rounding"] = "enumeration", seen.error
+                stats["method"] = "enumeration"
+                stats["rounding"] = seen.error if np.isfinite(seen.error) else None
                 return Status.TOLERANCE_REACHED
             stats["method"] = "branch and bound"
             return tree.run(self.deadline, limit, lambda: self.watch(tree))

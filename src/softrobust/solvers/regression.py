@@ -52,6 +52,6 @@ def check_rank(Phi: FloatArray, where: str) -> None:
     if rank < F:
         raise InputError(
             f"The features are rank-deficient: {F} features span {rank} dimensions on {where} "
-            f"({n} states). Set ridge, for example ridge=0.1 (--set ridge=0.1), use fewer features, "
-            "or more episodes and a larger batch."
+            f"({n} states). Set ridge, for example ridge=0.1 (--set ridge=0.1), use fewer "
+            "features, or more episodes and a larger batch."
         )
