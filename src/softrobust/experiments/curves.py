@@ -82,7 +82,7 @@ class Curves:
         return {
             "seeds": list(self.seeds),
             "returns": {
-                name: {w: {k: self.values[name, w, k].tolist() for k in MEASURES} for w in MODELS}
+                name: {w: {k: _short(self.values[name, w, k]) for k in MEASURES} for w in MODELS}
                 for name in names
             },
         }
@@ -108,3 +108,8 @@ class Curves:
     def less(self, a: FloatArray, b: FloatArray) -> Interval:
         """Interval of the average of a − b, log by log."""
         return mean_interval(a - b)
+
+
+def _short(x: FloatArray) -> list[list[float]]:
+    """Five significant digits: every return, in a file that stays small."""
+    return [[float(f"{value:.5g}") for value in row] for row in x]

@@ -74,7 +74,7 @@ def mean_interval(x: ArrayLike) -> Interval:
     return Interval(centre, centre - half, centre + half, n)
 
 
-def share_interval(hits: int, n: int) -> Interval:
+def share_interval(hits: int, n: int, level: float = LEVEL) -> Interval:
     """A share with the exact (Clopper–Pearson) interval.
 
     Examples
@@ -85,7 +85,7 @@ def share_interval(hits: int, n: int) -> Interval:
     """
     from scipy.stats import beta
 
-    tail = (1 - LEVEL) / 2
+    tail = (1 - level) / 2
     low = float(beta.ppf(tail, hits, n - hits + 1)) if hits > 0 else 0.0
     high = float(beta.ppf(1 - tail, hits + 1, n - hits)) if hits < n else 1.0
     return Interval(hits / n, low, high, n)

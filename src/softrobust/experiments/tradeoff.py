@@ -90,9 +90,9 @@ class TradeoffExperiment(Experiment):
             return []
         where = f"{label}: " if label else ""
         return [
-            f"{where}the static policy is the best deterministic one, as in SR-MILP (SRVI's may "
-            f"randomise); no other can be better by more than {100 * gaps[-1]:.2g} % of what is to "
-            f"be gained on any log and λ (median {100 * gaps[len(gaps) // 2]:.2g} %)."
+            f"{where}the static policy is the best deterministic one found (SRVI's may randomise); "
+            f"its proof leaves room for at most {100 * gaps[-1]:.2g} % of what is to be gained on "
+            f"any log and λ (median {100 * gaps[len(gaps) // 2]:.2g} %)."
         ]
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:

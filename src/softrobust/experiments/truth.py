@@ -71,14 +71,14 @@ class Truth(Experiment):
     def settings(self, quick: bool) -> dict[str, Any]:
         """Some hundred pairs of each world in full."""
         river = {"riverswim": 400, "riverswim-inner": 400}
-        full = {"random": 400, **river, "inventory": 200, "pest": 120}
+        full = {"random": 600, **river, "inventory": 250, "pest": 120}
         few = {"random": 20, "riverswim": 20, "riverswim-inner": 20, "inventory": 10, "pest": 10}
         return {
             "pairs": few if quick else full,
             "block": 10,
             "n_train": 100,
             "n_test": 300,
-            "n_reference": 3000,
+            "n_reference": 1000 if quick else 5000,
             "alpha": 0.9,
             "nodes": 0,
             "seed": 7,
@@ -143,10 +143,10 @@ def joined(blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _stored(world: Mapping[str, Any]) -> dict[str, Any]:
-    """Regrets to five digits and promises as text of 0 and 1: every pair, in little room."""
+    """Regrets to four digits and promises as text of 0 and 1: every pair, in little room."""
     best = np.asarray(world["best"])
     regret = {
-        name: [float(f"{x:.5g}") for x in np.maximum(best - np.asarray(true), 0.0)]
+        name: [float(f"{x:.4g}") for x in np.maximum(best - np.asarray(true), 0.0)]
         for name, true in world["true"].items()
     }
     kept = {key: "".join(map(str, bits)) for key, bits in world["kept"].items()}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softrobust.experiments.figures import COLOURS, INK, bar, lane_labels, new_figure, plain
 from softrobust.experiments.intervals import mean_interval
-from softrobust.experiments.promises import promises
-from softrobust.experiments.truth_tables import LABELS, coverage, worst_interval
+from softrobust.experiments.promises import Promise, promises
+from softrobust.experiments.truth_tables import LABELS, coverage, strict_level, worst_interval
 from softrobust.experiments.worlds import WORLDS
 
 if TYPE_CHECKING:
@@ -24,11 +24,12 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     """Two rows of panels."""
     worlds = numbers["worlds"]
     said = promises(numbers["alpha"], numbers["n_train"], numbers["n_test"])
+    strict = strict_level(said, worlds)
     figure = new_figure(3.0 + 2.1 * len(worlds), 9.4)
     panels = figure.subplots(2, len(worlds), squeeze=False, height_ratios=[len(LABELS), len(said)])
     for j, (name, world) in enumerate(worlds.items()):
         _regrets(panels[0, j], world)
-        _promises(panels[1, j], world, said)
+        _promises(panels[1, j], world, said, strict)
         panels[0, j].set_title(f"{WORLDS[name].words}\n{len(world['best'])} pairs", fontsize=10)
         for axes, labels in (
             (panels[0, j], LABELS.values()),
@@ -53,13 +54,13 @@ def _regrets(axes: Axes, world: Mapping[str, Any]) -> None:
     axes.set_xlabel("regret: average ●, worst tenth ○", fontsize=9)
 
 
-def _promises(axes: Axes, world: Mapping[str, Any], said: Any) -> None:
+def _promises(axes: Axes, world: Mapping[str, Any], said: Sequence[Promise], strict: float) -> None:
     for y, promise in enumerate(said):
         i = coverage(world, promise)
         if promise.level is None:
             bar(axes, i, y, GREY)
             continue
-        broken = i.high < promise.level
+        broken = coverage(world, promise, strict).high < promise.level
         axes.plot([promise.level] * 2, [y - 0.36, y + 0.36], color=INK, linewidth=2)
         bar(axes, i, y, COLOURS[1] if broken else COLOURS[2])
     axes.set_xlim(0, 1.03)
