@@ -24,7 +24,7 @@ def slow_square(x: float, seconds: float) -> dict[str, Any]:
     return square(x)
 
 
-def many(n: int = 30, seconds: float = 0.03) -> list[Task]:
+def many(n: int = 30, seconds: float = 0.15) -> list[Task]:
     settings = [{"x": x, "seconds": seconds} for x in range(n)]
     return [Task(f"sq{s['x']}", "tests.runner.jobs:slow_square", s) for s in settings]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from softrobust.errors import InputError, MissingExtraError
 from softrobust.runner import Task, cluster, run_tasks
 from softrobust.runner.plan import versions
 from tests.runner.folders import contents
+from tests.runner.jobs import many
 
 pytest.importorskip("distributed")
 
@@ -81,3 +83,10 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     planned = [Task("sq", "tests.runner.jobs:square", {"x": 1})]
     with pytest.raises(MissingExtraError, match=r"softrobust\[cluster\]"):
         run_tasks(planned, tmp_path / "out", cluster="local:2")
+
+
+def test_the_environment_is_left_as_it_was(tmp_path: Path) -> None:
+    """Dask sets its workers' variables in this process; they must not stay."""
+    before = dict(os.environ)
+    run_tasks(many(1), tmp_path / "out", cluster="local:1")
+    assert dict(os.environ) == before

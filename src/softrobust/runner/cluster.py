@@ -9,6 +9,7 @@ off).
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -133,7 +134,9 @@ def _local_cluster(address: str, n_tasks: int) -> Iterator[Any]:
     # One task at a time on each worker: when it dies, no task that only waited there is blamed.
     settings["distributed.scheduler.worker-saturation"] = 1.0
     quiet = {"DASK_LOGGING__DISTRIBUTED": "critical"}
-    settings["distributed.nanny.pre-spawn-environ"] = worker_environment(n) | quiet
+    theirs = worker_environment(n) | quiet
+    settings["distributed.nanny.pre-spawn-environ"] = theirs
+    before = {name: os.environ.get(name) for name in theirs}
     try:
         with (
             dask.config.set(settings),
@@ -149,7 +152,20 @@ def _local_cluster(address: str, n_tasks: int) -> Iterator[Any]:
             ) as cluster,
         ):
             yield cluster
+    except RuntimeError as error:
+        if "Nanny" not in str(error):
+            raise
+        raise SolverError(
+            f"The local Dask workers did not start ({error}). Nothing is lost: run the same "
+            "command again with --resume."
+        ) from None
     finally:
+        # Dask sets the workers' variables in this process and leaves them there.
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
         shutil.rmtree(folder, ignore_errors=True)
 
 
