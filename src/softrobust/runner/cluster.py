@@ -134,9 +134,8 @@ def _local_cluster(address: str, n_tasks: int) -> Iterator[Any]:
     # One task at a time on each worker: when it dies, no task that only waited there is blamed.
     settings["distributed.scheduler.worker-saturation"] = 1.0
     quiet = {"DASK_LOGGING__DISTRIBUTED": "critical"}
-    theirs = worker_environment(n) | quiet
-    settings["distributed.nanny.pre-spawn-environ"] = theirs
-    before = {name: os.environ.get(name) for name in theirs}
+    settings["distributed.nanny.pre-spawn-environ"] = worker_environment(n) | quiet
+    before = dict(os.environ)
     try:
         with (
             dask.config.set(settings),
@@ -161,11 +160,9 @@ def _local_cluster(address: str, n_tasks: int) -> Iterator[Any]:
         ) from None
     finally:
         # Dask sets the workers' variables in this process and leaves them there.
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
         shutil.rmtree(folder, ignore_errors=True)
 
 
