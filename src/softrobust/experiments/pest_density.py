@@ -75,7 +75,7 @@ class PestDensity(Experiment):
     def settings(self, quick: bool) -> dict[str, Any]:
         """20 data seeds or more in full."""
         return {
-            "seeds": list(range(3 if quick else 24)),
+            "seeds": list(range(2 if quick else 24)),
             "nuts": {"chains": 4, "warmup": 500, "draws": 500} if quick else NUTS,
             "alpha": 0.7,
             "n_train": 100,

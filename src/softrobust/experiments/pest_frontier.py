@@ -40,7 +40,7 @@ class PestFrontier(TradeoffExperiment):
         short = {"": {"chains": 4, "warmup": 500, "draws": 500}}
         return {
             "variants": short if quick else {k: dict(v) for k, v in self.variants.items()},
-            "seeds": list(range(3 if quick else 24)),
+            "seeds": list(range(2 if quick else 24)),
             "methods": [
                 "nominal", "static", "s-rect", "sa-rect", "bcr", "bcr-paper", "rsvf",
                 "rsvf-simple", "var",

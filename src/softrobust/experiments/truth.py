@@ -63,16 +63,16 @@ class Truth(Experiment):
     )
     caption: ClassVar[str] = (
         "Above: regret, the true optimum less the true return, on average (●) and in the worst "
-        "tenth of the pairs (○), with 95 % intervals. Below: how often each promise came true, "
-        "with exact binomial intervals; the bar is what was promised. In grey: numbers that come "
-        "without a promise."
+        "tenth of the pairs (○), with 95 % intervals, on a root scale. Below: how often each "
+        "promise came true, with exact binomial intervals; the bar is what was promised. In grey: "
+        "numbers that come without a promise."
     )
 
     def settings(self, quick: bool) -> dict[str, Any]:
         """Some hundred pairs of each world in full."""
         river = {"riverswim": 400, "riverswim-inner": 400}
         full = {"random": 600, **river, "inventory": 250, "pest": 120}
-        few = {"random": 20, "riverswim": 20, "riverswim-inner": 20, "inventory": 10, "pest": 10}
+        few = {"random": 20, "riverswim": 20, "riverswim-inner": 20, "inventory": 6, "pest": 6}
         return {
             "pairs": few if quick else full,
             "block": 10,

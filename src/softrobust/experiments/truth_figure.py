@@ -50,7 +50,7 @@ def _regrets(axes: Axes, world: Mapping[str, Any]) -> None:
     # Roots keep both the small regrets and the large ones in sight, and 0 on the axis.
     axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0.0)), np.square))
     axes.set_xlim(left=0)
-    axes.locator_params(axis="x", nbins=4)
+    axes.locator_params(axis="x", nbins=3)
     axes.set_xlabel("regret: average ●, worst tenth ○", fontsize=9)
 
 
