@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CONSTRAINTS := constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test lint types docs test-slow test-browser bench clean
+.PHONY: help demo install test lint types docs test-slow test-search test-browser bench clean
 
 help:
 	@echo "make demo          set up, then solve the bundled example log and write demo-run/"
@@ -14,6 +14,7 @@ help:
 	@echo "make test          ruff, mypy and the tests of every change"
 	@echo "make docs          the documentation, in docs/_build (warnings are errors)"
 	@echo "make test-slow     the long tests"
+	@echo "make test-search   the tests of properties, on new random examples every time"
 	@echo "make test-browser  the report in headless Chromium (installs it with apt-get)"
 	@echo "make bench         benchmarks, as ratios against named rivals"
 
@@ -49,6 +50,10 @@ test: lint types docs
 
 test-slow: $(VENV)/dev.stamp
 	$(BIN)/pytest -m slow
+
+test-search: $(VENV)/dev.stamp
+	grep -rl "from hypothesis import" tests --include='test_*.py' | \
+	  HYPOTHESIS_PROFILE=search xargs $(BIN)/pytest -n 2 --dist loadfile
 
 test-browser: $(VENV)/dev.stamp
 	command -v chromium >/dev/null || (apt-get update && apt-get install --yes chromium)

@@ -1,13 +1,20 @@
-"""What tests share: where public data may lie."""
+"""What tests share: where public data may lie, and how properties are searched."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "data"
+
+# A change is judged on the same examples everywhere; `make test-search` looks for new ones.
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("search", max_examples=2000, deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.fixture(scope="session")

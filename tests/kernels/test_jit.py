@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
-from numba import njit
+from numba import njit, types
 
-from softrobust.kernels import _jit
+from softrobust.kernels import _jit, s_game, s_pivot
+from softrobust.kernels.s_batch import solve_games
+
+PARTS = {
+    s_game: ("solve_game", "_attempt", "_run", "_start_warm", "_start_cold", "_certify"),
+    s_pivot: ("primal", "pivot", "price", "factor_basis", "refresh", "best_row"),
+}
 
 
 def test_no_place_for_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +44,14 @@ def test_other_errors_are_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(_jit, "njit", fail)
     with pytest.raises(RuntimeError, match="something else"):
         _jit.kernel(lambda x: x)
+
+
+def test_the_game_is_compiled_once() -> None:
+    """A literal for a number (n = 0, k = 1) would compile it again, for half a minute in all."""
+    Z = np.random.default_rng(0).normal(size=(4, 3, 6))
+    solve_games(Z, np.full(6, 1 / 6), np.full(6, 0.5), 0.5)
+    for module, names in PARTS.items():
+        for name in names:
+            found = [tuple(map(types.unliteral, s)) for s in getattr(module, name).signatures]
+            assert found
+            assert len(set(found)) == len(found), name

@@ -44,7 +44,7 @@ def _all_states(Z, f, u, lam, allowed, live, games):
     status, pivots = borrow(games.status), borrow(games.pivots)
     K, F, size = borrow(games.K), borrow(games.F), borrow(games.k)
     for s in range(Z.shape[0]):
-        n, k = 0, size[s]
+        n, k = np.int64(0), size[s]  # a literal 0 would compile the whole game a second time
         for a in range(A):
             if allowed[s, a]:
                 actions[n] = a

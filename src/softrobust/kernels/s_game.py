@@ -55,6 +55,9 @@ TRACE = 1e-13  # probabilities of an action below this are rounding
 REFRESH = 40  # pivots after which the inverse of the basis is computed afresh
 STALL = 30  # pivots without progress before a game counts as degenerate
 SOLVED, UNSETTLED, NOT_FINITE = 0, 1, 2
+# Ways to solve a game: from the last basis; from the best mean; the true game from the basis of the
+# perturbed one; perturbed, to be followed by BACK; perturbed for good.
+WARM, COLD, BACK, NOISY, AGAIN, NO_MORE = 0, 1, 2, 3, 4, 5
 
 
 @kernel
@@ -106,7 +109,7 @@ def _start_warm(n, k, u, slack, M, X, Y, J, W):
 def _start_cold(n, u, total, M, X, Y, J, W):
     """K = {best mean}, F = {the model at its tail's boundary}, those below it at their bounds.
 
-    Returns k = 1, typed: a literal would compile the simplex method a second time.
+    Returns k = 1, typed: a literal would compile what takes it a second time.
     """
     a = 0
     for i in range(1, n):
@@ -127,9 +130,10 @@ def _start_cold(n, u, total, M, X, Y, J, W):
     J[ROWS, 0], J[MODELS, 0] = a, boundary
     Y[BINDING, a], X[SIDE, boundary] = 1.0, 0.0
     refresh(n, u, M, X, Y)
-    factor_basis(1, M, J, W)
-    price(1, M, X, Y, J, W)
-    return np.int64(1)
+    one = np.int64(1)
+    factor_basis(one, M, J, W)
+    price(one, M, X, Y, J, W)
+    return one
 
 
 @kernel(fastmath=REORDER)
@@ -198,29 +202,35 @@ def _outward(centre, unit, low, high):
 
 
 @kernel
-def _perturbed(Z, n, f, u, total, lam, noise, M, X, Y, J, W):
-    """Solve perturbed; M is then the true game again, and d and q nearly answer it."""
-    perturb(M, n, noise)
-    k = _start_cold(n, u, total, M, X, Y, J, W)
+def _attempt(way, Z, n, k, f, u, total, lam, noise, M, X, Y, J, W):
+    """Solve the game one `way`; returns (k, settled, pivots). M is the true game afterwards."""
+    if way in (WARM, BACK):
+        if not _start_warm(n, k, u, 1e-13 if way == WARM else 1e-9, M, X, Y, J, W):
+            return k, False, 0
+    else:
+        if way >= NOISY:
+            perturb(M, n, noise)
+        k = _start_cold(n, u, total, M, X, Y, J, W)
     k, settled, pivots = _run(n, k, u, M, X, Y, J, W)
-    build_game(Z, n, f, lam, M, Y)
+    if way >= NOISY:
+        build_game(Z, n, f, lam, M, Y)
     return k, settled, pivots
 
 
 @kernel
-def _degenerate(Z, n, f, u, total, lam, noise, M, X, Y, J, W):
-    """Solve perturbed, then the true game from the basis found; (k, settled, pivots).
+def _next_way(way, settled):
+    """What follows an attempt, or NO_MORE.
 
-    Where that basis is singular or infeasible in the true game, the perturbed answer has to do.
+    The answer of a perturbed game is the start for the true one (BACK); where its basis is singular
+    or infeasible there, the perturbed answer has to do (AGAIN, for BACK wrote over it).
     """
-    k, settled, pivots = _perturbed(Z, n, f, u, total, lam, noise, M, X, Y, J, W)
-    if settled and _start_warm(n, k, u, 1e-9, M, X, Y, J, W):
-        k, settled, more = _run(n, k, u, M, X, Y, J, W)
-        pivots += more
-        if settled:
-            return k, True, pivots
-    k, settled, more = _perturbed(Z, n, f, u, total, lam, noise, M, X, Y, J, W)
-    return k, False, pivots + more
+    if way == WARM:
+        return NO_MORE if settled else COLD
+    if way == NOISY:
+        return BACK if settled else NO_MORE
+    if way == BACK:
+        return NO_MORE if settled else AGAIN
+    return NO_MORE
 
 
 @kernel
@@ -245,22 +255,22 @@ def solve_game(Z, n, f, u, total, lam, k, M, X, Y, J, W):
     finite, centre, unit, spread, size, error = build_game(Z, n, f, lam, M, Y)
     if not finite:
         return NOT_FINITE, 0, np.nan, np.nan, 0
-    pivots = 0
-    settled = _start_warm(n, k, u, 1e-13, M, X, Y, J, W)
-    if settled:
-        k, settled, pivots = _run(n, k, u, M, X, Y, J, W)
-    if not settled:
-        k = _start_cold(n, u, total, M, X, Y, J, W)
-        k, settled, more = _run(n, k, u, M, X, Y, J, W)
+    noise, pivots, way = NOISE * spread / unit if unit > 0.0 else 0.0, 0, WARM
+    # One loop with one call, not a call per way: the simplex method is compiled where it is called.
+    while True:
+        k, settled, more = _attempt(way, Z, n, k, f, u, total, lam, noise, M, X, Y, J, W)
         pivots += more
-    low, high, slack = _certify(n, k, k, settled, u, total, error, M, X, Y, J)
-    # No solver could close what rounding leaves open.
-    tol = max(GAP * max(spread, 1e-6 * size), 0.5 * unit * slack)
-    if unit * (high - low) > (tol if settled else 1e-3 * tol):
-        noise = NOISE * spread / unit
-        k, settled, more = _degenerate(Z, n, f, u, total, lam, noise, M, X, Y, J, W)
-        pivots += more
-        low, high, slack = _certify(n, k, k, settled, u, total, error, M, X, Y, J)
+        follows = _next_way(way, settled)
+        if follows != NO_MORE:
+            way = follows
+            continue
+        true_game = settled and way < NOISY
+        low, high, slack = _certify(n, k, k, true_game, u, total, error, M, X, Y, J)
+        # No solver could close what rounding leaves open.
+        tol = max(GAP * max(spread, 1e-6 * size), 0.5 * unit * slack)
+        if way > COLD or unit * (high - low) <= (tol if settled else 1e-3 * tol):
+            break
+        way = NOISY
     lb, ub = _outward(centre, unit, low - slack, high + slack)
     return (SOLVED if unit * (high - low) <= tol else UNSETTLED), k, lb, ub, pivots
 

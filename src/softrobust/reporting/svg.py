@@ -55,13 +55,14 @@ def tick_text(value: float, step: float) -> str:
     """A tick with the decimals that its step needs."""
     if abs(value) < 1e-9 * step:
         return "0"
+    place = math.floor(math.log10(step) + 1e-9)  # of the last digit that tells neighbours apart
+    if abs(step / 10**place - 2.5) < 1e-6:
+        place -= 1
     if abs(value) >= 1e7 or step < 1e-5:
-        text = f"{value:.4g}"
+        digits = math.floor(math.log10(abs(value)) + 1e-9) - place + 1
+        text = f"{value:.{max(digits, 1)}g}"
     else:
-        decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-        if round(step, decimals) != step and decimals < 5:
-            decimals += 1  # a step of 2.5
-        text = f"{value:,.{decimals}f}"
+        text = f"{value:,.{max(-place, 0)}f}"
     return text.replace("-", MINUS, 1) if text.startswith("-") else text
 
 
@@ -148,8 +149,14 @@ def apart(places: Sequence[float], least: float, low: float, high: float) -> lis
     for i in reversed(order):
         left[i] = edge = min(places[i], edge - least)
     out = [(a + b) / 2 for a, b in zip(left, right, strict=True)]
-    shift = max(low - min(out), 0.0) + min(high - max(out), 0.0)
-    return [x + shift for x in out]
+    # The ends come in one after the other: moving all by one shift would push out the far end.
+    edge = low - least
+    for i in order:
+        out[i] = edge = max(out[i], edge + least)
+    edge = high + least
+    for i in reversed(order):
+        out[i] = edge = min(out[i], edge - least)
+    return out
 
 
 def _n(x: float) -> str:
