@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
@@ -32,6 +33,7 @@ from tests.reporting.builders import (
     stock_log,
     uniform,
 )
+from tests.reporting.vectors import vector_log, vector_page
 
 pytestmark = pytest.mark.browser
 
@@ -147,6 +149,11 @@ def ten_thousand() -> Report:
     return report(problem, [first_actions(problem)], problem.models, policy_csv="policy.csv")
 
 
+def vectors() -> Report:
+    with tempfile.TemporaryDirectory() as folder:
+        return vector_page(Path(folder), vector_log([HOSTILE, HANDLER], ["0", "1", "2"]))
+
+
 PAGES: dict[str, Callable[[], Report]] = {
     "stock": stock,
     "hostile": hostile,
@@ -155,6 +162,7 @@ PAGES: dict[str, Callable[[], Report]] = {
     "one state": one_state,
     "equal returns": equal_returns,
     "10 000 states": ten_thousand,
+    "vectors": vectors,
 }
 
 
@@ -172,7 +180,12 @@ def without_policy(html: str) -> str:
 
 @pytest.mark.parametrize(
     ("name", "scheme"),
-    [*((name, "light") for name in PAGES), ("stock", "dark"), ("hostile", "dark")],
+    [
+        *((name, "light") for name in PAGES),
+        ("stock", "dark"),
+        ("hostile", "dark"),
+        ("vectors", "dark"),
+    ],
 )
 def test_no_word_on_the_console_and_no_request(
     pages: dict[str, Report], name: str, scheme: str, tmp_path: Path

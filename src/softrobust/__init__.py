@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from softrobust.certificate import certify_posterior as certify_posterior
     from softrobust.certificate import certify_simulated as certify_simulated
     from softrobust.certificate import compare_policies as compare_policies
+    from softrobust.certificate import compare_simulated as compare_simulated
     from softrobust.certificate import draw_heldout as draw_heldout
     from softrobust.certificate import load_solution as load_solution
     from softrobust.certificate import paired_difference as paired_difference
@@ -133,6 +134,7 @@ if TYPE_CHECKING:
     from softrobust.reporting import report as report
     from softrobust.reporting import save_frontier_csv as save_frontier_csv
     from softrobust.returns import dynamic_return as dynamic_return
+    from softrobust.returns import follow as follow
     from softrobust.returns import horizon_return as horizon_return
     from softrobust.returns import occupancies as occupancies
     from softrobust.returns import optimal_returns as optimal_returns
@@ -184,6 +186,7 @@ if TYPE_CHECKING:
     from softrobust.solvers import WorstModel as WorstModel
     from softrobust.solvers import WorstModelVI as WorstModelVI
     from softrobust.solvers import behaviour_policy as behaviour_policy
+    from softrobust.solvers import continuous_behaviour as continuous_behaviour
     from softrobust.solvers import solve as solve
     from softrobust.solvers import solve_grid as solve_grid
     from softrobust.solvers import write_milp as write_milp
@@ -283,6 +286,7 @@ _STAGES = {
     ],
     "returns": [
         "dynamic_return",
+        "follow",
         "horizon_return",
         "occupancies",
         "optimal_returns",
@@ -342,6 +346,7 @@ _STAGES = {
         "WorstModel",
         "WorstModelVI",
         "behaviour_policy",
+        "continuous_behaviour",
         "solve",
         "solve_grid",
         "write_milp",
@@ -355,6 +360,7 @@ _STAGES = {
         "certify_posterior",
         "certify_simulated",
         "compare_policies",
+        "compare_simulated",
         "draw_heldout",
         "load_solution",
         "paired_difference",

@@ -48,11 +48,13 @@ def test_a_log_of_vectors_becomes_a_run_folder(
     for words in (
         "600 transitions of C, P, Q, Qp", "R² = 1.", "Episodes last 30 steps",
         "Models keep values in a box", "by srvi (iteration limit)", "On 12 held-out models",
-        "Gain of the objective over always '1'",
+        "Gain of the objective over always '1'", "This policy beats current practice",
+        "The 20 complete episodes of the log earned",
     ):  # fmt: skip
         assert words in text
     assert sorted(p.name for p in out.iterdir()) == [
-        "heldout.npz", "log.csv", "models.npz", "policy.npz", "posterior.json", "solution.json",
+        "heldout.npz", "log.csv", "models.npz", "policy.npz", "posterior.json", "report.html",
+        "solution.json",
     ]  # fmt: skip
     record = json.loads((out / "solution.json").read_text())
     name = "schemas/continuous_solution.schema.json"
@@ -70,6 +72,12 @@ def test_a_log_of_vectors_becomes_a_run_folder(
     answer = json.loads(capsys.readouterr().out)
     assert answer["observation"]["Q"] == 41.2
     assert sum(answer["probabilities"].values()) == pytest.approx(1.0)
+    page = (out / "report.html").read_bytes()
+    assert run(["report", str(out), "--out", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").read_bytes() == page
+    capsys.readouterr()
+    assert run(["report", str(out), "--suppress-small"]) == 2
+    assert "--suppress-small is for tables of states" in said(capsys)
 
 
 def test_the_reward_can_be_said(log: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,11 +111,11 @@ def test_models_can_be_solved_too(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_force_replaces_a_run(log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     out.mkdir()
-    (out / "report.html").write_text("of a table")
+    (out / "policy.csv").write_text("of a table")
     (out / "notes.txt").write_text("mine")
     assert run(line(log, "--out", str(out))) == 2
     assert run(line(log, "--out", str(out), "--force", "--quiet")) == 0
-    assert not (out / "report.html").exists()
+    assert not (out / "policy.csv").exists()
     assert (out / "notes.txt").read_text() == "mine"
 
 

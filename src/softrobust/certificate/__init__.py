@@ -13,6 +13,7 @@ from softrobust.certificate.simulated import (
     certify_simulated,
     paired_difference,
 )
+from softrobust.certificate.simulated_comparison import compare_simulated
 
 __all__ = [
     "Certificate",
@@ -27,6 +28,7 @@ __all__ = [
     "certify_posterior",
     "certify_simulated",
     "compare_policies",
+    "compare_simulated",
     "draw_heldout",
     "held_out",
     "load_solution",

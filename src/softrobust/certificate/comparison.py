@@ -122,7 +122,7 @@ def paired(
     is_average = goal.criterion == "soft-robust"
     return Comparison(
         rival=rival,
-        chance=_share(chance, effective_size(f)),
+        chance=share_estimate(chance, effective_size(f)),
         ties=float(f @ tie),
         mean=average(mean(new, f) - mean(old, f), difference, f),
         cvar=average(cvar(new, f, alpha) - cvar(old, f, alpha), tail, f),
@@ -133,7 +133,7 @@ def paired(
     )
 
 
-def _share(p: float, n: float) -> Estimate:
+def share_estimate(p: float, n: float) -> Estimate:
     """A probability with Wilson's interval, which stays inside [0, 1] and never has width 0."""
     from scipy.stats import norm
 

@@ -20,6 +20,7 @@ def solve_continuous(path: Path, flags: Mapping[str, Any], out: Path | None) -> 
     from softrobust.cli.words import settings_of
     from softrobust.data.settings import whole
     from softrobust.pipeline.continuous import ContinuousOptions, set_up_continuous
+    from softrobust.pipeline.continuous_report import report_continuous
     from softrobust.pipeline.continuous_run import (
         DEFAULT_EPISODES,
         run_continuous,
@@ -52,7 +53,7 @@ def solve_continuous(path: Path, flags: Mapping[str, Any], out: Path | None) -> 
     setup = set_up_continuous(path, options)
     run = run_continuous(setup, solver, flags["seed"], episodes)
     if out is not None:
-        write_continuous_run(run, out)
+        write_continuous_run(run, out, report_continuous(run, out.resolve().name))
     _show(run, out, flags)
 
 
@@ -68,9 +69,9 @@ def _show(run: ContinuousRun, out: Path | None, flags: Mapping[str, Any]) -> Non
         from rich.text import Text
 
         console = Console(highlight=False, soft_wrap=True)
-        styles = {"head": "bold", "text": "", "note": "dim", "row": "cyan"}
+        styles = {"lead": "bold", "head": "bold", "text": "", "note": "dim", "row": "cyan"}
         for kind, line in continuous_summary(run):
-            first = {"head": "", "note": "  · "}.get(kind, "  ")
+            first = {"lead": "", "head": "", "note": "  · "}.get(kind, "  ")
             rest = " " * len(first)
             body = textwrap.fill(
                 line, min(console.width, 100), initial_indent=first, subsequent_indent=rest
@@ -78,7 +79,10 @@ def _show(run: ContinuousRun, out: Path | None, flags: Mapping[str, Any]) -> Non
             console.print(Text(("\n" if kind == "head" else "") + body, style=styles[kind]))
         if out is not None:
             console.print(
-                Text(f"\nWritten to {out}: `softrobust apply {out} --observation …` decides.")
+                Text(
+                    f"\nWritten to {out}: open report.html in a browser; "
+                    f"`softrobust apply {out} --observation …` decides."
+                )
             )
 
 

@@ -23,7 +23,13 @@ def report(
 
     Example: softrobust report run --suppress-small
     """
+    from softrobust.cli.continuous import refuse
     from softrobust.errors import InputError
+    from softrobust.pipeline.continuous_report import (
+        is_continuous,
+        load_continuous_run,
+        report_continuous,
+    )
     from softrobust.pipeline.folder import load_run
     from softrobust.pipeline.report import report_run
 
@@ -32,10 +38,15 @@ def report(
         raise InputError(f"'{target}' is a folder; --out needs a file, such as page.html.")
     if not target.resolve().parent.is_dir():
         raise InputError(f"The folder that is to hold '{target}' does not exist.")
-    page = report_run(
-        load_run(run), target, quick=quick, suppress_small=suppress_small,
-        observations=observations,
-    )  # fmt: skip
+    if is_continuous(run):
+        given = {"quick": quick, "suppress_small": suppress_small}
+        refuse(given | {"observations": observations != 10}, "tables of states")
+        page = report_continuous(load_continuous_run(run), run.resolve().name)
+    else:
+        page = report_run(
+            load_run(run), target, quick=quick, suppress_small=suppress_small,
+            observations=observations,
+        )  # fmt: skip
     page.save(target)
     if not quiet:
         print(f"Written to {target}: open it in a browser.")

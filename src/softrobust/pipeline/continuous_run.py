@@ -9,26 +9,23 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from softrobust.certificate.simulated import (
-    SimulatedCertificate,
-    SimulatedFigure,
-    certificate_of,
-    paired_difference,
-)
 from softrobust.data.files import atomic_write
 from softrobust.errors import InputError
-from softrobust.models.continuous_policy import ConstantPolicy, load_policy, save_policy
+from softrobust.models.continuous_policy import load_policy, save_policy
 from softrobust.models.continuous_rewards import LinearReward
 from softrobust.models.gaussian import GaussianModels, save_gaussian
 from softrobust.pipeline.continuous import ContinuousSetup
+from softrobust.pipeline.continuous_judge import Judged, judge
 from softrobust.pipeline.summary import _goal
-from softrobust.returns.simulation import simulate
 from softrobust.solvers.base import solve
 from softrobust.solvers.continuous_base import ContinuousSolution, ContinuousSolver
+
+if TYPE_CHECKING:
+    from softrobust.reporting import Report
 
 FORMAT_VERSION = 1
 DEFAULT_EPISODES = 30
@@ -40,18 +37,11 @@ FILES = ("solution.json", "policy.npz", "models.npz", "heldout.npz", "log.csv", 
 @final
 @dataclass(frozen=True, slots=True)
 class ContinuousRun:
-    """A solved problem with its certificate.
-
-    `constant` compares with doing the same thing always: per action the objective of the policy
-    minus that of the action, on held-out models where there are any.
-    """
+    """A solved problem, and what its policy was found to be worth."""
 
     setup: ContinuousSetup
     solution: ContinuousSolution
-    certificate: SimulatedCertificate
-    constant: dict[str, SimulatedFigure]
-    seed: int
-    episodes: int
+    judged: Judged
 
 
 def run_continuous(
@@ -60,20 +50,12 @@ def run_continuous(
     seed: int = 0,
     episodes: int = DEFAULT_EPISODES,
 ) -> ContinuousRun:
-    """Solve, certify with `episodes` episodes per model, compare with constant actions."""
-    problem, models = setup.problem, setup.heldout
-    solution = solve(problem, solver)
-    train = simulate(problem, solution.policy, None, episodes, seed)
-    fresh = None if models is None else simulate(problem, solution.policy, models, episodes, seed)
-    own = train if fresh is None else fresh
-    constant = {}
-    for a in np.flatnonzero(problem.allowed):
-        name = problem.actions[int(a)]
-        policy = ConstantPolicy(name, problem.variables, problem.actions)
-        other = simulate(problem, policy, models, episodes, seed)
-        constant[name] = paired_difference(own, other, problem.objective)
-    certificate = certificate_of(problem, train, fresh)
-    return ContinuousRun(setup, solution, certificate, constant, seed, episodes)
+    """Solve, certify with `episodes` episodes per model, compare with practice and constants."""
+    solution = solve(setup.problem, solver)
+    judged = judge(
+        setup.problem, solution.policy, setup.heldout, setup.log, episodes=episodes, seed=seed
+    )
+    return ContinuousRun(setup, solution, judged)
 
 
 def continuous_record(run: ContinuousRun) -> dict[str, Any]:
@@ -97,11 +79,13 @@ def continuous_record(run: ContinuousRun) -> dict[str, Any]:
         "reward": _reward_record(run),
         "clip": None if clip is None else [side.tolist() for side in clip],
         "model_value": s.model_value,
-        **run.certificate.to_dict(),
-        "against_constant": {name: x.to_dict() for name, x in run.constant.items()},
+        **run.judged.certificate.to_dict(),
+        "practice": run.judged.practice_record(),
+        "against_constant": {name: x.to_dict() for name, x in run.judged.constant.items()},
         "policy_file": "policy.npz",
         "policy_kind": s.policy.kind,
-        "seed": run.seed,
+        "seed": run.judged.seed,
+        "source": run.setup.source,
         "notes": list(run.setup.notes),
         "stats": dict(s.stats),
     }
@@ -125,8 +109,8 @@ def _reward_record(run: ContinuousRun) -> dict[str, Any]:
     return out
 
 
-def write_continuous_run(run: ContinuousRun, out: Path) -> None:
-    """Write the run folder: a new one appears complete or not at all."""
+def write_continuous_run(run: ContinuousRun, out: Path, page: Report | None = None) -> None:
+    """Write the run folder, with its page: a new one appears complete or not at all."""
     target = out.resolve()
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -140,6 +124,8 @@ def write_continuous_run(run: ContinuousRun, out: Path) -> None:
         if run.setup.posterior is not None:
             _write_json(work / "posterior.json", run.setup.posterior.describe())
         _write_json(work / "solution.json", continuous_record(run))
+        if page is not None:
+            page.save(work / "report.html")
         os.chmod(work, 0o755)  # mkdtemp makes private folders
         if not target.exists():
             os.rename(work, target)
@@ -168,9 +154,11 @@ def run_policy(path: Path) -> Any:
 
 
 def continuous_summary(run: ContinuousRun) -> Iterator[tuple[str, str]]:
-    """(kind, text) pairs, as `summary_lines` has them: "head", "text" or "note"."""
+    """(kind, text) pairs, as `summary_lines` has them: "lead", "head", "text", "row" or "note"."""
     problem, log = run.setup.problem, run.setup.log
     names = ", ".join(problem.variables)
+    if run.judged.practice is not None:  # the first thing that anybody asks
+        yield "lead", run.judged.practice.sentence()
     yield "head", "The question"
     if log is None:
         yield "text", f"{problem.n_models} models of {names}, {problem.n_actions} actions."
@@ -190,9 +178,11 @@ def continuous_summary(run: ContinuousRun) -> Iterator[tuple[str, str]]:
     yield "head", f"The answer, by {run.solution.solver} ({run.solution.status.replace('_', ' ')})"
     yield from _answer(run)
     yield "head", "What can be promised"
-    for sentence in run.certificate.sentences():
+    for sentence in run.judged.certificate.sentences():
         yield "text", sentence
-    for name, gain in run.constant.items():
+    for sentence in run.judged.practice_sentences():
+        yield "text", sentence
+    for name, gain in run.judged.constant.items():
         yield "text", f"Gain of the objective over always '{name}': {gain}."
 
 

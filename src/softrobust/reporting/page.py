@@ -179,7 +179,7 @@ def report(
         "rerun": sections.rerun(problem, compared[0], log, posterior, settings),
     }
     context["contents"] = [(key, name) for key, name in CONTENTS if key == "policy" or context[key]]
-    return Report(_render(context))
+    return Report(render("template.html.j2", context))
 
 
 def _certified(
@@ -223,7 +223,8 @@ def _check_certificate(certificate: Certificate, chosen: Compared) -> None:
         )
 
 
-def _render(context: Mapping[str, Any]) -> str:
+def render(template: str, context: Mapping[str, Any]) -> str:
+    """The page, with its one style sheet and its one script."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -240,7 +241,7 @@ def _render(context: Mapping[str, Any]) -> str:
         "script": script,
         "script_hash": _hash(script),
     }
-    return environment.get_template("template.html.j2").render(dict(context) | own).lstrip()
+    return environment.get_template(template).render(dict(context) | own).lstrip()
 
 
 def _file(name: str) -> str:

@@ -240,24 +240,24 @@ def rerun(
         ("alpha", repr(problem.objective.alpha)),
         ("models", str(problem.n_models)),
     ]
-    out += [(str(key), _without_folder(value)) for key, value in (settings or {}).items()]
+    out += [(str(key), without_folder(value)) for key, value in (settings or {}).items()]
     if posterior is not None:
         known = {key: v for key, v in posterior.describe().items() if key != "data_hash"}
         out += [(key, str(v)) for key, v in known.items() if v is not None]
     if log is not None:
         out.append(("data (SHA-256)", log.data_hash))
-    out += [(f"solver: {key}", _plain(value)) for key, value in s.stats.items()]
+    out += [(f"solver: {key}", plain(value)) for key, value in s.stats.items()]
     out += [("softrobust", __version__), ("python", platform.python_version())]
-    return out + [(name, _version(name)) for name in PACKAGES]
+    return out + [(name, package_version(name)) for name in PACKAGES]
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
     """A figure of the solver's, shortened where it is a long list."""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if len(text) <= LONGEST_STAT else text[: LONGEST_STAT - 1] + "…"
 
 
-def _without_folder(value: object) -> str:
+def without_folder(value: object) -> str:
     """An absolute path says more of a machine than of the run: keep its last part."""
     text = str(value)
     for kind in (PurePosixPath, PureWindowsPath):
@@ -266,7 +266,8 @@ def _without_folder(value: object) -> str:
     return text
 
 
-def _version(package: str) -> str:
+def package_version(package: str) -> str:
+    """Of an installed package."""
     try:
         return version(package)
     except PackageNotFoundError:

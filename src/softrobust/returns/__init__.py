@@ -15,6 +15,7 @@ from softrobust.returns.evaluation import (
 from softrobust.returns.gradient import action_values, return_gradients, static_gradient
 from softrobust.returns.horizon import horizon_return, state_probabilities
 from softrobust.returns.optimal import ModelOptima, optimal_returns
+from softrobust.returns.paths import Paths, follow
 from softrobust.returns.rectangular import s_rect_return, sa_rect_return
 from softrobust.returns.simulation import (
     Rollouts,
@@ -27,6 +28,7 @@ from softrobust.returns.simulation import (
 __all__ = [
     "DynamicReturn",
     "ModelOptima",
+    "Paths",
     "ReducedModels",
     "Rollouts",
     "Simulation",
@@ -34,6 +36,7 @@ __all__ = [
     "check_policy",
     "dynamic_return",
     "evaluate_policy",
+    "follow",
     "horizon_return",
     "occupancies",
     "optimal_returns",

@@ -36,8 +36,8 @@ class Episodes:
 
     Attributes
     ----------
-    states : (horizon, n, n_variables) or None
-        The states that were decided in, if they were kept.
+    states, actions : (horizon, n, n_variables) and (horizon, n), or None
+        The states that were decided in and what was decided, if they were kept.
     returns : (n,)
         Discounted.
     clipped : int
@@ -49,6 +49,7 @@ class Episodes:
     """
 
     states: FloatArray | None
+    actions: IntArray | None
     returns: FloatArray
     clipped: int
     clipped_episodes: int
@@ -92,7 +93,7 @@ def run_episodes(
     ----------
     act : callable (states (n, n_variables), rng) → (n,) action indices
     keep : bool
-        Keep the states.
+        Keep the states and actions.
     """
     n, T, d = omega.size, problem.horizon, problem.n_variables
     refuse_if_too_large(
@@ -101,6 +102,7 @@ def run_episodes(
     starts, choices, luck = rng.spawn(3)
     s = problem.sample_start(n, starts)
     states = np.empty((T, n, d)) if keep else None
+    actions = np.empty((T, n), np.int64) if keep else None
     returns, hit, clipped, outside = np.zeros(n), np.zeros(n, dtype=bool), 0, 0
     for t in range(T):
         if states is not None:
@@ -108,6 +110,8 @@ def run_episodes(
         if models.seen is not None:
             outside += int(((s < models.seen[0]) | (s > models.seen[1])).any(axis=1).sum())
         a = act(s, choices)
+        if actions is not None:
+            actions[t] = a
         s_next, beyond = models.draw(s, a, luck, omega)
         returns += problem.gamma**t * np.asarray(problem.reward(s, a, s_next))
         _check_finite(s_next, returns, t, omega, models)
@@ -115,7 +119,7 @@ def run_episodes(
         clipped += int(beyond.sum())
         s = s_next
     share = None if models.seen is None else outside / (n * T)
-    return Episodes(states, returns, clipped, int(hit.sum()), share)
+    return Episodes(states, actions, returns, clipped, int(hit.sum()), share)
 
 
 def _check_finite(

@@ -4,6 +4,7 @@ from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish, 
 from softrobust.solvers.bcr import BCR
 from softrobust.solvers.behaviour import Behaviour, behaviour_policy
 from softrobust.solvers.continuous_base import ContinuousSolution, ContinuousSolver, LinearValue
+from softrobust.solvers.continuous_behaviour import ContinuousBehaviour, continuous_behaviour
 from softrobust.solvers.deterministic import Deterministic
 from softrobust.solvers.draws import PosteriorDraws, SaturationWarning
 from softrobust.solvers.exact import Exact
@@ -37,6 +38,7 @@ __all__ = [
     "SRVISA",
     "WSU",
     "Behaviour",
+    "ContinuousBehaviour",
     "ContinuousSolution",
     "ContinuousSolver",
     "Deadline",
@@ -64,6 +66,7 @@ __all__ = [
     "WorstModel",
     "WorstModelVI",
     "behaviour_policy",
+    "continuous_behaviour",
     "finish",
     "rectangular_value_iteration",
     "solve",
