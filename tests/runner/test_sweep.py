@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from softrobust.domains import RiverSwim
 from softrobust.errors import SolverError
 from softrobust.objective import SoftRobust
 from softrobust.returns import policy_return, static_return
-from softrobust.runner import task_seed
+from softrobust.runner import StorageError, sweep_results, task_seed
 from softrobust.runner.sweep import solve_one
 from softrobust.runner.sweep_file import Source, Sweep
 from softrobust.runner.sweep_results import average, run_sweep
@@ -117,6 +118,22 @@ def test_a_sweep_is_summed_up(tmp_path: Path) -> None:
     before = contents(out)
     assert run_sweep(tiny(), out, workers=0, resume=True)[0] == record
     assert contents(out) == before
+
+
+def test_a_disk_that_is_full_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "sweep"
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_results, "atomic_write", full)
+        with pytest.raises(StorageError, match=r"No space left on device.*--resume"):
+            run_sweep(tiny(), out, workers=0)
+    assert not (out / "results.json").exists()
+    record, _ = run_sweep(tiny(), out, workers=0, resume=True)
+    assert record["failed"] == {}
+    assert (out / "results.json").exists()
 
 
 def test_average() -> None:

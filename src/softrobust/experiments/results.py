@@ -19,6 +19,7 @@ from softrobust.data.files import atomic_write
 from softrobust.errors import InputError
 from softrobust.experiments.figures import save
 from softrobust.experiments.tables import Table
+from softrobust.runner.store import kept_safe
 
 if TYPE_CHECKING:
     from softrobust.experiments.base import Experiment, Findings
@@ -127,5 +128,5 @@ def read_results(path: Path) -> dict[str, Any]:
 
 
 def _text(path: Path, text: str) -> None:
-    with atomic_write(path) as file:
+    with kept_safe(path.parent), atomic_write(path) as file:
         file.write(text)

@@ -55,7 +55,7 @@ class Store:
             "digest": digest_of(result),
             "result": result,
         }
-        with self.guard():
+        with kept_safe(self.out):
             _write(self.path(key), json.dumps(record, indent=1, allow_nan=False) + "\n")
             (self.out / FAILURES / f"{key}.txt").unlink(missing_ok=True)
             self._time(key, reply, attempts, "done")
@@ -63,7 +63,7 @@ class Store:
     def fail(self, key: str, reply: Mapping[str, Any], attempts: int | None) -> None:
         """Write down why a task failed."""
         text = f"{reply['error']}\n\n{reply['traceback'].rstrip()}\n"
-        with self.guard():
+        with kept_safe(self.out):
             _write(self.out / FAILURES / f"{key}.txt", text)
             self._time(key, reply, attempts, "failed")
 
@@ -89,20 +89,21 @@ class Store:
                         warned[record["key"]] = list(record.get("warnings", []))
         return seconds, warned
 
-    @contextmanager
-    def guard(self) -> Iterator[None]:
-        """Turn a failed write into an error that says what is safe and what to do."""
-        try:
-            yield
-        except StorageError:
-            raise
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StorageError(
-                f"A result could not be written to '{self.out}' ({reason}). The results that are "
-                "there are whole. Free some space or restore the permission, and run the same "
-                "command with --resume."
-            ) from error
+
+@contextmanager
+def kept_safe(out: Path) -> Iterator[None]:
+    """Turn a failed write into an error that says what is safe and what to do."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(
+            f"A result could not be written to '{out}' ({reason}). The results that are there are "
+            "whole. Free some space or restore the permission, and run the same command with "
+            "--resume."
+        ) from error
 
 
 @contextmanager
@@ -119,7 +120,7 @@ def open_store(out: Path, tasks: Sequence[Task], resume: bool, title: str) -> It
         ) from None
     with _lock(out):
         store = Store(out, plan)
-        with store.guard():
+        with kept_safe(store.out):
             _tidy(out)
             if (out / PLAN).exists():
                 differences(_read_plan(out), plan, out)

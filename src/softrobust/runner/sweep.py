@@ -108,7 +108,7 @@ def solve_one(
 ) -> dict[str, Any]:
     """One task of a sweep: draw (or find) the data, solve, certify, and put it down."""
     data_seed = task_seed(root, source, seed)
-    solver_seed = task_seed(root, source, seed, solver, lam, alpha)
+    solver_seed = task_seed(root, source, seed, solver)  # one luck for all λ and α: they compare
     known = {"domain": domain, "settings": source_settings, "seed": data_seed, "models": models}
     places = {name: str(path) for name, path in files.items()}
     data = _data(json.dumps(known | {"heldout": heldout, "files": places}, sort_keys=True))

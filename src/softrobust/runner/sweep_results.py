@@ -21,6 +21,7 @@ from softrobust.bounds import Bound, Covers
 from softrobust.data.files import atomic_write
 from softrobust.runner.plan import versions
 from softrobust.runner.run import Outcome, run_tasks
+from softrobust.runner.store import kept_safe
 from softrobust.runner.sweep import sweep_tasks
 from softrobust.runner.sweep_file import Sweep
 from softrobust.solvers.base import gap_share
@@ -92,7 +93,7 @@ def sweep_record(sweep: Sweep, outcome: Outcome) -> dict[str, Any]:
 
 def write_sweep(out: Path, sweep: Sweep, record: Mapping[str, Any]) -> None:
     """Write results.json and results.csv, each atomically."""
-    with atomic_write(out / "results.json") as file:
+    with kept_safe(out), atomic_write(out / "results.json") as file:
         file.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
     text = StringIO()
     rows = csv.writer(text, lineterminator="\n")
@@ -106,7 +107,7 @@ def write_sweep(out: Path, sweep: Sweep, record: Mapping[str, Any]) -> None:
         else:
             figures = (_cell(figure(result)) for figure in FIGURES.values())
             rows.writerow([task.key, *place, result["status"], *figures])
-    with atomic_write(out / "results.csv", newline="") as file:
+    with kept_safe(out), atomic_write(out / "results.csv", newline="") as file:
         file.write(text.getvalue())
 
 
