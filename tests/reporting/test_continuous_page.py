@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -59,6 +60,14 @@ def test_odd_names_and_sizes(variables: list[str], actions: list[str], tmp_path:
     for name in [*variables[:8], *actions]:
         assert name in text
     assert ("more are not shown" in text) == (len(variables) > 8)
+
+
+def test_true_ends_are_not_passed_over_in_silence(tmp_path: Path) -> None:
+    ends = np.zeros(120, bool)
+    ends[[9, 19]] = True
+    run = vector_run(tmp_path, replace(vector_log(), terminal=ends))
+    assert any("In 2 rows an episode ended for good" in note for note in run.setup.notes)
+    assert not any("for good" in note for note in vector_run(tmp_path, vector_log()).setup.notes)
 
 
 def test_models_without_a_log_have_no_practice(tmp_path: Path) -> None:

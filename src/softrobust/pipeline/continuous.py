@@ -159,6 +159,11 @@ def _from_log(path: Path, options: ContinuousOptions) -> ContinuousSetup:
         box=_box(MARGIN if options.clip is None else options.clip, seen, log.variables),
     )
     notes.append(_box_note(frame, options))
+    if log.terminal is not None and log.terminal.any():
+        notes.append(
+            f"In {int(log.terminal.sum())} rows an episode ended for good (terminal). The models "
+            "know no ends: simulated episodes go on to the horizon."
+        )
     posterior = RegressionPosterior(frame=frame).fit(log)
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
     n = DEFAULT_MODELS if options.n_models is None else whole("--models", options.n_models)
