@@ -3,10 +3,10 @@
 x[ω, e] is the return of episode e under model ω, x̄_ω its average over E episodes. A figure g of the
 models' expected returns (mean, CVaR, objective) is estimated from x̄:
 
-- **bias.** x̄ is spread wider than the expected returns, and CVaR looks at the edge: g(x̄) is too low
-  by about c/E. Half as many episodes have twice the bias, so g(half) − g(x̄), averaged over random
-  halvings, estimates it, and is taken off (Gordy and Juneja 2010). The scores that intervals rest
-  on are corrected in the same way, so that the noise of the correction is in them.
+- **bias.** x̄ is spread wider than the expected returns, and CVaR looks at the edge: g(x̄) is too
+  low. `simulation_noise` takes the bias off; the scores that intervals rest on are corrected in the
+  same way, so that the noise of the correction is in them. Where noise is not small against the
+  spread of models, intervals are widened by what the correction leaves open.
 - **simulation noise.** Given the models, the variance of g is Σ_ω q_ω²·s²_ω/E to first order, with
   q the weights that g gives to models (f for the mean, those of the tail for CVaR) and s²_ω the
   variance of a model's episodes.
@@ -19,8 +19,8 @@ inequality simulation noise only lowers it: it stays a bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -34,6 +34,7 @@ from softrobust.certificate.intervals import (
     held_out,
     tail_score,
 )
+from softrobust.certificate.simulation_noise import MUCH, NOTICE, debias, noise_of, shrunk
 from softrobust.errors import InputError
 from softrobust.objective import Objective, Percentile, cvar, mean, tail_weights, var
 from softrobust.returns.simulation import Simulation, simulate
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 Figure = Callable[[FloatArray], float]
 Score = Callable[[FloatArray], FloatArray | None]
-HALVINGS = 20
 NORMAL = 1.959963984540054  # two-sided 95 %
 
 
@@ -101,11 +101,12 @@ class SimulatedFigures:
     clipped: float
     clipped_episodes: float
     outside: float | None
+    noise_share: float  # of the variance of the models' averages: simulation noise
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         figures = {name: getattr(self, name).to_dict() for name in ("objective", "mean", "cvar")}
-        counts = ("n_models", "episodes", "clipped", "clipped_episodes", "outside")
+        counts = ("n_models", "episodes", "clipped", "clipped_episodes", "outside", "noise_share")
         return figures | {name: getattr(self, name) for name in counts}
 
 
@@ -142,20 +143,42 @@ def _figures(sim: Simulation, objective: Objective, given: bool) -> SimulatedFig
         clipped=sim.clipped,
         clipped_episodes=sim.clipped_episodes,
         outside=sim.outside,
+        noise_share=noise_of(sim.returns, sim.f).share,
     )
 
 
 def _figure(
     sim: Simulation, of: Figure, weights: FloatArray, score: Score, given: bool
 ) -> SimulatedFigure:
-    E = sim.returns.shape[1]
+    E, plain = sim.returns.shape[1], of(sim.means)
     value = float(debias(sim.returns, of))
-    bias = of(sim.means) - value
-    noise = float(np.sqrt((weights**2 * sim.returns.var(axis=1, ddof=1)).sum() / E))
+    error = float(np.sqrt((weights**2 * sim.returns.var(axis=1, ddof=1)).sum() / E))
     if given:
-        reach = NORMAL * noise
-        return SimulatedFigure(value, bias, noise, None, value - reach, value + reach)
-    return _with_models(value, bias, noise, _debiased_score(sim.returns, score), sim.f)
+        reach = NORMAL * error
+        found = SimulatedFigure(value, plain - value, error, None, value - reach, value + reach)
+    else:
+        score_ = _debiased_score(sim.returns, score)
+        found = _with_models(value, plain - value, error, score_, sim.f)
+    noise = noise_of(sim.returns, sim.f)
+    if noise.share <= NOTICE:
+        return found
+    factors = (noise.mid, noise.low, noise.high)
+    return _widened(found, [of(shrunk(sim.returns, sim.f, c)) for c in factors], noise.much)
+
+
+def _widened(figure: SimulatedFigure, others: Sequence[float], much: bool) -> SimulatedFigure:
+    """The figure with what the noise leaves open: `others` are its shrunk values, the best first.
+
+    Ends keep their distance from the value that they were made for.
+    """
+    value = others[0] if much else figure.value
+    bias = figure.bias + figure.value - value
+    if figure.low is None or figure.high is None:
+        return replace(figure, value=value, bias=bias)
+    ends = [*others, figure.value]
+    low = min(ends) + (figure.low - figure.value)
+    high = max(ends) + (figure.high - figure.value)
+    return replace(figure, value=value, bias=bias, low=low, high=high)
 
 
 def _debiased_score(returns: FloatArray, score: Score) -> FloatArray | None:
@@ -175,29 +198,6 @@ def _with_models(
     total = float((f**2 * (score - score @ f) ** 2).sum()) * size / max(size - 1, 1e-9)
     model = float(np.sqrt(max(total - noise**2, 0.0)))
     return SimulatedFigure(value, bias, noise, model, span.low, span.high)
-
-
-def debias(returns: FloatArray, g: Callable[[FloatArray], Any], halvings: int = HALVINGS) -> Any:
-    """g(x̄) less its bias to first order in 1/E, which halves of the episodes have twice.
-
-    Parameters
-    ----------
-    returns : (n_models, n_episodes)
-    g : callable (n_models,) → number or array
-        A figure, or the scores that it is the mean of.
-    """
-    E = returns.shape[1]
-    if E < 2:
-        raise InputError("Figures need at least two episodes per model. Simulate more.")
-    whole = g(np.asarray(returns.mean(axis=1)))
-    rng = np.random.default_rng(0)  # the same returns always give the same figure
-    halves: Any = 0.0
-    for _ in range(halvings):
-        order = rng.permutation(E)
-        for half in (order[: E // 2], order[E // 2 : 2 * (E // 2)]):
-            halves = halves + g(np.asarray(returns[:, half].mean(axis=1))) / (2 * halvings)
-    # With an odd number an episode is left out: its halves have E/⌊E/2⌋ times the bias.
-    return whole - (halves - whole) / (E / (E // 2) - 1.0)
 
 
 @final
@@ -278,8 +278,14 @@ class SimulatedCertificate:
 
 
 def _limits(name: str, figures: SimulatedFigures) -> list[str]:
-    """Where the figures rest on less than the data."""
+    """Where the figures rest on less than the data, or on too few episodes."""
     lines = []
+    if figures.noise_share > MUCH:
+        lines.append(
+            f"On {name} models {100 * figures.noise_share:.2g} % of the variance of average "
+            "returns is noise of the simulation, not a difference of models: intervals are wide "
+            "for it, and more episodes (--test-episodes) narrow them."
+        )
     if figures.clipped > 0:
         lines.append(
             f"On {name} models {100 * figures.clipped:.2g} % of steps (in "
@@ -361,7 +367,24 @@ def paired_difference(new: Simulation, old: Simulation, objective: Objective) ->
     xi = [objective.worst_case(x.means, f)[:, None] for x in (new, old)]
     per = xi[0] * new.returns - xi[1] * old.returns
     noise = float(np.sqrt(per.var(axis=1, ddof=1).sum() / E))
-    return _with_models(value, bias, noise, _debiased_score(both, gain), f)
+    found = _with_models(value, bias, noise, _debiased_score(both, gain), f)
+    parts = [noise_of(x.returns, f) for x in (new, old)]
+    if max(part.share for part in parts) <= NOTICE:
+        return found
+
+    def value_of(z: FloatArray) -> float:
+        return objective.value(z, f)
+
+    figures = [
+        [value_of(shrunk(x.returns, f, c)) for c in (part.mid, part.low, part.high)]
+        for x, part in zip((new, old), parts, strict=True)
+    ]
+    best = [
+        values[0] if part.much else float(debias(x.returns, value_of))
+        for x, part, values in zip((new, old), parts, figures, strict=True)
+    ]
+    others = [a - b for a in figures[0] for b in figures[1]]
+    return _widened(found, [best[0] - best[1], *others], much=True)
 
 
 def _goal_score(z: FloatArray, f: FloatArray, objective: Objective) -> FloatArray | None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from softrobust.experiments.figures import COLOURS, INK, new_figure, plain
@@ -58,10 +57,10 @@ def _returns(axes: Axes, numbers: Mapping[str, Any], word: str) -> None:
     inset.tick_params(labelsize=7)
     inset.set_facecolor("white")
     axes.indicate_inset_zoom(inset, edgecolor=INK, alpha=0.35)
-    labels = [
-        Label(*_points(numbers["scores"][f"srvi {lam:g}"], word).mean(axis=0), short(lam), SRVI)
-        for lam in numbers["lams"]
-    ]
+    labels = []
+    for lam in numbers["lams"]:
+        x, y = _points(numbers["scores"][f"srvi {lam:g}"], word).mean(axis=0)
+        labels.append(Label(float(x), float(y), short(lam), SRVI))
     place(inset, labels, near)
 
 
