@@ -1,7 +1,7 @@
 """`python -m benchmarks`: run the registry, print the table, write JSON and RESULTS.md.
 
 python -m benchmarks                 all cases; writes RESULTS.json and RESULTS.md beside this file
-python -m benchmarks s-game grid     some cases, printed only
+python -m benchmarks s-game grid     some cases; their rows are replaced
 python -m benchmarks --smoke         every case once, small; printed only
 """
 

@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 
 
 def paper_lp(Z: FloatArray, f: FloatArray, lam: float, alpha: float) -> dict[str, Any]:
-    """Eq. (12) as printed, over (d, b, y), in the form that `linprog` takes; Z (A, N)."""
+    """Eq. (4.8) as printed, over (d, b, y), in the form that `linprog` takes; Z (A, N)."""
     A, N = Z.shape
     return {
         "c": -np.r_[(1 - lam) * Z @ f, lam, -lam * f / (1 - alpha)],

@@ -23,3 +23,9 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip("public data (../shared/data) is not here")
     return SHARED
+
+
+@pytest.fixture(autouse=True)
+def width_of_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runners in parallel name a width for their own output; what is tested is a plain pipe."""
+    monkeypatch.delenv("COLUMNS", raising=False)

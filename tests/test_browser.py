@@ -265,7 +265,7 @@ def test_it_prints(pages: dict[str, Report], name: str, tmp_path: Path) -> None:
         assert "To rerun it" in text
         assert "Find a state" not in text  # tools stay on the screen
         if name == "stock":  # what stands closed on the screen is open on paper
-            assert text.count("objective if taken here") >= 5
+            assert text.count("taken here, always") >= 5
             assert "What was assumed" in text
 
 
@@ -294,6 +294,7 @@ addEventListener("load", () => {
   find.value = "N=1";
   find.dispatchEvent(new Event("input"));
   said.only = states();
+  said.start = [slider.value, one(".choose output").textContent];
   slider.value = "0";
   slider.dispatchEvent(new Event("input"));
   said.chosen = one(".choose output").textContent;
@@ -326,6 +327,8 @@ def test_pointing_sorting_finding_and_choosing(pages: dict[str, Report], tmp_pat
     assert said["down"] == states[::-1]
     assert said["times"] == sorted(said["times"], reverse=True)
     assert said["only"] == ["n=1"]
+    assert said["start"][0] == "0.5"  # the question's own λ, placed by its value
+    assert said["start"][1].endswith(": this policy.")
     assert said["chosen"].startswith("λ 0")
     assert said["marked"] == ["0", "0"]
     assert said["open"] is True

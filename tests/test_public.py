@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,3 +63,36 @@ def test_code_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for block in code_blocks(ROOT / page):
         exec(compile(block, page, "exec"), {})
     assert page != "README.md" or (tmp_path / "report.html").exists()
+
+
+def test_python_of_the_first_page_is_the_command_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same draws, so the same policy and figures; and the proof is not lost on the way."""
+    from softrobust.cli.main import run
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    words = "solve examples/pest_log.csv --gamma 0.9 --replications 0 --out run --quiet"
+    assert run(words.split()) == 0
+    capsys.readouterr()
+    page: dict[str, Any] = {}
+    exec(compile(code_blocks(ROOT / "docs/start.md")[0], "start", "exec"), page)
+    assert "this one is the best there is" in capsys.readouterr().out
+    there = softrobust.load_solution("run")
+    assert (there.policy.probs == page["solution"].policy.probs).all()
+    record = json.loads((tmp_path / "run" / "solution.json").read_text(encoding="utf-8"))
+    mine = softrobust.certify(page["problem"], page["solution"], heldout=page["heldout"]).to_dict()
+    assert mine["static"] == pytest.approx(record["static"])
+    assert mine["bound"] == pytest.approx(record["bound"])
+    assert mine["heldout"]["objective"] == pytest.approx(record["heldout"]["objective"])
+
+
+def test_pictures_of_the_pages_exist() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    shown = [
+        (p, q) for p in pages for q in re.findall(r"!\[[^]]+\]\((?!http)([^)]+)\)", p.read_text())
+    ]
+    assert len(shown) > 5
+    for page, picture in shown:
+        assert (page.parent / picture).is_file(), (page.name, picture)

@@ -154,7 +154,7 @@ def _start(start: Any, models: ContinuousModels) -> FloatArray | StartSampler:
     if start is None:
         raise InputError(
             "The problem has no start. Pass start=: states (n_starts, n_variables) that are "
-            "equally likely, or a function (rng, n) that draws n of them."
+            "equally likely, or a function (rng, n) that draws n of them (--start x=1,y=2)."
         )
     if callable(start):
         return start  # type: ignore[no-any-return]
@@ -173,9 +173,11 @@ def _reward(reward: RewardFunction | None, models: ContinuousModels) -> RewardFu
         if own is None or own.reward_now is None or own.reward_next is None:
             raise InputError(
                 "The problem has no reward: the models came without one. Pass reward=, a "
-                "LinearReward or any function of (s, a, s′)."
+                "LinearReward or any function of (s, a, s′) (--reward-now, --reward-next)."
             )
-        return LinearReward(own.reward_now, own.reward_next)
+        return LinearReward(
+            own.reward_now, own.reward_next, own.reward_action, constant=own.reward_constant or 0.0
+        )
     if not callable(reward):
         raise InputError(f"reward must be a function of (s, a, s′); it is {reward!r}.")
     if isinstance(reward, LinearReward):

@@ -23,5 +23,5 @@ class MissingExtraError(SoftRobustError, ImportError):
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
             f"{purpose} needs the package '{package}', which is not installed. "
-            f"Run: pip install 'softrobust[{extra}]'"
+            f"Run: pip install 'softrobust[{extra}]' (in a clone: pip install '.[{extra}]')"
         )

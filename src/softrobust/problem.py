@@ -30,7 +30,7 @@ GAMMA_MOST = 1 - 1e-7  # ten times the room that row sums have
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Problem:
-    """Maximise the soft-robust return over N models (eq. 4).
+    """Maximise the soft-robust return over N models (eq. 3.1).
 
     Parameters
     ----------

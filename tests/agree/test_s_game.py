@@ -1,4 +1,4 @@
-"""The S game against exact fractions, and against the paper's LP (eq. 12)."""
+"""The S game against exact fractions, and against the paper's LP (eq. 4.8)."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_warm_start_at_the_answer_needs_no_pivot() -> None:
 
 
 def paper_lp(Z: FloatArray, f: FloatArray, lam: float, alpha: float) -> float:
-    """Eq. (12) as printed, over (d, b, y)."""
+    """Eq. (4.8) as printed, over (d, b, y)."""
     A, N = Z.shape
     c = -np.r_[(1 - lam) * Z @ f, lam, -lam * f / (1 - alpha)]
     rows = np.c_[-Z.T, np.ones(N), -np.eye(N)]

@@ -17,7 +17,7 @@ from softrobust.bounds.occupancy import occupancy_bounds
 from softrobust.bounds.reduction import reduce
 from softrobust.bounds.safe_dual import dual_bound
 from softrobust.errors import InputError
-from softrobust.models import Policy
+from softrobust.models import ModelSet, Policy
 from softrobust.problem import Problem
 from softrobust.returns import evaluate_policy, evaluation, optimal_returns
 from softrobust.returns import late as late_module
@@ -92,6 +92,50 @@ def test_a_relaxation_cut_short_is_late_or_true(looks: int) -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
+def test_the_clock_is_looked_at_between_states_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(4, n_states=6, n_models=5, gamma=0.95)
+    reduced = reduce(problem)
+    p = reduced.problem
+    S, n = p.n_states, p.n_models
+    monkeypatch.setattr(late_module, "CHUNK_SECONDS", 0.2)
+    monkeypatch.setattr(advantage_module, "TARGET_WORK", 1e9)
+    whole = relax(reduced, reduced.allowed)  # all states of a model in one chunk
+    monkeypatch.setattr(late_module, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(advantage_module, "TARGET_WORK", 0.0)
+    chunked = relax(reduced, reduced.allowed)
+    np.testing.assert_allclose(chunked.m, whole.m, rtol=1e-12)
+    cut = relax(reduced, reduced.allowed, late=after(n + 2 * S + 2))  # after the optima
+    bounded = (cut.m > 0).any(axis=1)  # (S, N)
+    np.testing.assert_array_equal(bounded.sum(axis=0), [S, S, 2] + [0] * (n - 3))
+    np.testing.assert_allclose(cut.m[:, :, :2], whole.m[:, :, :2], rtol=1e-12)
+    bound = dual_bound(p, cut, cut.terms)
+    assert bound.value >= brute_force(problem)
+    # A relaxation cut short is a parent as good as another.
+    keep = reduced.allowed.copy()
+    keep[0] = False
+    keep[0, 0] = True
+    child = relax(reduced, keep, cut)
+    fresh = relax(reduced, keep)  # bounds no state without a choice
+    assert (child.m[1:] <= fresh.m[1:] * (1 + 1e-12)).all()
+
+
+@pytest.mark.slow
+def test_a_limit_is_met_at_three_hundred_states() -> None:
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.full(300, 0.3), size=(10, 300, 2))
+    models = ModelSet.from_dense(P)
+    problem = Problem(models, rewards=rng.normal(size=(300, 2)), gamma=0.95)
+    best_bound(random_problem(0), Covers.DETERMINISTIC)  # compiled
+    for run in (
+        lambda: best_bound(problem, Covers.DETERMINISTIC, 3.0),
+        lambda: Exact(time_limit=3.0).solve(problem),
+    ):
+        began = time.monotonic()
+        run()
+        assert time.monotonic() - began < 3.0 + 4.0  # 2 s on a quiet machine
+
+
+@pytest.mark.usefixtures("small_chunks")
 def test_occupancies_cut_short_are_wider() -> None:
     problem = random_problem(4, n_states=4, n_models=6)
     whole, cut = occupancy_bounds(problem), occupancy_bounds(problem, late=after(3))
@@ -150,7 +194,6 @@ def test_bounds_that_do_not_fit_fall_back_or_are_refused(monkeypatch: pytest.Mon
 def chain(S: int, N: int = 6) -> Problem:
     """Sparse: up or down a chain of S states."""
     from softrobust.data.labels import Labels
-    from softrobust.models.model_set import ModelSet
 
     rng = np.random.default_rng(0)
     s = np.repeat(np.arange(S), 2)

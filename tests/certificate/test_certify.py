@@ -17,6 +17,7 @@ from softrobust.objective import SoftRobust, cvar
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
 from softrobust.returns import policy_return, static_return
+from softrobust.solvers.exact import Exact
 from softrobust.solvers.nominal import Nominal
 from tests.instances import random_problem
 
@@ -193,3 +194,27 @@ def test_rows_that_miss_one_are_refused_by_the_policy_not_by_the_certificate() -
     m = problem.models
     with pytest.raises(InputError, match="Divide them by their sum"):
         Policy(np.array([[0.5, 0.5 + 9e-10], [1.0, 0.0]]), m.states, m.actions)
+
+
+def test_a_solution_brings_the_bound_that_was_proven() -> None:
+    problem = random_problem(4, masks=True, lam=0.5, alpha=0.7)
+    solution = Exact(time_limit=20).solve(problem)
+    assert solution.bound is not None
+    whole = certify(problem, solution)
+    assert whole.static["objective"] == pytest.approx(solution.static_value)
+    assert whole.gap_share == pytest.approx(solution.gap_share, abs=1e-9)
+    assert whole == certify(problem, solution.policy, bounds=[solution.bound])
+    assert whole.gap_abs <= certify(problem, solution.policy).gap_abs
+    nominal = Nominal().solve(problem)  # proves nothing: the same as its policy
+    assert certify(problem, nominal) == certify(problem, nominal.policy)
+
+
+def test_a_solution_of_another_problem_is_refused() -> None:
+    problem = random_problem(4, lam=0.5, alpha=0.7)
+    solution = Nominal().solve(problem)
+    other = replace(problem, objective=SoftRobust(1.0, 0.7))
+    f = np.arange(1.0, problem.n_models + 1.0)
+    weighted = replace(problem.models, f=f / f.sum())
+    for wrong in (other, problem.with_models(weighted)):
+        with pytest.raises(InputError, match="another problem"):
+            certify(wrong, solution)

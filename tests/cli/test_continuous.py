@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
@@ -106,6 +108,121 @@ def test_models_can_be_solved_too(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "Add --continuous" in said(capsys)
     assert run([*words, "--models", "3"]) == 2
     assert "--models is for a log" in said(capsys)
+
+
+def changed(log: str, folder: Path, **cells: Callable[[int, str], str]) -> str:
+    """The log with columns rewritten, row by row."""
+    head, *rows = csv.reader(Path(log).read_text().splitlines())
+    for name, rewrite in cells.items():
+        j = head.index(name)
+        for i, row in enumerate(rows):
+            row[j] = rewrite(i, row[j])
+    path = folder / "changed.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([head, *rows])
+    return str(path)
+
+
+def test_an_action_seen_once_is_not_taken(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typo = changed(log, tmp_path, action=lambda i, cell: "2" if i == 100 else cell)
+    out = tmp_path / "run"
+    assert run(line(typo, "--json", "--out", str(out))) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["actions"] == ["0", "1", "2"]
+    assert record["allowed"] == ["0", "1"]
+    assert any("'2' was seen in 1 of 600 rows" in note for note in record["notes"])
+    assert load_policy(out / "policy.npz").probs([[0, 7.13, 41.2, 0]])[0, 2] == 0
+    assert run(["report", str(out)]) == 0
+    assert run(line(typo, "--min-count", "1", "--json")) == 0
+    capsys.readouterr()
+    assert run(line(typo, "--actions", "0,1")) == 2
+    assert "'2'" in said(capsys)
+
+
+def test_names_of_episodes_and_columns_of_ones_own(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = json.loads(_record(log, capsys))
+    for name in (lambda i, cell: f"pat-{cell}", lambda i, cell: f"{float(cell) / 20}"):
+        assert json.loads(_record(changed(log, tmp_path, episode=name), capsys)) == plain
+    renamed = Path(changed(log, tmp_path))
+    head, rest = renamed.read_text().split("\n", 1)
+    renamed.write_text(head.replace("action", "dose").replace("episode", "patient") + "\n" + rest)
+    words = ["--columns", "action=dose,episode=patient"]
+    assert json.loads(_record(str(renamed), capsys, *words)) == plain
+    assert run(line(str(renamed), "--columns", "state=dose")) == 2
+    assert "'state' is none of them" in said(capsys)
+    assert run(line(str(renamed), "--columns", "action=nodose")) == 2
+    assert "no column 'nodose'" in said(capsys)
+
+
+def _record(log: str, capsys: pytest.CaptureFixture[str], *more: str) -> str:
+    assert run(line(log, "--json", *more)) == 0
+    record = json.loads(capsys.readouterr().out)
+    record["stats"].pop("seconds", None)
+    record.pop("source")
+    return json.dumps(record)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "words"),
+    [
+        ("episode", "", "Column 'episode' must say"),
+        ("episode", "nan", "row 12 of"),
+        ("action", "NaN", "Column 'action' must say what was done"),
+        ("action", "inf", "are no numbers"),
+        ("C", "1e80", "at most 1e+50 in size"),
+        ("C", "nan", "must be finite numbers"),
+    ],
+)
+def test_bad_cells(
+    column: str, cell: str, words: str, log: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    bad = changed(log, tmp_path, **{column: lambda i, old: cell if i == 10 else old})
+    assert run(line(bad)) == 2
+    assert words in said(capsys)
+
+
+def test_what_no_model_can_be_fitted_to(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(line(changed(log, tmp_path, C=lambda i, cell: "50"))) == 2
+    assert "'C' has the same value in every row" in said(capsys)
+    one = tmp_path / "one.csv"
+    one.write_text("\n".join(Path(log).read_text().splitlines()[:2]))
+    assert run(line(str(one))) == 2
+    assert "The log has one transition" in said(capsys)
+    tiny = changed(log, tmp_path, **{
+        name: lambda i, cell: repr(1e-13 * float(cell)) for name in ("C", "next_C")
+    })  # fmt: skip
+    assert run(line(tiny, "--quiet")) == 0
+    assert run(line(log, "--objective", "percentile")) == 2
+    assert "No solver for vectors maximises it" in said(capsys)
+    assert run(line(log, "--heldout", "x.npz")) == 2
+    assert "Leave --test-models out" in said(capsys)
+    assert run(["solve", log, "--gamma", "0.9"]) == 2
+    assert "--continuous" in said(capsys)
+
+
+def test_models_of_sample_and_of_a_run_can_be_solved(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models, out = str(tmp_path / "m.npz"), tmp_path / "run"
+    words = ["sample", log, "--posterior", "regression", "--models", "5", "--out", models]
+    assert run(words) == 0
+    solve = ["solve", models, "--continuous", "--gamma", "0.9", "--test-episodes", "3",
+             "--set", "iterations=2", "--reward-next", "P=-1"]  # fmt: skip
+    assert run([*solve, "--json", "--clip", "0.5"]) == 0
+    assert json.loads(capsys.readouterr().out.partition("\n")[2])["horizon"] == 30
+    assert run([*solve, "--start", "C=0,P=7", "--clip", "0.5"]) == 2
+    assert "'Q' has none" in said(capsys)
+    assert run([*solve, "--start", "C=0,P=7,Q=41,Qp=0", "--clip", "0.5", "--quiet"]) == 0
+    assert run(line(log, "--out", str(out), "--quiet")) == 0
+    again = ["solve", str(out / "models.npz"), "--continuous", "--set", "iterations=2", "--quiet"]
+    assert run(again) == 0
 
 
 def test_force_replaces_a_run(log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,6 +337,8 @@ def test_apply_asks_for_what_the_run_needs(
     log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
+    assert run(["apply", str(out), "--observation", "1,2,3,4"]) == 2
+    assert "There is no run" in said(capsys)
     assert run(line(log, "--out", str(out), "--quiet")) == 0
     for words, answer in (
         ([], "give --observation with C, P, Q, Qp"),

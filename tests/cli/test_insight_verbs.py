@@ -36,6 +36,13 @@ def test_rules(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run_cli(["rules", run, "--leaves", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["value"] == pytest.approx(value)
     assert run_cli(["rules", run, "--leaves", "0"]) == 2
+    capsys.readouterr()
+    assert run_cli(["rules", run, "--leaves", "1", "--max-loss", "0", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["met"] is (found["loss"] <= 1e-12 * abs(found["full_value"]))
+    assert run_cli(["rules", run, "--max-loss", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["loss"] == 0.0
+    assert run_cli(["rules", run, "--max-loss", "-1"]) == 2
 
 
 def test_value_of_data(run: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,3 +53,10 @@ def test_value_of_data(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = json.loads(capsys.readouterr().out)["pairs"]
     assert len(pairs) == 4
     assert all(pair["low"] <= pair["value"] <= pair["high"] for pair in pairs)
+
+
+def test_a_few_draws_say_nothing(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["value-of-data", run, "--draws", "1"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "--draws must be at least 20; it is 1. The draws stand for" in " ".join(said.err.split())

@@ -55,6 +55,10 @@ def test_solve_writes_a_short_page_and_report_the_full_one(
         assert f'<section id="{key}"' in full
     assert "It is well." in full
     assert (folder.path / "report.html").read_text(encoding="utf-8") == short
+    assert run_cli(["report", str(folder.path), "--quick", "--json", "--out", str(out)]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["written"] == [str(out)]
+    assert record["bytes"] == out.stat().st_size
     assert run_cli(["report", str(folder.path), "--quick", "--quiet", "--suppress-small"]) == 0
     again = (folder.path / "report.html").read_text(encoding="utf-8")
     assert said(capsys) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,12 @@ def test_run_and_resume(
     assert run([*words, "--resume", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
     assert (tmp_path / "optimizers-curse" / "results.json").read_bytes() == before
+    assert run([*words, "--resume", "--json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["name"] == "optimizers-curse"
+    assert record["failed"] == {}
+    assert str(tmp_path / "optimizers-curse" / "results.json") in record["written"]
+    assert {"claim", "verdict"} <= set(record["claims"][0])
 
 
 def test_failed_tasks_are_told(

@@ -159,7 +159,7 @@ def test_the_live_line_on_a_pseudo_terminal(
     lines = [line for line in text.split("\r") if line.strip()]
     assert len(lines) >= 3
     assert "\n" not in text
-    assert all(line.startswith("exact: value") for line in lines)
+    assert all(line.startswith("proving: value") for line in lines)
     assert all(word in lines[-1] for word in ("bound", "nodes", "open", " s"))
     bounds = [float(line.split("bound ")[1].split(",")[0]) for line in lines]
     assert np.all(np.diff(bounds) <= 1e-3 * abs(solved.static_value))

@@ -164,7 +164,7 @@ def test_apply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["apply", str(out), "--state", "wte"]) == 2
     assert "'wet'" in capsys.readouterr().err
     assert run(["apply", str(tmp_path / "nowhere"), "--state", "wet"]) == 2
-    assert "no solution" in capsys.readouterr().err
+    assert "There is no run" in capsys.readouterr().err
 
 
 def test_force_replaces_the_files_of_a_run_only(tmp_path: Path) -> None:

@@ -110,6 +110,18 @@ def test_other_rows_are_not_learned_by_accident() -> None:
     assert all(v.value == pytest.approx(0.0, abs=1e-12) for v in found)
 
 
+@pytest.mark.parametrize("independent", [False, True])
+def test_rounding_is_worth_nothing(independent: bool) -> None:
+    """All returns are equal up to rounding: no data help, and no policy changes."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(3), size=(40, 3, 2))
+    models = ModelSet.from_dense(P)
+    problem = Problem(models, rewards=np.full((3, 2, 3), 1 / 3), gamma=0.9)
+    policy = solve(problem, Nominal()).policy
+    found = value_of_data(problem, policy, 10, independent=independent, data_sets=100)
+    assert {(v.value, v.low, v.high, v.changes) for v in found} == {(0.0, 0.0, 0.0, 0.0)}
+
+
 def test_never_negative_and_repeatable() -> None:
     problem = small_problem()
     policy = solve(problem, Nominal()).policy

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from numba import njit, types
+from numba import njit
 
-from softrobust.kernels import _jit, s_game, s_pivot
-from softrobust.kernels.s_batch import solve_games
-
-PARTS = {
-    s_game: ("solve_game", "_attempt", "_run", "_start_warm", "_start_cold", "_certify"),
-    s_pivot: ("primal", "pivot", "price", "factor_basis", "refresh", "best_row"),
-}
+from softrobust.kernels import _jit
 
 
 def test_no_place_for_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,12 +43,31 @@ def test_other_errors_are_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None
         _jit.kernel(lambda x: x)
 
 
-def test_the_game_is_compiled_once() -> None:
-    """A literal for a number (n = 0, k = 1) would compile it again, for half a minute in all."""
-    Z = np.random.default_rng(0).normal(size=(4, 3, 6))
-    solve_games(Z, np.full(6, 1 / 6), np.full(6, 0.5), 0.5)
-    for module, names in PARTS.items():
-        for name in names:
-            found = [tuple(map(types.unliteral, s)) for s in getattr(module, name).signatures]
-            assert found
-            assert len(set(found)) == len(found), name
+COUNT = """
+import numpy as np
+from numba import types
+from softrobust.kernels import s_game, s_pivot
+from softrobust.kernels.s_batch import solve_games
+
+Z = np.random.default_rng(0).normal(size=(4, 3, 6))
+solve_games(Z, np.full(6, 1 / 6), np.full(6, 0.5), 0.5)
+parts = {
+    s_game: ("solve_game", "_run", "_start_warm", "_start_cold", "_certify"),
+    s_pivot: ("primal", "pivot", "price", "factor_basis", "refresh", "best_row"),
+}
+for module, names in parts.items():
+    for name in names:
+        found = [tuple(map(types.unliteral, s)) for s in getattr(module, name).signatures]
+        assert len(found) == len(set(found)) == 1, (name, found)
+print("once")
+"""
+
+
+@pytest.mark.slow
+def test_the_game_is_compiled_once(tmp_path: Path) -> None:
+    """A literal for a number (n = 0, k = 1) would compile all of it again, for ten seconds."""
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}  # what is cached is not compiled
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "once\n", done.stderr

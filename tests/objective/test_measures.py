@@ -54,7 +54,7 @@ def test_cvar_is_the_rockafellar_uryasev_maximum(
     if 1 - alpha < 1e-9:
         return
     scale = max(1.0, float(np.abs(x).max()))
-    # The maximum over b of b − E[(b − x)₊]/(1 − α) (eq. 6) is attained at a sample point.
+    # The maximum over b of b − E[(b − x)₊]/(1 − α) (eq. 3.2) is attained at a sample point.
     best = max(b - np.maximum(b - x, 0) @ f / (1 - alpha) for b in x[f > 0])
     assert cvar(x, f, alpha) == pytest.approx(best, abs=1e-8 * scale / (1 - alpha))
 

@@ -66,8 +66,10 @@ def test_true_ends_are_not_passed_over_in_silence(tmp_path: Path) -> None:
     ends = np.zeros(120, bool)
     ends[[9, 19]] = True
     run = vector_run(tmp_path, replace(vector_log(), terminal=ends))
-    assert any("In 2 rows an episode ended for good" in note for note in run.setup.notes)
-    assert not any("for good" in note for note in vector_run(tmp_path, vector_log()).setup.notes)
+    assert any("In 2 rows an episode ended for good" in said for said in run.setup.cautions)
+    assert "In 2 rows an episode ended for good" in words_of(report_continuous(run, "run").html)
+    plain = vector_run(tmp_path, vector_log())
+    assert not any("for good" in said for said in plain.setup.cautions)
 
 
 def test_models_without_a_log_have_no_practice(tmp_path: Path) -> None:

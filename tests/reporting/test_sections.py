@@ -26,7 +26,7 @@ from softrobust.reporting.rule_list import rule_list, rules_within
 from softrobust.reporting.tables import time_share
 from softrobust.reporting.trust import trust
 from softrobust.reporting.why import why
-from softrobust.reporting.words import Figures
+from softrobust.reporting.words import Figures, percent, signed
 from softrobust.solvers import LocalSearch, Nominal
 from softrobust.solvers.base import Solution
 from softrobust.tradeoff import frontier
@@ -72,6 +72,21 @@ def test_the_frontier_is_drawn_with_the_chosen_policy_on_it(stock: Case) -> None
         assert all(step.said.startswith(f"λ {step.lams}") for step in section.steps)
 
 
+def test_the_slider_goes_by_the_value_of_lambda() -> None:
+    log = stock_log(60, seed=5)
+    problem, test, posterior = from_log(log)
+    solution = LocalSearch().solve(problem)
+    made = frontier(problem, (0.0, 0.5, 1.0), (0.9,), LocalSearch(), also=[solution.policy])
+    compared = compare(problem, solution, test, log)
+    section = caution(problem, compared, made, Figures(2))
+    assert section is not None
+    assert [(step.low, step.high) for step in section.steps] == [(0, 0), (0.5, 0.5), (1, 1)]
+    assert (section.lams, section.own) == ((0.0, 1.0), 0.5)
+    assert "on the 40 models it was chosen on" in section.where
+    html = report(problem, solution, test, log, posterior, frontier=made).html
+    assert 'min="0.0" max="1.0" value="0.5"' in html
+
+
 def test_a_frontier_of_one_policy_and_one_for_another_alpha() -> None:
     P = np.full((3, 2, 2, 2), 0.5)
     problem = Problem(ModelSet.from_dense(P), rewards=np.array([[1.0, 0], [0, 1]]), gamma=0.5)
@@ -100,6 +115,11 @@ def test_reasons_are_those_of_explain(stock: Case) -> None:
     ):
         assert [row.action for row in state.rows] == [o.action for o in e.options]
         assert [row.mean for row in state.rows] == [number(o.q_mean) for o in e.options]
+        assert [row.worst for row in state.rows] == [number(o.q_worst) for o in e.options]
+        assert [row.change_bad for row in state.rows if row.change] == [
+            signed(o.cvar - e.cvar, number) for o in e.options if o.chosen < 1
+        ]
+        assert state.visits == percent(float(time[state.key]))  # one "share of time" on the page
         assert [row.seen for row in state.rows] == [str(o.seen) for o in e.options]
     xi = problem.objective.worst_case(compared[0].train, problem.models.f)
     worst = int(np.argmin(compared[0].train))
@@ -165,6 +185,42 @@ def test_checks_and_diagnostics_are_shown_and_escaped(stock: Case) -> None:
         report(problem, solution, checks=[{"name": "x"}])
 
 
+def test_words_of_the_trade_are_explained(stock: Case) -> None:
+    checks = [
+        {"name": "a", "verdict": "fine", "sentence": "WIS 1.0; PDIS 2.0."},
+        {"name": "b", "verdict": "fine", "sentence": "odds (marginal sensitivity model)."},
+        {"name": "c", "verdict": "fine", "sentence": "Plain."},
+    ]
+    found = trust(None, checks, False, False)
+    assert found is not None
+    assert [bool(line.gloss) for line in found.checks] == [True, True, False]
+    assert "fitting values to the steps (FQE)" in words(report(stock[1], stock[4], checks=checks))
+
+
+def test_one_observation_and_one_value_are_singular(stock: Case) -> None:
+    _, problem, _, _, solution = stock
+    decision = solution.policy.decision.tolist()
+    one = more_data(problem, decision, DataFound(1, (value(0, 0, 1.0, 5.0),)), None, Figures(1))
+    assert one is not None
+    assert "What 1 more observation of one pair" in one.lead
+    assert "1 value rests on few" in one.more
+
+
+def test_problems_of_the_posterior_stand_under_the_first_sentence(stock: Case) -> None:
+    log, problem, test, posterior, solution = stock
+    bad = Diagnostics.of_exact({"transitions": 0.0})
+    html = report(
+        problem, solution, test, log, posterior, diagnostics=bad, cautions=[HOSTILE, HOSTILE]
+    ).html
+    start, end = html.index('<ul class="cautions"'), html.index('class="tiles"')
+    assert html[start:end].count("<li>") == 2
+    assert "surer of next states than the log is" in html[start:end]
+    assert "&lt;script&gt;" in html[start:end]
+    fine = report(problem, solution, test, log, posterior, diagnostics=posterior.diagnostics())
+    if not posterior.diagnostics().problems:
+        assert 'class="cautions"' not in fine.html
+
+
 def test_a_sampler_shows_its_worst_parameters() -> None:
     bad = Parameter(1.0, 0.1, 1.2, 80.0, 90.0)
     good = Parameter(2.0, 0.1, 1.0, 900.0, 900.0)
@@ -175,7 +231,8 @@ def test_a_sampler_shows_its_worst_parameters() -> None:
     assert trust(None, None, False, False) is None
     misfit = trust(Diagnostics.of_exact({"transitions": 0.0}), None, False, False)
     assert misfit is not None
-    assert any("does not reproduce" in line for line in misfit.draws)
+    assert any("surer of next states" in line for line in misfit.draws)
+    assert not any("reproduces" in line for line in misfit.draws)
 
 
 def test_rules_are_listed_where_they_say_nearly_the_same(stock: Case) -> None:

@@ -6,7 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softrobust.certificate import Estimate
-from softrobust.reporting.words import LONGEST_LABEL, STATUS, Figures, count, label, percent
+from softrobust.reporting.words import (
+    LONGEST_LABEL,
+    STATUS,
+    Figures,
+    count,
+    flagged,
+    grouped,
+    label,
+    percent,
+    tidy,
+    unbroken,
+)
 from softrobust.solvers.base import Status
 
 
@@ -54,6 +65,22 @@ def test_nouns_and_labels() -> None:
     assert (count(1, "state"), count(1200, "state")) == ("1 state", "1,200 states")
     assert len(label("x" * 500)) == LONGEST_LABEL
     assert label("plain") == "plain"
+
+
+def test_large_counts_are_written_alike() -> None:
+    assert grouped("over 2000 held-out posterior models") == "over 2,000 held-out posterior models"
+    assert grouped("10000 draws of 2912 rows") == "10,000 draws of 2,912 rows"
+    same = "in 2024, 1234.5 models, 0.2500 of models, v2000 rows, 741.1500 models"
+    assert grouped(same) == same
+    assert "10,000 models" in tidy("10000 models")
+
+
+def test_flags_are_code_and_long_words_may_break() -> None:
+    assert flagged("draw more (--draws 50).") == "draw more (`--draws 50`)."
+    assert flagged("`x --json` and --draws") == "`x --json` and --draws"
+    assert [unbroken(x) for x in ("intensive", "x" * 30, "bp=very high|hba1c=7–8")] == [
+        False, True, False,
+    ]  # fmt: skip
 
 
 def test_every_status_has_words() -> None:

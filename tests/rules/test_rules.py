@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import softrobust.rules.search as searching
+from softrobust.data import read_log
 from softrobust.data.labels import Labels
 from softrobust.domains import make_domain
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
+from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
 from softrobust.returns import static_return
 from softrobust.rules import simplify, state_columns
+from softrobust.rules.search import Search
 from softrobust.rules.tree import Leaf, grow, leaf_of, leaves
 from softrobust.solvers import LocalSearch, solve
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def grid_problem(seed: int = 0) -> Problem:
@@ -143,3 +150,85 @@ def test_rules_are_not_made_of_exceptions() -> None:
     rules = simplify(problem, policy, most_leaves=4)
     assert rules.exceptions == ()
     assert rules.loss == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def pest() -> tuple[Problem, Policy]:
+    """The bundled log: twelve states on a line, where the best policy changes its mind often."""
+    log = read_log(ROOT / "examples" / "pest_log.csv")
+    models = DirichletPosterior().fit(log).sample(30, seed=0)
+    problem = Problem(models, rewards=log.rewards, p0=log.p0, gamma=0.9)
+    return problem, solve(problem, LocalSearch(seed=0)).policy
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_shorter_rules_are_better(pest: tuple[Problem, Policy], n: int) -> None:
+    """Two routes: the search, and every way to cut the line into n parts with an action each."""
+    problem, policy = pest
+    S, best = problem.n_states, -np.inf
+    for cuts in combinations(range(1, S), n - 1):
+        for actions in product(range(problem.n_actions), repeat=n):
+            decision = np.repeat(actions, np.diff([0, *cuts, S]))
+            if problem.allowed[np.arange(S), decision].all():
+                tried = Policy.from_decision(decision, policy.states, policy.actions)
+                best = max(best, static_return(problem, tried))
+    found = simplify(problem, policy, most_leaves=n)
+    assert not found.exceptions
+    assert found.value == pytest.approx(best, rel=1e-12)
+
+
+def test_no_loss_is_reached_by_as_many_rules_as_it_takes(pest: tuple[Problem, Policy]) -> None:
+    problem, policy = pest
+    rules = simplify(problem, policy, max_loss=0.0)
+    assert rules.met
+    assert rules.loss == 0.0
+    runs = 1 + int(np.count_nonzero(np.diff(np.argmax(policy.probs, axis=1))))
+    assert rules.n_leaves <= runs
+    assert "exactly" in rules.sentence()
+    assert "asked" not in rules.sentence()
+
+
+def test_a_loss_that_is_not_met_is_said(pest: tuple[Problem, Policy]) -> None:
+    problem, policy = pest
+    rules = simplify(problem, policy, most_leaves=1, max_loss=0.5)
+    assert rules.loss > 0.5
+    assert rules.met is False
+    assert "more than the 0.5 that was asked" in rules.sentence()
+    assert rules.to_dict()["met"] is False
+    with pytest.raises(InputError, match="max_loss must be"):
+        simplify(problem, policy, max_loss=-1.0)
+    with pytest.raises(InputError, match="max_loss must be"):
+        simplify(problem, policy, max_loss=float("nan"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_values_of_moves_are_exact(seed: int) -> None:
+    """Two routes: Woodbury's identity on growing sets of states, and a fresh evaluation."""
+    problem = grid_problem(seed)
+    rng = np.random.default_rng(seed)
+    labels = problem.models.states, problem.models.actions
+    policy = Policy.from_decision(rng.integers(0, 3, 8), *labels)
+    search = Search(problem, policy, state_columns(problem.models.states))
+    tree = search.grown(np.argmax(policy.probs, axis=1))
+    assert tree is not None
+    at = search.started(tree)
+    moves = search._moves(at)
+    assert len(moves) > 20
+    for move in moves:
+        decision = at.labels.copy()
+        decision[move.part] = move.action
+        value = static_return(problem, Policy.from_decision(decision, *labels))
+        assert move.value == pytest.approx(value, rel=1e-10)
+    assert [m.value for m in moves] == sorted((m.value for m in moves), reverse=True)
+
+
+def test_large_problems_take_first_order_costs(
+    pest: tuple[Problem, Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, policy = pest
+    best = simplify(problem, policy, most_leaves=3)
+    monkeypatch.setattr(searching, "WORK", 0.0)
+    rules = simplify(problem, policy, most_leaves=3)
+    assert rules.value == static_return(problem, rules.policy)
+    assert rules.value <= best.value + 1e-9
+    assert rules.n_leaves <= 3

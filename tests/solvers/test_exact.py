@@ -13,15 +13,20 @@ import pytest
 
 from softrobust.bounds import Covers
 from softrobust.bounds.advantage import relax
+from softrobust.bounds.reduction import reduce
 from softrobust.data import TransitionLog
+from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
 from softrobust.solvers import Status, branch_and_bound, exact
+from softrobust.solvers.checkpoint import load_checkpoint
 from softrobust.solvers.exact import Exact
-from softrobust.solvers.local_search import LocalSearch
+from softrobust.solvers.local_search import Climber, LocalSearch
+from softrobust.solvers.milp import MILP
+from softrobust.solvers.nominal import Nominal
 from softrobust.solvers.progress import LiveLine
 from tests.agree.static_instances import brute_force
 from tests.instances import random_problem
@@ -202,6 +207,17 @@ def test_local_search_says_what_it_is() -> None:
         (lambda: Exact(node_limit=-1), "node_limit"),
         (lambda: Exact(time_limit=0.0), "time limit"),
         (lambda: LocalSearch(starts=0), "starts"),
+        (lambda: LocalSearch(starts=1.5), "starts"),  # type: ignore[arg-type]
+        (lambda: LocalSearch(time_limit="5"), "time limit"),  # type: ignore[arg-type]
+        (lambda: Exact(gap="x"), "gap"),  # type: ignore[arg-type]
+        (lambda: Exact(gap=float("nan")), "gap"),
+        (lambda: Exact(node_limit=2.5), "node_limit"),  # type: ignore[arg-type]
+        (lambda: Exact(time_limit="x"), "time limit"),  # type: ignore[arg-type]
+        (lambda: Exact(seed="x"), "seed"),  # type: ignore[arg-type]
+        (lambda: Exact(seed=-1), "seed"),
+        (lambda: MILP(gap="x"), "gap"),  # type: ignore[arg-type]
+        (lambda: MILP(seed="x"), "seed"),  # type: ignore[arg-type]
+        (lambda: MILP(node_limit=2.5), "node_limit"),  # type: ignore[arg-type]
     ],
 )
 def test_settings_are_checked(make: object, word: str) -> None:
@@ -232,3 +248,124 @@ def test_a_gap_of_zero_ends_at_single_rules(dual: bool) -> None:
     assert solution.status is Status.OPTIMAL
     assert solution.static_value == pytest.approx(brute_force(problem), abs=1e-12)
     assert solution.stats["open_nodes"] == 0
+
+
+# -- what is cut short ----------------------------------------------------------------------------
+
+
+def climbing() -> Problem:
+    """The nominal rule is not a local optimum of this objective, and one climb not the best.
+
+    Staying put is free; two gambles differ by model in where they lead and what they pay.
+    """
+    S, N = 24, 20
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.full(S, 0.3), size=(N, S, 3))
+    P[:, :, 0] = np.eye(S)
+    pays = rng.normal(size=(S, 3, N)) + 0.3
+    pays[:, 0] = 0.0
+    models = ModelSet.from_dense(P)
+    width = np.diff(models.indptr).reshape(S, 3)
+    per_model = np.concatenate(
+        [np.repeat(pays[s, a], width[s, a]) for s in range(S) for a in range(3)]
+    )
+    rewards = Rewards.of_models(per_model, S, 3)
+    return Problem(models, rewards=rewards, gamma=0.95, objective=SoftRobust(1.0, 0.95))
+
+
+@pytest.mark.parametrize("solver", [Exact, LocalSearch, MILP])
+def test_no_time_at_all_still_climbs_once(solver: type[Exact]) -> None:
+    problem = climbing()
+    nominal = Nominal().solve(problem).static_value
+    once = LocalSearch(starts=1).solve(problem).static_value
+    assert once > nominal + 1e-6
+    solution = solver(time_limit=1e-9).solve(problem)
+    assert solution.static_value >= once - 1e-12 * abs(once)
+
+
+def test_a_search_cut_short_is_made_good_when_resumed(tmp_path: Path) -> None:
+    problem, path = climbing(), tmp_path / "tree.npz"
+    best = LocalSearch().solve(problem).static_value
+    cut = Exact(time_limit=1e-9, checkpoint=path).solve(problem)
+    assert cut.status is Status.TIME_LIMIT
+    assert cut.static_value < best - 1e-6
+    reduced = reduce(problem)
+    assert load_checkpoint(path, reduced, 1e-6).starts == 0
+    again = Exact(node_limit=0, checkpoint=path).solve(problem)
+    assert again.static_value >= best - 1e-12 * abs(best)
+    assert again.stats["local_search_hits"].endswith("of 10")
+    assert load_checkpoint(path, reduced, 1e-6).starts == 10
+    third = Exact(node_limit=0, checkpoint=path).solve(problem)  # not a second time
+    assert third.stats["local_search_hits"] == "1 of 1"
+    assert third.static_value == again.static_value
+
+
+def test_a_checkpoint_without_the_count_of_starts_is_searched_again(tmp_path: Path) -> None:
+    problem, path = river(), tmp_path / "tree.npz"
+    Exact(node_limit=0, checkpoint=path).solve(problem)
+    with np.load(path) as file:
+        stored = {name: file[name] for name in file.files}
+    meta = json.loads(str(stored["meta"]))
+    del meta["starts"]
+    stored["meta"] = np.array(json.dumps(meta))
+    with path.open("wb") as out:
+        np.savez_compressed(out, **stored)
+    again = Exact(node_limit=0, checkpoint=path).solve(problem)
+    assert again.stats["local_search_hits"].endswith("of 10")
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, call: int) -> None:
+    """Ctrl-C in the given call of a method."""
+    real, calls = getattr(owner, name), []
+
+    def method(*args: object, **kwargs: object) -> object:
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, method)
+
+
+@pytest.mark.parametrize("solver", [Exact, LocalSearch])
+def test_an_interrupt_in_the_first_climb_keeps_what_it_has_reached(
+    solver: type[Exact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = climbing()
+    nominal = Nominal().solve(problem).static_value
+    interrupt(monkeypatch, Climber, "neighbours", 6)
+    solution = solver().solve(problem)
+    assert solution.status is Status.INTERRUPTED
+    assert solution.static_value > nominal + 1e-6
+
+
+@pytest.mark.usefixtures("no_leaves")
+def test_an_interrupt_while_a_search_is_taken_up_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, path = river(20, 60), tmp_path / "tree.npz"
+    first = Exact(node_limit=5, checkpoint=path).solve(problem)
+    assert first.bound is not None
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        interrupt(patch, branch_and_bound.Tree, "offer", 1)
+        cut = Exact(checkpoint=path).solve(problem)
+    assert cut.status is Status.INTERRUPTED
+    assert cut.bound is not None
+    assert cut.bound.value >= first.static_value
+    assert path.read_bytes() == before
+    assert Exact(checkpoint=path).solve(problem).status is Status.OPTIMAL
+
+
+def test_an_interrupt_while_a_given_policy_is_climbed_from_keeps_the_incumbent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = climbing()
+    given = Nominal().solve(problem).policy
+    found = LocalSearch(starts=exact.WARM_STARTS).solve(problem).static_value
+    interrupt(monkeypatch, branch_and_bound.Tree, "offer", 1)
+    solution = Exact(start=given).solve(problem)
+    assert solution.status is Status.INTERRUPTED
+    assert solution.static_value >= found - 1e-12 * abs(found)
+    assert solution.bound is not None
+    assert solution.bound.value >= solution.static_value

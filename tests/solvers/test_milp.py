@@ -15,8 +15,10 @@ from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.solvers.base import Status
-from softrobust.solvers.milp import MILP, load, write_milp
+from softrobust.solvers import milp
+from softrobust.solvers.base import Deadline, Status
+from softrobust.solvers.local_search import LocalSearch
+from softrobust.solvers.milp import BUILD_SHARE, MILP, _share, load, run_highs, write_milp
 from softrobust.solvers.milp_model import build_milp
 from tests.agree.static_instances import brute_force
 from tests.instances import random_problem
@@ -145,3 +147,63 @@ def test_settings_are_checked() -> None:
     objective = SoftRobust(0.0, 0.5)
     problem = replace(random_problem(0), objective=objective)
     assert MILP().solve(problem).objective == objective
+
+
+class _Interrupted:
+    """A solver that Ctrl-C reaches twice while it runs."""
+
+    HandleUserInterrupt = False
+
+    def __init__(self) -> None:
+        self.waits, self.cancelled = 0, 0
+
+    def startSolve(self) -> None:
+        assert self.HandleUserInterrupt
+
+    def wait(self, timeout: float) -> tuple[bool, None]:
+        self.waits += 1
+        if self.waits in (2, 3):
+            raise KeyboardInterrupt
+        return self.waits >= 5, None
+
+    def cancelSolve(self) -> None:
+        self.cancelled += 1
+
+
+def test_an_interrupt_stops_highs_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+    highs = _Interrupted()
+    run_highs(highs)
+    assert (highs.waits, highs.cancelled) == (5, 2)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("place", ["best_bound", "build_milp", "make_climber"])
+def test_an_interrupt_anywhere_keeps_the_local_search(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = random_problem(5, n_states=5)
+    found = LocalSearch().solve(problem).static_value
+
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    if place == "make_climber":  # the climb from HiGHS's policy
+
+        class Cut:
+            reached, climb = None, interrupted
+
+        monkeypatch.setattr(milp, "make_climber", lambda reduced: Cut())
+    else:
+        monkeypatch.setattr(milp, place, interrupted)
+    solution = MILP().solve(problem)
+    assert solution.status is Status.INTERRUPTED
+    assert solution.static_value >= found - 1e-12
+    assert solution.bound is not None
+    assert solution.bound.value >= found
+
+
+def test_building_leaves_time_for_highs() -> None:
+    assert _share(Deadline(None), 0.5).limit is None
+    part = _share(Deadline(30.0), BUILD_SHARE)
+    assert part.limit is not None
+    assert 9.0 < part.limit <= 10.0

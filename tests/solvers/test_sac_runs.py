@@ -80,6 +80,25 @@ def test_nan_stops_with_the_step_and_keeps_the_checkpoint(tmp_path: Path) -> Non
     assert file.read_bytes() == before
 
 
+def test_a_run_goes_on_with_lower_rates_and_says_so(tmp_path: Path) -> None:
+    problem, file = gaussian_problem(), str(tmp_path / "run.npz")
+    SoftRobustSAC(**{**TINY, "iterations": 4}, checkpoint=file).solve(problem)
+    lower = SoftRobustSAC(**TINY, checkpoint=file, actor_rate=1e-5)
+    with pytest.warns(UserWarning, match=r"other learning rates.*from iteration 5 on"):
+        assert lower.solve(problem).stats["iterations"] == TINY["iterations"]
+    with pytest.raises(InputError, match="folder of the checkpoint"):
+        SoftRobustSAC(**TINY, checkpoint=str(tmp_path / "none" / "run.npz")).solve(problem)
+
+
+def test_parameters_that_run_away_are_not_kept_as_good(tmp_path: Path) -> None:
+    """Losses are computed before an update: those of the first are fine at any rate."""
+    problem, file = gaussian_problem(), tmp_path / "run.npz"
+    once = {**TINY, "block": 1, "updates": 1, "iterations": 2}
+    with pytest.raises(SolverError, match=r"actor network have run away.*by iteration 1"):
+        SoftRobustSAC(**once, actor_rate=1e30, checkpoint=str(file)).solve(problem)
+    assert not file.exists()
+
+
 def test_checkpoints_of_other_runs_are_refused(tmp_path: Path) -> None:
     problem = gaussian_problem()
     file = str(tmp_path / "run.npz")

@@ -212,7 +212,7 @@ def test_divergence_is_an_error_with_advice() -> None:
     [
         ({"ridge": -1.0}, "ridge"), ({"iterations": 0}, "iterations"), ({"samples": 1}, "samples"),
         ({"features": 3}, "no fit"), ({"tol": -1}, "tol"), ({"time_limit": 0}, "time limit"),
-        ({"states": [[1.0]]}, "shape"),
+        ({"states": [[1.0]]}, "shape"), ({"features": RBFFeatures}, "an object, not a class"),
     ],
 )  # fmt: skip
 def test_bad_settings(settings: dict[str, Any], words: str) -> None:

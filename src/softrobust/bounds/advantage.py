@@ -32,7 +32,8 @@ PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they brin
 DENSE_ROWS = 3e7  # S·A·S above which occupancies are not bounded (m = 0 stays true),
 RULES = 3e8  # and N·S² above which their rules would not fit,
 INVERSES = 5e9  # and N·S³ above which one inverse per model would take long
-FIRST = 4  # models before the first look at the clock
+FIRST = 4  # models before the first look at the clock,
+TARGET_WORK = 2e8  # and FIRST·S³ times the states whose occupancies are bounded before it
 
 
 @final
@@ -177,7 +178,9 @@ def tighten(
 ) -> bool:
     """Bound the occupancies of the target states, in place; False where the clock cut it short.
 
-    Models not reached by then keep what they had, 0 or the bound of a larger set of actions.
+    States and models not reached by then keep what they had, 0 or the bound of a larger set of
+    actions. At hundreds of states one model takes seconds, so the clock is looked at between chunks
+    of states too; each chunk pays one inverse per model.
     """
     from softrobust.kernels import passage
 
@@ -185,13 +188,16 @@ def tighten(
         return False
     models, large = problem.models, _large(problem)
     run: Any = passage.passage_parallel if large else passage.passage_serial
+    at_first = max(1, int(TARGET_WORK / (FIRST * problem.n_states**3)))
     for part in chunks(models.n_models, FIRST if large else models.n_models):
-        if late is not None and late():
-            return False
-        run(
-            models.indptr, models.next_states, models.prob, problem.R, problem.p0, allowed,
-            targets, problem.gamma, sign, fresh, part.start, part.stop, rules, m,
-        )  # fmt: skip
+        for some in chunks(targets.size, at_first):
+            if late is not None and late():
+                return False
+            run(
+                models.indptr, models.next_states, models.prob, problem.R, problem.p0, allowed,
+                targets, some.start, some.stop, problem.gamma, sign, fresh, part.start, part.stop,
+                rules, m,
+            )  # fmt: skip
     return True
 
 

@@ -25,6 +25,7 @@ from softrobust.bounds import (
     clairvoyant_bound,
     paper_errors,
 )
+from softrobust.bounds.rounding import rounding
 from softrobust.certificate.comparison import Comparison, compare_policies
 from softrobust.certificate.intervals import TAIL_DRAWS, Estimate, HeldOut, held_out
 from softrobust.certificate.posterior import (
@@ -33,10 +34,10 @@ from softrobust.certificate.posterior import (
     PosteriorCertificate,
     certify_posterior,
 )
-from softrobust.errors import SolverError
+from softrobust.errors import InputError, SolverError
 from softrobust.objective import Objective, SoftRobust
-from softrobust.returns import policy_return, uniform_value
-from softrobust.solvers.base import gap_share
+from softrobust.returns import policy_return, static_return, uniform_value
+from softrobust.solvers.base import Solution, gap_share
 
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
@@ -53,7 +54,10 @@ ROUNDING = 1e-9  # a value above its bound by more than this share is a bug, not
 @final
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The promise: exact figures on the models, a bound and who it covers, held-out figures."""
+    """The promise: exact figures on the models, a bound and who it covers, held-out figures.
+
+    `rounding` is the gap that may be rounding alone (see `bounds.rounding`).
+    """
 
     static: dict[str, float]
     bound: Bound
@@ -64,6 +68,7 @@ class Certificate:
     practice: Comparison | None = None
     posterior: PosteriorCertificate | None = None
     indicative: PaperErrors | None = None
+    rounding: float = 0.0
 
     @property
     def gap_abs(self) -> float:
@@ -79,7 +84,17 @@ class Certificate:
     @property
     def gap_share(self) -> float | None:
         """gap_abs over bound − uniform policy: 0 is proven best, 1 no better than chance."""
-        return gap_share(self.bound, self.static["objective"], self.uniform_value)
+        return gap_share(self.bound, self.static["objective"], self.uniform_value, self.rounding)
+
+    @property
+    def nothing_better(self) -> bool:
+        """Whether value and bound meet, up to rounding or a millionth of what is to be gained."""
+        share = self.gap_share
+        if share is not None:
+            return share <= 1e-6
+        # Where the uniform policy reaches the bound there is no share, and this one may be worse.
+        size = max(abs(self.bound.value), abs(self.static["objective"]))
+        return self.gap_abs <= max(self.rounding, ROUNDING * size)
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate's part of `solution.json`."""
@@ -112,9 +127,9 @@ class Certificate:
 
     def _bound_sentence(self) -> str:
         limit = f"No {self.bound.covers.words} can exceed {self.bound.value:.6g} on these models"
-        if self.gap_share is None or self.gap_share <= 1e-6:
+        if self.nothing_better:
             return f"{limit}: this one is the best there is."
-        if self.gap_share > 1:
+        if self.gap_share is None or self.gap_share > 1:
             return f"{limit}: at most {self.gap_abs:.3g} more. Acting at random earns more too."
         return (
             f"{limit}: at most {self.gap_abs:.3g} more, which is {100 * self.gap_share:.3g} % of "
@@ -157,7 +172,7 @@ class Certificate:
 
 def certify(
     problem: Problem,
-    policy: Policy,
+    policy: Policy | Solution,
     heldout: ModelSet | None = None,
     bounds: Sequence[Bound] = (),
     time_limit: float = 5.0,
@@ -171,6 +186,9 @@ def certify(
 
     Parameters
     ----------
+    policy : Policy or Solution
+        A solution of this problem brings the bound that its solver proved; a policy alone does
+        not, and is certified against a bound that is quick to have.
     heldout : ModelSet, optional
         Models the policy was not chosen on. With a `posterior` they must be draws of it.
     bounds : sequence of Bound
@@ -193,6 +211,8 @@ def certify(
     seed : int or Generator
         For the fresh models.
     """
+    if isinstance(policy, Solution):
+        policy, bounds = _with_its_bound(problem, policy, bounds)
     returns = policy_return(problem, policy)
     static = problem.objective.summary(returns, problem.models.f)
     own = Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
@@ -214,7 +234,25 @@ def certify(
         practice=None if practice is None else _against(problem, policy, practice, heldout),
         posterior=under,
         indicative=_indicative(problem, policy) if indicative else None,
+        rounding=rounding(problem),
     )
+
+
+def _with_its_bound(
+    problem: Problem, solution: Solution, bounds: Sequence[Bound]
+) -> tuple[Policy, Sequence[Bound]]:
+    """Policy and bounds; a solution's own bound holds only for the problem it was made on."""
+    asked = (problem.gamma, problem.n_models, problem.objective)
+    same = (solution.gamma, solution.n_models, solution.objective) == asked
+    value = static_return(problem, solution.policy)
+    if not same or abs(value - solution.static_value) > 1e-8 * max(abs(value), 1e-300):
+        raise InputError(
+            f"The solution of '{solution.solver}' was found for another problem, where it earns "
+            f"{solution.static_value:.6g} (γ = {solution.gamma:g}, {solution.n_models} models), so "
+            "that its bound does not hold here. Certify its policy: certify(problem, "
+            "solution.policy)."
+        )
+    return solution.policy, bounds if solution.bound is None else [*bounds, solution.bound]
 
 
 def _indicative(problem: Problem, policy: Policy) -> PaperErrors | None:
@@ -241,8 +279,10 @@ def _tightest(
     best = min(valid, key=lambda b: b.value)
     value = static["objective"]
     scale = max(abs(value), abs(best.value), abs(static["mean"]), 1e-300)
-    # A policy's rows may miss 1 by 1e-12, which its value shows 1/(1 − γ) times.
-    if value > best.value + (ROUNDING + 4e-12 / (1 - problem.gamma)) * scale:
+    # A policy's rows may miss 1 by 1e-12, which its value shows 1/(1 − γ) times; around 0 the
+    # size of the returns is what rounds, not the size of the value.
+    room = (ROUNDING + 4e-12 / (1 - problem.gamma)) * scale + rounding(problem)
+    if value > best.value + room:
         raise SolverError(
             f"The policy earns {value!r}, above the {best.method} bound {best.value!r}: one of the "
             "two is wrong. Please report this with the problem file."

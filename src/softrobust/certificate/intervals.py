@@ -1,7 +1,7 @@
 """What other posterior draws say of a policy, each figure with an interval that states its noise.
 
 Held-out returns z_i with weights w_i are one sample from the posterior. The mean and CVaR are
-averages of the scores z and b − (b − z)₊/(1 − α) with b the sample's VaR (eq. 6: the first-order
+averages of the scores z and b − (b − z)₊/(1 − α) with b the sample's VaR (eq. 3.2: the first-order
 effect of b vanishes at the maximum), so their intervals follow from the scores' spread. Scores of a
 tail are skewed to the left, which a symmetric interval ignores to its cost: Hall's (1992) cubic
 transformation corrects Student's t for it. VaR gets an interval of order statistics. With fewer

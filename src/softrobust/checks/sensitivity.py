@@ -79,7 +79,8 @@ def goal(folder: Folder, seed: int = 0) -> Check:
     worst = max(rows, key=lambda row: row["visits"])
     same = sum(row["visits"] < 0.01 for row in rows)
     sentence = (
-        f"On a grid of {len(rows)} goals (λ from 0 to 1, α from 0.5 to 0.95), {same} keep at least "
+        f"On a grid of {len(rows)} goals (λ from 0 to 1, α from 0.5 to 0.95), {same} "
+        f"{'keeps' if same == 1 else 'keep'} at least "
         f"99 % of the actions taken; the most different one (λ = {worst['lam']:g}, α = "
         f"{worst['alpha']:g}) changes {_percent(worst['states'])} of states and "
         f"{_percent(worst['visits'])} of visits. Choose λ and α with care where this is much."

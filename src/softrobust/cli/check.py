@@ -20,11 +20,10 @@ def check(
 
     Example: softrobust check run
     """
-    import json as json_
-
     from softrobust.checks import check_run, checks_record
     from softrobust.checks.run import save_checks
     from softrobust.cli.output import print_check
+    from softrobust.cli.screen import print_record
     from softrobust.pipeline.folder import load_run
 
     folder = load_run(run)
@@ -36,4 +35,4 @@ def check(
     record = checks_record(folder, done, seed)
     save_checks(folder.path / "checks.json", record)
     if json:
-        print(json_.dumps(record, indent=1))
+        print_record(record)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from softrobust.cli import complete
+
 if TYPE_CHECKING:
     from softrobust.certificate import Estimate
     from softrobust.pipeline.compare import Scored, SideBySide
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders that solve wrote; the first brings the question.")],
-    solvers: Annotated[str, typer.Option(help="Further solvers for the first run's problem, with commas, as for solve.")] = "",
+    solvers: Annotated[str, typer.Option(help="Further solvers for the first run's problem, with commas, as for solve.", autocompletion=complete.solver_list)] = "",
     time_limit: Annotated[float | None, typer.Option(help="Seconds for each of these solvers.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of these solvers.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
@@ -38,9 +40,8 @@ def compare(
 
 
 def print_side_by_side(found: SideBySide) -> None:
-    """A table; in a pipe plain columns that no width cuts short."""
-    from rich.console import Console
-    from rich.table import Table
+    """A table, and what its columns mean."""
+    from softrobust.cli.screen import make_console, paragraph, show_table
 
     objective = found.problem.objective
     head = [
@@ -49,27 +50,13 @@ def print_side_by_side(found: SideBySide) -> None:
         "mean",
         "bad case",
         "open",
-        "held-out objective",
-        "held-out bad case",
-        "same action",
+        "held-out\nobjective",
+        "held-out\nbad case",
+        "same\naction",
     ]
     rows = [_cells(row) for row in found.rows]
-    console = Console(highlight=False)
-    if console.is_terminal:
-        table = Table(box=None, header_style="dim")
-        for name in head:
-            table.add_column(name, justify="left" if name == "policy" else "right")
-        for i, row in enumerate(rows):
-            table.add_row(*row, style="bold" if i == 0 else "")
-        console.print(table)
-    else:
-        widths = [max(len(line[i]) for line in [head, *rows]) for i in range(len(head))]
-        for line in [head, *rows]:
-            cells = [
-                c.ljust(w) if i == 0 else c.rjust(w)
-                for i, (c, w) in enumerate(zip(line, widths, strict=True))
-            ]
-            print("  ".join(cells).rstrip())
+    console = make_console()
+    show_table(console, head, rows, styles=["bold" if i == 0 else "" for i in range(len(rows))])
     lines = [
         f"The bad case is {objective.words}; γ = {found.problem.gamma:g}, λ = {objective.lam:g}.",
         "open: what no proof excludes, as a share of what is to be gained over acting at random.",
@@ -77,7 +64,7 @@ def print_side_by_side(found: SideBySide) -> None:
         *found.notes,
     ]
     for text in lines:
-        console.print(text, style="dim", markup=False, soft_wrap=True)
+        paragraph(console, text, "dim")
 
 
 def _cells(row: Scored) -> list[str]:

@@ -8,17 +8,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softrobust.cli import complete
+
 if TYPE_CHECKING:
     from softrobust.models.continuous_policy import ContinuousPolicy
     from softrobust.pipeline.continuous_run import ContinuousRun
 
-SOLVERS = "srvi, srvi-sa, rpvi-control, sr-sac, r-sac, sac"  # a test keeps it true
+SOLVERS = ", ".join(complete.CONTINUOUS)
 
 
 def solve_continuous(path: Path, flags: Mapping[str, Any], out: Path | None) -> None:
     """The line from a log of vectors to a run folder; `flags` are those of `solve`, by name."""
-    from softrobust.cli.words import settings_of
+    from softrobust.cli.words import pairs_of, settings_of
     from softrobust.data.settings import whole
+    from softrobust.data.trajectories_rules import split_words
     from softrobust.pipeline.continuous import ContinuousOptions, set_up_continuous
     from softrobust.pipeline.continuous_report import report_continuous
     from softrobust.pipeline.continuous_run import (
@@ -40,6 +43,10 @@ def solve_continuous(path: Path, flags: Mapping[str, Any], out: Path | None) -> 
         n_models=flags["models"],
         n_test=flags["test_models"],
         heldout=flags["heldout"],
+        columns=pairs_of(flags["columns"]),
+        actions=None if flags["actions"] is None else split_words(flags["actions"]),
+        min_count=flags["min_count"],
+        start=_numbers("--start", flags["start"]),
         seed=flags["seed"],
     )
     solver = make_continuous_solver(
@@ -63,26 +70,19 @@ def _show(run: ContinuousRun, out: Path | None, flags: Mapping[str, Any]) -> Non
     if flags["json"]:
         sys.stdout.write(json.dumps(continuous_record(run), indent=1, allow_nan=False) + "\n")
     elif not flags["quiet"]:
-        import textwrap
+        from softrobust.cli.screen import make_console, paragraph, say
 
-        from rich.console import Console
-        from rich.text import Text
-
-        console = Console(highlight=False, soft_wrap=True)
-        styles = {"lead": "bold", "head": "bold", "text": "", "note": "dim", "row": "cyan"}
+        console = make_console()
+        styles = {"lead": "bold", "head": "bold", "note": "dim", "row": "cyan", "caution": "yellow"}
         for kind, line in continuous_summary(run):
-            first = {"lead": "", "head": "", "note": "  · "}.get(kind, "  ")
-            rest = " " * len(first)
-            body = textwrap.fill(
-                line, min(console.width, 100), initial_indent=first, subsequent_indent=rest
-            )
-            console.print(Text(("\n" if kind == "head" else "") + body, style=styles[kind]))
+            if kind == "head":
+                console.print()
+            first = {"lead": "", "head": "", "note": "  · ", "caution": "  ! "}.get(kind, "  ")
+            paragraph(console, line, styles.get(kind, ""), first)
         if out is not None:
-            console.print(
-                Text(
-                    f"\nWritten to {out}: open report.html in a browser; "
-                    f"`softrobust apply {out} --observation …` decides."
-                )
+            say(
+                f"\nWritten to {out}: open report.html in a browser; "
+                f"`softrobust apply {out} --observation …` decides."
             )
 
 
@@ -144,6 +144,7 @@ def apply_continuous(
     policy: ContinuousPolicy, observation: str | None, seed: int | None, as_json: bool
 ) -> None:
     """Print the action of a policy for continuous states."""
+    from softrobust.cli.screen import say_exactly
     from softrobust.errors import InputError
     from softrobust.pipeline.continuous_run import parse_observation
 
@@ -155,7 +156,7 @@ def apply_continuous(
     s = parse_observation(observation, policy.variables)
     action = policy.action(s, seed)
     if not as_json:
-        print(action)
+        say_exactly(action)
         return
     row = policy.probs([s])[0]
     mix = {policy.actions[a]: float(p) for a, p in enumerate(row) if p > 0}

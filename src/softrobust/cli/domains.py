@@ -17,6 +17,7 @@ def domains(
     """
     from dataclasses import fields
 
+    from softrobust.cli.screen import print_record, say
     from softrobust.domains import DOMAINS
 
     table = [
@@ -29,12 +30,10 @@ def domains(
         for name, cls in DOMAINS.items()
     ]
     if json:
-        import json as json_
-
-        print(json_.dumps(table, indent=1))
+        print_record(table)
         return
     for row in table:
-        print(f"{row['name']:<14}{row['summary']}")
+        say(f"{row['name']:<14}{row['summary']}")
         if row["environment"]:
-            print(f"{'':<14}environment: {row['environment']}")
-        print(f"{'':<14}settings: {', '.join(row['settings'] or [])}")
+            say(f"{'':<14}environment: {row['environment']}")
+        say(f"{'':<14}settings: {', '.join(row['settings'] or [])}")

@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
+from softrobust.cli import complete
+
 
 def explain(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
-    state: Annotated[str, typer.Option(help="The state, by its label.")],
+    state: Annotated[str, typer.Option(help="The state, by its label.", autocompletion=complete.states)],
     json: Annotated[bool, typer.Option("--json", help="Print figures instead of sentences.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
 ) -> None:  # fmt: skip
     """Say why the policy does what it does in a state: other actions, worst-case models, price.
 
-    Example: softrobust explain run --state "n=12"
+    Example: softrobust explain run --state "n=7"
     """
     import json as json_
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from softrobust.cli import complete
+
 OUTPUT = "Output"
 
 
@@ -15,10 +17,11 @@ def frontier(
     gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1); may come from parameters.csv beside models.")] = None,
     lambdas: Annotated[str, typer.Option(help="How much the bad case counts: values that rise, with commas.")] = "0,.1,.2,.3,.4,.5,.6,.7,.8,.9,1",
     alphas: Annotated[str, typer.Option(help="Confidences: the bad case is the worst 1 − alpha of models.")] = ".9",
-    solver: Annotated[str, typer.Option(help="As for solve; exact proves every point.")] = "exact",
+    solver: Annotated[str, typer.Option(help="As for solve; exact proves every point.", autocompletion=complete.solvers)] = "exact",
     time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole grid (default 8 a point).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default 100).")] = None,
+    min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times are not considered (default 1); 0 keeps all.")] = None,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…")] = None,
     initial: Annotated[Path | None, typer.Option(help="CSV state,probability: where episodes start.")] = None,
     weights: Annotated[Path | None, typer.Option(help="CSV idoutcome,weight: how much each model counts.")] = None,
@@ -48,6 +51,7 @@ def frontier(
         reward_table=reward_table,
         allowed=allowed,
         n_models=models,
+        min_count=min_count,
         seed=seed,
     )
     grid = numbers_of("--lambdas", lambdas), numbers_of("--alphas", alphas)

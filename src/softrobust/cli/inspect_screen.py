@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 from typing import TYPE_CHECKING
+
+from softrobust.cli.screen import (
+    make_console,
+    paragraph,
+    show_table,
+    styled,
+    text_width,
+    visible,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from softrobust.inspection import Grid, Inspection, Section
 
-WIDTH = 100
-BAR = 36
+BAR = 36  # cells of the longest bar, where there is room
 
 
 def print_inspection_json(found: Inspection) -> None:
@@ -23,38 +31,38 @@ def print_inspection_json(found: Inspection) -> None:
 
 def print_inspection(found: Inspection) -> None:
     """What the file is, its sections, what to look at, and what to run."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
-    _say(console, found.headline, "bold", "")
+    console = make_console()
+    paragraph(console, found.headline, "bold")
     for section in found.sections:
         _section(console, section)
     if found.findings:
-        console.print(Text("\nWorth a look", style="bold cyan"))
+        _title(console, "Worth a look")
         for finding in found.findings:
-            _say(console, finding.sentence, "", "  ! ", mark="bold yellow")
+            text = styled(wrapped(console, finding.sentence, "  ! "))
+            text.stylize("bold yellow", 0, 4)
+            console.print(text)
     if found.steps:
-        console.print(Text("\nRun next", style="bold cyan"))
+        _title(console, "Run next")
         for step in found.steps:
-            _say(console, step.why, "dim", "  # ")
+            paragraph(console, step.why, "dim", "  # ", "    ")
             # Never wrapped by us: a command must survive being copied.
-            console.print(Text("  " + step.line, style="bold green"), soft_wrap=True)
+            console.print(styled("  " + step.line, "bold green"))
         if any("--gamma" in step.line for step in found.steps):
             words = "--gamma says how much a reward one step later counts: it is yours to choose."
-            _say(console, words, "dim", "  ")
+            paragraph(console, words, "dim", "  ")
     console.print()
 
 
-def _section(console: Console, section: Section) -> None:
-    from rich.text import Text
+def _title(console: Console, words: str) -> None:
+    console.print()
+    console.print(styled(words, "bold cyan"))
 
-    console.print(Text(f"\n{section.title}", style="bold cyan"))
+
+def _section(console: Console, section: Section) -> None:
+    _title(console, section.title)
     for sentence in section.sentences:
         inner = len(sentence) - len(sentence.lstrip())
-        _say(console, sentence.lstrip(), "dim" if inner else "", "  " + " " * inner)
+        paragraph(console, sentence.lstrip(), "dim" if inner else "", "  " + " " * inner)
     if section.grid is not None:
         if section.sentences and console.is_terminal:
             console.print()
@@ -63,55 +71,14 @@ def _section(console: Console, section: Section) -> None:
         _bars(console, section.bars)
 
 
-def _say(console: Console, words: str, style: str, indent: str, mark: str = "") -> None:
-    from rich.text import Text
-
-    width = min(console.width, WIDTH)
-    whole = words.replace(" %", "\u00a0%")  # a number stays with its sign
-    filled = textwrap.fill(
-        whole, width, initial_indent=indent, subsequent_indent=" " * len(indent),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
-    text = Text(filled.replace("\u00a0%", " %"), style=style)
-    if mark:
-        text.stylize(mark, 0, len(indent))
-    console.print(text, soft_wrap=True)
-
-
 def _grid(console: Console, grid: Grid) -> None:
-    from rich import box
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    if not console.is_terminal:
-        _plain_grid(grid)
-        return
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for j, name in enumerate(grid.header):
-        right = grid.counts and j > 0
-        table.add_column(
-            Text(name), justify="right" if right else "left", no_wrap=right, overflow="fold"
-        )
-    for row in grid.rows:
-        cells = [
-            Text(cell, style=_shade(cell) if grid.counts and j else "")
-            for j, cell in enumerate(row)
-        ]
-        table.add_row(*cells)
-    console.print(Padding(table, (0, 0, 0, 2)))
-
-
-def _plain_grid(grid: Grid) -> None:
-    """Columns in line and nothing else, for files and other programs."""
-    lines = (grid.header, *grid.rows)
-    widths = [max(len(line[j]) for line in lines) for j in range(len(grid.header))]
-    for line in lines:
-        cells = [
-            f"{cell:>{width}}" if grid.counts and j else f"{cell:<{width}}"
-            for j, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        print(("  " + "  ".join(cells)).rstrip())
+    """Counts of pairs, or a profile of columns in words."""
+    rows = [
+        [styled(cell, _shade(cell) if grid.counts and j else "") for j, cell in enumerate(row)]
+        for row in grid.rows
+    ]
+    words = {0} if grid.counts else set(range(len(grid.header)))
+    show_table(console, grid.header, rows, words=words, indent=2)
 
 
 def _shade(count: str) -> str:
@@ -122,18 +89,18 @@ def _shade(count: str) -> str:
 
 
 def _bars(console: Console, bars: tuple[tuple[str, int], ...]) -> None:
-    from rich.text import Text
-
     from softrobust.inspection.result import percent
 
     most = max(n for _, n in bars)
     total = sum(n for _, n in bars)
-    label = min(max(len(name) for name, _ in bars), 30)
+    names = [visible(name) for name, _ in bars]
+    label = min(max(len(name) for name in names), 30)
     digits = len(str(most))
-    for name, n in bars:
+    room = max(min(BAR, text_width(console) - label - digits - 15), 4)
+    for name, (_, n) in zip(names, bars, strict=True):
         short = name if len(name) <= label else f"{name[: label - 1]}…"
-        bar = "█" * round(BAR * n / most) or ("▏" if n else "")
-        line = Text(f"  {short:>{label}}  {n:>{digits}}  ")
+        bar = "█" * round(room * n / most) or ("▏" if n else "")
+        line = styled(f"  {short:>{label}}  {n:>{digits}}  ")
         line.append(bar, style="blue")
         line.append(f" {percent(n, total)}" if n else "", style="dim")
-        console.print(line, soft_wrap=True)
+        console.print(line)

@@ -29,6 +29,7 @@ from softrobust.cli.report import report
 from softrobust.cli.reproduce import reproduce
 from softrobust.cli.rules import rules
 from softrobust.cli.sample import sample
+from softrobust.cli.screen import visible
 from softrobust.cli.solve import solve
 from softrobust.cli.sweep import sweep
 from softrobust.cli.update import update
@@ -107,6 +108,7 @@ def main(arguments: list[str] | None = None) -> None:
 def run(words: list[str]) -> int:
     """Run the command line and return its exit code."""
     debug = "--debug" in words
+    words = words or ["--help"]  # nothing was asked: say what can be
     try:
         code = app(args=words, prog_name="softrobust", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -145,5 +147,5 @@ def _usage_or_bug(error: Exception, debug: bool) -> int:
 
 def _say(text: str) -> None:
     """One plain paragraph on stderr."""
-    paragraph = " ".join(text.split())
+    paragraph = visible(" ".join(text.split()))
     print(textwrap.fill(f"softrobust: {paragraph}", 100, break_long_words=False), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Results on the terminal: colour where a person looks, plain in a pipe."""
+"""Results on the screen: colour where a person looks, plain in a pipe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from softrobust.cli.screen import make_console, paragraph, say, show_table, styled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,23 +28,16 @@ def print_json(run: Run) -> None:
 
 def print_summary(run: Run, out: Path | None) -> None:
     """The summary, wrapped to the terminal."""
-    import textwrap
-
-    from rich.console import Console
-    from rich.text import Text
-
     from softrobust.pipeline import summary_lines
 
-    console = Console(highlight=False, soft_wrap=True)
-    width = min(console.width, 100)
+    console = make_console()
     styles = {"head": "bold", "text": "", "note": "dim", "row": "cyan"}
     for kind, line in summary_lines(run):
-        first = {"head": "\n", "note": "  · "}.get(kind, "  ")
-        rest = "" if kind == "head" else " " * len(first)
-        body = textwrap.fill(line, width, initial_indent=first.strip("\n"), subsequent_indent=rest)
-        console.print(Text(("\n" if kind == "head" else "") + body, style=styles[kind]))
+        if kind == "head":
+            console.print()
+        paragraph(console, line, styles[kind], {"head": "", "note": "  · "}.get(kind, "  "))
     if out is not None:
-        console.print(Text(f"\nWritten to {out}: open {out / 'report.html'} in a browser."))
+        say(f"\nWritten to {out}: open {out / 'report.html'} in a browser.")
 
 
 def print_frontier_json(found: Frontier) -> None:
@@ -55,124 +50,112 @@ def print_frontier_json(found: Frontier) -> None:
 
 def print_frontier(found: Frontier, out: Path | None) -> None:
     """A table for each α, and where the policy changes."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from softrobust.objective import SoftRobust
 
-    console = Console(highlight=False)
+    console = make_console()
+    head = ("λ", "mean", "bad case", "open", "price", "policy changes in")
     for j, alpha in enumerate(found.alphas):
         words = SoftRobust(1.0, alpha).words
-        table = Table(
-            title=f"\nThe bad case is {words} (α = {alpha:g})", title_justify="left", box=None
-        )
-        for name in ("λ", "mean", "bad case", "open", "price", "policy changes in"):
-            table.add_column(name, justify="left" if name.startswith("policy") else "right")
+        console.print()
+        paragraph(console, f"The bad case is {words} (α = {alpha:g})", "italic")
+        rows = []
         for p in found.column(j):
             share = p.certificate.gap_share
-            changed = ", ".join(p.changed[:6]) + (" …" if len(p.changed) > 6 else "")
-            table.add_row(
-                f"{p.lam:g}",
-                f"{p.mean:.6g}",
-                f"{p.cvar:.6g}" + (" (dominated)" if p.dominated else ""),
-                "nothing" if share is None or share <= 1e-6 else f"{100 * share:.2g} %",
-                "" if p.price is None else f"{p.price:.3g}",
-                changed,
+            left = "unknown share" if share is None else f"{100 * share:.2g} %"
+            rows.append(
+                (
+                    f"{p.lam:g}",
+                    f"{p.mean:.6g}",
+                    f"{p.cvar:.6g}" + (" (dominated)" if p.dominated else ""),
+                    "nothing" if p.certificate.nothing_better else left,
+                    "" if p.price is None else f"{p.price:.3g}",
+                    ", ".join(p.changed[:6]) + (" …" if len(p.changed) > 6 else ""),
+                )
             )
-        console.print(table)
-    console.print(
-        Text(
-            "\nopen: what is not proven, as a share of what is to be gained over acting at random."
-            "\nprice: mean given up for one unit of bad case gained, since the λ above.",
-            style="dim",
-        )
-    )
+        show_table(console, head, rows, words={5})
+    console.print()
+    for line in (
+        "open: what is not proven, as a share of what is to be gained over acting at random.",
+        "price: mean given up for one unit of bad case gained, since the λ above.",
+    ):
+        paragraph(console, line, "dim")
     if out is not None:
-        console.print(f"\nWritten to {out}: open {out / 'frontier.svg'} in a browser.")
+        say(f"\nWritten to {out}: open {out / 'frontier.svg'} in a browser.")
 
 
 def print_check(name: str, verdict: str, sentence: str) -> None:
     """One check: its verdict in colour, its sentence below."""
-    import textwrap
-
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, soft_wrap=True)
+    console = make_console()
     colour = {"fine": "green", "caution": "yellow"}.get(verdict, "dim")
-    console.print(Text.assemble("\n", (name, "bold"), ": ", (verdict, colour)))
-    width = min(console.width, 100)
-    console.print(textwrap.fill(sentence, width, initial_indent="  ", subsequent_indent="  "))
+    console.print()
+    console.print(
+        styled(name, "bold").append(": ", "not bold").append(verdict, f"not bold {colour}")
+    )
+    paragraph(console, sentence, indent="  ")
 
 
 def print_lines(lines: list[str]) -> None:
     """Sentences, wrapped to the terminal; an indent at the start of a line is kept."""
-    import textwrap
-
-    from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    width = min(console.width, 100)
+    console = make_console()
     for line in lines:
         indent = line[: len(line) - len(line.lstrip())]
-        console.print(textwrap.fill(line.strip(), width, initial_indent=indent,
-                                    subsequent_indent=indent + "  "))  # fmt: skip
+        paragraph(console, line.strip(), indent=indent, rest=indent + "  ")
 
 
 def print_options(found: Explanation) -> None:
     """The actions of a state side by side."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, title="\nActions here, the best exchange first", title_justify="left")
-    for name in ("action", "objective", "on average", "worst case", "seen", "practice"):
-        table.add_column(name, justify="left" if name == "action" else "right")
+    console = make_console()
+    console.print()
+    paragraph(console, "Actions here, the best exchange first", "italic")
+    rows = []
     for o in found.options:
         mark = " ←" if o.action == found.action else " (nominal)" if o.nominal else ""
-        table.add_row(
-            o.action + mark,
-            f"{o.objective:.6g}",
-            f"{o.q_mean:.5g}",
-            f"{o.q_worst:.5g}",
-            "" if o.seen is None else str(o.seen),
-            "" if o.practice is None else f"{100 * o.practice:.0f} %",
+        rows.append(
+            (
+                o.action + mark,
+                f"{o.objective:.6g}",
+                f"{o.q_mean:.5g}",
+                f"{o.q_worst:.5g}",
+                "" if o.seen is None else str(o.seen),
+                "" if o.practice is None else f"{100 * o.practice:.0f} %",
+            )
         )
-    Console(highlight=False).print(table)
+    show_table(
+        console, ("action", "objective", "on average", "worst case", "seen", "practice"), rows
+    )
 
 
 def print_data_values(
     problem: Problem, found: Sequence[DataValue], observations: int, top: int
 ) -> None:
     """The pairs worth observing, the best first."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
+    console = make_console()
     worth = [v for v in found if v.value > 0]
     if not worth:
-        console.print("No pair is worth observing more: no data would change the policy.")
+        say("No pair is worth observing more: none of the simulated data would change the policy.")
         return
-    table = Table(
-        box=None,
-        title=f"\nWhat {observations} more observations of one pair would add to the objective",
-        title_justify="left",
-    )
-    for name in ("state", "action", "value", "95 % interval", "changes the policy"):
-        table.add_column(name, justify="left" if name in ("state", "action") else "right")
-    for v in worth[:top]:
-        table.add_row(
+    many = "1 more observation" if observations == 1 else f"{observations} more observations"
+    console.print()
+    paragraph(console, f"What {many} of one pair would add to the objective", "italic")
+    rows = [
+        (
             problem.models.states[v.s],
             problem.models.actions[v.a],
             f"{v.value:.3g}",
             f"[{v.low:.3g}, {v.high:.3g}]",
             f"{100 * v.changes:.0f} %",
         )
-    console.print(table)
+        for v in worth[:top]
+    ]
+    head = ("state", "action", "value", "95 % interval", "changes the policy")
+    show_table(console, head, rows, words={0, 1})
     if len(worth) > top:
-        console.print(f"… and {len(worth) - top} more pairs (--json has them all).")
+        left = len(worth) - top
+        say(f"… and {left} more pair{'s' * (left > 1)} (--json has them all).")
     thin = [v for v in worth[:top] if v.effective_size < 20]
     if thin:
-        console.print(
-            f"{len(thin)} of these rest on few effective models after the data: raise --draws."
+        rest = "rests" if len(thin) == 1 else "rest"
+        paragraph(
+            console,
+            f"{len(thin)} of these {rest} on few effective models after the data: raise --draws.",
         )

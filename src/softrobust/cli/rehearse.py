@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from softrobust.cli import complete
+
 
 def rehearse(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, from a log.")],
     times: Annotated[int, typer.Option(help="Worlds to draw.")] = 200,
     world: Annotated[str, typer.Option(help="Draw worlds from the posterior (plausible ones), or from the prior (a test of the machinery).")] = "posterior",
-    solver: Annotated[str, typer.Option(help="Solver of the rehearsals.")] = "local-search",
+    solver: Annotated[str, typer.Option(help="Solver of the rehearsals.", autocompletion=complete.solvers)] = "local-search",
     out: Annotated[Path | None, typer.Option(help="Folder for the results (default: RUN/rehearsal).")] = None,
     workers: Annotated[int | None, typer.Option(min=0, help="Processes here (default: one for each core; 0: this one).")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local:2.")] = None,

@@ -14,6 +14,7 @@ def report(
     suppress_small: Annotated[bool, typer.Option("--suppress-small", help='Show counts below 5 as "<5", and nothing that they follow from.')] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out the frontier, the value of data and diagnostics.")] = False,
     observations: Annotated[int, typer.Option(help="More observations of one pair whose worth is shown.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
 ) -> None:  # fmt: skip
@@ -24,6 +25,7 @@ def report(
     Example: softrobust report run --suppress-small
     """
     from softrobust.cli.continuous import refuse
+    from softrobust.cli.screen import print_record, say
     from softrobust.errors import InputError
     from softrobust.pipeline.continuous_report import (
         is_continuous,
@@ -48,5 +50,7 @@ def report(
             observations=observations,
         )  # fmt: skip
     page.save(target)
-    if not quiet:
-        print(f"Written to {target}: open it in a browser.")
+    if json:
+        print_record({"run": str(run), "written": [str(target)], "bytes": target.stat().st_size})
+    elif not quiet:
+        say(f"Written to {target}: open it in a browser.")

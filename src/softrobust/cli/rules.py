@@ -10,7 +10,7 @@ import typer
 
 def rules(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
-    leaves: Annotated[int, typer.Option(help="At most so many rules.")] = 8,
+    leaves: Annotated[int | None, typer.Option(help="At most so many rules (default 8; with --max-loss as many as it takes, up to 64).")] = None,
     max_loss: Annotated[float | None, typer.Option(help="As few rules as lose no more than this, in units of the objective.")] = None,
     out: Annotated[Path | None, typer.Option(help="CSV for the policy of the rules, as `evaluate --policy` reads it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print figures instead of rules.")] = False,
@@ -20,8 +20,7 @@ def rules(
 
     Example: softrobust rules run --leaves 5
     """
-    import json as json_
-
+    from softrobust.cli.screen import make_console, paragraph, print_record, say
     from softrobust.pipeline.folder import load_run
     from softrobust.rules import simplify
 
@@ -30,7 +29,8 @@ def rules(
     if out is not None:
         found.policy.save(out)
     if json:
-        print(json_.dumps(found.to_dict(), indent=1))
+        print_record(found.to_dict())
         return
-    print("\n".join(found.lines()))
-    print(f"\n{found.sentence()}")
+    say("\n".join(found.lines()))
+    say()
+    paragraph(make_console(), found.sentence())

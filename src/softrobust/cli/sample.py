@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from softrobust.cli import complete
 
 if TYPE_CHECKING:
     from softrobust.posterior import Fitted, Posterior
@@ -14,12 +16,13 @@ if TYPE_CHECKING:
 def sample(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="A log of transitions.")],
     out: Annotated[Path, typer.Option(help="The models to write (.npz).")],
-    posterior: Annotated[str | None, typer.Option(help="dirichlet (default), tied, hierarchical, demand, population or regression.")] = None,
-    domain: Annotated[str | None, typer.Option(help="Take the posterior of a domain instead, with its states and rewards.")] = None,
+    posterior: Annotated[str | None, typer.Option(help="dirichlet (default), tied, hierarchical, demand, population or regression.", autocompletion=complete.posteriors)] = None,
+    domain: Annotated[str | None, typer.Option(help="Take the posterior of a domain instead, with its states and rewards.", autocompletion=complete.domains)] = None,
     models: Annotated[int, typer.Option(help="How many models.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the posterior (or domain), such as draws=2000; may be given again.")] = None,
     save: Annotated[Path | None, typer.Option(help="Also write the fitted posterior, to draw from it again.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what was written, and the diagnostics, as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
 ) -> None:  # fmt: skip
@@ -27,7 +30,6 @@ def sample(
 
     Example: softrobust sample log.csv --posterior population --models 200 --out models.npz
     """
-    import sys
     from dataclasses import replace
 
     from softrobust.cli.words import settings_of
@@ -55,17 +57,28 @@ def sample(
         save_models(out, drawn)
     if save is not None:
         fitted.save(save)
-    if quiet:
-        return
-    print(f"{drawn!r} written to {out}.")
+    if not quiet or json:
+        _show(fitted, drawn, [path for path in (out, save) if path is not None], json)
+
+
+def _show(fitted: Fitted, drawn: Any, written: list[Path], as_json: bool) -> None:
+    """What was drawn and how well, for people or for machines."""
+    from softrobust.cli.screen import print_record, say
+
     quality = fitted.diagnostics()
+    notes = [*getattr(drawn, "notes", ()), *quality.problems]
+    if as_json:
+        record = {"models": drawn.n_models, "diagnostics": quality.table(), "notes": notes}
+        print_record({"written": [str(path) for path in written]} | record)
+        return
+    say(f"{drawn!r} written to {written[0]}.")
     for row in quality.table():
-        print(
+        say(
             f"  {row['parameter']:<12} {row['mean']:>10.4g} ± {row['sd']:<9.3g} R-hat "
             f"{row['rhat']:.3f}, effective size {row['ess_bulk']:.0f}"
         )
-    for note in (*getattr(drawn, "notes", ()), *quality.problems):
-        print(f"  · {note}", file=sys.stderr)
+    for note in notes:
+        say(f"  · {note}", error=True)
 
 
 def _settings(
@@ -88,7 +101,7 @@ def _fit(path: Path, posterior: Posterior) -> Fitted:
     import warnings
 
     from softrobust.data import read_log
-    from softrobust.data.continuous import read_continuous_log
+    from softrobust.data.continuous_file import read_continuous_log
     from softrobust.posterior import PosteriorWarning, RegressionPosterior
 
     with warnings.catch_warnings():

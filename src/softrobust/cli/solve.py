@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-SOLVERS = (  # listed here so that the help needs no imports; a test keeps it true
-    "exact, milp, local-search, randomized, s-rect, sa-rect, mvp, wsu, cadp, bcr, rsvf, "
-    "rsvf-simple, var, worst-model, spibb, nominal, empirical"
-)
+from softrobust.cli import complete
+
+if TYPE_CHECKING:
+    from softrobust.problem import Problem
+
+SOLVERS = ", ".join(complete.SOLVERS)
 DEFAULT = "exact"
 INPUT = "The input"
 PRIOR = "The posterior (logs only)"
 OUTPUT = "Output"
 VECTORS = "Continuous states (--continuous)"
-TABLES_ONLY = ("columns", "states", "initial", "allowed", "reward_table", "reward_default", "weights",
-               "normalise", "strength", "per_cell", "support", "min_count", "replications",
-               "resume")  # fmt: skip
-VECTORS_ONLY = ("horizon", "reward_now", "reward_next", "clip", "test_episodes", "set_")
+TABLES_ONLY = ("states", "initial", "allowed", "reward_table", "reward_default", "weights",
+               "normalise", "strength", "per_cell", "support", "replications",
+               "resume", "export_milp")  # fmt: skip
+VECTORS_ONLY = (
+    "horizon",
+    "actions",
+    "start",
+    "reward_now",
+    "reward_next",
+    "clip",
+    "test_episodes",
+    "set_",
+)
 
 
 def solve(
@@ -30,7 +41,7 @@ def solve(
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9: the worst 10 %).")] = None,
     lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts: 0 the mean alone, 1 the bad case alone (default 0.5).")] = None,
     objective: Annotated[str | None, typer.Option(help="soft-robust (default), or percentile: the return that a share alpha of models reach.")] = None,
-    solver: Annotated[str | None, typer.Option(help=f"{SOLVERS} (default {DEFAULT}; milp for percentile).")] = None,
+    solver: Annotated[str | None, typer.Option(help=f"{SOLVERS} (default {DEFAULT}; milp for percentile).", autocompletion=complete.solvers)] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned (default 60 for exact, milp, local-search, randomized).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…", rich_help_panel=INPUT)] = None,
@@ -47,10 +58,12 @@ def solve(
     strength: Annotated[float | None, typer.Option(help="Prior mass of a pair, in observations (default 1).", rich_help_panel=PRIOR)] = None,
     per_cell: Annotated[float | None, typer.Option(help="Prior mass of each next state instead; 1 is the uniform prior.", rich_help_panel=PRIOR)] = None,
     support: Annotated[str | None, typer.Option(help="Next states thought possible: neighbours (default), visited or all.", rich_help_panel=PRIOR)] = None,
-    min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times are not considered (default 1); 0 keeps all.", rich_help_panel=PRIOR)] = None,
+    min_count: Annotated[int | None, typer.Option(help="Pairs (with --continuous: actions) seen fewer times are not considered (default 1; with --continuous 5); 0 keeps all.", rich_help_panel=PRIOR)] = None,
     replications: Annotated[int | None, typer.Option(help="Sets of fresh models that certify the policy under the posterior itself (default 10, in some 5 s; 0 leaves it out).", rich_help_panel=PRIOR)] = None,
     continuous: Annotated[bool, typer.Option("--continuous", help="The log has vectors for states: columns x, next_x for every variable, and action. Solvers: srvi (default), srvi-sa, rpvi-control, sr-sac, r-sac, sac.", rich_help_panel=VECTORS)] = False,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode (default: the longest of the log).", rich_help_panel=VECTORS)] = None,
+    actions: Annotated[str | None, typer.Option(metavar="A,B,…", help="The actions there are; any other in the log is an error.", rich_help_panel=VECTORS)] = None,
+    start: Annotated[str | None, typer.Option(metavar="X=1,…", help="The state in which episodes start (default: the first states of the log's episodes).", rich_help_panel=VECTORS)] = None,
     reward_now: Annotated[str | None, typer.Option(metavar="X=1,…", help="Coefficients of the state in the reward; by default the reward column is fitted.", rich_help_panel=VECTORS)] = None,
     reward_next: Annotated[str | None, typer.Option(metavar="X=-1,…", help="Coefficients of the next state in the reward.", rich_help_panel=VECTORS)] = None,
     clip: Annotated[str | None, typer.Option(help="Keep values in a box: x=0:10,…, or a share by which the range of the data is widened (default 0.5), or none.", rich_help_panel=VECTORS)] = None,
@@ -59,6 +72,7 @@ def solve(
     out: Annotated[Path | None, typer.Option(help="Folder for solution.json, policy.csv, report.html and all that later verbs need.", rich_help_panel=OUTPUT)] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the search of exact that was cut short in the folder --out.", rich_help_panel=OUTPUT)] = False,
+    export_milp: Annotated[Path | None, typer.Option("--export-milp", metavar="FILE.mps", help="Also write the integer program as .mps or .lp, for another solver (exact and milp only).", rich_help_panel=OUTPUT)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no summary.", rich_help_panel=OUTPUT)] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
@@ -114,6 +128,8 @@ def solve(
     )
     setup = set_up(input, options)
     chosen = solver or default_solver(setup.problem.objective)
+    if export_milp is not None:
+        _export(setup.problem, chosen, export_milp, quiet)
     search = prepare_search(out, chosen, resume)
     made = make_solver(
         chosen,
@@ -132,3 +148,19 @@ def solve(
         print_json(run)
     elif not quiet:
         print_summary(run, out)
+
+
+def _export(problem: Problem, solver: str, path: Path, quiet: bool) -> None:
+    """The integer program whose optimum the solver proves, before the solver begins."""
+    from softrobust.cli.screen import say
+    from softrobust.errors import InputError
+    from softrobust.solvers.milp import write_milp
+
+    if solver not in ("exact", "milp"):
+        raise InputError(
+            "--export-milp writes the program of the solvers exact and milp; the solver is "
+            f"'{solver}'. Leave one of the two options out."
+        )
+    write_milp(problem, path)
+    if not quiet:
+        say(f"The integer program is in {path}.", error=True)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from softrobust.cli.screen import make_console, paragraph, say, show_table, styled
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -53,12 +55,7 @@ def print_sweep(
     record: Mapping[str, Any], warnings: Mapping[str, Sequence[str]], out: Path
 ) -> None:
     """A table for each source and α, then warnings, what failed, and where the rest is."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 110
+    console = make_console()
     for source in record["sweep"]["sources"]:
         for alpha in record["sweep"]["alphas"]:
             rows = [
@@ -72,33 +69,31 @@ def print_sweep(
     notes += "\nopen: how much more the best policy could earn in training, at most."
     if any(row["true_return"] for row in record["groups"]):
         notes += "\ntruth: the return in the domain's true model, which no solver sees."
-    console.print(Text(f"\n{notes}", style="dim"))
+    console.print()
+    for line in notes.split("\n"):
+        paragraph(console, line, "dim")
     if warnings:
-        console.print(Text("\nWarnings:", style="yellow"))
+        say("\nWarnings:", style="yellow")
         _print_kinds(console, warnings)
     _print_failures(console, record["failed"], out)
-    console.print(Text(f"\nWritten to {out}: results.csv, results.json and a file for each task."))
+    say(f"\nWritten to {out}: results.csv, results.json and a file for each task.")
 
 
 def _print_table(console: Console, source: str, alpha: float, rows: Sequence[Any]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     from softrobust.objective import SoftRobust
 
     words = SoftRobust(1.0, alpha).words
-    title = f": the bad case is {words} (α = {alpha:g})"
-    console.print(Text.assemble("\n", (source, "bold"), title))
-    table = Table(box=None, header_style="dim")
+    console.print()
+    title = styled(source, "bold")
+    console.print(title.append(f": the bad case is {words} (α = {alpha:g})", "not bold"))
     truth = any(row["true_return"] for row in rows)
-    columns = ["λ", "solver", "held-out\nobjective", "held-out\nmean", "held-out\nbad case",
-               "training\nobjective", "open"]  # fmt: skip
-    for name in [*columns, "truth"] if truth else columns:
-        table.add_column(name, justify="left" if name == "solver" else "right", no_wrap=True)
+    head = ["λ", "solver", "held-out\nobjective", "held-out\nmean", "held-out\nbad case",
+            "training\nobjective", "open"] + ["truth"] * truth  # fmt: skip
     done = [row for row in rows if row["n"]]
     digits = _digits([row["heldout_objective"] for row in done])
     true_digits = _digits([row["true_return"] for row in done])
     last = None
+    table, styles = [], []
     for row in done:
         best = max(r["heldout_objective"]["mean"] for r in done if r["lam"] == row["lam"])
         star = " *" if row["heldout_objective"]["mean"] >= best - 1e-9 * abs(best) else ""
@@ -108,9 +103,10 @@ def _print_table(console: Console, source: str, alpha: float, rows: Sequence[Any
         cells += [f"{row[name]['mean']:.{digits}f}" for name in plain]
         cells += [_open(row["open"]["mean"], row["objective"]["mean"], digits)]
         cells += [_spread(row["true_return"], true_digits)] if truth else []
-        table.add_row(*cells, style="bold" if star else "")
+        table.append(cells)
+        styles.append("bold" if star else "")
         last = row["lam"]
-    console.print(table)
+    show_table(console, head, table, words={1}, styles=styles)
 
 
 def _digits(figures: Sequence[Mapping[str, float | None] | None]) -> int:
@@ -139,8 +135,6 @@ def _open(left: float, value: float, digits: int) -> str:
 
 def _print_failures(console: Console, failed: Mapping[str, str], out: Path) -> None:
     """Every kind of failure once, with the tasks it struck."""
-    from rich.text import Text
-
     from softrobust.runner import failure_file
 
     if not failed:
@@ -149,24 +143,16 @@ def _print_failures(console: Console, failed: Mapping[str, str], out: Path) -> N
     for key, reason in failed.items():
         kinds.setdefault(reason, []).append(key)
     many = "s" if len(failed) > 1 else ""
-    console.print(Text(f"\n{len(failed)} task{many} failed:", style="bold red"))
+    say(f"\n{len(failed)} task{many} failed:", style="bold red")
     _print_kinds(console, kinds)
     place = failure_file(out, next(iter(failed)))
-    console.print(Text(f"Where it happened: {place}" + (" and its neighbours." * bool(many))))
+    say(f"Where it happened: {place}" + (" and its neighbours." * bool(many)))
 
 
 def _print_kinds(console: Console, kinds: Mapping[str, Sequence[str]]) -> None:
     """What was said, once each, and by how many tasks."""
-    import textwrap
-
-    from rich.text import Text
-
-    width = min(console.width, 100)
     for text, keys in list(kinds.items())[:SHOWN]:
         more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-        said = textwrap.fill(
-            f"{keys[0]}{more}: {text}", width, initial_indent="  ", subsequent_indent="    "
-        )
-        console.print(Text(said))
+        paragraph(console, f"{keys[0]}{more}: {text}", indent="  ", rest="    ")
     if len(kinds) > SHOWN:
-        console.print(Text(f"  … and {len(kinds) - SHOWN} more of another kind."))
+        say(f"  … and {len(kinds) - SHOWN} more of another kind.")

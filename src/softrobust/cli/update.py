@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from softrobust.cli import complete
+
 
 def update(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, from a log.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="A log of new transitions.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the updated run; without it nothing is written.")] = None,
     margin: Annotated[float, typer.Option(help="What a change of action must gain, in units of the objective.")] = 0.0,
-    solver: Annotated[str | None, typer.Option(help="Default: the run's own solver.")] = None,
+    solver: Annotated[str | None, typer.Option(help="Default: the run's own solver.", autocompletion=complete.solvers)] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds for the solver.")] = None,
     columns: Annotated[str | None, typer.Option(help="Column names of the new log: state=site,action=dose,…")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the drift test and of the solver.")] = 0,
@@ -25,9 +27,8 @@ def update(
 
     Example: softrobust update run new.csv --margin 0.5 --out run2
     """
-    import json as json_
-
     from softrobust.cli.output import print_lines
+    from softrobust.cli.screen import print_record, say
     from softrobust.cli.words import pairs_of
     from softrobust.pipeline import check_out, write_run
     from softrobust.pipeline.folder import load_run
@@ -46,8 +47,8 @@ def update(
         write_run(found.run, out)
         save_record(out / "update.json", found.record, folder.path)
     if json:
-        print(json_.dumps(found.record, indent=1))
+        print_record(found.record)
         return
     print_lines(found.sentences())
     if out is not None and found.run is not None:
-        print(f"Written to {out}.")
+        say(f"Written to {out}.")

@@ -15,8 +15,11 @@ def settings_of(words: list[str] | None) -> dict[str, Any]:
         name, sign, value = word.partition("=")
         if not sign or not name.strip() or not value.strip():
             raise InputError(f"--set takes name=value, such as steps=100; it got '{word}'.")
+        text = value.strip()
+        if text.startswith("(") and text.endswith(")"):  # a tuple, as Python writes it
+            text = f"[{text[1:-1].rstrip(', ')}]"
         try:
-            out[name.strip().replace("-", "_")] = json.loads(value)
+            out[name.strip().replace("-", "_")] = json.loads(text)
         except json.JSONDecodeError:
             out[name.strip().replace("-", "_")] = value.strip()
     return out

@@ -1,7 +1,8 @@
 """The log D: validated, labelled transitions, their rewards, and the readers (paper, §2)."""
 
 from softrobust.data.bins import Bins
-from softrobust.data.continuous import ContinuousLog, read_continuous_log
+from softrobust.data.continuous import ContinuousLog
+from softrobust.data.continuous_file import read_continuous_log
 from softrobust.data.environments import read_minari, roll_out
 from softrobust.data.labels import Labels
 from softrobust.data.log import END, Counts, TransitionLog

@@ -165,6 +165,8 @@ def _missing(role: Role, found: Sequence[str], source: str) -> str:
             " If it is a table of visits, with one row per id and time, begin with "
             "`softrobust inspect`."
         )
+        if any(f"next_{name}" in found for name in found):
+            visits = " States are measurements here (columns x and next_x): add --continuous."
     return (
         f"A column for the {role.name} is missing in {source}: its columns are {_listed(found)}, "
         f"and none is called {', '.join(role.aliases[:-1])} or {role.aliases[-1]}. Rename it, or "

@@ -1,7 +1,8 @@
 """Logs whose states are vectors of numbers: (s, a, s′) with s ∈ ℝ^d and labelled actions.
 
 On disk a table with one column per variable, the same names with the prefix `next_`, and
-`action`, and optionally `episode`, `reward` and `terminal`.
+`action`, and optionally `episode`, `reward` and `terminal` (`continuous_file`). Rows of an episode
+are in order of time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from softrobust.data.rows import Rows
 from softrobust.errors import InputError
 
 NEXT = "next_"
+LARGEST = 1e50  # products of squares must stay numbers
 
 
 @final
@@ -71,13 +73,16 @@ class ContinuousLog:
                     f"'{name}' must have one row per transition and one column per variable, "
                     f"shape {(n, d)}: it has {values.shape}."
                 )
-            bad = np.argwhere(~np.isfinite(values))
+            bad = np.argwhere(~np.isfinite(values) | (np.abs(values) > LARGEST))
             if bad.size:
                 i, j = bad[0]
+                rule, cure = "finite numbers", "Remove or complete the row"
+                if np.isfinite(values[i, j]):
+                    rule, cure = f"at most {LARGEST:g} in size", "Choose another unit"
                 raise InputError(
-                    f"Observations must be finite numbers: {self.rows.where(int(i))}, "
+                    f"Observations must be {rule}: {self.rows.where(int(i))}, "
                     f"'{NEXT if name == 's_next' else ''}{self.variables[int(j)]}' is "
-                    f"{values[i, j]}. Remove or complete the row."
+                    f"{values[i, j]}. {cure}."
                 )
         if self.a.min() < 0 or self.a.max() >= len(self.actions):
             raise InputError(f"Action indices must lie in 0…{len(self.actions) - 1}.")
@@ -125,6 +130,21 @@ class ContinuousLog:
 
     def __repr__(self) -> str:
         return f"ContinuousLog({len(self)} transitions of {', '.join(self.variables)})"
+
+    @property
+    def starts(self) -> FloatArray | None:
+        """(n_episodes, n_variables) first states of episodes; None where these are not known."""
+        if self.episode is None:
+            return None
+        _, first = np.unique(self.episode, return_index=True)
+        return np.array(self.s[np.sort(first)])
+
+    @property
+    def longest(self) -> int | None:
+        """Rows of the longest episode; None where these are not known."""
+        if self.episode is None:
+            return None
+        return int(np.unique(self.episode, return_counts=True)[1].max())
 
     @property
     def data_hash(self) -> str:
@@ -181,60 +201,3 @@ class ContinuousLog:
             rows = csv.writer(file)
             rows.writerow(columns)
             rows.writerows(zip(*columns.values(), strict=True))
-
-
-def read_continuous_log(
-    path: str | Path, actions: Labels | Sequence[str | int] | None = None
-) -> ContinuousLog:
-    """Read a CSV file with columns x…, action, next_x…[, episode, reward]."""
-    path = Path(path)
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            table = list(csv.reader(file))
-    except FileNotFoundError:
-        raise InputError(f"There is no file {path}. Check the name and the folder.") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path.name} is not a CSV file in UTF-8 ({error}).") from None
-    head = [name.strip() for name in table[0]] if table else []
-    variables = [name.removeprefix(NEXT) for name in head if name.startswith(NEXT)]
-    lacking = [name for name in (*variables, "action") if name not in head]
-    if not variables or lacking:
-        raise InputError(
-            f"{path.name} must have columns x, next_x for every variable and 'action': "
-            + (f"'{lacking[0]}' is missing." if variables else "no column starts with 'next_'.")
-        )
-    rows = [row for row in table[1:] if row]
-    where = Rows(path.name, 2, tuple(i for i, row in enumerate(table[1:], 2) if not row))
-    if not rows:
-        raise InputError(f"A log needs at least one transition: {path.name} has none.")
-    columns: dict[str, list[str]] = {name: [] for name in head}
-    for i, row in enumerate(rows):
-        if len(row) != len(head):
-            raise InputError(
-                f"Row {where.number(i)} of {path.name} has {len(row)} cells; the header has "
-                f"{len(head)}."
-            )
-        for name, cell in zip(head, row, strict=True):
-            columns[name].append(cell.strip())
-
-    def numbers(name: str) -> FloatArray:
-        for i, cell in enumerate(columns[name]):
-            try:
-                float(cell)
-            except ValueError:
-                raise InputError(
-                    f"Column '{name}' must hold numbers: {where.where(i)} has '{cell}'."
-                ) from None
-        return np.array(columns[name], dtype=np.float64)
-
-    return ContinuousLog.from_arrays(
-        np.column_stack([numbers(name) for name in variables]),
-        columns["action"],
-        np.column_stack([numbers(NEXT + name) for name in variables]),
-        numbers("reward") if "reward" in head else None,
-        numbers("episode").astype(np.int32) if "episode" in head else None,
-        numbers("terminal") != 0 if "terminal" in head else None,
-        variables=variables,
-        action_names=actions,
-        source=where,
-    )

@@ -1,4 +1,4 @@
-"""Inventory (appendix): order stock before an unknown demand; excess demand is lost, or waits.
+"""Inventory (appendix F.4): order stock before an unknown demand; excess demand is lost, or waits.
 
 Rows, rewards and the posterior of the demand are in `posterior/demand.py`. The batch is 50
 transitions under "order the maximum", from an empty shop.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, cast
 
 from softrobust.domains.base import Domain
@@ -21,5 +22,7 @@ DOMAINS: dict[str, type[Domain]] = {
 def make_domain(name: str, **settings: Any) -> Domain:
     """A domain by name, such as "pest-control", with its settings."""
     if name not in DOMAINS:
-        raise InputError(f"Unknown domain '{name}'. The domains are {', '.join(DOMAINS)}.")
+        close = difflib.get_close_matches(name, DOMAINS, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        raise InputError(f"Unknown domain '{name}'.{hint} The domains are {', '.join(DOMAINS)}.")
     return cast(Domain, build(DOMAINS[name], f"The domain {name}", settings))

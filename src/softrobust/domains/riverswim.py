@@ -1,4 +1,4 @@
-"""Riverswim (appendix): swim up a river against the current, in the two forms that are in use.
+"""Riverswim (appendix F.4): swim up a river against the current, in the two forms that are in use.
 
 `paper`, γ = 0.95: action 0 moves left; action 1 moves right 0.2, stays 0.3, left 0.5. +100 for
 every transition that ends in the last state, +5 for every one that ends one state closer to it.

@@ -1,13 +1,17 @@
 """Why this action here: what the other actions would earn, and which models make the difference.
 
-For a state s and each allowed action a, two figures:
+For a state s and each allowed action a, two kinds of figures:
 
-    exchange    ρ^S of the policy that takes a in s and is otherwise unchanged, exact
-    Q           Σ_ω w_ω Q^ω(s, a) under the models' weights f and under the worst-case weights ξ
+    exchange    objective, mean and CVaR of the policy that takes a in s and is otherwise unchanged
+    Q           Σ_ω w_ω Q^ω(s, a): a taken once, then the policy; w the models' own weights f, and
+                the weights q of CVaR's tail, which average over the worst 1 − α of models
 
-The worst-case ξ ∈ Ξ is the one that attains ρ^S (eq. 4): the models it weighs are those the policy
-is protected against. What they have in common at (s, a) is shown as the next states whose
-probability differs most between the ξ-average and the mean model.
+They can disagree, for Q looks at the models that are the worst for the policy as it is, while the
+exchanged policy has worst models of its own, and meets the state more or less often.
+
+The worst-case ξ = (1 − λ)f + λq ∈ Ξ attains ρ^S (eq. 4.2): models it weighs more than f does are
+those the policy is protected against. What they have in common at (s, a) is shown as the next
+states whose probability differs most between the tail's average and the mean model.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.errors import InputError
-from softrobust.returns import evaluate_policy, static_return
+from softrobust.objective import tail_weights
+from softrobust.returns import evaluate_policy, policy_return
 from softrobust.returns.gradient import action_values
 from softrobust.solvers.nominal import Nominal
 
@@ -31,16 +36,23 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 SHOWN_MODELS = 5
 SHOWN_NEXT = 3
+SAME = 1e-9  # a spread below this share of the size is rounding
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One action in the state."""
+    """One action in the state.
+
+    `objective`, `mean` and `cvar` are those of the whole policy with this action exchanged;
+    `q_mean` and `q_worst` the action's value, over all models and over the tail's.
+    """
 
     action: str
     chosen: float
     objective: float
+    mean: float
+    cvar: float
     q_mean: float
     q_worst: float
     seen: int | None
@@ -51,7 +63,7 @@ class Option:
 @final
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A next state that the worst-case models make more or less probable."""
+    """A next state that is more or less probable in the tail's models than on average."""
 
     next_state: str
     mean: float
@@ -73,8 +85,10 @@ class Explanation:
         What happens after the chosen action in the worst case that the mean model does not expect.
     visits : float
         Share of discounted time spent here, over the models.
+    value, mean, cvar : float
+        The policy's objective, mean and bad case on these models.
     price : dict
-        Mean given up and bad case gained by the whole policy against nominal.
+        Mean given up and bad case gained by the whole policy against nominal, on these models.
     """
 
     state: str
@@ -84,6 +98,8 @@ class Explanation:
     shifts: tuple[Shift, ...]
     visits: float
     value: float
+    mean: float
+    cvar: float
     words: str
     price: dict[str, float]
 
@@ -97,37 +113,51 @@ class Explanation:
         if not others:
             lines.append("It is the only action allowed here.")
         for o in others:
-            change = o.objective - self.value
-            word = "gain" if change > 0 else "cost"
-            lines.append(
-                f"Taking '{o.action}' instead would {word} {abs(change):.3g} by the objective"
-                + self._because(o)
-            )
+            lines.append(self._instead(o))
         if self.shifts:
             moves = "; ".join(
                 f"'{x.next_state}' {100 * x.mean:.0f} % → {100 * x.worst:.0f} %"
                 for x in self.shifts
             )
-            lines.append(f"In {self.words}, '{self.action}' leads more or less often to: {moves}.")
+            lines.append(
+                f"In {self.words} for this policy, '{self.action}' leads more or less often to "
+                f"(all models → these): {moves}."
+            )
         lines.append(self._price())
         return lines
 
-    def _because(self, o: Option) -> str:
+    def _instead(self, o: Option) -> str:
+        change = o.objective - self.value
+        seen = ""
+        if o.seen is not None:
+            seen = f" It was seen {o.seen} time{'' if o.seen == 1 else 's'} here."
+        return (
+            f"Taking '{o.action}' instead would {'gain' if change > 0 else 'cost'} "
+            f"{abs(change):.3g} by the objective, the rest of the policy unchanged: "
+            f"{o.mean - self.mean:+.3g} on average, {o.cvar - self.cvar:+.3g} in {self.words}."
+            f"{self._once(o, change)}{seen}"
+        )
+
+    def _once(self, o: Option, change: float) -> str:
+        """The value of one such decision, and why it may point the other way."""
         own = next(x for x in self.options if x.action == self.action)
         mean, worst = o.q_mean - own.q_mean, o.q_worst - own.q_worst
-        seen = "" if o.seen is None else f"; it was seen {o.seen} times here"
-        return (
-            f", the rest of the policy unchanged. One such decision is worth {mean:+.3g} on "
-            f"average over the models and {worst:+.3g} under the worst-case weights{seen}."
-        )
+        text = f" Taken once, it is worth {mean:+.3g} on average and {worst:+.3g} in those models"
+        if change * mean < 0 and change * worst < 0:
+            return (
+                f"{text} that are the worst now; taken always, it makes other models the worst, "
+                "and these decide."
+            )
+        return f"{text}."
 
     def _price(self) -> str:
         mean, bad = self.price["mean"], self.price["cvar"]
         if abs(mean) + abs(bad) <= 1e-9 * max(abs(self.value), 1e-300):
-            return "The whole policy earns what the nominal policy earns."
+            return "On these models the whole policy earns what the nominal policy earns."
         return (
-            f"Against the nominal policy the whole policy earns {mean:+.3g} on average and "
-            f"{bad:+.3g} in {self.words}."
+            "Against the nominal policy, on the models it was chosen on, the whole policy earns "
+            f"{mean:+.3g} on average and {bad:+.3g} in {self.words}; held-out models, which the "
+            "report compares on, may say otherwise."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,11 +166,14 @@ class Explanation:
             "state": self.state,
             "action": self.action,
             "value": self.value,
+            "mean": self.mean,
+            "cvar": self.cvar,
             "visits": self.visits,
             "options": [
                 {
                     "action": o.action, "probability": o.chosen, "objective": o.objective,
-                    "change": o.objective - self.value, "q_mean": o.q_mean, "q_worst": o.q_worst,
+                    "change": o.objective - self.value, "change_mean": o.mean - self.mean,
+                    "change_cvar": o.cvar - self.cvar, "q_mean": o.q_mean, "q_worst": o.q_worst,
                     "seen": o.seen, "practice": o.practice, "nominal": o.nominal,
                 }
                 for o in self.options
@@ -176,26 +209,32 @@ def explain_many(
     returns = v @ problem.p0
     f = problem.models.f
     xi = np.asarray(problem.objective.worst_case(returns, f))
+    tail = tail_weights(returns, f, problem.objective.alpha)
+    if same_everywhere(returns, f):  # any models could be called the worst: none are
+        xi = tail = f
     q = action_values(problem, v)
     visits = (f @ h) * (1 - problem.gamma)
-    value = problem.objective.value(returns, f)
+    own = problem.objective.summary(returns, f)
     nominal = Nominal().solve(problem)
-    price = _price(problem, returns, nominal.policy)
+    price = _price(problem, own, nominal.policy)
     top = [int(i) for i in np.lexsort((returns, -(xi - (1 - problem.objective.lam) * f)))]
-    models = tuple((i, float(xi[i]), float(returns[i])) for i in top[:SHOWN_MODELS] if xi[i] > 0)
+    shown = [] if xi is f else top[:SHOWN_MODELS]
+    models = tuple((i, float(xi[i]), float(returns[i])) for i in shown if xi[i] > 0)
     out = []
     for s in states:
         a = int(policy.decision[s])
-        options = _options(problem, policy, s, q, xi, nominal.policy, log)
+        options = _options(problem, policy, s, q, tail, nominal.policy, log)
         out.append(
             Explanation(
                 state=problem.models.states[s],
                 action=problem.models.actions[a],
                 options=options,
                 models=models,
-                shifts=_shifts(problem, s, a, xi),
+                shifts=_shifts(problem, s, a, tail),
                 visits=float(visits[s]),
-                value=value,
+                value=own["objective"],
+                mean=own["mean"],
+                cvar=own["cvar"],
                 words=problem.objective.words,
                 price=price,
             )
@@ -203,22 +242,32 @@ def explain_many(
     return out
 
 
+def same_everywhere(returns: FloatArray, f: FloatArray) -> bool:
+    """Whether no model is worse than another, up to rounding."""
+    live = returns[f > 0]
+    return bool(np.ptp(live) <= SAME * np.abs(live).max())
+
+
 def _options(
-    problem: Problem, policy: Policy, s: int, q: FloatArray, xi: FloatArray, nominal: Policy,
+    problem: Problem, policy: Policy, s: int, q: FloatArray, tail: FloatArray, nominal: Policy,
     log: TransitionLog | None,
 ) -> tuple[Option, ...]:  # fmt: skip
-    found = []
+    found, f = [], problem.models.f
     for a in np.flatnonzero(problem.allowed[s]):
         probs = policy.probs.copy()
         probs[s] = 0.0
         probs[s, a] = 1.0
+        returns = policy_return(problem, replace(policy, probs=probs))
+        summary = problem.objective.summary(returns, f)
         found.append(
             Option(
                 action=problem.models.actions[int(a)],
                 chosen=float(policy.probs[s, a]),
-                objective=static_return(problem, replace(policy, probs=probs)),
-                q_mean=float(problem.models.f @ q[:, s, a]),
-                q_worst=float(xi @ q[:, s, a]),
+                objective=summary["objective"],
+                mean=summary["mean"],
+                cvar=summary["cvar"],
+                q_mean=float(f @ q[:, s, a]),
+                q_worst=float(tail @ q[:, s, a]),
                 seen=None if log is None else int(log.pair_counts[s, a]),
                 practice=None if log is None else float(log.behaviour[s, a]),
                 nominal=int(nominal.decision[s]) == int(a),
@@ -227,10 +276,10 @@ def _options(
     return tuple(sorted(found, key=lambda o: -o.objective))
 
 
-def _shifts(problem: Problem, s: int, a: int, xi: FloatArray) -> tuple[Shift, ...]:
-    """Next states whose probability the worst case moves most, by at least a percentage point."""
+def _shifts(problem: Problem, s: int, a: int, tail: FloatArray) -> tuple[Shift, ...]:
+    """Next states whose probability differs most in the tail, by at least a percentage point."""
     columns, block = problem.models.block(s, a)
-    mean, worst = problem.models.f @ block, xi @ block
+    mean, worst = problem.models.f @ block, tail @ block
     order = np.argsort(-np.abs(worst - mean), kind="stable")[:SHOWN_NEXT]
     return tuple(
         Shift(problem.models.states[int(columns[j])], float(mean[j]), float(worst[j]))
@@ -239,10 +288,6 @@ def _shifts(problem: Problem, s: int, a: int, xi: FloatArray) -> tuple[Shift, ..
     )
 
 
-def _price(problem: Problem, returns: FloatArray, nominal: Policy) -> dict[str, float]:
-    from softrobust.returns import policy_return
-
-    f = problem.models.f
-    own = problem.objective.summary(returns, f)
-    other = problem.objective.summary(policy_return(problem, nominal), f)
+def _price(problem: Problem, own: dict[str, float], nominal: Policy) -> dict[str, float]:
+    other = problem.objective.summary(policy_return(problem, nominal), problem.models.f)
     return {"mean": own["mean"] - other["mean"], "cvar": own["cvar"] - other["cvar"]}

@@ -38,6 +38,7 @@ DATA_SETS = 400  # resampled data sets for each pair
 POOL = 40  # policies optimal for single models
 MOST_PAIRS = 60  # pairs whose rows matter most
 LEAST_MASS = 1e-9
+ROUNDING = 1e-9
 
 
 @final
@@ -126,7 +127,7 @@ def _by_models(
         # What today's best policy earns on average after the data has the same expectation as
         # today: as a control variate it removes the luck of the draw.
         luck = weights @ Z[best] - float(problem.models.f @ Z[best])
-        out.append(_value(s, a, value - base - luck, which != best, size))
+        out.append(_value(s, a, value - base - luck, which != best, size, float(np.abs(Z).max())))
     return out
 
 
@@ -139,12 +140,13 @@ def _by_rows(
     known = int(np.argmax([objective.value(rho, problem.models.f) for rho in made.rho]))
     ready = [(s, a, rows.pair_of(problem, pool, made, s, a)) for s, a in pairs]
     ready = sorted(ready, key=lambda item: -_spread(item[2]))[:MOST_PAIRS]
+    scale = float(np.abs(made.rho).max())
     out = []
     for s, a, pair in ready:
         after, before, size = rows.dealt(pair.p, m, n, rng)
         value, which, luck = rows.exchanged(pair, after, problem, objective, known)
         base, best, usual = rows.exchanged(pair, before, problem, objective, known)
-        out.append(_value(s, a, value - base - (luck - usual), which != best, size))
+        out.append(_value(s, a, value - base - (luck - usual), which != best, size, scale))
     return out
 
 
@@ -155,8 +157,14 @@ def _spread(pair: rows.Pair) -> float:
 
 
 def _value(
-    s: int, a: int, gain: FloatArray, changed: NDArray[np.bool_], size: FloatArray
+    s: int, a: int, gain: FloatArray, changed: NDArray[np.bool_], size: FloatArray, scale: float
 ) -> DataValue:
+    """From the gains of every data set; below a billionth of the returns' size they are rounding.
+
+    Where nothing is gained, another policy of the pool is a tie and no change.
+    """
+    real = np.abs(gain) > ROUNDING * scale
+    gain, changed = np.where(real, gain, 0.0), changed & real
     mean, half = float(gain.mean()), 1.96 * float(gain.std(ddof=1)) / np.sqrt(gain.size)
     return DataValue(
         s, a, max(mean, 0.0), max(mean - half, 0.0), max(mean + half, 0.0),

@@ -24,7 +24,8 @@ from softrobust.kernels.exchange import invert
 
 EPS = 2.220446049250313e-16
 LIMIT = 200
-REFRESH = 64  # exchanges after which an inverse is computed anew
+REFRESH = 256  # exchanges after which an inverse is computed anew,
+STALE = 1e-12  # and the residual above which an old one is
 
 
 @kernel
@@ -128,7 +129,7 @@ def _follow(rows, A, gamma, target, rule, current, age, M, T, w):
     for s in range(S):
         if s != target and current[s] != rule[s]:
             n += 1
-    if n == 0:
+    if n == 0 and age <= REFRESH:
         return age
     if age + n > REFRESH or 2 * n > S:
         for s in range(S):
@@ -160,7 +161,10 @@ def _one_target(
             F[j] = T[target, j] * scale
         beyond, n = _improve(rows, allowed, target, gamma, sign, F, rule, changed)
         if n == 0 or beyond <= 1e-13 or (beyond >= best and beyond < 1e-11):
-            break
+            if beyond <= STALE or age == 0:
+                break
+            age, best = REFRESH + 1, np.inf  # may be the old inverse's error: once more with a new
+            continue
         best = min(best, beyond)
         for s in range(S):
             if changed[s] >= 0:
@@ -175,8 +179,9 @@ def _one_target(
 
 @kernel
 def _one_model(
-    indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, omega, rules, m
-):
+    indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh, omega,
+    rules, m,
+):  # fmt: skip
     S, A, N = R.shape
     rows = np.empty((S * A, S))
     M, T = np.empty((S, S)), np.empty((S, S))
@@ -184,7 +189,7 @@ def _one_model(
     changed, current = np.empty(S, np.int64), np.empty(S, np.int64)
     age = -1  # no inverse yet
     largest = 1.0
-    for i in range(targets.size):
+    for i in range(begin, end):
         t = targets[i]
         rule = rules[omega, t]
         still = not fresh
@@ -217,26 +222,30 @@ def _one_model(
 
 @kernel(parallel=True)
 def passage_parallel(
-    indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, first, last, rules, m
-):
+    indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh, first, last,
+    rules, m,
+):  # fmt: skip
     """Update m (S, A, N) at the target states, and the rules (N, S, S) that attain it.
 
-    For models first … last. sign = 1: least occupancies, sign = −1: greatest. With `fresh` nothing
-    is kept; else m and rules are those of a larger set of actions. rules[ω, s] is the rule for
-    target s.
+    For models first … last and targets begin … end, in order. With `fresh`, a target's search
+    starts from the rule of the one before it; else m and rules are those of a larger set of
+    actions. sign = 1: least occupancies, sign = −1: greatest. rules[ω, s] is the rule for target s.
     """
     for omega in prange(first, last):
         _one_model(
-            indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, omega, rules, m
-        )
+            indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh,
+            omega, rules, m,
+        )  # fmt: skip
 
 
 @kernel
 def passage_serial(
-    indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, first, last, rules, m
-):
+    indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh, first, last,
+    rules, m,
+):  # fmt: skip
     """`passage_parallel` on one thread."""
     for omega in range(first, last):
         _one_model(
-            indptr, next_states, prob, R, p0, allowed, targets, gamma, sign, fresh, omega, rules, m
-        )
+            indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh,
+            omega, rules, m,
+        )  # fmt: skip

@@ -4,9 +4,9 @@ A product of entries is a shorter product times a power of its last variable:
 
     φ_i = φ_parent(i) · Y_last(i)^power(i),     E[φ_i] = E[φ_parent(i)] · E[Y_last(i)^power(i)]
 
-so that all expectations follow from the moments of single entries (the recursions of
-`models.moments`, which compute the same in NumPy). Where the box is more than nine deviations away
-its edges hold less than 1e-18 of the mass, and the moments are those of the normal distribution.
+so that all expectations follow from the moments of single entries (those of `models.moments`, which
+computes the same in NumPy). Where the box is more than nine deviations away its edges hold less
+than 1e-18 of the mass, and the moments are those of the normal distribution.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ FAR = 9.0
 TINY = 1e-150
 ROOT_HALF = math.sqrt(0.5)
 DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
+WIDE = 4.0  # widths of the box: for wider distributions, and from the third moment on, recursions
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)  # cancel, and quadrature does not
 
 
 @kernel
@@ -38,6 +40,11 @@ def _moments(mean, variance, low, high, boxed, degree, out, j):
     a, b = (low - mean) / sd, (high - mean) / sd
     below, above = 0.5 * math.erfc(-a * ROOT_HALF), 0.5 * math.erfc(b * ROOT_HALF)
     at_low, at_high = DENSITY * math.exp(-0.5 * a * a), DENSITY * math.exp(-0.5 * b * b)
+    if degree > 2 or sd > WIDE * (high - low):
+        _quadrature(mean, sd, max(a, -FAR), min(b, FAR), degree, out, j)
+        for k in range(degree):
+            out[j, k] += low ** (k + 1) * below + high ** (k + 1) * above
+        return
     before, inside = 0.0, 1.0 - below - above
     low_power, high_power = 1.0, 1.0
     for k in range(degree):
@@ -47,6 +54,22 @@ def _moments(mean, variance, low, high, boxed, degree, out, j):
         high_power *= high
         out[j, k] = low_power * below + high_power * above + new
         before, inside = inside, new
+
+
+@kernel
+def _quadrature(mean, sd, a, b, degree, out, j):
+    """∫_a^b (mean + sd·t)^k dN(0, 1) for k = 1, …, degree into row j of out (d, degree)."""
+    for k in range(degree):
+        out[j, k] = 0.0
+    half, middle = 0.5 * (b - a), 0.5 * (a + b)
+    if half <= 0.0:
+        return
+    for i in range(NODES.size):
+        t = middle + half * NODES[i]
+        part = half * WEIGHTS[i] * DENSITY * math.exp(-0.5 * t * t)
+        for k in range(degree):
+            part *= mean + sd * t
+            out[j, k] += part
 
 
 @kernel

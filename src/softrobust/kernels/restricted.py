@@ -67,7 +67,12 @@ def _one_model(
             lu_inplace(M)
             h[omega] = p0
             lu_solve_transposed(M, h[omega])
-    _advantages(indptr, next_states, prob, R, allowed, gamma, omega, v, adv)
+        _advantages(indptr, next_states, prob, R, allowed, gamma, omega, v, adv)
+        return
+    for s in range(S):  # v is what it was, and so are the advantages of the actions left
+        for a in range(A):
+            if not allowed[s, a]:
+                adv[s, a, omega] = 0.0
 
 
 @kernel(parallel=True)

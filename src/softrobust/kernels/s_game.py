@@ -1,4 +1,4 @@
-"""The S-rectangular Bellman update of one state: the matrix game max_d min_ξ dᵀZξ (eq. 12, §4.2).
+"""The S-rectangular Bellman update of one state: the matrix game max_d min_ξ dᵀZξ (eq. 4.8, §4.2).
 
 With ξ = (1 − λ)f + λq, 0 ≤ q ≤ u, Σq = 1 and M = (1 − λ)(Zf)1ᵀ + λZ it is the linear program
 
@@ -61,37 +61,6 @@ WARM, COLD, BACK, NOISY, AGAIN, NO_MORE = 0, 1, 2, 3, 4, 5
 
 
 @kernel
-def _run(n, k, u, M, X, Y, J, W):
-    """Pivot until nothing is violated; returns (k, settled, pivots).
-
-    W, d and the reduced costs belong to the basis; after some pivots, and before the end, they are
-    computed afresh.
-    """
-    best, stalled, age, done = -np.inf, 0, 0, 0
-    for _ in range(100 + 4 * (n + u.size)):
-        t, worst, code = primal(n, k, u, M, X, Y, J, W)
-        if worst == 0.0 and age == 0:
-            return k, True, done
-        if worst == 0.0 or age == REFRESH:
-            if not factor_basis(k, M, J, W) or price(k, M, X, Y, J, W) < -1e-9:
-                return k, False, done
-            age = 0
-            continue
-        stalled = 0 if t > best + 1e-15 else stalled + 1
-        best = max(best, t)
-        if stalled > STALL:
-            return k, False, done
-        k_new, least = pivot(n, k, code, worst, u, M, X, Y, J, W)
-        done += 1
-        if k_new < 0:  # K and F are as they were
-            return k, False, done
-        k, age = k_new, age + 1
-        if least < -1e-9:
-            return k, False, done
-    return k, False, done
-
-
-@kernel
 def _start_warm(n, k, u, slack, M, X, Y, J, W):
     """Bounds for the basis (K, F) of an earlier game; returns whether its d is feasible here."""
     if k < 1:
@@ -134,6 +103,44 @@ def _start_cold(n, u, total, M, X, Y, J, W):
     factor_basis(one, M, J, W)
     price(one, M, X, Y, J, W)
     return one
+
+
+@kernel
+def _run(way, n, k, u, total, noise, M, X, Y, J, W):
+    """Start one `way` and pivot until nothing is violated; returns (k, settled, pivots).
+
+    W, d and the reduced costs belong to the basis; after some pivots, and before the end, they are
+    computed afresh.
+    """
+    if way in (WARM, BACK):
+        if not _start_warm(n, k, u, 1e-13 if way == WARM else 1e-9, M, X, Y, J, W):
+            return k, False, 0
+    else:
+        if way >= NOISY:
+            perturb(M, n, noise)
+        k = _start_cold(n, u, total, M, X, Y, J, W)
+    best, stalled, age, done = -np.inf, 0, 0, 0
+    for _ in range(100 + 4 * (n + u.size)):
+        t, worst, code = primal(n, k, u, M, X, Y, J, W)
+        if worst == 0.0 and age == 0:
+            return k, True, done
+        if worst == 0.0 or age == REFRESH:
+            if not factor_basis(k, M, J, W) or price(k, M, X, Y, J, W) < -1e-9:
+                return k, False, done
+            age = 0
+            continue
+        stalled = 0 if t > best + 1e-15 else stalled + 1
+        best = max(best, t)
+        if stalled > STALL:
+            return k, False, done
+        k_new, least = pivot(n, k, code, worst, u, M, X, Y, J, W)
+        done += 1
+        if k_new < 0:  # K and F are as they were
+            return k, False, done
+        k, age = k_new, age + 1
+        if least < -1e-9:
+            return k, False, done
+    return k, False, done
 
 
 @kernel(fastmath=REORDER)
@@ -202,22 +209,6 @@ def _outward(centre, unit, low, high):
 
 
 @kernel
-def _attempt(way, Z, n, k, f, u, total, lam, noise, M, X, Y, J, W):
-    """Solve the game one `way`; returns (k, settled, pivots). M is the true game afterwards."""
-    if way in (WARM, BACK):
-        if not _start_warm(n, k, u, 1e-13 if way == WARM else 1e-9, M, X, Y, J, W):
-            return k, False, 0
-    else:
-        if way >= NOISY:
-            perturb(M, n, noise)
-        k = _start_cold(n, u, total, M, X, Y, J, W)
-    k, settled, pivots = _run(n, k, u, M, X, Y, J, W)
-    if way >= NOISY:
-        build_game(Z, n, f, lam, M, Y)
-    return k, settled, pivots
-
-
-@kernel
 def _next_way(way, settled):
     """What follows an attempt, or NO_MORE.
 
@@ -258,8 +249,10 @@ def solve_game(Z, n, f, u, total, lam, k, M, X, Y, J, W):
     noise, pivots, way = NOISE * spread / unit if unit > 0.0 else 0.0, 0, WARM
     # One loop with one call, not a call per way: the simplex method is compiled where it is called.
     while True:
-        k, settled, more = _attempt(way, Z, n, k, f, u, total, lam, noise, M, X, Y, J, W)
+        k, settled, more = _run(way, n, k, u, total, noise, M, X, Y, J, W)
         pivots += more
+        if way >= NOISY:
+            build_game(Z, n, f, lam, M, Y)  # the true game again
         follows = _next_way(way, settled)
         if follows != NO_MORE:
             way = follows

@@ -1,4 +1,4 @@
-"""The SA-rectangular Bellman update of one state: max_a (1 − λ)·mean + λ·CVaR over models (app. B).
+"""The SA-rectangular Bellman update of one state: max_a (1 − λ)·mean + λ·CVaR over models (app. A).
 
 value(a) ≤ mean(a), as CVaR is at most the mean. So the best action of the last sweep is tried
 first, and an action whose mean is no better than the best value so far is skipped without looking

@@ -1,4 +1,4 @@
-"""The soft-robust value of many return vectors, inside compiled loops (eqs. 4 and 6).
+"""The soft-robust value of many return vectors, inside compiled loops (eqs. 3.1 and 3.2).
 
 The same arithmetic as `objective.measures`, on vectors that share weights f. Most candidates of a
 search are worse than the incumbent, and any ξ ∈ Ξ proves it with one dot product: value ≤ ξ·x.

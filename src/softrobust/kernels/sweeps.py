@@ -2,8 +2,8 @@
 
 Four updates share one shape. For a value function v and Z[a, ω] of a state,
 
-    S-rectangular       T v(s)   = max_d min_ξ dᵀZξ                      (eq. 12, `s_game`)
-    SA-rectangular      T v(s)   = max_a min_ξ Z_aᵀξ                     (app. B, `sa_select`)
+    S-rectangular       T v(s)   = max_d min_ξ dᵀZξ                      (eq. 4.8, `s_game`)
+    SA-rectangular      T v(s)   = max_a min_ξ Z_aᵀξ                     (app. A, `sa_select`)
     nature's S answer   T_π v(s) = min_ξ πᵀZξ
     nature's SA answer  T_π v(s) = Σ_a π_a·min_ξ Z_aᵀξ
 

@@ -1,4 +1,4 @@
-"""CVaR of a weighted sample by selection, and nature's answer to it (section 2, eq. 3; Ξ in eq. 7).
+"""CVaR of a weighted sample by selection, and nature's answer to it (eq. 3.2; Ξ in eq. 4.1).
 
     CVaR = min {qᵀz : 0 ≤ q ≤ u, Σq = 1} = max_b  b − Σ_ω u_ω·(b − z_ω)₊,     u = min(f/(1 − α), 1)
 

@@ -41,7 +41,9 @@ class GaussianFrame:
     action_values : (n_actions,)
         The number that stands for an action in the features.
     reward_now, reward_next : (n_variables,) or None
-        r(s, a, s′) = reward_now·s + reward_next·s′.
+    reward_action : (n_actions,) or None
+    reward_constant : float or None
+        r(s, a, s′) = reward_now·s + reward_next·s′ + reward_action[a] + reward_constant.
     start : (n_starts, n_variables) or None
         Equally likely first states.
     gamma : float or None
@@ -60,11 +62,14 @@ class GaussianFrame:
     gamma: float | None = None
     horizon: int | None = None
     box: Box | None = None
+    reward_action: FloatArray | None = None
+    reward_constant: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "box", check_box("box", self.box, self.variables))
         d, A = len(self.variables), len(self.actions)
-        for name, shape in (("action_values", (A,)), ("reward_now", (d,)), ("reward_next", (d,))):
+        shapes = {"action_values": (A,), "reward_now": (d,), "reward_next": (d,)}
+        for name, shape in (shapes | {"reward_action": (A,)}).items():
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, freeze(value, np.float64))
@@ -74,7 +79,7 @@ class GaussianFrame:
             object.__setattr__(self, "start", freeze(np.atleast_2d(self.start), np.float64))
 
     def reward(self, s: ArrayLike, s_next: ArrayLike) -> FloatArray:
-        """r(s, a, s′) for arrays (…, n_variables)."""
+        """The part of r(s, a, s′) that s and s′ give, for arrays (…, n_variables)."""
         if self.reward_now is None or self.reward_next is None:
             raise InputError("These models carry no rewards. Set reward_now and reward_next.")
         return np.asarray(np.asarray(s) @ self.reward_now + np.asarray(s_next) @ self.reward_next)
@@ -267,6 +272,8 @@ def gaussian_models(arrays: Mapping[str, NDArray[Any]]) -> GaussianModels:
         float(arrays["gamma"]) if "gamma" in arrays else None,
         int(arrays["horizon"]) if "horizon" in arrays else None,
         _box(arrays, "box"),
+        arrays.get("reward_action"),
+        float(arrays["reward_constant"]) if "reward_constant" in arrays else None,
     )
     scaling = Scaling(*(arrays[f"scaling_{name}"] for name in Scaling.__slots__))
     return GaussianModels(

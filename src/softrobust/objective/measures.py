@@ -1,10 +1,10 @@
-"""Risk measures of a weighted sample (section 2, eqs. 2 and 6): mean, VaR, CVaR and their weights.
+"""Risk measures of a weighted sample (eqs. 2.2 and 3.2): mean, VaR, CVaR and their weights.
 
 For values x_ω with weights f_ω and a confidence α, the tail is the worst 1 − α of the probability:
 
     CVaR^α  averages the tail, splitting the atom at its edge: α = 0 is the mean, α = 1 the minimum
             over models of positive weight;
-    VaR^α   is the lower (1 − α)-quantile inf{z : G(z) ≥ 1 − α}; the percentile criterion (eq. 1)
+    VaR^α   is the lower (1 − α)-quantile inf{z : G(z) ≥ 1 − α}; the percentile criterion (eq. 2.1)
             is the upper one, sup{z : P[x ≥ z] ≥ α}.
 
 Accumulated weights carry rounding errors (0.1 + 0.2 > 0.3), so an edge is taken as reached when it
@@ -89,7 +89,7 @@ def tail_weights(x: ArrayLike, f: ArrayLike | None, alpha: float) -> FloatArray:
 
 
 def cvar(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
-    """The average of the worst 1 − α of the probability mass (eq. 6).
+    """The average of the worst 1 − α of the probability mass (eq. 3.2).
 
     Examples
     --------
@@ -103,7 +103,7 @@ def cvar(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
 
 
 def var(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
-    """VaR^α, the lower quantile inf{z : G(z) ≥ 1 − α} (eq. 2).
+    """VaR^α, the lower quantile inf{z : G(z) ≥ 1 − α} (eq. 2.2).
 
     Examples
     --------
@@ -114,7 +114,7 @@ def var(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
 
 
 def var_upper(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
-    """The percentile criterion sup{z : P[x ≥ z] ≥ α} (eq. 1): the upper (1 − α)-quantile."""
+    """The percentile criterion sup{z : P[x ≥ z] ≥ α} (eq. 2.1): the upper (1 − α)-quantile."""
     return _quantile(x, f, alpha, upper=True)
 
 

@@ -1,4 +1,4 @@
-"""The percentile criterion (eq. 1), which the paper argues against: the return a share α reach.
+"""The percentile criterion (eq. 2.1), which the paper argues against: the return a share α reach.
 
     max y  such that  P[ρ(π, P̂) ≥ y] ≥ α,
 

@@ -1,4 +1,4 @@
-"""The soft-robust criterion (eq. 4) and the set Ξ of model weights that nature may choose (eq. 7).
+"""The soft-robust criterion (eq. 3.1) and the set Ξ of model weights that nature may choose (4.1).
 
     ρ^S = (1 − λ)·mean + λ·CVaR^α = min over ξ ∈ Ξ of Σ_ω ξ_ω x_ω,
     Ξ = {ξ ∈ Δ^N : (1 − λ)·f ≤ ξ ≤ (1 − λ)·f + λ·f/(1 − α)}.
@@ -19,6 +19,11 @@ from softrobust.objective.base import Objective
 from softrobust.objective.measures import EDGE, check_share, cvar, mean, tail_weights
 
 FloatArray = NDArray[np.float64]
+
+TABLES = (
+    "Use local search or the mixed-integer program (--solver local-search, milp), or another "
+    "objective."
+)
 
 
 @final
@@ -84,12 +89,11 @@ class SoftRobust(Objective):
         return np.minimum(weights / (1.0 - self.alpha), 1.0)
 
 
-def soft_robust(objective: Objective, who: str) -> SoftRobust:
+def soft_robust(objective: Objective, who: str, instead: str = TABLES) -> SoftRobust:
     """The objective as soft-robust, or an error: some methods exist for that criterion only."""
     if not isinstance(objective, SoftRobust):
         raise InputError(
             f"{who} is for the soft-robust objective; the problem's criterion is "
-            f"'{objective.criterion}'. Use local search or the mixed-integer program "
-            "(--solver local-search, milp), or another objective."
+            f"'{objective.criterion}'. {instead}"
         )
     return objective

@@ -7,7 +7,7 @@ the reward column is the reward, and values are kept in the range of the data, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.continuous_problem import ContinuousProblem
-from softrobust.data.continuous import ContinuousLog, read_continuous_log
+from softrobust.data.continuous import ContinuousLog
+from softrobust.data.continuous_file import read_continuous_log
 from softrobust.data.npz import npz_format
 from softrobust.data.settings import whole
 from softrobust.errors import InputError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 DEFAULT_MODELS = 50  # the paper's tables
+MIN_COUNT = 5
 MARGIN = 0.5  # of the range of the data, on either side: where values are kept by default
 TAIL_MODELS = 30  # held-out models in the tail that an interval needs
 MOST_TEST = 1000
@@ -53,6 +55,14 @@ class ContinuousOptions:
     reward_now, reward_next : mapping variable → coefficient
     clip : mapping variable → (low, high), or a number
         A number is the margin by which the range of the data is widened; infinity is no box.
+    columns : mapping role → column
+        Of the log, where action, episode, reward or terminal have other names.
+    actions : sequence of str
+        The actions there are; any other in the log is an error.
+    min_count : int
+        Actions seen fewer times are not taken (default 5): what they do is guesswork.
+    start : mapping variable → value
+        The one state in which episodes start.
     """
 
     gamma: float | None = None
@@ -66,6 +76,10 @@ class ContinuousOptions:
     n_models: int | None = None
     n_test: int | None = None
     heldout: Path | None = None
+    columns: Mapping[str, str] | None = None
+    actions: Sequence[str] | None = None
+    min_count: int | None = None
+    start: Mapping[str, float] | None = None
     seed: int = 0
 
     def objective(self) -> Objective:
@@ -91,7 +105,10 @@ class ContinuousOptions:
 @final
 @dataclass(frozen=True, slots=True)
 class ContinuousSetup:
-    """A problem and where it came from; `r2` is that of a fitted reward."""
+    """A problem and where it came from; `r2` is that of a fitted reward.
+
+    Notes say what was taken for granted; cautions what may make every figure wrong.
+    """
 
     problem: ContinuousProblem
     heldout: GaussianModels | None
@@ -100,6 +117,7 @@ class ContinuousSetup:
     r2: float | None
     notes: tuple[str, ...]
     source: str
+    cautions: tuple[str, ...] = ()
 
 
 def set_up_continuous(path: Path, options: ContinuousOptions) -> ContinuousSetup:
@@ -117,7 +135,11 @@ def _from_models(path: Path, options: ContinuousOptions) -> ContinuousSetup:
             f"{path.name} holds '{found}', not continuous models. Leave --continuous out, or give "
             "a log of vectors or the models that `softrobust sample --posterior regression` draws."
         )
-    for flag, given in (("--models", options.n_models), ("--test-models", options.n_test)):
+    for_logs = {
+        "--models": options.n_models, "--test-models": options.n_test, "--columns": options.columns,
+        "--actions": options.actions, "--min-count": options.min_count,
+    }  # fmt: skip
+    for flag, given in for_logs.items():
         if given is not None:
             raise InputError(f"{flag} is for a log; {path.name} holds models. Leave it out.")
     models = load_gaussian(path)
@@ -127,7 +149,12 @@ def _from_models(path: Path, options: ContinuousOptions) -> ContinuousSetup:
     if options.reward_now is not None or options.reward_next is not None:
         reward = _given_reward(options, models.variables)
     problem = ContinuousProblem(
-        models, None, reward, options.gamma, options.horizon, options.objective()
+        models,
+        _given_start(options, models.variables),
+        reward,
+        options.gamma,
+        options.horizon,
+        options.objective(),
     )
     return ContinuousSetup(problem, _heldout(options), None, None, None, (), path.name)
 
@@ -142,27 +169,34 @@ def _from_log(path: Path, options: ContinuousOptions) -> ContinuousSetup:
             "The discount is not known: a log does not say how much later rewards count. "
             "Give --gamma, for example --gamma 0.95."
         )
-    log = read_continuous_log(path)
+    if options.heldout is not None and options.n_test is not None:
+        raise InputError("--heldout brings the held-out models along. Leave --test-models out.")
+    log = read_continuous_log(path, options.actions, options.columns)
+    _check_variation(log)
     notes: list[str] = []
+    allowed = _often_enough(log, options, notes)
     seen = log.s.min(axis=0), log.s.max(axis=0)
     reward, r2 = _reward(log, options, notes)
-    plain = reward.action is None and reward.constant == 0  # then the models' file can hold it
     frame = GaussianFrame(
         log.variables,
         log.actions,
         _action_values(log, notes),
-        reward.now if plain else None,
-        reward.next if plain else None,
-        start=_start(log, notes),
+        reward.now,
+        reward.next,
+        start=_start(log, options, notes),
         gamma=options.gamma,
         horizon=_horizon(log, options, notes),
         box=_box(MARGIN if options.clip is None else options.clip, seen, log.variables),
+        reward_action=reward.action,
+        reward_constant=reward.constant,
     )
     notes.append(_box_note(frame, options))
+    cautions = []
     if log.terminal is not None and log.terminal.any():
-        notes.append(
+        cautions.append(
             f"In {int(log.terminal.sum())} rows an episode ended for good (terminal). The models "
-            "know no ends: simulated episodes go on to the horizon."
+            "know no ends: simulated episodes go on to the horizon, and what ending early costs "
+            "or saves is in no figure below. Say it by the reward, if it matters."
         )
     posterior = RegressionPosterior(frame=frame).fit(log)
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
@@ -171,9 +205,13 @@ def _from_log(path: Path, options: ContinuousOptions) -> ContinuousSetup:
     heldout = _heldout(options)
     if heldout is None:
         heldout = posterior.sample(options.test_models(), np.random.default_rng(test_seed))
-    problem = ContinuousProblem(train, reward=reward, objective=options.objective())
-    notes += posterior.diagnostics().problems
-    return ContinuousSetup(problem, heldout, log, posterior, r2, tuple(notes), path.name)
+    problem = ContinuousProblem(
+        train, reward=reward, objective=options.objective(), allowed=allowed
+    )
+    cautions += posterior.diagnostics().problems
+    return ContinuousSetup(
+        problem, heldout, log, posterior, r2, tuple(notes), path.name, tuple(cautions)
+    )
 
 
 def _reward(
@@ -211,7 +249,9 @@ def _coefficients(flag: str, given: Mapping[str, float] | None, variables: Label
 
 def _action_values(log: ContinuousLog, notes: list[str]) -> FloatArray:
     try:
-        return np.array([float(name) for name in log.actions])
+        values = np.array([float(name) for name in log.actions])
+        if np.isfinite(values).all():
+            return values
     except ValueError:
         pass
     if len(log.actions) == 2:
@@ -224,14 +264,57 @@ def _action_values(log: ContinuousLog, notes: list[str]) -> FloatArray:
     )
 
 
-def _start(log: ContinuousLog, notes: list[str]) -> FloatArray:
-    if log.episode is None:
+def _start(log: ContinuousLog, options: ContinuousOptions, notes: list[str]) -> FloatArray:
+    given = _given_start(options, log.variables)
+    if given is not None:
+        return given
+    if log.starts is None:
         notes.append(
             "The log has no column 'episode': every state of it is equally likely to be first."
         )
         return np.array(log.s)
-    _, first = np.unique(log.episode, return_index=True)
-    return np.array(log.s[np.sort(first)])
+    return log.starts
+
+
+def _given_start(options: ContinuousOptions, variables: Labels) -> FloatArray | None:
+    """(1, n_variables), with a value for every variable."""
+    if options.start is None:
+        return None
+    lacking = [name for name in variables if name not in options.start]
+    if lacking:
+        raise InputError(f"--start needs a value for every variable; '{lacking[0]}' has none.")
+    return _coefficients("--start", options.start, variables)[None]
+
+
+def _check_variation(log: ContinuousLog) -> None:
+    """Refuse what no model can be fitted to, in the words of the log."""
+    flat = np.flatnonzero(np.ptp(log.s, axis=0) == 0)
+    if len(log) == 1 or flat.size:
+        what = "The log has one transition" if len(log) == 1 else (
+            f"'{log.variables[int(flat[0])]}' has the same value in every row"
+        )  # fmt: skip
+        raise InputError(
+            f"{what}: there is nothing to learn from. "
+            + ("Give a longer log." if len(log) == 1 else "Leave out the variable.")
+        )
+
+
+def _often_enough(
+    log: ContinuousLog, options: ContinuousOptions, notes: list[str]
+) -> NDArray[np.bool_]:
+    """(n_actions,) which actions the policy may take, with a note on those it may not."""
+    least = MIN_COUNT if options.min_count is None else whole("--min-count", options.min_count, 0)
+    seen = np.bincount(log.a, minlength=len(log.actions))
+    allowed = seen >= least
+    if not allowed.any():
+        raise InputError(f"No action was seen {least} times. Give a lower --min-count.")
+    for a in np.flatnonzero(~allowed):
+        notes.append(
+            f"The action '{log.actions[int(a)]}' was seen in {int(seen[a])} of {len(log)} rows: "
+            "what it does is guesswork, and the policy does not take it (--min-count; --actions "
+            "says which actions there are)."
+        )
+    return np.asarray(allowed)
 
 
 def _horizon(log: ContinuousLog, options: ContinuousOptions, notes: list[str]) -> int:
@@ -242,7 +325,8 @@ def _horizon(log: ContinuousLog, options: ContinuousOptions, notes: list[str]) -
             "The length of an episode is not known: the log has no column 'episode'. Give "
             "--horizon, for example --horizon 30."
         )
-    longest = int(np.unique(log.episode, return_counts=True)[1].max())
+    longest = log.longest
+    assert longest is not None  # it has episodes
     notes.append(f"Episodes last {longest} steps, as the longest of the log (--horizon).")
     return longest
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from softrobust.continuous_problem import ContinuousProblem
-from softrobust.data.continuous import read_continuous_log
+from softrobust.data.continuous_file import read_continuous_log
 from softrobust.errors import InputError
 from softrobust.models.continuous_policy import ConstantPolicy, load_policy
 from softrobust.models.continuous_rewards import LinearReward
@@ -29,6 +29,8 @@ from softrobust.solvers.base import Status
 from softrobust.solvers.continuous_base import ContinuousSolution
 
 EPISODES = 10  # per model, for the course of episodes
+PARTS = ("allowed", "reward", "notes", "cautions", "source", "seed", "train", "stats",
+         "model_value")  # fmt: skip
 SAME = 1e-6  # of a figure: what another machine's rounding may change
 
 
@@ -54,6 +56,7 @@ def report_continuous(run: ContinuousRun, name: str) -> Report:
         judged.practice,
         more=judged.practice_sentences(),
         notes=setup.notes,
+        cautions=setup.cautions,
         settings=settings,
         n_rows=None if setup.log is None else len(setup.log),
     )
@@ -84,11 +87,12 @@ def load_continuous_run(folder: Path) -> ContinuousRun:
     setup = ContinuousSetup(
         problem,
         load_gaussian(held) if held.exists() else None,
-        read_continuous_log(log) if log.exists() else None,
+        read_continuous_log(log, problem.actions) if log.exists() else None,
         None,
         record["reward"].get("r2"),
         tuple(record["notes"]),
         record["source"],
+        tuple(record["cautions"]),
     )
     solution = ContinuousSolution(
         record["solver"], policy, problem.objective, problem.gamma, problem.horizon,
@@ -111,7 +115,7 @@ def _record(folder: Path) -> dict[str, Any]:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if record["kind"] != "continuous":
             raise KeyError("kind")
-        for part in ("reward", "notes", "source", "seed", "train", "stats", "model_value"):
+        for part in PARTS:
             record[part]
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise InputError(
@@ -143,4 +147,5 @@ def _problem(folder: Path, record: dict[str, Any]) -> ContinuousProblem:
         record["gamma"],
         record["horizon"],
         make_objective(record["criterion"], record["lam"], record["alpha"]),
+        [name in record["allowed"] for name in found.actions],
     )

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 DEFAULT_EPISODES = 30
+_JUDGED_BY = "λ and α do not enter its training; they judge what came out."
+TRAINED_FOR = {
+    "sr-sac": f"sr-sac is trained for the average over models. {_JUDGED_BY}",
+    "r-sac": f"r-sac is trained for the worst model in every state and action. {_JUDGED_BY}",
+    "sac": f"sac is trained in the mean model alone. {_JUDGED_BY}",
+}
 # What a run of either kind writes: replaced as a whole by --force.
 FILES = ("solution.json", "policy.npz", "models.npz", "heldout.npz", "log.csv", "posterior.json",
          "problem.npz", "policy.csv", "report.html", "log.parquet")  # fmt: skip
@@ -76,6 +82,7 @@ def continuous_record(run: ContinuousRun) -> dict[str, Any]:
         "n_models": problem.n_models,
         "variables": list(problem.variables),
         "actions": list(problem.actions),
+        "allowed": [problem.actions[int(a)] for a in np.flatnonzero(problem.allowed)],
         "reward": _reward_record(run),
         "clip": None if clip is None else [side.tolist() for side in clip],
         "model_value": s.model_value,
@@ -87,6 +94,7 @@ def continuous_record(run: ContinuousRun) -> dict[str, Any]:
         "seed": run.judged.seed,
         "source": run.setup.source,
         "notes": list(run.setup.notes),
+        "cautions": list(run.setup.cautions),
         "stats": dict(s.stats),
     }
 
@@ -159,6 +167,8 @@ def continuous_summary(run: ContinuousRun) -> Iterator[tuple[str, str]]:
     names = ", ".join(problem.variables)
     if run.judged.practice is not None:  # the first thing that anybody asks
         yield "lead", run.judged.practice.sentence()
+    for caution in run.setup.cautions:
+        yield "caution", caution
     yield "head", "The question"
     if log is None:
         yield "text", f"{problem.n_models} models of {names}, {problem.n_actions} actions."
@@ -173,6 +183,8 @@ def continuous_summary(run: ContinuousRun) -> Iterator[tuple[str, str]]:
         f"Discount γ = {problem.gamma:g}, episodes of {problem.horizon} steps. "
         f"{_goal(problem.objective)}",
     )
+    if "entropy_coef" in run.solution.stats:
+        yield "note", TRAINED_FOR[run.solution.solver]
     for note in run.setup.notes:
         yield "note", note
     yield "head", f"The answer, by {run.solution.solver} ({run.solution.status.replace('_', ' ')})"
@@ -196,6 +208,13 @@ def _answer(run: ContinuousRun) -> Iterator[tuple[str, str]]:
         for a in np.flatnonzero(probs > 5e-3)
     )
     yield "row", f"at a start ({where}) → {mix}"
+    if "last_entropy" in stats:
+        yield (
+            "text",
+            f"After {stats['iterations']} iterations its episodes in the mean model earn "
+            f"{stats['last_return']:.4g} on average, and its choices have an entropy of "
+            f"{stats['last_entropy']:.2g} (at most {np.log(problem.n_actions):.2g}).",
+        )
     if "last_change_share" in stats:
         share, here = (100 * stats[f"{name}_change_share"] for name in ("last", "batch"))
         yield (

@@ -18,7 +18,9 @@ from softrobust.bounds import Covers
 from softrobust.certificate import PosteriorCertificate, certify
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
+from softrobust.pipeline.command import problem_command
 from softrobust.pipeline.insight import data_values
+from softrobust.pipeline.run import diagnosed, thin_data
 from softrobust.pipeline.setup import coverage_notes
 from softrobust.reporting import DataFound, Report, report
 from softrobust.reporting.effort import evaluation_seconds
@@ -56,7 +58,7 @@ def report_run(
     Parameters
     ----------
     quick : bool
-        Leave out the frontier, the value of data and the diagnostics.
+        Leave out the frontier, the value of data, and diagnostics that take a while.
     suppress_small : bool
         Show counts below five as "<5".
     observations : int
@@ -64,12 +66,14 @@ def report_run(
     """
     problem, log = folder.problem, folder.log
     notes = [] if log is None else coverage_notes(log, problem)
+    found = diagnosed(folder.posterior)
+    if found is None and folder.posterior is not None and not quick:
+        found = folder.posterior.diagnostics()
     extra: dict[str, Any] = {}
     if not quick:
         extra = {
             "frontier": frontier_of(problem, folder.solution.policy),
             "data": data_of(folder, observations),
-            "diagnostics": None if folder.posterior is None else folder.posterior.diagnostics(),
             "seconds": WHY_SECONDS,
         }
     return report(
@@ -80,13 +84,28 @@ def report_run(
         posterior=folder.posterior,
         certificate=certificate_of(folder),
         notes=[*notes, *folder.solution.stats.get("notes", ())],
-        settings={"run": folder.path.resolve().name, "seed": folder.seed},
+        cautions=thin_data(problem, folder.solution.policy, log),
+        diagnostics=found,
+        settings={
+            "command": command_of(folder),
+            "run": folder.path.resolve().name,
+            "seed": folder.seed,
+        },
         checks=checks_of(folder.path / "checks.json"),
         ask_for_checks=log is not None,
         policy_csv=_link(folder.path / "policy.csv", out),
         suppress_small=suppress_small,
         **extra,
     )
+
+
+def command_of(folder: Folder) -> str:
+    """What makes the run again: on record for a log, else by the problem in the folder."""
+    if folder.log is None:
+        name = folder.path.resolve().name
+        return problem_command(name, folder.solution.solver, folder.seed)
+    drawn = json.loads((folder.path / "posterior.json").read_text(encoding="utf-8"))
+    return str(drawn.get("command", ""))
 
 
 def certificate_of(folder: Folder) -> Certificate:

@@ -70,7 +70,8 @@ def with_hint(run: Run) -> Run:
         notes.append(f"The search was taken up again after {before:.3g} s.")
     if left_open(run):
         notes.append(
-            f"The search is not over ({stats['open_nodes']:,} open nodes): the same command with "
+            f"The search is not over ({stats['open_nodes']:,} open "
+            f"node{'' if stats['open_nodes'] == 1 else 's'}): the same command with "
             "--resume goes on."
         )
     return replace(run, notes=tuple(notes))

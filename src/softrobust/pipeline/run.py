@@ -28,7 +28,9 @@ from softrobust.data.files import atomic_write
 from softrobust.data.reward_rules import reward_noise
 from softrobust.errors import InputError
 from softrobust.models.files import save_models
+from softrobust.pipeline.command import with_solver
 from softrobust.pipeline.setup import Setup
+from softrobust.posterior import FittedDirichlet
 from softrobust.problem_file import save_problem
 from softrobust.returns import policy_return
 from softrobust.solvers.base import Solution, Solver, solve
@@ -37,7 +39,11 @@ from softrobust.solvers.draws import SaturationWarning
 from softrobust.solvers.nominal import Nominal
 
 if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
+    from softrobust.models.policy import Policy
+    from softrobust.posterior import Diagnostics, FittedPosterior
+    from softrobust.problem import Problem
 
 
 MUCH = 0.1  # share of decisions on rarely seen pairs that deserves a word of caution
@@ -55,6 +61,7 @@ class Run:
     certificate: Certificate
     seed: int
     notes: tuple[str, ...]
+    command: str = ""  # what makes the same run again; empty where no command does
 
 
 def run_line(setup: Setup, solver: Solver, seed: int = 0, replications: int | None = None) -> Run:
@@ -86,13 +93,9 @@ def run_line(setup: Setup, solver: Solver, seed: int = 0, replications: int | No
         )
         certificate = replace(certificate, posterior=under)
     own = solution.stats.get("notes", ())
-    notes = (
-        *setup.notes,
-        *own,
-        *_resolution(setup, solution, certificate),
-        *thin_data(setup, solution),
-    )
-    return Run(setup, solution, nominal, heldout, certificate, seed, notes)
+    notes = (*setup.notes, *own, *_resolution(setup, solution, certificate))
+    command = with_solver(setup.command, solver)
+    return Run(setup, solution, nominal, heldout, certificate, seed, notes, command)
 
 
 def _check_replications(setup: Setup, asked: int | None) -> int:
@@ -109,12 +112,17 @@ def _check_replications(setup: Setup, asked: int | None) -> int:
     return asked
 
 
-def thin_data(setup: Setup, solution: Solution) -> list[str]:
-    """A word of caution where much of the policy rests on pairs that were hardly seen."""
-    if setup.log is None:
+def diagnosed(posterior: FittedPosterior | None) -> Diagnostics | None:
+    """Diagnostics where they cost nothing: of the closed form, some milliseconds."""
+    return posterior.diagnostics() if isinstance(posterior, FittedDirichlet) else None
+
+
+def thin_data(problem: Problem, policy: Policy, log: TransitionLog | None) -> list[str]:
+    """Words of caution where much of the policy rests on pairs hardly seen, or on noisy rewards."""
+    if log is None:
         return []
-    share, _ = rare_share(setup.problem, solution.policy, setup.log)
-    noise = reward_noise(setup.problem.rewards, setup.log)
+    share, _ = rare_share(problem, policy, log)
+    noise = reward_noise(problem.rewards, log)
     said = []
     if noise > 0:
         said.append(
@@ -193,7 +201,9 @@ def write_run(run: Run, out: Path) -> None:
             posterior=run.setup.posterior,
             certificate=run.certificate,
             notes=run.notes,
-            settings={"input": run.setup.source, "seed": run.seed},
+            cautions=thin_data(run.setup.problem, run.solution.policy, run.setup.log),
+            diagnostics=diagnosed(run.setup.posterior),
+            settings={"command": run.command, "input": run.setup.source, "seed": run.seed},
             policy_csv="policy.csv",
             hint=f"`softrobust report {out.name}` adds the frontier, the value of data and checks.",
         )
@@ -210,6 +220,7 @@ def _posterior_record(run: Run) -> dict[str, Any]:
         "seed": run.seed,
         "models": run.setup.problem.n_models,
         "heldout_models": None if run.heldout is None else run.heldout.n_models,
+        "command": run.command,
     }
     return run.setup.posterior.describe() | drawn
 

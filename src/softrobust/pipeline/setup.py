@@ -18,6 +18,7 @@ from softrobust.errors import InputError
 from softrobust.models.gaussian import GAUSSIAN_FORMAT
 from softrobust.models.multi_model import read_models
 from softrobust.objective import Objective, Percentile, SoftRobust, make_objective
+from softrobust.pipeline.command import solve_command
 from softrobust.posterior import DirichletPosterior, FittedPosterior
 from softrobust.problem import Problem
 from softrobust.problem_file import load_problem
@@ -82,6 +83,7 @@ class Setup:
     notes: tuple[str, ...]
     test_seed: np.random.SeedSequence
     source: str = ""
+    command: str = ""  # what makes it again, less the solver
     heldout_drawn: bool = True  # held-out models are, or will be, draws of the posterior
 
 
@@ -106,7 +108,8 @@ def set_up(path: Path, options: Options) -> Setup:
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
     if kind == "log":
         _refuse(options.given(*MODELS_ONLY), "models", "a log")
-        return _from_log(path, options, train_seed, test_seed)
+        made = _from_log(path, options, train_seed, test_seed)
+        return replace(made, command=solve_command(path.name, made.problem, options, drawn=True))
     _refuse(options.given(*LOG_ONLY), "a log", "models")
     if kind == "models":
         problem, notes = _from_models(path, options)
@@ -114,7 +117,8 @@ def set_up(path: Path, options: Options) -> Setup:
         _refuse(options.given(*MODELS_ONLY), "a file of models", "a problem")
         problem, notes = _from_problem(path, options)
     heldout = _heldout(options, problem)
-    return Setup(problem, None, None, heldout, notes, test_seed, path.name)
+    command = solve_command(path.name, problem, options, drawn=False)
+    return Setup(problem, None, None, heldout, notes, test_seed, path.name, command)
 
 
 def _refuse(given: list[str], meant: str, found: str) -> None:
@@ -159,7 +163,7 @@ def _from_log(
         heldout = posterior.sample(options.n_test, np.random.default_rng(test_seed))
     notes = (*log.notes, *coverage_notes(log, problem))
     drawn = options.heldout is None
-    return Setup(problem, log, posterior, heldout, notes, test_seed, path.name, drawn)
+    return Setup(problem, log, posterior, heldout, notes, test_seed, path.name, heldout_drawn=drawn)
 
 
 def _gamma(given: float | None) -> float:

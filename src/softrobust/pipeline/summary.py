@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softrobust.pipeline.run import Run, thin_data
+from softrobust.certificate import compare_policies
+from softrobust.pipeline.run import Run, diagnosed, thin_data
+from softrobust.reporting.trust import misfits
+from softrobust.reporting.verdict import judged
+from softrobust.reporting.words import Figures, count, grouped
+from softrobust.returns import policy_return
+from softrobust.solvers.behaviour import unmasked
 
 if TYPE_CHECKING:
     from softrobust.models.policy import Policy
@@ -20,41 +26,51 @@ SHOWN_ROWS = 16
 
 def summary_lines(run: Run) -> Iterator[tuple[str, str]]:
     """(kind, text) pairs: kind is "head", "text", "note" or "row"."""
-    problem, practice = run.setup.problem, run.certificate.practice
+    for kind, line in _lines(run):
+        yield kind, grouped(line)
+
+
+def _lines(run: Run) -> Iterator[tuple[str, str]]:
+    practice = run.certificate.practice
     if practice is not None:  # the first thing that anybody asks
         yield "head", "In a sentence"
         yield "text", practice.sentence()
-        for caution in thin_data(run.setup, run.solution):
+        for caution in cautions(run):
             yield "text", caution
-    yield "head", "The question"
-    if run.setup.log is not None:
-        yield (
-            "text",
-            (
-                f"{run.setup.log.n_rows} transitions, {problem.n_states} states, "
-                f"{problem.n_actions} actions; {problem.n_models} models drawn from the posterior."
-            ),
-        )
-    else:
-        yield (
-            "text",
-            (
-                f"{problem.n_models} models of {problem.n_states} states and "
-                f"{problem.n_actions} actions."
-            ),
-        )
-    yield "text", f"Discount γ = {problem.gamma:g}. {_goal(problem.objective)}"
-    said = thin_data(run.setup, run.solution)
-    for note in run.notes:
-        if practice is None or note not in said:
-            yield "note", note
+        yield "text", _against_nominal(run)
+    yield from _question(run)
     status = run.solution.status.replace("_", " ")
     yield "head", f"The answer, by {run.solution.solver} ({status})"
     yield from _policy_rows(run)
     yield "head", "What can be promised"
     for sentence in replace(run.certificate, practice=None).sentences():
         yield "text", sentence
-    yield "text", _against_nominal(run)
+    if practice is None:
+        yield "text", _against_nominal(run)
+
+
+def cautions(run: Run) -> list[str]:
+    """What to know before believing the first sentence: as the page has it, less its markup."""
+    found = diagnosed(run.setup.posterior)
+    lines = thin_data(run.setup.problem, run.solution.policy, run.setup.log)
+    lines += [] if found is None else misfits(found)
+    return [line.replace("`", "") for line in lines]
+
+
+def _question(run: Run) -> Iterator[tuple[str, str]]:
+    problem = run.setup.problem
+    states = count(problem.n_states, "state")
+    actions = count(problem.n_actions, "action")
+    models = count(problem.n_models, "model")
+    yield "head", "The question"
+    if run.setup.log is not None:
+        rows = count(run.setup.log.n_rows, "transition")
+        yield "text", f"{rows}, {states}, {actions}; {models} drawn from the posterior."
+    else:
+        yield "text", f"{models} of {states} and {actions}."
+    yield "text", f"Discount γ = {problem.gamma:g}. {_goal(problem.objective)}"
+    for note in run.notes:
+        yield "note", note
 
 
 def _goal(objective: Objective) -> str:
@@ -85,7 +101,7 @@ def _policy_rows(run: Run) -> Iterator[tuple[str, str]]:
         yield "row", f"{where} → {_action(policy, stretch[0])}{_seen(run, stretch)}"
     if len(stretches) > SHOWN_ROWS:
         rest = sum(len(stretch) for stretch in stretches[SHOWN_ROWS:])
-        yield "text", f"… and {rest} more states (policy.csv has them all)."
+        yield "text", f"… and {count(rest, 'more state')} (policy.csv has them all)."
 
 
 def _action(policy: Policy, s: int) -> str:
@@ -107,9 +123,22 @@ def _seen(run: Run, stretch: list[int]) -> str:
 
 
 def _against_nominal(run: Run) -> str:
+    """On held-out models where there are any: on its own models it is ahead by construction."""
     if run.nominal is run.solution:
         return "This is the nominal policy: optimal for the average model."
     gain = run.solution.static_value - run.nominal.static_value
+    if run.heldout is not None:
+        problem, policy = run.setup.problem, run.solution.policy
+        found = compare_policies(problem, policy, run.nominal.policy, run.heldout, "nominal")
+        number = Figures.of(
+            policy_return(unmasked(problem), p) for p in (policy, run.nominal.policy)
+        )
+        judgement = judged(found, number, gain, problem.n_models)
+        return (
+            "Against the nominal policy (best for the average model), on "
+            f"{count(run.heldout.n_models, 'held-out model')}, "
+            f"{judgement[0].lower()}{judgement[1:]}"
+        )
     if abs(gain) <= 1e-9 * abs(run.nominal.static_value):
         return "The nominal policy (solving the average model) earns the same by the objective."
     word = "more" if gain >= 0 else "less"

@@ -1,4 +1,4 @@
-"""Inventory: the posterior of demand, Gamma–Poisson, and its exact transition rows (section 6).
+"""Inventory: the posterior of demand, Gamma–Poisson, and its exact transition rows (app. F.4).
 
 Stock s, order a, o = min(a, capacity − s) arrives first, then demand d ~ Poisson(μ):
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 MOST_RHAT = 1.01
 LEAST_ESS = 400.0
+RARE = 0.005  # at either end: a predictive p-value that says no
+TRANSITIONS = "transitions"  # the statistic of tables: how likely the log is
 MOST_PAIRS = 5000
 LOST_SHARE = 0.5  # divergences beyond this share: nothing was explored
 
@@ -92,6 +94,11 @@ class Diagnostics:
         return cls(False, parameters, lost, n, {} if predictive is None else predictive)
 
     @property
+    def missed(self) -> tuple[str, ...]:
+        """The statistics of the log that the models do not reproduce."""
+        return tuple(k for k, p in self.predictive.items() if not RARE < p < 1 - RARE)
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """One sentence for each thing that is wrong, with what to do; empty if all is well."""
         out = []
@@ -116,7 +123,14 @@ class Diagnostics:
                 "posterior may be missing: raise target_accept towards 0.99."
             )
         for name, p in self.predictive.items():
-            if not 0.005 < p < 0.995:
+            if name == TRANSITIONS and p <= RARE:
+                out.append(
+                    "Models drawn from this posterior are surer of next states than the log is "
+                    f"(predictive p-value {p:.3f}): where little was seen the prior is too sharp. "
+                    "A wider one (--per-cell 1, or a larger --strength) is safer; see whether the "
+                    "answer stays."
+                )
+            elif name in self.missed:
                 out.append(
                     f"The model does not reproduce the log's {name} (predictive p-value {p:.3f}): "
                     "treat results as those of a wrong model, or choose another posterior."

@@ -18,7 +18,12 @@ from softrobust.data.settings import real, whole
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
-from softrobust.posterior.diagnostics import Diagnostics, check_size, predictive_check
+from softrobust.posterior.diagnostics import (
+    TRANSITIONS,
+    Diagnostics,
+    check_size,
+    predictive_check,
+)
 from softrobust.posterior.gamma import dirichlet_rows
 from softrobust.posterior.support import pair_support
 
@@ -174,7 +179,7 @@ class FittedDirichlet(FittedPosterior):
     def diagnostics(self) -> Diagnostics:
         """Draws are exact; the predictive check asks whether the log is typical of the models."""
         models = self.sample(check_size(self.next_states.size), seed=0)
-        return Diagnostics.of_exact({"transitions": predictive_check(models, self.log)})
+        return Diagnostics.of_exact({TRANSITIONS: predictive_check(models, self.log)})
 
     def describe(self) -> dict[str, Any]:
         """Settings and data hash."""

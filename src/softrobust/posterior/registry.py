@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, cast
@@ -25,7 +26,11 @@ def make_posterior(name: str, **settings: Any) -> Posterior:
     10
     """
     if name not in NAMES:
-        raise InputError(f"Unknown posterior '{name}'. The posteriors are {', '.join(NAMES)}.")
+        close = difflib.get_close_matches(name, NAMES, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        raise InputError(
+            f"Unknown posterior '{name}'.{hint} The posteriors are {', '.join(NAMES)}."
+        )
     return cast(Posterior, build(POSTERIORS[name], f"The posterior {name}", settings))
 
 

@@ -53,7 +53,7 @@ class Design:
         """Features and outputs of the log in standard units; φ₀ = 1 stays as it is."""
         phi = frame.features(log.s, log.a)
         centre, scale = phi.mean(axis=0), phi.std(axis=0)
-        flat = np.flatnonzero(scale[1:] <= 1e-12 * np.maximum(1.0, np.abs(centre[1:]))) + 1
+        flat = np.flatnonzero(scale[1:] <= 1e-12 * np.abs(phi[:, 1:]).max(axis=0)) + 1
         if flat.size:
             raise InputError(
                 f"The feature '{frame.feature_names[flat[0]]}' has the same value in every row "
@@ -141,7 +141,11 @@ class RegressionPosterior(Posterior):
                     "The actions of the log are no numbers, and the features need numbers. Give "
                     "the posterior a frame with action_values."
                 ) from None
-            return GaussianFrame(log.variables, log.actions, values)
+            if not np.isfinite(values).all():
+                raise InputError(f"The actions {list(log.actions)} must be finite numbers.")
+            return GaussianFrame(
+                log.variables, log.actions, values, start=log.starts, horizon=log.longest
+            )
         if self.frame.variables != log.variables or self.frame.actions != log.actions:
             raise InputError(
                 f"The log must have the variables {list(self.frame.variables)} and actions "

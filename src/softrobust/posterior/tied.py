@@ -1,4 +1,4 @@
-"""One Dirichlet over relative moves, shared by all states: riverswim's posterior (section 6).
+"""One Dirichlet over relative moves, shared by all states: riverswim's posterior (app. F.4).
 
 States stand on a line; an action moves by one of `moves` (−1, 0, 1: left, stay, right), with
 probabilities that are the same everywhere and unknown:

@@ -43,6 +43,8 @@ class Step:
     """One policy of the frontier: the λ it is best for, what it earns, what it does otherwise."""
 
     lams: str
+    low: float
+    high: float
     mean: str
     bad: str
     more_mean: str
@@ -81,7 +83,9 @@ class Caution:
     proven: str = ""
     outside: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
-    start: int = 0
+    lams: tuple[float, float] = (0.0, 1.0)
+    own: float = 0.0
+    where: str = ""
 
 
 def caution(
@@ -102,7 +106,6 @@ def caution(
         return Caution(lead=_lead(problem, groups, number), proven=_proven(points))
     steps = tuple(_step(problem, group, chosen, number) for group in groups)
     svg, outside = _picture(problem, groups, compared, number)
-    start = next((i for i, step in enumerate(steps) if step.chosen), 0)
     return Caution(
         lead=_lead(problem, groups, number),
         svg=svg,
@@ -110,8 +113,25 @@ def caution(
         proven=_proven(points),
         outside=tuple(outside),
         steps=steps,
-        start=start,
+        lams=(points[0].lam, points[-1].lam),
+        own=_own_lam(problem, steps),
+        where=_where(problem, chosen),
     )
+
+
+def _own_lam(problem: Problem, steps: Sequence[Step]) -> float:
+    """Where the slider starts: the question's own λ, or one that this policy is the best for."""
+    lam = problem.objective.lam
+    own = next((step for step in steps if step.chosen), None)
+    return lam if own is None else min(max(lam, own.low), own.high)
+
+
+def _where(problem: Problem, chosen: Compared) -> str:
+    """Which models these figures are of."""
+    text = f"All figures here are on the {words.count(problem.n_models, 'model')} it was chosen on"
+    if chosen.heldout is None:
+        return f"{text}."
+    return f"{text}; on held-out models such differences can shrink or turn."
 
 
 def _column(problem: Problem, frontier: Frontier) -> list[FrontierPoint]:
@@ -152,6 +172,8 @@ def _step(
     )
     return Step(
         lams=_lams(group),
+        low=group[0].lam,
+        high=group[-1].lam,
         mean=number(p.mean),
         bad=number(p.cvar),
         more_mean=words.signed(p.mean - chosen.static["mean"], number),

@@ -3,18 +3,22 @@
 The first solution is the chosen one. The nominal policy, optimal for the mean model E[P̂] alone, is
 what most people would compute; it is always among those compared, and so is current practice where
 there is a log to read it from. Practice is not bound by the mask of allowed actions.
+
+The chosen policy is compared with each of the others in pairs, model by model, on held-out models
+where there are any: on the models it was chosen on it is ahead by construction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.certificate import HeldOut, held_out
+from softrobust.certificate import Comparison, HeldOut, held_out
+from softrobust.certificate.comparison import paired
 from softrobust.errors import InputError
 from softrobust.returns import policy_return
 from softrobust.solvers.base import Solution
@@ -50,6 +54,8 @@ class Compared:
         objective, mean, var, cvar of `train`.
     heldout : HeldOut or None
         The same on `test`, with intervals.
+    versus : Comparison or None
+        The chosen policy minus this one, in pairs: on `test`, else on `train`; None of itself.
     """
 
     name: str
@@ -59,6 +65,7 @@ class Compared:
     test: FloatArray | None
     static: dict[str, float]
     heldout: HeldOut | None
+    versus: Comparison | None = None
 
     @property
     def policy(self) -> Policy:
@@ -76,9 +83,20 @@ class Compared:
         return self.solution.solver == PRACTICE
 
     @property
+    def called(self) -> str:
+        """Its name inside a sentence."""
+        return "the nominal policy" if self.nominal else self.name
+
+    @property
     def short(self) -> str:
         """A name for labels in pictures: the policy that the page is about is "this policy"."""
         return "this policy" if self.chosen else self.name
+
+    def figure(self, key: str) -> float:
+        """objective, mean, var or cvar: held out where that is known."""
+        if self.heldout is None:
+            return self.static[key]
+        return float(getattr(self.heldout, key).value)
 
     def same_policy(self, other: Compared) -> bool:
         """Whether both do the same wherever there is something to decide."""
@@ -113,10 +131,19 @@ def compare(
     place = {NOMINAL: 0, PRACTICE: 1}
     chosen = [chosen[0], *sorted(chosen[1:], key=lambda found: place.get(found.solver, 2))]
     names = _distinct([NAMES.get(solution.solver, solution.solver) for solution in chosen])
-    return tuple(
+    found = [
         _evaluated(problem, heldout, solution, name, chosen=i == 0)
         for i, (solution, name) in enumerate(zip(chosen, names, strict=True))
-    )
+    ]
+    fresh = problem.models.f if heldout is None else heldout.f
+    return (found[0], *(_paired(problem, found[0], c, fresh) for c in found[1:]))
+
+
+def _paired(problem: Problem, chosen: Compared, other: Compared, f: FloatArray) -> Compared:
+    new = chosen.train if chosen.test is None else chosen.test
+    old = other.train if other.test is None else other.test
+    held = chosen.test is not None
+    return replace(other, versus=paired(new, old, f, problem.objective, other.called, held))
 
 
 def _evaluated(

@@ -59,6 +59,7 @@ def continuous_report(
     more: Sequence[str] = (),
     notes: Sequence[str] = (),
     settings: Mapping[str, object] | None = None,
+    cautions: Sequence[str] = (),
     title: str | None = None,
     n_rows: int | None = None,
 ) -> Report:
@@ -76,6 +77,8 @@ def continuous_report(
         Against current practice: the first sentence.
     more : sequence of str
         Further sentences of the certificate.
+    cautions : sequence of str
+        What may make every figure wrong: said right under the answer.
     n_rows : int, optional
         Transitions of the log.
     """
@@ -87,7 +90,8 @@ def continuous_report(
         "margin": plots.MARGIN,
         "suppressed": False,
         "hint": "",
-        "answer": _answer(problem, certificate, own, rivals, practice, number),
+        "answer": _answer(problem, certificate, own, rivals, practice, number)
+        | {"cautions": list(cautions)},
         "asked": _asked(problem, solution, fresh, n_rows),
         "notes": list(dict.fromkeys(notes)),
         "returns": _returns(problem, solution, train, fresh, rivals, number),

@@ -74,18 +74,18 @@ def more_data(
     if isinstance(found, str):
         return MoreData(reason=found)
     worth = [v for v in found.values if v.value > 0 and v.high > 0]
-    n = f"{found.observations:,}"
+    n = words.count(found.observations, "more observation")
     if not worth:
         return MoreData(
-            reason=f"No pair is worth {n} more observations: no data set that was simulated would "
+            reason=f"No pair is worth {n}: no data set that was simulated would "
             "change what is best."
         )
     top = worth[:TOP]
     reach = max(v.high for v in top)
     rows = tuple(_row(problem, v, decision, seen, number, reach) for v in top)
     lead = (
-        f"What {n} more observations of one pair would be expected to add to the objective, if "
-        "the policy were chosen again with them. Bars are 95 % intervals of the simulation."
+        f"What {n} of one pair would be expected to add to the objective, if the policy were "
+        "chosen again with them."
     )
     return MoreData("", lead, rows, _more(worth, top), seen is not None)
 
@@ -94,13 +94,15 @@ def _more(worth: Sequence[DataValue], top: Sequence[DataValue]) -> str:
     parts = []
     if len(worth) > len(top):
         parts.append(
-            f"{words.count(len(worth) - len(top), 'more pair')} with a value are not shown: "
+            f"{words.count(len(worth) - len(top), 'more pair')} with a value "
+            f"{'is' if len(worth) == len(top) + 1 else 'are'} not shown: "
             "`softrobust value-of-data RUN --json` has them all."
         )
     thin = sum(v.effective_size < THIN for v in top)
     if thin:
         parts.append(
-            f"{words.count(thin, 'value')} rest on few effective models: draw more (--draws)."
+            f"{words.count(thin, 'value')} {'rests' if thin == 1 else 'rest'} on few effective "
+            "models: draw more (--draws)."
         )
     return " ".join(parts)
 

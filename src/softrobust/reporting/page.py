@@ -22,18 +22,20 @@ from softrobust.errors import InputError
 from softrobust.reporting import sections, tables, words
 from softrobust.reporting.caution import caution
 from softrobust.reporting.compare import Compared, compare
-from softrobust.reporting.counts import Seen
+from softrobust.reporting.counts import Seen, said
 from softrobust.reporting.effort import evaluation_seconds
 from softrobust.reporting.more_data import DataFound, more_data
 from softrobust.reporting.plots import MARGIN
 from softrobust.reporting.policy_map import policy_map
 from softrobust.reporting.rule_list import rule_list, rules_within
-from softrobust.reporting.trust import trust
+from softrobust.reporting.trust import misfits, trust
 from softrobust.reporting.under_posterior import under_posterior
 from softrobust.reporting.why import why
 from softrobust.solvers.behaviour import behaviour_policy
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from softrobust.certificate import Certificate
     from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
@@ -93,6 +95,7 @@ def report(
     title: str | None = None,
     settings: Mapping[str, object] | None = None,
     *,
+    cautions: Sequence[str] = (),
     frontier: Frontier | str | None = None,
     data: DataFound | str | None = None,
     diagnostics: Diagnostics | None = None,
@@ -121,6 +124,9 @@ def report(
         Of the chosen policy; made here if not given.
     notes : sequence of str
         Further sentences on what was assumed.
+    cautions : sequence of str
+        What a reader must know before believing the first sentence; they stand right under it,
+        and so do problems that `diagnostics` report.
     title : str, optional
     settings : mapping, optional
         What else is needed to rerun it: seed, number of draws, the command. Paths are shortened
@@ -155,6 +161,8 @@ def report(
     seen = Seen.of(log, suppress_small)
     time = tables.time_share(problem, compared[0].policy)
     reasons = why(problem, compared, log, seen, number, time, seconds)
+    warned = [*cautions, *(() if diagnostics is None else misfits(diagnostics))]
+    warned = [said(caution, suppress_small) for caution in dict.fromkeys(warned)]
     context: dict[str, Any] = {
         "title": title or "Which policy, and how sure",
         "words": problem.objective.words,
@@ -162,7 +170,7 @@ def report(
         "suppressed": suppress_small,
         "hint": hint,
         "csv": policy_csv,
-        "answer": sections.answer(problem, compared, certificate, number),
+        "answer": sections.answer(problem, compared, certificate, number, warned),
         "asked": sections.asked(problem, compared[0], heldout, log, settings, suppress_small),
         "notes": sections.notes(problem, compared, log, notes, suppress_small),
         "returns": sections.returns(problem, compared, heldout, number),
@@ -176,7 +184,7 @@ def report(
         "certificate": sections.promises(certificate),
         "under_posterior": under_posterior(certificate, number),
         "trust": trust(diagnostics, checks, suppress_small, ask_for_checks),
-        "rerun": sections.rerun(problem, compared[0], log, posterior, settings),
+        "rerun": sections.rerun(problem, compared[0], log, posterior, settings, suppress_small),
     }
     context["contents"] = [(key, name) for key, name in CONTENTS if key == "policy" or context[key]]
     return Report(render("template.html.j2", context))
@@ -234,6 +242,10 @@ def render(template: str, context: Mapping[str, Any]) -> str:
     )  # fmt: skip
     environment.filters["ours"] = Markup  # our own SVG, style and script only
     environment.filters["tidy"] = words.tidy
+    environment.filters["flagged"] = words.flagged
+    environment.filters["broken"] = _broken
+    environment.filters["lam"] = lambda lam: f"{lam:g}"
+    environment.tests["long"] = words.unbroken
     style, script = _file("style.css"), _file("script.js")
     own = {
         "style": style,
@@ -242,6 +254,13 @@ def render(template: str, context: Mapping[str, Any]) -> str:
         "script_hash": _hash(script),
     }
     return environment.get_template(template).render(dict(context) | own).lstrip()
+
+
+def _broken(label: str) -> Markup:
+    """A label that may end a line between the columns of a state, and nowhere inside them."""
+    from markupsafe import Markup, escape
+
+    return Markup("|<wbr>").join(escape(part) for part in label.split("|"))
 
 
 def _file(name: str) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_STATES, MOST_ACTIONS = 120, 45
 FEWEST_STATES = 2
 WIDTH, LEAST_WIDTH = 920.0, 160.0
-SHADES = (5, 10, 20, 50, 100)  # a cell is one shade darker from each of these counts on
+SHADES = (5, 10, 20, 50, 100)  # a cell is one shade stronger from each of these counts on
 LONGEST = 22
 
 

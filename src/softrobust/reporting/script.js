@@ -30,13 +30,20 @@
   for (const box of all(document, ".choose")) {
     const slider = box.querySelector("input"), section = box.closest("section");
     const rows = all(section, "tr[data-i]"), points = all(section, ".point");
+    const ends = rows.map(e => [Number(e.dataset.low), Number(e.dataset.high)]);
+    const away = ([low, high], x) => Math.max(low - x, x - high, 0);
     const show = () => {
-      for (const e of [...rows, ...points]) e.classList.toggle("on", e.dataset.i === slider.value);
-      const row = rows[Number(slider.value)];
-      box.querySelector("output").textContent = row.dataset.said;
+      const x = Number(slider.value);
+      const at = ends.reduce((best, end, i) => away(end, x) < away(ends[best], x) ? i : best, 0);
+      for (const e of [...rows, ...points]) e.classList.toggle("on", e.dataset.i === String(at));
+      box.querySelector("output").textContent = rows[at].dataset.said;
     };
     slider.addEventListener("input", show);
-    for (const e of [...rows, ...points]) e.addEventListener("click", () => { slider.value = e.dataset.i; show(); });
+    for (const e of [...rows, ...points]) e.addEventListener("click", () => {
+      const [low, high] = ends[Number(e.dataset.i)];
+      slider.value = Math.min(Math.max(Number(slider.value), low), high);
+      show();
+    });
     show();
   }
 

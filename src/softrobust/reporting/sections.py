@@ -6,26 +6,32 @@ A new section is a function here, an entry of the context in `page`, and a block
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from softrobust import __version__
-from softrobust.reporting import figures, plots, words
-from softrobust.reporting.counts import count_text, said
+from softrobust.reporting import figures, plots, verdict, words
+from softrobust.reporting.counts import SMALL, notes_said
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate
     from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
+    from softrobust.objective import Objective
     from softrobust.posterior import FittedPosterior
     from softrobust.problem import Problem
     from softrobust.reporting.compare import Compared
 
 PACKAGES = ("numpy", "scipy", "numba", "highspy")
 LONGEST_STAT = 80
+HASHED = "SHA-256 of the log as it was read (transitions, rewards, episodes, labels, start)"
+_LEAST = re.compile(r"(--min-count) [2-4]\b")
 Pairs = list[tuple[str, str]]
 
 
@@ -34,40 +40,54 @@ def answer(
     compared: Sequence[Compared],
     certificate: Certificate,
     number: words.Figures,
+    cautions: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The answer, in words and three figures."""
+    """The answer, in words and three figures; `cautions` stand right under its first sentence."""
     objective, chosen = problem.objective, compared[0]
     nominal = next((c for c in compared[1:] if c.nominal), None)
     others = [c for c in compared[1:] if c.nominal or c.practice]
     more = [
         words.no_choice(problem),
-        words.against(chosen, nominal, number),
+        verdict.against(chosen, nominal, number),
         words.best_possible(certificate, number),
-        words.fresh(chosen, objective, number),
+        words.chosen_on(chosen, objective, number),
     ]
-    tiles = [("on average", "mean")]
-    if objective.tail < 1 and problem.n_models > 1:
-        tiles.append((f"in {objective.words}", "cvar"))
     shown = [
         {
             "name": name,
-            "value": number(chosen.static[key]),
-            "beside": [f"{c.name} {number(c.static[key])}" for c in others],
+            "value": number(chosen.figure(key)),
+            "beside": [f"{c.name} {number(c.figure(key))}" for c in others],
         }
-        for name, key in tiles
+        for name, key in _tile_names(chosen, objective)
     ]
     shown.append(_room(certificate, number))
     lead = words.earns(chosen, objective, number)
     if certificate.practice is not None:  # the first thing that anybody asks
         lead, more = certificate.practice.sentence(), [lead, *more]
-    return {"lead": lead, "more": [line for line in more if line], "tiles": shown}
+    return {
+        "lead": lead,
+        "cautions": list(cautions),
+        "more": [line for line in more if line],
+        "tiles": shown,
+    }
+
+
+def _tile_names(chosen: Compared, objective: Objective) -> Pairs:
+    """(name, figure) of the tiles; they say so where they are held out."""
+    held = chosen.heldout
+    n, over = (chosen.train.size, "") if held is None else (held.n_models, ", held out")
+    tiles = [(f"on average{over}", "mean")]
+    if objective.tail < 1 and n > 1:
+        tiles.append((f"in {objective.words}{over}", "cvar"))
+    return tiles
 
 
 def _room(certificate: Certificate, number: words.Figures) -> dict[str, Any]:
     """The tile on how far from the best possible."""
-    name, share = "at most this much better is possible", certificate.gap_share
-    if words.nothing_better(certificate):
-        return {"name": name, "value": number(0.0), "beside": ["the best possible"]}
+    own = words.count(certificate.n_models, "model")
+    name, share = f"at most this much better on the {own} it was chosen on", certificate.gap_share
+    if certificate.nothing_better:
+        return {"name": name, "value": number(0.0), "beside": ["the best possible there"]}
     beside = "" if share is None else f"{words.percent(share)} of the way up from chance"
     if share is not None and share > 1:
         beside = "acting at random is better"
@@ -90,11 +110,7 @@ def asked(
     solution, objective = chosen.solution, problem.objective
     out: Pairs = []
     if log is not None:
-        seen = int((log.pair_counts > 0).sum())
-        left = int((~log.sinks).sum()) * log.n_actions
-        rows = "observed transition" + ("" if log.n_rows == 1 else "s")
-        out.append(("Data", f"{count_text(log.n_rows, suppress)} {rows}"))
-        out.append(("Pairs seen", f"{seen:,} of {left:,} pairs of state and action"))
+        out += _data(log, suppress)
     out += [
         (
             "Size",
@@ -110,6 +126,24 @@ def asked(
     if seed is not None:
         out.append(("Seed", str(seed)))
     return out
+
+
+def _data(log: TransitionLog, suppress: bool) -> Pairs:
+    """How much was seen; with `suppress` what pairs seen five times or more add up to."""
+    counts = np.asarray(log.pair_counts)
+    left = f"of {int((~log.sinks).sum()) * log.n_actions:,} pairs of state and action"
+    if not suppress:
+        seen = int((counts > 0).sum())
+        rows = words.count(log.n_rows, "observed transition")
+        return [("Data", rows), ("Pairs seen", f"{seen:,} {left}")]
+    often = counts[counts >= SMALL]
+    return [
+        (
+            "Data",
+            f"at least {int(often.sum()):,} observed transitions (pairs seen rarely not counted)",
+        ),
+        (f"Seen {SMALL} times or more", f"{often.size:,} {left}"),
+    ]
 
 
 def _models_words(problem: Problem, heldout: ModelSet | None) -> str:
@@ -129,7 +163,7 @@ def notes(
     """What was assumed, each sentence once."""
     own = () if log is None else log.notes
     every = [*own, *problem.models.notes, *words.notes_of(problem, compared), *notes]
-    return [said(note, suppress) for note in dict.fromkeys(every)]
+    return notes_said(dict.fromkeys(every), log, suppress)
 
 
 def returns(
@@ -230,23 +264,31 @@ def rerun(
     log: TransitionLog | None,
     posterior: FittedPosterior | None,
     settings: Mapping[str, object] | None,
+    suppress: bool = False,
 ) -> Pairs:
-    """What it takes to get the same page again."""
-    s = chosen.solution
-    out: Pairs = [
+    """What it takes to get the same page again: the command first, where it is known."""
+    s, given = chosen.solution, dict(settings or {})
+    command = str(given.pop("command", ""))
+    if suppress:  # the least count of a pair that is considered can give one away
+        command = _LEAST.sub(r"\1 …", command)
+    out: Pairs = [("command", command)] if command else []
+    out += [
         ("solver", s.solver),
         ("gamma", repr(problem.gamma)),
         ("lambda", repr(problem.objective.lam)),
         ("alpha", repr(problem.objective.alpha)),
         ("models", str(problem.n_models)),
     ]
-    out += [(str(key), without_folder(value)) for key, value in (settings or {}).items()]
+    out += [(str(key), without_folder(value)) for key, value in given.items()]
     if posterior is not None:
         known = {key: v for key, v in posterior.describe().items() if key != "data_hash"}
+        if suppress and 1 < known.get("min_count", 0) < SMALL:
+            known["min_count"] = "not shown"
         out += [(key, str(v)) for key, v in known.items() if v is not None]
     if log is not None:
-        out.append(("data (SHA-256)", log.data_hash))
-    out += [(f"solver: {key}", plain(value)) for key, value in s.stats.items()]
+        out.append((HASHED, log.data_hash))
+    figures = {key: value for key, value in s.stats.items() if isinstance(value, (int, float, str))}
+    out += [(f"solver: {key}", plain(value)) for key, value in figures.items()]
     out += [("softrobust", __version__), ("python", platform.python_version())]
     return out + [(name, package_version(name)) for name in PACKAGES]
 

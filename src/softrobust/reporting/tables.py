@@ -35,11 +35,12 @@ MOST_MIXED = 5  # actions listed where a policy randomizes
 @final
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One action in one state; `seen` and `prior` are texts, empty where not known."""
+    """One action in one state; `seen`, `of_all`, `prior` are texts, empty where not known."""
 
     action: str
     chance: str
     seen: str
+    of_all: str
     prior: str
     few: bool
 
@@ -128,8 +129,8 @@ def policy_table(
 
 
 def time_share(problem: Problem, policy: Policy) -> FloatArray:
-    """(n_states,): share of discounted time in each state, (1 − γ)·h of the mean model."""
-    h = occupancies(problem.mean_problem(), policy)[0]
+    """(n_states,): share of discounted time in each state, (1 − γ)·h averaged over the models."""
+    h = problem.models.f @ occupancies(problem, policy)
     return np.asarray((1 - problem.gamma) * h)
 
 
@@ -182,12 +183,13 @@ def _by_chance(probs: FloatArray) -> NDArray[np.intp]:
 def _choice(s: int, a: int, policy: Policy, seen: Seen | None, prior: FloatArray | None) -> Choice:
     p = float(policy.probs[s, a])
     share = np.nan if prior is None else float(prior[s, a])
-    hidden = seen is not None and seen.suppress and seen.few(s, a)  # the share gives the count away
+    hidden = seen is not None and seen.hides_pair(s, a)  # the share gives the count away
     return Choice(
         action=label(policy.actions[a]),
         chance="" if p == 1 else percent(p),
-        seen="" if seen is None else seen.of_all(s, a),
-        prior="" if np.isnan(share) else "–" if hidden else percent(share),
+        seen="" if seen is None else seen.times(s, a),
+        of_all="" if seen is None else seen.of_all(s),
+        prior="–" if hidden else "" if np.isnan(share) else percent(share),
         few=seen is not None and seen.few(s, a),
     )
 

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
 
 MARKS = {"fine": "✓", "caution": "⚠", "cannot tell": "?"}
 SHOWN_PARAMETERS = 12
-THIN_PRIOR = (
-    "With few observations a pair this is often the prior's doing: a little mass spread over many "
-    "next states makes models that are more certain than the log (`--per-cell 1` spreads more)."
-)
+GLOSS = {  # said below a check that uses the word
+    "WIS ": "WIS, PDIS, DR and FQE are four ways to tell from what others did what this policy "
+    "would have earned: weighing whole episodes by how likely this policy is to act so (WIS), "
+    "weighing them step by step (PDIS), correcting a model's prediction by such weights (DR), and "
+    "fitting values to the steps (FQE). The effective sample size is how many episodes count.",
+    "marginal sensitivity model": "The question behind it: had something that nobody wrote down, "
+    "such as how ill a patient looked, swayed which action was taken, how strongly would it have "
+    "had to do so for this policy to be no better than practice? A factor near 1 is soon reached.",
+}
 NO_CHECKS = (
     "No checks are on record: `softrobust check RUN` asks whether the models fit the log, and what "
     "would change the answer; a report made after it shows them here."
@@ -34,6 +39,7 @@ class CheckLine:
     mark: str
     style: str
     sentence: str
+    gloss: str
 
 
 @final
@@ -61,6 +67,11 @@ def trust(
     return Trust(draws, parameters, lines, "" if lines or not ask_for_checks else NO_CHECKS)
 
 
+def misfits(d: Diagnostics) -> list[str]:
+    """What is wrong with the draws, or with how they fit the log; nothing if all is well."""
+    return list(d.problems)
+
+
 def _line(check: Mapping[str, Any], suppress: bool) -> CheckLine:
     try:
         name, verdict, sentence = (str(check[key]) for key in ("name", "verdict", "sentence"))
@@ -72,7 +83,8 @@ def _line(check: Mapping[str, Any], suppress: bool) -> CheckLine:
     sentence = said(sentence, suppress).removeprefix("Cannot tell: ")
     sentence = sentence[:1].upper() + sentence[1:]
     mark = MARKS.get(verdict, "?")
-    return CheckLine(name, verdict, mark, verdict.split()[0], sentence)
+    gloss = " ".join(text for word, text in GLOSS.items() if word in sentence)
+    return CheckLine(name, verdict, mark, verdict.split()[0], sentence, gloss)
 
 
 def _draws(d: Diagnostics) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -87,11 +99,9 @@ def _draws(d: Diagnostics) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]
     lines += [
         f"The posterior reproduces the log's {name} (predictive p-value {p:.3f})."
         for name, p in d.predictive.items()
-        if not any(f"log's {name} (" in problem for problem in d.problems)
+        if name not in d.missed
     ]
-    lines += d.problems
-    if d.exact and any("predictive p-value" in problem for problem in d.problems):
-        lines.append(THIN_PRIOR)
+    lines += misfits(d)
     worst = sorted(d.parameters.items(), key=lambda item: -_rhat(item[1].rhat))[:SHOWN_PARAMETERS]
     rows = tuple(
         (name, f"{p.mean:.4g}", f"{p.sd:.3g}", f"{p.rhat:.3f}", f"{p.ess_bulk:.0f}")

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from softrobust.certificate import Certificate
 
 Pairs = list[tuple[str, str]]
+GLOSS = (
+    "ε₁: how differently the models spread the policy's time over states; ε₂: what a worst case "
+    "chosen anew at every step could cost; r_max: half the range of rewards."
+)
 
 
 def under_posterior(certificate: Certificate, number: words.Figures) -> Pairs:
@@ -39,7 +43,7 @@ def under_posterior(certificate: Certificate, number: words.Figures) -> Pairs:
         out.append(
             (
                 "The paper's corollary 5.3, corrected (indicative only, not a bound)",
-                f"{errors.error:.3g} ({terms})",
+                f"{errors.error:.3g} ({terms}). {GLOSS}",
             )
         )
     return out

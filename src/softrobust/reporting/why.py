@@ -1,8 +1,9 @@
 """Section: why. The models that the policy is protected against, and each state's alternatives.
 
-The worst-case weights ξ ∈ Ξ attain ρ^S (eq. 4): they are the same for every state, and are shown
+The worst-case weights ξ ∈ Ξ attain ρ^S (eq. 4.2): they are the same for every state, and are shown
 once, as stems at the models' returns. For single states the page lists every allowed action with
-the exact objective after exchanging it, its value on average and in the worst case (`insight`).
+the exact change of objective, mean and bad case after exchanging it, and the value of taking it
+once, over all models and over the worst (`insight`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from softrobust.insight import Explanation
-from softrobust.insight.explain import Option, explain_many
-from softrobust.reporting import words
+from softrobust.insight.explain import Option, explain_many, same_everywhere
+from softrobust.reporting import verdict, words
 from softrobust.reporting.compare import SAME, Compared
 from softrobust.reporting.counts import Seen
 from softrobust.reporting.effort import evaluation_seconds
@@ -32,6 +33,10 @@ MOST_STATES = 24
 SHOWN_MODELS = 5
 MOST_STEMS = 300
 WIDTH, FLOOR = 460.0, 96.0
+EVEN = (
+    "All models give this policy the same return: none is worse than another, and there is no "
+    "worst case to guard against."
+)
 
 
 @final
@@ -43,6 +48,8 @@ class ActionRow:
     notes: tuple[str, ...]
     own: bool
     change: str
+    change_mean: str
+    change_bad: str
     mean: str
     worst: str
     seen: str
@@ -101,13 +108,14 @@ def why(
     found = explain_many(problem, chosen.policy, wanted, log) if wanted else []
     f = problem.models.f
     xi = np.asarray(problem.objective.worst_case(chosen.train, f))
+    even = same_everywhere(chosen.train, f)
     return Why(
-        lead=_lead(problem, chosen, xi),
-        price=words.price(chosen, nominal, problem.objective, number),
+        lead=EVEN if even and problem.n_models > 1 else _lead(problem, xi),
+        price=verdict.price(chosen, nominal, problem.objective, number),
         svg=_stems(problem, chosen, xi),
         alt="Weight of every model in the worst case, at the return it gives.",
         heads=("model", "weight ξ", *(c.short for c in compared[:3])),
-        models=_models(problem, compared[:3], xi, number),
+        models=() if even else _models(problem, compared[:3], xi, number),
         states=tuple(
             _state(s, e, problem, seen, number) for s, e in zip(wanted, found, strict=True)
         ),
@@ -144,7 +152,7 @@ def _left_out(shown: int) -> str:
     return f"Shown are states that differ from nominal and those met most: {how}"
 
 
-def _lead(problem: Problem, chosen: Compared, xi: NDArray[np.float64]) -> str:
+def _lead(problem: Problem, xi: NDArray[np.float64]) -> str:
     objective, f = problem.objective, problem.models.f
     if problem.n_models == 1:
         return "There is one model, and with it no worst case to guard against."
@@ -157,8 +165,8 @@ def _lead(problem: Problem, chosen: Compared, xi: NDArray[np.float64]) -> str:
     return (
         "The policy is judged as if nature made the models it fares worst in more likely: "
         f"{int(heavy.sum()):,} of {problem.n_models:,} models carry "
-        f"{words.percent(float(xi[heavy].sum()))} of the weight ξ. They are the ones it is "
-        "protected against."
+        f"{words.percent(float(xi[heavy].sum()))} of the weight ξ (how much each model counts "
+        "then). They are the ones it is protected against."
     )
 
 
@@ -217,6 +225,8 @@ def _state(
         f"{words.label(x.next_state)} {words.percent(x.mean)} → {words.percent(x.worst)}"
         for x in e.shifts
     )
+    if seen is not None and seen.hides_pair(s, problem.models.actions.index(e.action)):
+        moves = ""  # (prior + count)/(strength + all counts) gives the counts away
     return StateWhy(
         s, words.label(e.state), words.label(e.action), words.percent(e.visits),
         " and ".join(differs), rows, moves,
@@ -230,7 +240,6 @@ def _practice(o: Option) -> float:
 def _row(
     s: int, o: Option, e: Explanation, problem: Problem, seen: Seen | None, number: words.Figures
 ) -> ActionRow:
-    change = o.objective - e.value
     notes = []
     if 0 < o.chosen < 1:
         notes.append(words.percent(o.chosen))
@@ -242,7 +251,9 @@ def _row(
         action=words.label(o.action),
         notes=tuple(notes),
         own=o.chosen > 0,
-        change="" if o.chosen == 1 else words.signed(change, number),
+        change="" if o.chosen == 1 else words.signed(o.objective - e.value, number),
+        change_mean="" if o.chosen == 1 else words.signed(o.mean - e.mean, number),
+        change_bad="" if o.chosen == 1 else words.signed(o.cvar - e.cvar, number),
         mean=number(o.q_mean),
         worst=number(o.q_worst),
         seen="" if seen is None else seen.times(s, a),

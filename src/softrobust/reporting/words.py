@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 MINUS, NARROW = "−", "\u202f"
 LONGEST_LABEL = 120
+LONGEST_WORD = 20
+
+_COUNTS = re.compile(  # "2000 held-out posterior models", "10000 draws", "2912 rows"
+    r"(?<![\w.,−-])\d{4,}(?= (?:held-out|sampled|fresh|observed|open|more|models?|draws?|rows?|"
+    r"transitions?|states?|episodes?|visits?|ids?|rewards?|steps?|nodes?)\b)"
+)
 
 STATUS = {
     Status.OPTIMAL: "finished; optimal for what this solver maximises",
@@ -98,6 +104,16 @@ def label(text: str) -> str:
     return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
 
 
+def flagged(text: str) -> str:
+    """A sentence whose flags stand in backticks, as code: no line ends inside one."""
+    return text if "`" in text else re.sub(r"(--[a-z][a-z-]*(?: \d+)?)", r"`\1`", text)
+
+
+def unbroken(text: str) -> bool:
+    """Whether a word of the label is too long for a column, so that it must break inside."""
+    return any(len(word) > LONGEST_WORD for word in re.split(r"[\s|–-]", text))
+
+
 def signed(difference: float, number: Figures) -> str:
     """A difference with its sign; a tiny one is written out, none is "same"."""
     if abs(difference) <= 1e-6 * 10.0**-number.decimals:
@@ -106,9 +122,14 @@ def signed(difference: float, number: Figures) -> str:
     return f"+{shown}" if difference > 0 else f"{MINUS}{shown}"
 
 
+def grouped(text: str) -> str:
+    """A sentence whose large counts are written alike: 10,000 models, never 10000 models."""
+    return _COUNTS.sub(lambda found: f"{int(found[0]):,}", text)
+
+
 def tidy(text: str) -> str:
     """A sentence whose figures keep together: no line ends between a number and its unit."""
-    text = re.sub(r"(?<=\d) %", f"{NARROW}%", text)
+    text = re.sub(r"(?<=\d) %", f"{NARROW}%", grouped(text))
     return re.sub(r"\[([^\s\[\],]+), ([^\s\[\],]+)\]", "[\\1,\u00a0\\2]", text)
 
 
@@ -116,12 +137,14 @@ def tidy(text: str) -> str:
 
 
 def earns(chosen: Compared, objective: Objective, number: Figures) -> str:
-    """What the chosen policy earns: on average, and in the bad case."""
-    mean, bad = number(chosen.static["mean"]), number(chosen.static["cvar"])
-    n = int(chosen.train.size)
+    """What the chosen policy earns, on average and in the bad case; held out where known."""
+    mean, bad = number(chosen.figure("mean")), number(chosen.figure("cvar"))
+    held = chosen.heldout
+    n = int(chosen.train.size) if held is None else held.n_models
     if n == 1:
         return f"This policy earns {mean} in the one model given: how bad it can get is not known."
-    start = f"This policy earns {mean} on average over {n:,} models of how the world may work"
+    kind = "models" if held is None else "held-out models"
+    start = f"This policy earns {mean} on average over {n:,} {kind} of how the world may work"
     if objective.tail == 1:
         return f"{start}."
     if objective.tail == 0:
@@ -129,93 +152,33 @@ def earns(chosen: Compared, objective: Objective, number: Figures) -> str:
     return f"{start}, and {bad} on average over {objective.words}."
 
 
-def against(chosen: Compared, nominal: Compared | None, number: Figures) -> str:
-    """The chosen policy against the nominal one."""
-    who = "The nominal policy (best for the average model, blind to risk)"
-    if nominal is None:
-        return "It is itself the nominal policy: the best for the average model, blind to risk."
-    if chosen.same_policy(nominal):
-        return f"{who} is the same policy here: caution costs nothing and changes nothing."
-    up = {key: chosen.static[key] - nominal.static[key] for key in ("mean", "cvar")}
-    size = max(abs(nominal.static["mean"]), abs(nominal.static["cvar"]))
-    mean, bad = (0.0 if abs(up[key]) <= 1e-9 * size else up[key] for key in ("mean", "cvar"))
-    figures = f"{number(nominal.static['mean'])} and {number(nominal.static['cvar'])}"
-    return f"{who} earns {figures}: {_trade(mean, bad, number, _ahead(chosen, nominal))}."
-
-
-def price(chosen: Compared, nominal: Compared | None, objective: Objective, number: Figures) -> str:
-    """The price of robustness: mean given up and bad case gained against nominal."""
-    if nominal is None or chosen.same_policy(nominal):
-        return "Robustness costs nothing here: the policy is the nominal one."
-    mean = chosen.static["mean"] - nominal.static["mean"]
-    bad = chosen.static["cvar"] - nominal.static["cvar"]
-    size = max(abs(nominal.static["mean"]), abs(nominal.static["cvar"]))
-    mean, bad = (0.0 if abs(x) <= 1e-9 * size else x for x in (mean, bad))
-    trade = _trade(mean, bad, number, _ahead(chosen, nominal))
-    text = f"The price of robustness, against nominal: {trade}"
-    if mean < 0 < bad:
-        text += f": {-mean / bad:.2g} on average for each 1 gained in {objective.words}"
-    return f"{text}."
-
-
-def _ahead(chosen: Compared, nominal: Compared) -> bool:
-    """Whether it is better by the objective: one such as the percentile is no mix of the two."""
-    return chosen.static["objective"] > nominal.static["objective"]
-
-
-def _trade(mean: float, bad: float, number: Figures, ahead: bool) -> str:
-    """What the chosen policy wins and loses against another, on average and in the bad case."""
-    on_average, in_bad = number.gap(abs(mean)), number.gap(abs(bad))
-    if mean == 0 and bad == 0:
-        return "no different on these models"
-    if mean < 0 < bad:
-        return f"this one gives up {on_average} on average and gains {in_bad} in the bad case"
-    if bad < 0 < mean:
-        return f"this one earns {on_average} more on average and loses {in_bad} in the bad case"
-    if mean >= 0 and bad >= 0:
-        return f"this one earns {on_average} more on average and {in_bad} more in the bad case"
-    less = f"this one earns {on_average} less on average and {in_bad} less in the bad case"
-    if ahead:
-        return f"{less}, and more by the objective"
-    return f"{less}, so on these models nominal is the better of the two"
-
-
-def nothing_better(certificate: Certificate) -> bool:
-    """Whether value and bound meet, up to rounding."""
-    size = max(abs(certificate.bound.value), abs(certificate.static["mean"]))
-    return certificate.gap_abs <= 1e-9 * size
-
-
 def best_possible(certificate: Certificate, number: Figures) -> str:
-    """How far from the best possible, by the objective."""
+    """How far from the best possible, by the objective, on the models it was chosen on."""
     bound, gap = certificate.bound, certificate.gap_abs
-    if nothing_better(certificate):
-        return (
-            f"By the objective it is worth {number(certificate.static['objective'])}, and no "
-            f"{bound.covers.words} does better on these models: it is the best possible."
-        )
+    start = (
+        f"On the {count(certificate.n_models, 'model')} it was chosen on, it is worth "
+        f"{number(certificate.static['objective'])} by the objective, and no {bound.covers.words} "
+    )
+    if certificate.nothing_better:
+        return f"{start}does better there: it is the best possible."
     share = certificate.gap_share
     tail = ""
     if share is not None:
         tail = f", {percent(share)} of the way from acting at random to that limit"
     if share is not None and share > 1:
         tail = ". Acting at random would be better than this policy"
-    return (
-        f"By the objective it is worth {number(certificate.static['objective'])}, and no "
-        f"{bound.covers.words} can exceed {number(bound.value)} on these models: at most "
-        f"{number.gap(gap)} better{tail}."
-    )
+    return f"{start}can exceed {number(bound.value)} there: at most {number.gap(gap)} better{tail}."
 
 
-def fresh(chosen: Compared, objective: Objective, number: Figures) -> str | None:
-    """The held-out figures in one sentence."""
-    h = chosen.heldout
-    if h is None:
+def chosen_on(chosen: Compared, objective: Objective, number: Figures) -> str | None:
+    """The figures on its own models, where held-out ones came first."""
+    if chosen.heldout is None:
         return None
-    bad = "" if objective.tail == 1 else f" and {number(h.cvar.value)} in {objective.words}"
+    static = chosen.static
+    bad = "" if objective.tail == 1 else f" and {number(static['cvar'])} in {objective.words}"
     return (
-        f"On {count(h.n_models, 'held-out model')}, which played no part in the choice, it earns "
-        f"{number(h.mean.value)} on average{bad}."
+        f"There it earns {number(static['mean'])} on average{bad}. Held-out models played no part "
+        "in the choice, so theirs are the figures to go by."
     )
 
 

@@ -1,4 +1,4 @@
-"""ρ^D(π) = min over ξ ∈ Ξ of ρ(π, E_ξ[P̂]) (eq. 9): nature picks one mixture for all states.
+"""ρ^D(π) = min over ξ ∈ Ξ of ρ(π, E_ξ[P̂]) (eq. 4.4): nature picks one mixture for all states.
 
 The minimum is over a curved function of ξ, and hard in general. Frank–Wolfe descent from several
 starts gives an upper estimate; ρ^R(π) ≤ ρ^D(π) (proposition 4.3) is its certified lower bound.

@@ -1,4 +1,4 @@
-"""Returns, values and occupancies of a given policy on every model (section 2, eq. 17).
+"""Returns, values and occupancies of a given policy on every model (section 2, eq. 5.1).
 
     v^ω = (I − γP̂^ω_π)⁻¹ r^ω_π        h^ω = (I − γP̂^ω_π)⁻ᵀ p₀        ρ(π, P̂^ω) = p₀ᵀv^ω
 
@@ -60,7 +60,7 @@ def _keep(problem: Problem, policy: Policy, V: FloatArray) -> FloatArray:
 
 
 def static_return(problem: Problem, policy: Policy) -> float:
-    """ρ^S(π): the objective applied to the returns on the models (eq. 4)."""
+    """ρ^S(π): the objective applied to the returns on the models (eq. 3.1)."""
     return problem.objective.value(policy_return(problem, policy), problem.models.f)
 
 

@@ -1,4 +1,4 @@
-"""Returns of a given policy where nature answers state by state: ρ^R and ρ^RA (eq. 11, app. B).
+"""Returns of a given policy where nature answers state by state: ρ^R and ρ^RA (eq. 4.7, app. A).
 
     S-rectangular   ρ^R(π):   one ξ per state,          v(s) = min_ξ Σ_a π_a Z_aᵀξ
     SA-rectangular  ρ^RA(π):  one ξ per state and action, v(s) = Σ_a π_a min_ξ Z_aᵀξ
@@ -50,12 +50,12 @@ def relative_width(lower: FloatArray, upper: FloatArray, unit: float = 0.0) -> f
 
 
 def s_rect_return(problem: Problem, policy: Policy, tol: float = 1e-10) -> float:
-    """ρ^R(π): the return of a policy where nature picks ξ ∈ Ξ anew in every state (eq. 11)."""
+    """ρ^R(π): the return of a policy where nature picks ξ ∈ Ξ anew in every state (eq. 4.7)."""
     return float(problem.p0 @ rectangular_value(problem, policy, S_NATURE, tol).v)
 
 
 def sa_rect_return(problem: Problem, policy: Policy, tol: float = 1e-10) -> float:
-    """ρ^RA(π): the return where nature picks ξ ∈ Ξ anew for every state and action (app. B)."""
+    """ρ^RA(π): the return where nature picks ξ ∈ Ξ anew for every state and action (eq. A.3)."""
     return float(problem.p0 @ rectangular_value(problem, policy, SA_NATURE, tol).v)
 
 

@@ -1,37 +1,43 @@
 """Rules from a policy, with the exact price of simplicity.
 
-To first order, taking action a instead of π in state s costs
+The search (`rules.search`) moves between trees by their exact objective on all models: down from
+the tree that is the full policy, one rule at a time, and up from a single rule. Where the problem
+is too large for that, a tree is grown on first-order costs: action a instead of π in state s costs
 
     c(s, a) = Σ_ω ξ_ω h^ω(s)·(Q^ω(s, π) − Q^ω(s, a)),
 
 with ξ the worst-case weights, h the occupancies and Q the action values of the full policy
-(`returns.gradient`). A tree is grown on these costs; then the actions of its leaves are exchanged
-one at a time as long as the *exact* objective rises. What is reported is exact too: the objective
-of the tree's policy on every model, and the loss against the full policy. Where a leaf's action is
-not allowed in one of its states, the full policy's action stands there, and the state is listed as
-an exception.
+(`returns.gradient`); then the actions of its leaves are exchanged as long as the *exact* objective
+rises. What is reported is exact in either case: the objective of the tree's policy on every model,
+and the loss against the full policy. Where a leaf's action is not allowed in one of its states, the
+full policy's action stands there, and the state is listed as an exception.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust.data.settings import whole
+from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
 from softrobust.returns import evaluate_policy, static_return
 from softrobust.returns.gradient import action_values
 from softrobust.rules.columns import StateColumns, state_columns
+from softrobust.rules.search import Ruled, Search
 from softrobust.rules.tree import Leaf, Tree, grow, leaf_of, leaves, merged, with_actions
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
 
 FloatArray = NDArray[np.float64]
-MOST_EXCHANGES = 200
+IntArray = NDArray[np.int64]
+MOST_EXCHANGES = 600  # evaluations of large problems, at most
+WORK = 4e9  # multiply-adds of these evaluations: some ten seconds
+LEAVES = 8
 MOST_LEAVES = 64
 PURITIES = (0.0, 0.1, 1.0)  # ways to grow: by what is saved, and by that and purity
 
@@ -52,6 +58,8 @@ class Rules:
         States where the rule's action is not allowed, so that the full policy's one stands.
     steps : tuple of (n_leaves, value)
         What fewer leaves would earn.
+    max_loss : float or None
+        What the rules were allowed to lose.
     """
 
     tree: Tree
@@ -60,6 +68,7 @@ class Rules:
     full_value: float
     exceptions: tuple[int, ...]
     steps: tuple[tuple[int, float], ...]
+    max_loss: float | None = None
 
     @property
     def loss(self) -> float:
@@ -71,6 +80,13 @@ class Rules:
         """Number of rules."""
         return len(leaves(self.tree))
 
+    @property
+    def met(self) -> bool | None:
+        """Whether the loss is within `max_loss`, but for rounding; None where none was asked."""
+        if self.max_loss is None:
+            return None
+        return self.loss <= self.max_loss + 1e-12 * abs(self.full_value)
+
     def lines(self) -> list[str]:
         """The rules, indented, one a line."""
         out = _lines(self.tree, self.policy, "")
@@ -81,6 +97,18 @@ class Rules:
 
     def sentence(self) -> str:
         """The price of simplicity in words."""
+        return self._price() + self._missed()
+
+    def _missed(self) -> str:
+        if self.met is not False:
+            return ""
+        size = max(n for n, _ in self.steps)
+        return (
+            f" That is more than the {self.max_loss:g} that was asked: of all rules that were "
+            f"tried, up to {size}, these lose least."
+        )
+
+    def _price(self) -> str:
         n = "1 rule earns" if self.n_leaves == 1 else f"{self.n_leaves} rules earn"
         if abs(self.loss) <= 1e-9 * max(abs(self.full_value), 1e-300):
             return f"{n} exactly what the full policy earns, {self.full_value:.6g}."
@@ -98,6 +126,8 @@ class Rules:
             "value": self.value,
             "full_value": self.full_value,
             "loss": self.loss,
+            "max_loss": self.max_loss,
+            "met": self.met,
             "exceptions": [self.policy.states[s] for s in self.exceptions],
             "steps": [{"n_leaves": n, "value": v} for n, v in self.steps],
         }
@@ -107,7 +137,7 @@ def simplify(
     problem: Problem,
     policy: Policy,
     columns: StateColumns | None = None,
-    most_leaves: int = 8,
+    most_leaves: int | None = None,
     max_loss: float | None = None,
 ) -> Rules:
     """The policy as at most `most_leaves` rules; with `max_loss`, as few as lose no more than that.
@@ -116,30 +146,130 @@ def simplify(
     ----------
     columns : StateColumns, optional
         What rules may ask about; by default what the state labels hold.
+    most_leaves : int, optional
+        8 by default; with `max_loss` as many as it takes, up to 64.
     max_loss : float, optional
-        In units of the objective. The smallest tree within it is returned; if even the largest one
-        loses more, that one is (its `loss` says so).
+        In units of the objective. The smallest set of rules within it that was found is returned;
+        where none was, the best one is, its `met` is False and its `sentence` says so.
     """
-    most_leaves = whole("most_leaves", most_leaves, 1, most=MOST_LEAVES)
+    if max_loss is not None and not max_loss >= 0:
+        raise InputError(
+            f"max_loss must be a number ≥ 0, in units of the objective; it is {max_loss}."
+        )
+    default = LEAVES if max_loss is None else MOST_LEAVES
+    most = whole(
+        "most_leaves", default if most_leaves is None else most_leaves, 1, most=MOST_LEAVES
+    )
     columns = state_columns(problem.models.states) if columns is None else columns
     full = static_return(problem, policy)
-    cost = exchange_costs(problem, policy)
-    best: Rules | None = None
-    steps: list[tuple[int, float]] = []
-    grown = [list(grow(cost, columns, most_leaves, purity)) for purity in PURITIES]
-    for size in range(1, most_leaves + 1):
-        for trees in grown:
-            if len(trees) < size:
+    search = Search(problem, policy, columns)
+    made = _Found(problem, policy, full, max_loss)
+    if search.looks:
+        _by_search(search, made, most)
+    else:
+        _to_first_order(made, columns, most if most_leaves is not None else LEAVES)
+    return made.chosen(most)
+
+
+@final
+class _Found:
+    """The best rules of every size, with their exact values."""
+
+    def __init__(
+        self, problem: Problem, policy: Policy, full: float, max_loss: float | None
+    ) -> None:
+        self.problem, self.policy, self.full, self.max_loss = problem, policy, full, max_loss
+        self.best: dict[int, Rules] = {}
+
+    def note(self, tree: Tree, columns: StateColumns) -> Rules:
+        """Evaluate the tree, and keep it if it is the best of its size."""
+        where = leaf_of(tree, columns, self.problem.n_states)
+        return self.keep(tree, where, [leaf.action for leaf in leaves(tree)])
+
+    def keep(self, tree: Tree, where: IntArray, actions: list[int]) -> Rules:
+        """`note`, with the leaf of every state at hand."""
+        made, exceptions = rules_policy(self.problem, self.policy, where, actions)
+        value = static_return(self.problem, made)
+        shown = merged(with_actions(tree, iter(actions)))
+        rules = Rules(shown, made, value, self.full, exceptions, (), self.max_loss)
+        size = rules.n_leaves
+        if size not in self.best or _better(rules, self.best[size]):
+            self.best[size] = rules
+        return rules
+
+    def within(self, rules: Rules) -> bool:
+        """Whether the rules lose no more than they may."""
+        return self.max_loss is None or rules.met is True
+
+    def chosen(self, most: int) -> Rules:
+        """The smallest within the loss, or the best: the fewest exceptions, then the value."""
+        steps: list[tuple[int, float]] = []
+        best: Rules | None = None
+        for size in range(1, most + 1):
+            new = self.best.get(size)
+            if new is not None and (best is None or _better(new, best)):
+                best = new
+            if best is None:
                 continue
-            rules = _improved(problem, policy, trees[size - 1], columns, full)
-            if best is None or _better(rules, best):
-                best = rules
-        assert best is not None  # every way to grow begins with the single leaf
-        steps.append((size, best.value))
-        if max_loss is not None and best.loss <= max_loss:
+            steps.append((size, best.value))
+            if best.met or size >= max(self.best):
+                break
+        if best is None:
+            raise SolverError("No rules were found at all. Please report this with the run.")
+        return replace(best, steps=tuple(steps))
+
+
+def _by_search(search: Search, made: _Found, most: int) -> None:
+    """Down from the full policy one rule at a time, then up from a single rule."""
+    problem, columns = search.problem, search.columns
+    cost = exchange_costs(problem, made.policy)
+    grown = [list(grow(cost, columns, min(most, LEAVES), purity)) for purity in PURITIES]
+    first = [made.note(merged(tree), columns) for trees in grown for tree in trees]
+    labels = np.where(problem.decided, np.argmax(made.policy.probs, axis=1), 0)
+    tree = search.grown(labels)
+    if tree is None:
+        best = max(first, key=lambda rules: (-len(rules.exceptions), rules.value))
+        tree = best.tree
+    at: Ruled | None = Ruled(tree, search.named(tree), made.note(tree, columns).value)
+    kept = search.looks // 3  # for the way up
+    search.looks -= kept
+    while at is not None:
+        if at.n_leaves <= most:
+            at = search.climb(at, at.n_leaves)
+            if not made.within(made.note(at.tree, columns)) or at.n_leaves == 1:
+                break
+        at = search.shrink(at)
+    search.looks += kept
+    up = max((search.started(Leaf(a)) for a in range(problem.n_actions)), key=lambda r: r.value)
+    for size in range(1, min(most, LEAVES) + 1):
+        known = made.best.get(size)
+        if known is not None and not known.exceptions and known.value > up.value:
+            up = Ruled(known.tree, search.named(known.tree), known.value)
+        up = search.climb(up, size)
+        if made.note(up.tree, columns).met:
             break
-    assert best is not None
-    return Rules(best.tree, best.policy, best.value, full, best.exceptions, tuple(steps))
+
+
+def _to_first_order(made: _Found, columns: StateColumns, most: int) -> None:
+    """Trees on first-order costs; actions of leaves are exchanged while evaluations last."""
+    cost = exchange_costs(made.problem, made.policy)
+    left = max(most, min(MOST_EXCHANGES, int(WORK / _evaluation(made.problem))))
+    grown = [tree for purity in PURITIES for tree in grow(cost, columns, most, purity)]
+    # The large ones first: where evaluations are dear, these are the ones worth having.
+    trees = sorted(grown, key=lambda tree: -len(leaves(tree)))[:left]
+    noted = [(made.note(tree, columns), tree) for tree in trees]
+    left -= len(noted)
+    noted.sort(key=lambda pair: (len(pair[0].exceptions), -pair[0].value))
+    for rules, tree in noted:
+        left = _exchange(made, tree, columns, rules, left)
+        if left <= 0:
+            return
+
+
+def _evaluation(problem: Problem) -> float:
+    """About how many multiply-adds the exact value of one policy takes."""
+    stored = problem.models.next_states.size / problem.n_actions
+    return problem.n_models * min(problem.n_states**3 / 3.0, 400.0 * stored)
 
 
 def _better(one: Rules, other: Rules) -> bool:
@@ -162,38 +292,31 @@ def exchange_costs(problem: Problem, policy: Policy) -> FloatArray:
     return np.asarray(np.where(problem.allowed | ~problem.decided[:, None], cost, barred))
 
 
-def _improved(
-    problem: Problem, policy: Policy, tree: Tree, columns: StateColumns, full: float
-) -> Rules:
-    """Exchange actions of leaves while the exact objective rises."""
-    where = leaf_of(tree, columns, problem.n_states)
+def _exchange(made: _Found, tree: Tree, columns: StateColumns, rules: Rules, left: int) -> int:
+    """Exchange actions of leaves while the exact objective rises; what is left to try."""
+    where = leaf_of(tree, columns, made.problem.n_states)
     actions = [leaf.action for leaf in leaves(tree)]
-    made, exceptions = _policy(problem, policy, where, actions)
-    value = static_return(problem, made)
-    tries = 0
     improved = True
-    while improved and tries < MOST_EXCHANGES:
+    while improved:
         improved = False
         for leaf in range(len(actions)):
-            for a in range(problem.n_actions):
-                if a == actions[leaf] or tries >= MOST_EXCHANGES:
+            for a in range(made.problem.n_actions):
+                if a == actions[leaf]:
                     continue
-                tries += 1
+                if left <= 0:
+                    return left
+                left -= 1
                 trial = [*actions[:leaf], a, *actions[leaf + 1 :]]
-                other, barred = _policy(problem, policy, where, trial)
-                if len(barred) > len(exceptions):
-                    continue
-                found = static_return(problem, other)
-                if found > value + 1e-12 * abs(value):
-                    actions, value, improved = trial, found, True
-                    made, exceptions = other, barred
-    shown = merged(with_actions(tree, iter(actions)))
-    return Rules(shown, made, value, full, exceptions, ())
+                other = made.keep(tree, where, trial)
+                if _better(other, rules):
+                    actions, rules, improved = trial, other, True
+    return left
 
 
-def _policy(
-    problem: Problem, policy: Policy, where: NDArray[np.int64], actions: list[int]
+def rules_policy(
+    problem: Problem, policy: Policy, where: IntArray, actions: list[int]
 ) -> tuple[Policy, tuple[int, ...]]:
+    """What the leaves do in every state, and the states where the full policy must stand."""
     decision = np.array(actions, dtype=np.int64)[where]
     rows = np.arange(problem.n_states)
     barred = ~problem.allowed[rows, decision]

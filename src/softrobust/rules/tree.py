@@ -18,6 +18,7 @@ from softrobust.rules.columns import StateColumns
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
+MOST_CUTS = 500  # thresholds of a column: more cost memory and hardly tell more
 
 
 @final
@@ -126,7 +127,7 @@ def grow(cost: FloatArray, columns: StateColumns, most: int, purity: float = 0.0
             return
         yes, no = parts[i] & answers[q], parts[i] & ~answers[q]
         made = [Leaf(int(np.argmin(cost[part].sum(axis=0)))) for part in (yes, no)]
-        tree = _replaced(tree, i, Split(questions[q], *made))
+        tree = replaced(tree, i, Split(questions[q], *made))
         parts[i : i + 1] = [yes, no]
         best[i : i + 1] = [_best_split(cost, answers, part, shares, purity) for part in (yes, no)]
         yield tree
@@ -134,7 +135,10 @@ def grow(cost: FloatArray, columns: StateColumns, most: int, purity: float = 0.0
 
 def _questions(columns: StateColumns) -> Iterator[Question]:
     for name, numbers in columns.numbers.items():
-        for value in np.unique(numbers)[1:]:  # a value of the data reads better than a midpoint
+        cuts = np.unique(numbers)[1:]  # a value of the data reads better than a midpoint
+        if cuts.size > MOST_CUTS:
+            cuts = cuts[np.linspace(0, cuts.size - 1, MOST_CUTS).astype(np.int64)]
+        for value in cuts:
             yield Question(name, float(value), None)
     for name, words in columns.words.items():
         for word in dict.fromkeys(words):
@@ -176,7 +180,7 @@ def _best_split(
     return (float(saving[q]), q) if saving[q] > tiny else (0.0, None)
 
 
-def _replaced(tree: Tree, number: int, by: Split) -> Tree:
+def replaced(tree: Tree, number: int, by: Tree) -> Tree:
     """The tree with leaf `number` replaced."""
 
     def walk(node: Tree, first: int) -> tuple[Tree, int]:

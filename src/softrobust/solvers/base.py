@@ -67,6 +67,8 @@ class Solution:
     status : Status
     stats : mapping
         Iterations, seconds, tolerances: plain numbers and words, ready for JSON.
+    rounding : float
+        A gap up to this much may be rounding alone (see `bounds.rounding`).
     """
 
     solver: str
@@ -81,6 +83,7 @@ class Solution:
     model_value: float | None = None
     bound: Bound | None = None
     stats: Mapping[str, Any] = field(default_factory=dict)
+    rounding: float = 0.0
 
     @property
     def gap_abs(self) -> float | None:
@@ -97,7 +100,7 @@ class Solution:
     @property
     def gap_share(self) -> float | None:
         """gap_abs over bound − ρ^S(uniform): free of reward offsets; None where that is 0."""
-        return gap_share(self.bound, self.static_value, self.uniform_value)
+        return gap_share(self.bound, self.static_value, self.uniform_value, self.rounding)
 
     def _repr_html_(self) -> str:
         # How an object is shown is for the last stage to say; importing it here would turn the
@@ -110,14 +113,18 @@ class Solution:
         return import_module("softrobust.reporting.notebook_plots").plot_solution(self, axes)
 
 
-def gap_share(bound: Bound | None, value: float, uniform: float | None) -> float | None:
+def gap_share(
+    bound: Bound | None, value: float, uniform: float | None, rounding: float = 0.0
+) -> float | None:
     """(bound − value)/(bound − uniform): the share of what could be gained that is still open.
 
-    None where nothing could be gained: acting at random reaches the bound but for rounding.
+    None where nothing could be gained: acting at random reaches the bound but for rounding, which
+    around 0 is not a share of the two but has a size of its own (`bounds.rounding`).
     """
     if bound is None or uniform is None:
         return None
-    if bound.value - uniform <= ROUNDING * max(abs(bound.value), abs(uniform)):
+    nothing = max(ROUNDING * max(abs(bound.value), abs(uniform)), rounding)
+    if bound.value - uniform <= nothing:
         return None
     return (bound.value - value) / (bound.value - uniform)
 
@@ -186,6 +193,8 @@ def finish(
     stats: Mapping[str, Any] | None = None,
 ) -> Solution:
     """Evaluate the policy exactly and put the `Solution` together."""
+    from softrobust.bounds.rounding import rounding
+
     if v is not None and model_value is None:
         model_value = float(problem.p0 @ v)
     return Solution(
@@ -201,6 +210,7 @@ def finish(
         bound=bound,
         status=status,
         stats=dict(stats or {}),
+        rounding=0.0 if bound is None else rounding(problem),
     )
 
 

@@ -30,13 +30,14 @@ RISE = 1e-10  # a rise below this share of the returns' size may be an evaluatio
 class BlockClimber:
     """The moves on one large problem; the interface of `local_search.Climber`."""
 
-    __slots__ = ("V", "evaluated", "h", "moves", "reduced", "size", "x")
+    __slots__ = ("V", "evaluated", "h", "moves", "reached", "reduced", "size", "x")
 
     def __init__(self, reduced: Reduced) -> None:
         self.reduced = reduced
         self.moves, self.size, self.evaluated = 0, 0.0, False
         self.V = self.h = np.zeros((0, 0))
         self.x = np.zeros(0)
+        self.reached: tuple[IntArray, float] | None = None  # by the last climb, even a cut one
 
     def rise(self, value: float) -> float:
         """The least rise that counts as one."""
@@ -57,8 +58,10 @@ class BlockClimber:
 
         The deadline is looked at within evaluations too: one that it cuts short is dropped.
         """
+        self.reached = None
         value = self.neighbours(decision, deadline.late)
         while True:
+            self.reached = decision, value
             target, gain = self._moves(decision)
             order = np.argsort(-gain, kind="stable")
             n = int((gain > self.rise(value)).sum())

@@ -32,7 +32,9 @@ FORMAT, VERSION = "softrobust-branch-and-bound", 1
 class Checkpoint:
     """What a file holds: the incumbent, the greatest closed bound, counters, and the open nodes.
 
-    `gap` is the tolerance nodes were closed at: a smaller one cannot be proven from here.
+    `gap` is the tolerance nodes were closed at: a smaller one cannot be proven from here. `starts`
+    counts the starts of a local search that ran to its end, 0 if it was cut short (or if the file
+    is of a time when this was not noted): it is then to be done again.
     """
 
     decision: NDArray[np.int64]
@@ -41,6 +43,7 @@ class Checkpoint:
     nodes: int
     seconds: float
     open_nodes: list[Node]
+    starts: int = 0
 
 
 def fingerprint(reduced: Reduced) -> str:
@@ -70,6 +73,7 @@ def save_checkpoint(path: str | Path, reduced: Reduced, state: Checkpoint) -> No
         "gap": state.gap,
         "nodes": state.nodes,
         "seconds": state.seconds,
+        "starts": state.starts,
     }
     with atomic_write(path, "wb") as file:
         np.savez_compressed(
@@ -133,6 +137,7 @@ def _state(
         int(meta["nodes"]),
         float(meta["seconds"]),
         nodes,
+        int(meta.get("starts", 0)),
     )
 
 

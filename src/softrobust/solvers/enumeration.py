@@ -43,6 +43,7 @@ class Enumerated:
     """The best rule above the floor (or None), a bound on all rules seen, and whether all were.
 
     `error` is what floating point can have done to any return on the way: part of the bound.
+    `size` is the largest |return| met.
     """
 
     decision: IntArray | None
@@ -50,6 +51,7 @@ class Enumerated:
     bound: float
     complete: bool
     error: float = 0.0
+    size: float = 0.0
 
 
 def enumeration_work(reduced: Reduced, allowed: BoolArray) -> float:
@@ -165,4 +167,5 @@ class _Walker:
         # N products are summed, and a tail's edge counts as met when missed by EDGE of its mass.
         objective = 8 * self.p.n_models * EPS * size + 4 * EDGE * spread
         error = self.error + objective if np.isfinite(size) else np.inf
-        return Enumerated(self.found, self.best, self.best + error, complete=True, error=error)
+        bound = self.best + error
+        return Enumerated(self.found, self.best, bound, complete=True, error=error, size=size)

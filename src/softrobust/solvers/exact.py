@@ -17,6 +17,7 @@ import numpy as np
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.bounds.advantage import relaxation_bytes
 from softrobust.bounds.reduction import Reduced, reduce
+from softrobust.bounds.rounding import rounding
 from softrobust.data.memory import fits
 from softrobust.errors import InputError
 from softrobust.objective import soft_robust
@@ -24,8 +25,9 @@ from softrobust.returns import check_policy, optimal_returns, static_return
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
 from softrobust.solvers.branch_and_bound import Node, Tree
 from softrobust.solvers.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from softrobust.solvers.enumeration import enumerate_rules, enumeration_work
-from softrobust.solvers.local_search import Found, onto, policy_of, search
+from softrobust.solvers.enumeration import enumeration_work
+from softrobust.solvers.limits import check_gap, check_node_limit, check_seed, check_time_limit
+from softrobust.solvers.local_search import onto, policy_of, search
 from softrobust.solvers.progress import LiveLine
 
 if TYPE_CHECKING:
@@ -52,7 +54,8 @@ class Exact(Solver):
     Parameters
     ----------
     gap : float
-        Stop when bound − static_value is at most this share of |static_value|.
+        Stop when bound − static_value is at most this share of |static_value|, or what rounding may
+        leave (see `bounds.rounding`) where that is more.
     node_limit, time_limit : optional
         Stop after so many nodes or seconds, with the incumbent and its bound.
     seed : int or Generator
@@ -76,12 +79,10 @@ class Exact(Solver):
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.gap < np.inf:
-            raise InputError(f"gap must be a number ≥ 0, such as 1e-6; it is {self.gap!r}.")
-        if self.node_limit is not None and self.node_limit < 0:
-            raise InputError(f"node_limit must be at least 0; it is {self.node_limit}.")
-        if self.time_limit is not None:
-            Deadline(self.time_limit)  # its own check
+        check_gap(self.gap)
+        check_node_limit(self.node_limit)
+        check_time_limit(self.time_limit)
+        check_seed(self.seed)
         if self.checkpoint is not None and not Path(self.checkpoint).resolve().parent.is_dir():
             raise InputError(
                 f"There is no folder for the checkpoint '{self.checkpoint}'. Create it first."
@@ -104,6 +105,8 @@ class _Run:
         self.trace: list[tuple[float, float, float]] = []
         self.saved = time.monotonic()
         self.earlier = 0.0  # seconds spent before a resume
+        self.starts = 0  # of the local search, once it has been completed
+        self.planted = False  # until then there is nothing worth saving
 
     def solve(self) -> Solution:
         """Local search, clairvoyant bound, enumeration or branch and bound."""
@@ -112,22 +115,35 @@ class _Run:
         optima = optimal_returns(reduced.problem, late=self.deadline.late)
         clairvoyant = clairvoyant_bound(reduced.problem, optima)
         given = self.settings.start
-        starts = STARTS if given is None else WARM_STARTS
-        starts = starts if state is None else 1  # the saved incumbent has been searched for
-        found = search(reduced, starts, self.settings.seed, self.deadline, optima)
-        tree = self.plant(reduced, found, clairvoyant.value, state)
-        tree.optima = optima
         if given is not None:
             check_policy(self.problem, given)
-            tree.offer(onto(given.decision, reduced.allowed), self.deadline)
-        self.note(tree)
+        starts = STARTS if given is None else WARM_STARTS
+        if state is not None and state.starts >= starts:
+            starts = 1  # the saved incumbent has been searched for
+        found = search(reduced, starts, self.settings.seed, self.deadline, optima)
+        done = found.complete and not found.interrupted
+        self.starts = max(found.starts if done else 0, 0 if state is None else state.starts)
+        # Until it is planted, the tree is closed at a bound that holds.
+        tree = Tree(
+            reduced, found.decision, found.value, self.settings.gap, self.settings.dual,
+            rounding(reduced.problem, optima.V), closed=clairvoyant.value, optima=optima,
+        )  # fmt: skip
         stats: dict[str, Any] = {
             "clairvoyant_bound": clairvoyant.value,
             "local_search_value": found.value,
             "local_search_hits": f"{found.hits} of {found.starts}",
             "log10_rules": float(np.log10(reduced.allowed.sum(axis=1)).sum()),
         }
-        status = Status.INTERRUPTED if found.interrupted else self.prove(reduced, tree, stats)
+        try:
+            self.plant(tree, clairvoyant.value, state)
+            if given is not None and not found.interrupted:
+                tree.offer(onto(given.decision, reduced.allowed), self.deadline)
+            self.note(tree)
+            status = Status.INTERRUPTED if found.interrupted else self.prove(reduced, tree, stats)
+        except KeyboardInterrupt:  # with the incumbent as it stands
+            status = Status.INTERRUPTED
+        finally:
+            self.line.clear()
         return self.report(tree, clairvoyant, status, stats)
 
     def resumed(self, reduced: Reduced) -> Checkpoint | None:
@@ -137,53 +153,44 @@ class _Run:
             return None
         return load_checkpoint(path, reduced, self.settings.gap)
 
-    def plant(
-        self, reduced: Reduced, found: Found, clairvoyant: float, state: Checkpoint | None
-    ) -> Tree:
-        """A tree of one open node, or the one that was saved."""
-        tree = Tree(reduced, found.decision, found.value, self.settings.gap, self.settings.dual)
+    def plant(self, tree: Tree, clairvoyant: float, state: Checkpoint | None) -> None:
+        """One open node, or those that were saved; an interrupt leaves the tree as it came."""
         if state is None:
-            tree.push(Node(clairvoyant, reduced.allowed))
-            return tree
-        tree.offer(state.decision)
-        tree.closed, tree.nodes, self.earlier = state.closed, state.nodes, state.seconds
-        for node in state.open_nodes:
-            tree.push(node)
-        return tree
+            tree.push(Node(clairvoyant, tree.reduced.allowed))
+        else:
+            tree.offer(state.decision)
+            tree.nodes, self.earlier = state.nodes, state.seconds
+            for node in state.open_nodes:
+                tree.push(node)
+        tree.closed, self.planted = -np.inf if state is None else state.closed, True
 
     def prove(self, reduced: Reduced, tree: Tree, stats: dict[str, Any]) -> Status:
-        """Close the gap; Ctrl-C ends with what there is."""
+        """Close the gap, by enumeration where the rules are few."""
         p, limit = reduced.problem, self.settings.node_limit
         if p.R.size > TREE_NUMBERS or not fits(3 * relaxation_bytes(p, self.settings.dual)):
             stats["method"] = "local search: too large to branch on"
             return Status.LOCAL_OPTIMUM
-        try:
-            few = enumeration_work(reduced, reduced.allowed) <= ENUMERATION_WORK
-            if few and tree.nodes == 0 and limit is None and tree.bound > tree.floor:
-                seen = enumerate_rules(reduced, reduced.allowed, tree.value, self.deadline)
-                if seen.decision is not None:
-                    tree.offer(seen.decision)
-                if not seen.complete:
-                    return Status.TIME_LIMIT
-                tree.heap.clear()
-                tree.closed = max(seen.bound, tree.value)
-                stats["method"] = "enumeration"
-                stats["rounding"] = seen.error if np.isfinite(seen.error) else None
-                return Status.TOLERANCE_REACHED
-            stats["method"] = "branch and bound"
-            return tree.run(self.deadline, limit, lambda: self.watch(tree))
-        except KeyboardInterrupt:
-            return Status.INTERRUPTED
-        finally:
-            self.line.clear()
+        few = enumeration_work(reduced, reduced.allowed) <= ENUMERATION_WORK
+        if few and tree.nodes == 0 and limit is None and tree.bound > tree.floor:
+            seen = tree.enumerate(reduced.allowed, self.deadline)
+            if not seen.complete:
+                return Status.TIME_LIMIT
+            tree.closed = max(seen.bound, tree.value)
+            tree.heap.clear()
+            stats["method"] = "enumeration"
+            stats["rounding"] = seen.error if np.isfinite(seen.error) else None
+            return Status.TOLERANCE_REACHED
+        stats["method"] = "branch and bound"
+        return tree.run(self.deadline, limit, lambda: self.watch(tree))
 
     def watch(self, tree: Tree) -> None:
         """After every node: the live line, the trace, and now and then the checkpoint."""
         self.note(tree)
         self.line.update(
             lambda: (
-                f"exact: value {tree.value:.6g}, bound {tree.bound:.6g}, "
-                f"{tree.nodes} nodes, {len(tree.heap)} open, {self.deadline.elapsed:.0f} s"
+                f"proving: value {tree.value:.6g}, bound {tree.bound:.6g}, "
+                f"{tree.nodes} node{'s' * (tree.nodes != 1)}, {len(tree.heap)} open, "
+                f"{self.deadline.elapsed:.0f} s"
             )
         )
         if self.settings.checkpoint is not None and time.monotonic() - self.saved > SAVE_EVERY:
@@ -200,12 +207,13 @@ class _Run:
     def save(self, tree: Tree) -> None:
         """Write the checkpoint, if one was asked for."""
         path = self.settings.checkpoint
-        if path is None:
+        if path is None or not self.planted:
             return
         seconds = self.earlier + self.deadline.elapsed
         state = Checkpoint(
-            tree.decision, tree.closed, tree.gap, tree.nodes, seconds, tree.open_nodes()
-        )
+            tree.decision, tree.closed, tree.gap, tree.nodes, seconds, tree.open_nodes(),
+            self.starts,
+        )  # fmt: skip
         save_checkpoint(path, tree.reduced, state)
         self.saved = time.monotonic()
 
@@ -221,7 +229,8 @@ class _Run:
             bound = clairvoyant
         else:
             bound = Bound(proven, Covers.DETERMINISTIC, stats.get("method", "local search"))
-        status = self.honest(status, bound.value - value, value, clairvoyant.value)
+        room = 2 * tree.rounding + tree.error
+        status = self.honest(status, bound.value - value, value, room)
         self.note(tree)
         stats.update(
             seconds=self.deadline.elapsed,
@@ -236,13 +245,12 @@ class _Run:
             self.problem, solver="exact", policy=policy, bound=bound, status=status, stats=stats
         )
 
-    def honest(self, status: Status, gap_abs: float, value: float, clairvoyant: float) -> Status:
+    def honest(self, status: Status, gap_abs: float, value: float, room: float) -> Status:
         """What a finished proof has proven: rounding may leave more open than the gap asked for."""
-        # Around a value of 0 a share of it means nothing; rounding is then all that is left.
-        rounding = 1e-9 * abs(clairvoyant)
         if status is not Status.TOLERANCE_REACHED:
             return status
-        if gap_abs <= max(OPTIMAL_GAP * abs(value), rounding):
+        # Around a value of 0 a share of it means nothing; rounding is then all that is left.
+        if gap_abs <= max(OPTIMAL_GAP * abs(value), room):
             return Status.OPTIMAL
-        asked = self.settings.gap * abs(value) + rounding
+        asked = self.settings.gap * abs(value) + room
         return status if gap_abs <= asked else Status.LOCAL_OPTIMUM

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from softrobust.bounds.reduction import Reduced, reduce
 from softrobust.data.memory import fits
+from softrobust.data.settings import whole
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import Percentile
@@ -30,6 +31,7 @@ from softrobust.returns import ModelOptima, optimal_returns
 from softrobust.returns.late import OutOfTime
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
 from softrobust.solvers.block_search import BlockClimber
+from softrobust.solvers.limits import check_seed, check_time_limit
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
@@ -41,6 +43,7 @@ IntArray = NDArray[np.int64]
 PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring
 EXCHANGE_WORK = 2e9  # N·S³ above which only block moves are tried (seconds per step)
 EXCHANGE_NUMBERS = 1e8  # S·A·N above which the neighbours' returns would not fit
+CLIMB_SECONDS = 1.0  # for one climb at least, however late it is
 RISE = 1e-12  # a move must raise the value by more than this share of the returns' size
 
 
@@ -67,8 +70,9 @@ class LocalSearch(Solver):
     name: ClassVar[str] = "local-search"
 
     def __post_init__(self) -> None:
-        if self.starts < 1:
-            raise InputError(f"starts must be at least 1; it is {self.starts}.")
+        whole("starts", self.starts)
+        check_time_limit(self.time_limit)
+        check_seed(self.seed)
 
     def solve(self, problem: Problem) -> Solution:
         """Search from every start and keep the best rule."""
@@ -130,7 +134,11 @@ def search(
     deadline: Deadline,
     optima: ModelOptima | None = None,
 ) -> Found:
-    """Climb from up to `starts` rules; Ctrl-C or the deadline end it with the best so far."""
+    """Climb from up to `starts` rules; Ctrl-C or the deadline end it with the best so far.
+
+    The first climb, from the nominal rule, gets `CLIMB_SECONDS` however early the deadline is: what
+    comes back is the search's policy, never the rule that it set out from.
+    """
     climber = make_climber(reduced)
     decision: IntArray | None = None
     best, tried, hits = -np.inf, 0, 0
@@ -145,8 +153,9 @@ def search(
             if start.tobytes() in seen:
                 continue
             seen.add(start.tobytes())
+            until = deadline if decision is not None else at_least(deadline, CLIMB_SECONDS)
             try:
-                end, value, settled = climber.climb(start, deadline)
+                end, value, settled = climber.climb(start, until)
             except OutOfTime:  # not even this start's own value was known in time
                 complete = False
                 break
@@ -157,6 +166,9 @@ def search(
             elif value >= best - tie:
                 hits += 1
     except KeyboardInterrupt:
+        reached = climber.reached
+        if reached is not None and reached[1] > best:
+            decision, best, hits = *reached, 1
         if decision is None:
             raise
         interrupted = True
@@ -164,6 +176,11 @@ def search(
         raise InputError("The problem has no decision rule.")
     kind = "one exchange" if isinstance(climber, Climber) else "blocks of states"
     return Found(decision, best, tried, climber.moves, hits, complete, interrupted, kind)
+
+
+def at_least(deadline: Deadline, seconds: float) -> Deadline:
+    """The deadline, or so many seconds from now if that is later."""
+    return deadline if deadline.left >= seconds else Deadline(seconds)
 
 
 def starting_rules(
@@ -224,7 +241,7 @@ def make_climber(reduced: Reduced) -> Climber | BlockClimber:
 class Climber:
     """The moves of the search on one problem, with its buffers."""
 
-    __slots__ = ("X", "_run", "gain", "live", "moves", "reduced", "size", "x")
+    __slots__ = ("X", "_run", "gain", "live", "moves", "reached", "reduced", "size", "x")
 
     def __init__(self, reduced: Reduced) -> None:
         from softrobust.kernels.exchange import exchange_parallel, exchange_serial
@@ -236,6 +253,7 @@ class Climber:
         self.x = np.zeros(p.n_models)
         self.live = np.ascontiguousarray(reduced.allowed).reshape(-1)
         self.moves, self.size = 0, 0.0
+        self.reached: tuple[IntArray, float] | None = None  # by the last climb, even a cut one
         work = p.n_models * p.n_states**3
         self._run = exchange_parallel if work > PARALLEL_WORK else exchange_serial
 
@@ -256,7 +274,9 @@ class Climber:
 
     def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:
         """Moves until none helps; the rule, its exact value, and whether it is a local optimum."""
+        self.reached = None
         value = self.neighbours(decision)
+        self.reached = decision, value
         block = True
         while not deadline.passed:
             candidate = self.block_move(decision) if block else self.one_move(decision, value)
@@ -267,7 +287,7 @@ class Climber:
                 continue
             risen = self.neighbours(candidate)
             if risen > value + self.rise(value):
-                decision, value = candidate, risen
+                self.reached = decision, value = candidate, risen
                 self.moves += 1
                 continue
             # Not better when recomputed exactly: go back, and end if this was the best exchange.

@@ -25,7 +25,15 @@ from softrobust.objective import soft_robust
 from softrobust.returns import occupancies, static_return
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
 from softrobust.solvers.conditioning import Conditioned, condition
-from softrobust.solvers.local_search import make_climber, policy_of, search
+from softrobust.solvers.limits import check_gap, check_node_limit, check_seed, check_time_limit
+from softrobust.solvers.local_search import (
+    CLIMB_SECONDS,
+    Found,
+    at_least,
+    make_climber,
+    policy_of,
+    search,
+)
 from softrobust.solvers.milp_bound import margin, safe_bound
 from softrobust.solvers.milp_model import Formulation, MilpModel, build_milp
 
@@ -38,7 +46,7 @@ IntArray = NDArray[np.int64]
 # small programs with γ = .999, at 1e-7 in none, with u of order 1 (`MilpModel.normalised`).
 TOLERANCE = 1e-7
 STARTS = 10
-CLIMB_SECONDS = 1.0  # at least, to improve HiGHS's policy, however late it comes
+BUILD_SHARE = 1 / 3  # of the time left, for bounds on occupancies: HiGHS is to have the rest
 
 
 @final
@@ -71,12 +79,10 @@ class MILP(Solver):
 
     def __post_init__(self) -> None:
         _check_formulation(self.formulation)
-        if not 0 <= self.gap < np.inf:
-            raise InputError(f"gap must be a number ≥ 0, such as 1e-6; it is {self.gap!r}.")
-        if self.time_limit is not None:
-            Deadline(self.time_limit)  # its own check
-        if self.node_limit is not None and self.node_limit < 0:
-            raise InputError(f"node_limit must be at least 0; it is {self.node_limit}.")
+        check_gap(self.gap)
+        check_time_limit(self.time_limit)
+        check_node_limit(self.node_limit)
+        check_seed(self.seed)
 
     def solve(self, problem: Problem) -> Solution:
         """Build the program, start it from a local optimum, and read the policy back."""
@@ -90,26 +96,26 @@ class MILP(Solver):
             return self._only_local(problem, policy_of(problem, reduced, found.decision), began)
         terms = condition(reduced.problem, allowed)
         try:
-            model = build_milp(reduced.problem, allowed, self.formulation, deadline.late, terms)
+            late = _share(deadline, BUILD_SHARE).late
+            model = build_milp(reduced.problem, allowed, self.formulation, late, terms)
             if self.formulation != "paper":
                 model = model.normalised(1 - problem.gamma, float(reduced.problem.n_models))
+            built = time.perf_counter() - began
+            # Before HiGHS, which will use up the time: this bound costs a fraction of a second.
+            known = best_bound(problem, Covers.DETERMINISTIC, deadline.left)
         except KeyboardInterrupt:
             return self._only_local(problem, policy_of(problem, reduced, found.decision), began)
-        built = time.perf_counter() - began
         stats: dict[str, Any] = {"local_search_value": found.value, "build_seconds": built}
         if terms.unit != 1.0 or terms.shift != 0.0:
             stats |= {"rewards_shift": terms.shift, "rewards_unit": terms.unit}
-        # Before HiGHS, which will use up the time: this bound costs a fraction of a second.
-        known = best_bound(problem, Covers.DETERMINISTIC, deadline.left)
         start = None if self.formulation == "paper" else found.decision
         decision, status, raw, claimed = self._run(reduced, model, terms, start, deadline, stats)
         best, claims = found.decision, None
         if decision is not None:
             stats["milp_value"] = static_return(problem, policy_of(problem, reduced, decision))
             claims = (claimed, stats["milp_value"])
-            limit = None if self.time_limit is None else max(deadline.left, CLIMB_SECONDS)
-            end, value, _ = make_climber(reduced).climb(decision, Deadline(limit))
-            best = end if value > found.value else best
+            best, cut = _climbed(reduced, decision, found, deadline)
+            status = Status.INTERRUPTED if cut else status
         policy = policy_of(problem, reduced, best)
         bound, doubt = safe_bound(problem, policy, raw, claims, known, terms)
         if doubt:
@@ -162,8 +168,7 @@ class MILP(Solver):
             highs.setOptionValue("parallel", "off")
         if start is not None:
             _give_start(highs, reduced, model, terms, start)
-        highs.HandleKeyboardInterrupt = True  # Ctrl-C stops HiGHS and keeps its incumbent
-        highs.solve()
+        run_highs(highs)
         info = highs.getInfo()
         outcome = highs.modelStatusToString(highs.getModelStatus())
         raw = terms.back(model.value(float(info.mip_dual_bound)))
@@ -203,6 +208,8 @@ def write_milp(
     target = Path(path)
     if target.suffix not in (".mps", ".lp"):
         raise InputError(f"A program is written as .mps or .lp; the file is '{target.name}'.")
+    if not target.resolve().parent.is_dir():
+        raise InputError(f"There is no folder for the program '{target}'. Create it first.")
     reduced, allowed = _core(problem, formulation)
     model = build_milp(reduced.problem, allowed, formulation)
     highs = load(model)
@@ -235,6 +242,39 @@ def load(model: MilpModel) -> Any:
     highs.setOptionValue("small_matrix_value", 1e-12)  # probabilities below 1e-9 count too
     highs.passModel(lp)
     return highs
+
+
+def run_highs(highs: Any) -> None:
+    """Run HiGHS; Ctrl-C stops it and keeps its incumbent.
+
+    `highs.solve()` would do the same, but prints about it and at the fifth Ctrl-C ends Python.
+    """
+    highs.HandleUserInterrupt = True
+    highs.startSolve()
+    ended = False
+    while not ended:
+        try:
+            ended = highs.wait(0.1)[0]
+        except KeyboardInterrupt:
+            highs.cancelSolve()
+
+
+def _climbed(
+    reduced: Reduced, decision: IntArray, found: Found, deadline: Deadline
+) -> tuple[IntArray, bool]:
+    """HiGHS's decision improved, or the search's if that is better; and whether Ctrl-C came."""
+    climber, cut = make_climber(reduced), False
+    try:
+        climber.climb(decision, at_least(deadline, CLIMB_SECONDS))
+    except KeyboardInterrupt:
+        cut = True
+    end = climber.reached
+    return (end[0] if end is not None and end[1] > found.value else found.decision), cut
+
+
+def _share(deadline: Deadline, share: float) -> Deadline:
+    """A deadline after part of the time left; never, where there is no limit."""
+    return deadline if deadline.limit is None else Deadline(max(share * deadline.left, 1e-9))
 
 
 def _core(problem: Problem, formulation: Formulation) -> tuple[Reduced, NDArray[np.bool_]]:

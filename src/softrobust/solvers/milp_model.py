@@ -185,7 +185,7 @@ def build_percentile_milp(
     late: Late | None,
     terms: Conditioned,
 ) -> MilpModel:
-    """The percentile criterion (eq. 1): count the models below b.
+    """The percentile criterion (eq. 2.1): count the models below b.
 
         maximise b   subject to   b ≤ ρ_ω + C_ω·z_ω,   Σ_ω f_ω z_ω ≤ 1 − α,   z binary,
 

@@ -1,4 +1,4 @@
-"""Projected value iteration v ← ΨTv with linear value functions v(s) = φ(s)ᵀw (§4.3, algorithm 1).
+"""Projected value iteration v ← ΨTv with linear values v(s) = φ(s)ᵀw (§4.3, algorithm 4.1).
 
 Each iteration simulates episodes in the mean model under the current policy, draws a batch of their
 states, computes the update σ(s) = (Tv)(s) there from expected values under every model, and
@@ -90,6 +90,9 @@ class Projected(ContinuousSolver, ABC):
         real("tol", self.tol, least=0)
         whole("seed", self.seed, 0)
         Deadline(self.time_limit)
+        if isinstance(self.features, type):
+            name = self.features.__name__
+            raise InputError(f"features must be an object, not a class: {name}(…), not {name}.")
         for name in ("fit", "transform"):
             if not callable(getattr(self.features, name, None)):
                 raise InputError(

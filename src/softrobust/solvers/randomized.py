@@ -2,7 +2,7 @@
 
 Proposition 3.1: the best stationary policy may have to randomize. Around a policy π each return is
 nearly linear, ρ_ω(π + d) ≈ ρ_ω + g_ω·d with the exact adjoint gradient g_ω, while mean and CVaR of
-linear functions are a linear program (eq. 6). So, within a trust region |d| ≤ Δ,
+linear functions are a linear program (eq. 3.2). So, within a trust region |d| ≤ Δ,
 
     max  (1 − λ) Σ f_ω (ρ_ω + g_ω·d) + λ (b − Σ f_ω y_ω/(1 − α))
     s.t. y_ω ≥ b − ρ_ω − g_ω·d,  y ≥ 0,  Σ_a d(s, a) = 0,  0 ≤ π + d ≤ 1,

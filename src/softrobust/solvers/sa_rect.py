@@ -1,4 +1,4 @@
-"""The SA-rectangular solver: nature picks ξ ∈ Ξ anew for every state and action (appendix B).
+"""The SA-rectangular solver: nature picks ξ ∈ Ξ anew for every state and action (appendix A).
 
 Its policy is deterministic. Its value is ρ^RA ≤ ρ^R, the more cautious of the two.
 """

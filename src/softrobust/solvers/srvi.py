@@ -108,7 +108,9 @@ class RPVI(Projected):
 
 
 def _own(problem: ContinuousProblem, s_rectangular: bool) -> Update:
-    objective = soft_robust(problem.objective, "Soft-robust value iteration")
+    objective = soft_robust(
+        problem.objective, "Soft-robust value iteration", "No solver for vectors maximises it."
+    )
     f = problem.models.f
     return Update(objective.lam, f, objective.q_bounds(f), s_rectangular, problem.allowed)
 

@@ -2,13 +2,16 @@
 
 One `.npz` file without pickled objects: `state:…` are the leaves of the state, named by their path
 (networks, optimisers, replay buffer, key, iteration), `curve:…` what was recorded, `meta` a JSON
-text. A digest of settings, models and seeds must agree: a run goes on as itself or not at all.
+text. A digest of settings, models and seeds must agree: a run goes on as itself or not at all. Only
+learning rates may be others, so that a run whose losses left the numbers can go on with lower ones
+from its last good state; that is said aloud.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
     from softrobust.solvers.sac.update import Plan
     from softrobust.solvers.sac.worlds import Data, World
 
-FORMAT, VERSION = "softrobust-actor-critic", 1
+FORMAT, VERSION = "softrobust-actor-critic", 2  # 2: rates beside the digest
+RATES = ("rates", "target_rate")
 
 
 @final
@@ -66,28 +70,35 @@ class Curves:
 
 
 def digest(plan: Plan, world: World, data: Data, seeds: tuple[int, ...]) -> str:
-    """SHA-256 of all arrays and settings that a run depends on (not of a user's functions)."""
+    """SHA-256 of arrays and settings that a run depends on (not of rates or a user's functions)."""
     import jax
 
-    out = hashlib.sha256(json.dumps([asdict(plan), list(seeds)], sort_keys=True).encode())
+    settings = {name: value for name, value in asdict(plan).items() if name not in RATES}
+    out = hashlib.sha256(json.dumps([settings, list(seeds)], sort_keys=True).encode())
     out.update(type(world.dynamics).__name__.encode())
     for place, leaf in jax.tree_util.tree_flatten_with_path(data)[0]:
         out.update(jax.tree_util.keystr(place).encode() + np.asarray(leaf).tobytes())
     return out.hexdigest()
 
 
-def save_checkpoint(path: str | Path, own: str, state: State, curves: Curves) -> None:
+def rates_of(plan: Plan) -> dict[str, list[float]]:
+    """The rates that a run may change on its way."""
+    return {name: np.atleast_1d(getattr(plan, name)).tolist() for name in RATES}
+
+
+def save_checkpoint(path: str | Path, own: str, plan: Plan, state: State, curves: Curves) -> None:
     """Write state and curves, atomically."""
     import jax
 
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     arrays: dict[str, Any] = {_name(at): np.asarray(leaf) for at, leaf in leaves}
     arrays |= {f"curve:{k}": getattr(curves, k) for k in Curves.__slots__}
-    meta = {"run": own, "iteration": int(np.asarray(state.iteration)[0]), "jax": jax.__version__}
+    meta = {"run": own, "iteration": int(np.asarray(state.iteration)[0]), "jax": jax.__version__,
+            "rates": rates_of(plan)}  # fmt: skip
     write_npz(path, FORMAT, VERSION, arrays | {"meta": np.array(json.dumps(meta))})
 
 
-def load_checkpoint(path: str | Path, own: str, like: State) -> tuple[State, Curves]:
+def load_checkpoint(path: str | Path, own: str, plan: Plan, like: State) -> tuple[State, Curves]:
     """Read what `save_checkpoint` wrote, for the same run; `like` has the shapes of its state."""
     import jax
 
@@ -96,12 +107,23 @@ def load_checkpoint(path: str | Path, own: str, like: State) -> tuple[State, Cur
         meta = json.loads(str(arrays["meta"]))
         if meta["run"] != own:
             raise _unusable(path, "it belongs to other models, settings or seeds")
+        _say_rates(path, meta, plan)
         places, tree = jax.tree_util.tree_flatten_with_path(like)
         leaves = [_leaf(arrays[_name(at)], shape) for at, shape in places]
         curves = Curves(*(arrays[f"curve:{k}"] for k in Curves.__slots__))
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise _unusable(path, f"it is damaged ({error})") from None
     return jax.tree_util.tree_unflatten(tree, leaves), curves
+
+
+def _say_rates(path: str | Path, meta: dict[str, Any], plan: Plan) -> None:
+    if meta["rates"] != rates_of(plan):
+        warnings.warn(
+            f"The checkpoint {Path(path).name} was trained with other learning rates "
+            f"({meta['rates']}); those of now ({rates_of(plan)}) count from iteration "
+            f"{meta['iteration'] + 1} on.",
+            stacklevel=4,
+        )
 
 
 def _name(path: Any) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from softrobust.solvers.sac.update import Plan
     from softrobust.solvers.sac.worlds import Data, World
 
+LARGEST = 1e8  # of a parameter: what follows is no longer a number
 
 Notify = Callable[[int, "Curves", float], None]  # iterations made, the last block's curves, seconds
 
@@ -71,10 +72,11 @@ def train(
     clock, line = Deadline(limits.time_limit), LiveLine()
     notify = limits.notify or _line(line, label, limits.iterations)
     own = digest(plan, world, data, seeds)
+    _check_folder(limits)
     state = compiled_start(plan)(np.array(seeds, np.uint32))
     curves, status = Curves.empty(len(seeds)), Status.ITERATION_LIMIT
     if limits.checkpoint is not None and Path(limits.checkpoint).exists():
-        state, curves = load_checkpoint(limits.checkpoint, own, state)
+        state, curves = load_checkpoint(limits.checkpoint, own, plan, state)
         _check_length(limits, curves)
     at = begun = curves.returns.shape[1]
     last = 0.0
@@ -88,11 +90,12 @@ def train(
             length = min(limits.block - at % limits.block, limits.iterations - at)
             after, trace = compiled_block(plan, world, length)(state, data)
             part = _curves(trace, seeds, at, limits)
+            _check_parameters(after, at + length, limits, at)
             # How long a block takes is known from the second on: the first is compiled, too.
             last = clock.elapsed - begin if at > begun else 0.0
             state, curves, at = after, curves.joined(part), at + length
             if limits.checkpoint is not None:
-                save_checkpoint(limits.checkpoint, own, state, curves)
+                save_checkpoint(limits.checkpoint, own, plan, state, curves)
             notify(at, part, clock.elapsed)
     except KeyboardInterrupt:
         if at == 0:
@@ -109,16 +112,42 @@ def _curves(trace: Trace, seeds: tuple[int, ...], at: int, limits: Limits) -> Cu
     bad = np.argwhere(~np.isfinite(losses))  # agent, iteration, update, network
     if bad.size:
         agent, i, u, network = bad[np.lexsort((bad[:, 3], bad[:, 2], bad[:, 1]))][0]
-        kept = (
-            f"The checkpoint {Path(limits.checkpoint).name} keeps the last good state (iteration "
-            f"{at}). " if limits.checkpoint is not None and at > 0 else ""
-        )  # fmt: skip
         raise SolverError(
             f"The loss of the {NETWORKS[network]} network is no longer finite: agent with seed "
-            f"{seeds[agent]}, iteration {at + i + 1}, update {u + 1}. {kept}Lower the learning "
-            "rates or target_rate; if states run away, give the models a box (clip)."
+            f"{seeds[agent]}, iteration {at + i + 1}, update {u + 1}. {_cure(limits, at)}"
         )
     return Curves(returns, np.asarray(trace.entropy), losses.mean(axis=2))
+
+
+def _check_parameters(state: Any, after: int, limits: Limits, at: int) -> None:
+    """Losses are computed before an update: a state is good only if its parameters are, too."""
+    for name, parts in state.learner.networks.items():
+        sizes = [float(np.abs(np.asarray(x)).max()) for x in parts.values()]
+        if not max(sizes) <= LARGEST:
+            raise SolverError(
+                f"The parameters of the {name} network have run away (largest {max(sizes):.3g}) "
+                f"by iteration {after}. {_cure(limits, at)}"
+            )
+
+
+def _cure(limits: Limits, at: int) -> str:
+    kept = ""
+    if limits.checkpoint is not None and at > 0:
+        kept = (
+            f"The checkpoint {Path(limits.checkpoint).name} keeps the last good state (iteration "
+            f"{at}), and can be resumed with lower rates. "
+        )
+    return (
+        f"{kept}Lower the learning rates or target_rate; if states run away, give the models a "
+        "box (clip)."
+    )
+
+
+def _check_folder(limits: Limits) -> None:
+    if limits.checkpoint is not None and not Path(limits.checkpoint).resolve().parent.is_dir():
+        raise InputError(
+            f"The folder of the checkpoint '{limits.checkpoint}' does not exist. Make it first."
+        )
 
 
 def _check_length(limits: Limits, curves: Curves) -> None:

@@ -1,4 +1,4 @@
-"""Soft actor-critic for continuous states (appendix "Baselines", table "SR-SAC and R-SAC").
+"""Soft actor-critic for continuous states (appendix F.1 "Baselines", table "SR-SAC and R-SAC").
 
     SAC            targets E[r + γ V̄(s′)] under the mean model
     SoftRobustSAC  targets Σ_ω f_ω E_ω[r + γ V̄(s′)]          (Derman et al. 2018)
@@ -96,7 +96,8 @@ class ActorCritic(ContinuousSolver):
         whole("seed", self.seed, 0, 2**32 - 1)
         if not isinstance(self.hidden, tuple) or not self.hidden:
             raise InputError(
-                f"hidden must be a tuple of widths, as (400, 300); it is {self.hidden!r}."
+                f"hidden must be a tuple of widths, as (400, 300) (--set hidden=[400,300]); it is "
+                f"{self.hidden!r}."
             )
         for width in self.hidden:
             whole("A width of hidden", width)

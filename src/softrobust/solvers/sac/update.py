@@ -1,4 +1,4 @@
-"""One update of discrete soft actor-critic (appendix "Baselines"; Haarnoja et al. 2018).
+"""One update of discrete soft actor-critic (appendix F.1 "Baselines"; Haarnoja et al. 2018).
 
 With the softmax actor π, the networks Q and V, the target network V̄ and the temperature c:
 
