@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softrobust.certificate.simulated_comparison import compare_simulated
+from softrobust.certificate.simulated_comparison import blurred, compare_simulated
 from softrobust.models.checks import freeze
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.returns.simulation import Simulation
@@ -38,8 +38,7 @@ def test_a_known_difference() -> None:
     assert "beats old with a probability of 6" in found.sentence()
 
 
-def test_noise_never_overstates_the_chance() -> None:
-    """More noise pulls a likely win towards one half."""
+def test_noise_pulls_a_likely_win_towards_one_half() -> None:
     rng = np.random.default_rng(1)
     gain = 0.5 + 0.3 * rng.normal(size=2000)
     chances = []
@@ -47,6 +46,7 @@ def test_noise_never_overstates_the_chance() -> None:
         mine, theirs = (size * rng.normal(size=(2000, 4)) for _ in range(2))
         new, old = simulation(gain, mine), simulation(np.zeros(2000), theirs)
         chances.append(compare_simulated(new, old, SoftRobust(), "old", True).chance.value)
+        assert (blurred(new, old) > 0.5) == (size > 0)  # the noise of d is 0.7 a unit of size
     assert chances[0] > chances[1] > chances[2] > 0.5
 
 

@@ -145,7 +145,11 @@ def test_names_of_episodes_and_columns_of_ones_own(
     log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = json.loads(_record(log, capsys))
-    for name in (lambda i, cell: f"pat-{cell}", lambda i, cell: f"{float(cell) / 20}"):
+    for name in (
+        lambda i, cell: f"pat-{cell}",
+        lambda i, cell: f"0{cell}",
+        lambda i, cell: f"{float(cell) / 20}",
+    ):
         assert json.loads(_record(changed(log, tmp_path, episode=name), capsys)) == plain
     renamed = Path(changed(log, tmp_path))
     head, rest = renamed.read_text().split("\n", 1)
@@ -170,6 +174,7 @@ def _record(log: str, capsys: pytest.CaptureFixture[str], *more: str) -> str:
     ("column", "cell", "words"),
     [
         ("episode", "", "Column 'episode' must say"),
+        ("action", "", "must say what was done"),
         ("episode", "nan", "row 12 of"),
         ("action", "NaN", "Column 'action' must say what was done"),
         ("action", "inf", "are no numbers"),
@@ -219,7 +224,17 @@ def test_models_of_sample_and_of_a_run_can_be_solved(
     assert json.loads(capsys.readouterr().out.partition("\n")[2])["horizon"] == 30
     assert run([*solve, "--start", "C=0,P=7", "--clip", "0.5"]) == 2
     assert "'Q' has none" in said(capsys)
-    assert run([*solve, "--start", "C=0,P=7,Q=41,Qp=0", "--clip", "0.5", "--quiet"]) == 0
+    there = [
+        "--start",
+        "C=0,P=7,Q=41,Qp=0",
+        "--clip",
+        "0.5",
+        "--quiet",
+        "--out",
+        str(tmp_path / "s"),
+    ]
+    assert run([*solve, *there]) == 0
+    assert run(["report", str(tmp_path / "s")]) == 0
     assert run(line(log, "--out", str(out), "--quiet")) == 0
     again = ["solve", str(out / "models.npz"), "--continuous", "--set", "iterations=2", "--quiet"]
     assert run(again) == 0

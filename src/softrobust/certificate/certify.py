@@ -88,12 +88,13 @@ class Certificate:
 
     @property
     def nothing_better(self) -> bool:
-        """Whether value and bound meet, up to rounding or a millionth of what is to be gained."""
-        share = self.gap_share
+        """Whether value and bound meet, up to rounding or a millionth of value and of what is to be
+        gained: one disastrous action makes every other gap a small share of that.
+        """
+        share, size = self.gap_share, max(abs(self.bound.value), abs(self.static["objective"]))
         if share is not None:
-            return share <= 1e-6
+            return share <= 1e-6 and self.gap_abs <= max(self.rounding, 1e-6 * size)
         # Where the uniform policy reaches the bound there is no share, and this one may be worse.
-        size = max(abs(self.bound.value), abs(self.static["objective"]))
         return self.gap_abs <= max(self.rounding, ROUNDING * size)
 
     def to_dict(self) -> dict[str, Any]:
@@ -244,8 +245,12 @@ def _with_its_bound(
     """Policy and bounds; a solution's own bound holds only for the problem it was made on."""
     asked = (problem.gamma, problem.n_models, problem.objective)
     same = (solution.gamma, solution.n_models, solution.objective) == asked
-    value = static_return(problem, solution.policy)
-    if not same or abs(value - solution.static_value) > 1e-8 * max(abs(value), 1e-300):
+    # Two values that every reward and every probability of an allowed action enters.
+    pairs = [(static_return(problem, solution.policy), solution.static_value)]
+    if solution.uniform_value is not None:
+        pairs.append((uniform_value(problem), solution.uniform_value))
+    differs = any(abs(a - b) > 1e-8 * max(abs(a), abs(b), 1e-300) for a, b in pairs)
+    if not same or differs:
         raise InputError(
             f"The solution of '{solution.solver}' was found for another problem, where it earns "
             f"{solution.static_value:.6g} (γ = {solution.gamma:g}, {solution.n_models} models), so "
@@ -281,7 +286,7 @@ def _tightest(
     scale = max(abs(value), abs(best.value), abs(static["mean"]), 1e-300)
     # A policy's rows may miss 1 by 1e-12, which its value shows 1/(1 − γ) times; around 0 the
     # size of the returns is what rounds, not the size of the value.
-    room = (ROUNDING + 4e-12 / (1 - problem.gamma)) * scale + rounding(problem)
+    room = (ROUNDING + 4e-12 / (1 - problem.gamma)) * scale + rounding(problem, excused=False)
     if value > best.value + room:
         raise SolverError(
             f"The policy earns {value!r}, above the {best.method} bound {best.value!r}: one of the "

@@ -2,9 +2,9 @@
 
     d_ω = x̄_ω(π) − x̄_ω(π_old)        chance = Σ_ω f_ω·[d_ω > 0]
 
-Both policies meet the same models, starts and luck, so that most of the noise cancels in d. What is
-left of it blurs d_ω around 0 and so pulls the chance towards one half: it is never overstated by
-having simulated too little.
+Both policies meet the same models, starts and luck, so that most of the noise cancels in d. Where
+what is left of it is as large as d_ω, the sign of d_ω is a toss-up, and the chance is that much
+blurred (mostly towards one half). `blurred` says in how many models.
 """
 
 from __future__ import annotations
@@ -40,6 +40,14 @@ def compare_simulated(
         heldout=heldout,
         goal=goal,
     )
+
+
+def blurred(new: Simulation, old: Simulation) -> float:
+    """The weight of models whose difference lies within two standard errors of the simulation."""
+    d = new.returns - old.returns
+    error = d.std(axis=1, ddof=1) / np.sqrt(d.shape[1])
+    near = (np.abs(d.mean(axis=1)) <= 2 * error) & (error > 0)
+    return float(new.f @ near)
 
 
 def _estimate(figure: SimulatedFigure) -> Estimate:

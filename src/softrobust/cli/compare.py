@@ -70,16 +70,13 @@ def print_side_by_side(found: SideBySide) -> None:
 def _cells(row: Scored) -> list[str]:
     c, made, held = row.compared, row.certificate, row.heldout
     share = None if made is None else made.gap_share
+    left = "unknown share" if share is None else f"{100 * share:.2g} %"
     return [
         c.name,
         f"{c.static['objective']:.6g}",
         f"{c.static['mean']:.6g}",
         f"{c.static['cvar']:.6g}",
-        "–"
-        if made is None
-        else "nothing"
-        if share is None or share <= 1e-6
-        else f"{100 * share:.2g} %",
+        "–" if made is None else "nothing" if made.nothing_better else left,
         "–" if held is None else _interval(held.objective),
         "–" if held is None else _interval(held.cvar),
         f"{100 * row.same_visits:.3g} %",

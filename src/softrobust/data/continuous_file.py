@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,8 @@ from softrobust.errors import InputError
 
 ROLES = ("action", "episode", "reward", "terminal")
 TRUE, FALSE = ("true", "yes"), ("false", "no")
-MISSING = ("", "nan", "na", "null", "none")
+MISSING = ("", "nan")  # "none" may be an action
+WHOLE = re.compile(r"-?(0|[1-9]\d{0,7})")
 
 
 def read_continuous_log(
@@ -132,7 +134,7 @@ class _Cells:
     def codes(self, name: str) -> CodeArray:
         """Numbers of names, in the order in which they first occur; whole numbers stay."""
         names = self.words(name)
-        if all(cell.lstrip("-").isdecimal() and len(cell) < 9 for cell in names):
+        if all(WHOLE.fullmatch(cell) for cell in names):
             return np.array(names, dtype=np.int32)
         known: dict[str, int] = {}
         return np.array([known.setdefault(cell, len(known)) for cell in names], dtype=np.int32)

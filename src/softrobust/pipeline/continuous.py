@@ -143,6 +143,9 @@ def _from_models(path: Path, options: ContinuousOptions) -> ContinuousSetup:
         if given is not None:
             raise InputError(f"{flag} is for a log; {path.name} holds models. Leave it out.")
     models = load_gaussian(path)
+    start = _given_start(options, models.variables)
+    if start is not None:  # the models' file of the run then holds it, too
+        models = replace(models, frame=replace(models.frame, start=start))
     if options.clip is not None:
         models = replace(models, clip=_box(options.clip, models.seen, models.variables))
     reward = None
@@ -150,7 +153,7 @@ def _from_models(path: Path, options: ContinuousOptions) -> ContinuousSetup:
         reward = _given_reward(options, models.variables)
     problem = ContinuousProblem(
         models,
-        _given_start(options, models.variables),
+        None,
         reward,
         options.gamma,
         options.horizon,
@@ -341,10 +344,12 @@ def _box(
     if not margin >= 0:
         raise InputError(f"--clip takes a share ≥ 0 of the range of the data; it is {margin:g}.")
     if seen is None:
-        raise InputError(
-            "These models do not know the range of their data: give --clip for every variable, as "
-            "x=0:10,y=-1:1."
-        )
+        if not isinstance(clip, Mapping) or any(name not in clip for name in variables):
+            raise InputError(
+                "These models do not know the range of their data: give --clip for every variable, "
+                "as x=0:10,y=-1:1."
+            )
+        seen = np.zeros(len(variables)), np.zeros(len(variables))
     wide = margin * (seen[1] - seen[0])
     low, high = seen[0] - wide, seen[1] + wide
     for name, (a, b) in clip.items() if isinstance(clip, Mapping) else ():

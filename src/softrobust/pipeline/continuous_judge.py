@@ -18,7 +18,7 @@ from softrobust.certificate.simulated import (
     certificate_of,
     paired_difference,
 )
-from softrobust.certificate.simulated_comparison import compare_simulated
+from softrobust.certificate.simulated_comparison import blurred, compare_simulated
 from softrobust.models.continuous_policy import ConstantPolicy
 from softrobust.returns.simulation import Simulation, simulate
 from softrobust.solvers.continuous_behaviour import ContinuousBehaviour, continuous_behaviour
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from softrobust.models.continuous_policy import ContinuousPolicy
 
 PRACTICE = "current practice"
+BLURRED = 0.1  # share of models whose difference is noise, from which on it is said
 FAR = 3.0  # standard errors beyond which the log's own returns and practice's are at odds
 
 
@@ -97,6 +98,13 @@ class Judged:
         if self.behaviour is None:
             return []
         lines = [self.behaviour.sentence()]
+        blur = blurred(self.own, self.rivals[PRACTICE])
+        if blur > BLURRED:
+            lines.append(
+                f"In {100 * blur:.2g} % of the models the difference to practice lies within the "
+                "noise of the simulation: there the probability of beating it counts toss-ups. "
+                "More episodes (--test-episodes) tell."
+            )
         if self.observed is not None:
             old, seen = self.rivals[PRACTICE], self.observed
             mean = float(old.f @ old.means)
@@ -154,8 +162,9 @@ def observed_returns(problem: ContinuousProblem, log: ContinuousLog) -> Observed
         return None
     rewards = np.asarray(problem.reward(log.s, log.a.astype(np.int64), log.s_next))
     found = []
-    for e in np.unique(log.episode):
-        rows = np.flatnonzero(log.episode == e)[: problem.horizon]
+    order = np.argsort(log.episode, kind="stable")
+    for part in np.split(order, np.flatnonzero(np.diff(log.episode[order])) + 1):
+        rows = part[: problem.horizon]
         ended = log.terminal is not None and bool(log.terminal[rows[-1]])
         if rows.size == problem.horizon or ended:
             found.append(float(rewards[rows] @ problem.gamma ** np.arange(rows.size)))

@@ -213,9 +213,15 @@ def _alt(groups: Sequence[Sequence[FrontierPoint]], number: words.Figures) -> st
 
 
 def _proven(points: Sequence[FrontierPoint]) -> str:
-    shares = [p.certificate.gap_share or 0.0 for p in points]
-    if max(shares) <= 1e-3:
+    left = [p.certificate for p in points if not p.certificate.nothing_better]
+    shares = [1.0 if c.gap_share is None else c.gap_share for c in left]
+    if not shares:
         return "Every point is proven to be the best deterministic policy for its λ."
+    if max(shares) <= 1e-3:
+        return (
+            "Every point is proven to be the best deterministic policy for its λ, to within 0.1 % "
+            "of what is to be gained over acting at random."
+        )
     return (
         "Points are the best that were found in the time given; up to "
         f"{words.percent(max(shares))} of what is to be gained over acting at random is not "

@@ -38,7 +38,10 @@ def solution_html(solution: Solution) -> str:
         ("status", STATUS[solution.status]),
     ]
     if solution.bound is not None:
-        open_ = "nothing" if gap is None or gap <= 1e-6 else percent(gap)
+        size = max(abs(solution.bound.value), abs(solution.static_value))
+        met = solution.bound.value - solution.static_value <= max(solution.rounding, 1e-6 * size)
+        left = "an unknown share" if gap is None else percent(gap)
+        open_ = "nothing" if met and (gap is None or gap <= 1e-6) else left
         figures.append(
             (
                 "bound",

@@ -123,9 +123,9 @@ def _check_parameters(state: Any, after: int, limits: Limits, at: int) -> None:
     """Losses are computed before an update: a state is good only if its parameters are, too."""
     for name, parts in state.learner.networks.items():
         sizes = [float(np.abs(np.asarray(x)).max()) for x in parts.values()]
-        if not max(sizes) <= LARGEST:
+        if not all(size <= LARGEST for size in sizes):  # max() passes over NaN
             raise SolverError(
-                f"The parameters of the {name} network have run away (largest {max(sizes):.3g}) "
+                f"The parameters of the {name} network have run away (largest {np.max(sizes):.3g}) "
                 f"by iteration {after}. {_cure(limits, at)}"
             )
 
