@@ -47,10 +47,10 @@ def rounding(problem: Problem, V: NDArray[np.float64] | None = None, excused: bo
     x = reward * far if V is None else float(np.abs(V).max(initial=0.0))
     share = STOP + 8 * EDGE + EPS * (4 * (widest_row(problem) + 2) * far + 16 * (N + S))
     found = float(share * x + 4 * EPS * reward * far)
-    return min(found, EXCUSED * _smallest(problem)) if excused else found
+    return min(found, excusable(problem)) if excused else found
 
 
-def _smallest(problem: Problem) -> float:
-    """The smallest |reward| that is not 0; infinite where all are."""
+def excusable(problem: Problem) -> float:
+    """The largest gap that nobody minds: a millionth of the smallest |reward| that is not 0."""
     sizes = np.abs(problem.R[problem.allowed])
-    return float(sizes[sizes > 0].min(initial=np.inf))
+    return EXCUSED * float(sizes[sizes > 0].min(initial=np.inf))

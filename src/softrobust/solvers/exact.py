@@ -17,7 +17,7 @@ import numpy as np
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.bounds.advantage import relaxation_bytes
 from softrobust.bounds.reduction import Reduced, reduce
-from softrobust.bounds.rounding import rounding
+from softrobust.bounds.rounding import EXCUSED, excusable, rounding
 from softrobust.data.memory import fits
 from softrobust.errors import InputError
 from softrobust.objective import soft_robust
@@ -229,7 +229,9 @@ class _Run:
             bound = clairvoyant
         else:
             bound = Bound(proven, Covers.DETERMINISTIC, stats.get("method", "local search"))
-        room = 2 * tree.rounding + tree.error
+        # Where numbers are huge somewhere, the error of an enumeration is, too: that proves nothing.
+        most = max(EXCUSED * abs(value), excusable(self.problem))
+        room = 2 * tree.rounding + min(tree.error, most)
         status = self.honest(status, bound.value - value, value, room)
         self.note(tree)
         stats.update(
