@@ -229,7 +229,7 @@ class _Run:
             bound = clairvoyant
         else:
             bound = Bound(proven, Covers.DETERMINISTIC, stats.get("method", "local search"))
-        # Where numbers are huge somewhere, the error of an enumeration is, too: that proves nothing.
+        # Where numbers are huge somewhere, so is the error of an enumeration: that proves nothing.
         most = max(EXCUSED * abs(value), excusable(self.problem))
         room = 2 * tree.rounding + min(tree.error, most)
         status = self.honest(status, bound.value - value, value, room)
