@@ -12,15 +12,15 @@ from benchmarks.rectangles import random_dense, scattered
 from benchmarks.registry import Figure, cache_bytes, case, race
 from benchmarks.rivals import WarmHighs, argsort_sa, block_lp, linprog_games, read_streams
 from softrobust.kernels.expected import expected_values
-from softrobust.kernels.s_batch import solve_games
+from softrobust.kernels.s_game import solve_games
 from softrobust.kernels.sa_select import best_actions
 from softrobust.kernels.sweeps import S_GAME, SA_GAME
 from softrobust.kernels.tail import tail_values
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns._rectangle import Sweeps
+from softrobust.returns.rectangular_sweeps import Sweeps
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.rectangular import iterate, nominal_start
+from softrobust.solvers.rectangular.iteration import iterate, nominal_start
 
 FloatArray = NDArray[np.float64]
 LAM, ALPHA = 0.5, 0.7

@@ -17,9 +17,9 @@ from benchmarks.rectangles import scattered
 from benchmarks.registry import Figure, case, race
 from benchmarks.rivals import read_streams
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_NATURE
-from softrobust.returns._rectangle import Sweeps
+from softrobust.returns.rectangular_sweeps import Sweeps
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.rectangular import iterate, nominal_start
+from softrobust.solvers.rectangular.iteration import iterate, nominal_start
 
 
 def peak_gib() -> float:

@@ -16,16 +16,19 @@ from benchmarks.rivals import linprog_games, value_iteration
 from softrobust.kernels.sweeps import S_GAME, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns import _rectangle
-from softrobust.returns._lanes import Lanes
-from softrobust.returns._rectangle import Sweeps
+from softrobust.returns import rectangular_sweeps as _rectangle
+from softrobust.returns.rectangular import Lanes
+from softrobust.returns.rectangular_sweeps import Sweeps
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.rectangular import Answer, iterate, nominal_start
-from softrobust.solvers.rectangular_base import Rectangular
-from softrobust.solvers.rectangular_grid import Solved, solve_points
-from softrobust.solvers.rectangular_reference import rectangular_value_iteration
-from softrobust.solvers.s_rect import SRect
-from softrobust.solvers.sa_rect import SARect
+from softrobust.solvers.rectangular.iteration import Answer, iterate, nominal_start
+from softrobust.solvers.rectangular.rectangular import (
+    Rectangular,
+    SARect,
+    Solved,
+    SRect,
+    rectangular_value_iteration,
+    solve_points,
+)
 
 FloatArray = NDArray[np.float64]
 KINDS = ((S_GAME, "S-rect"), (SA_GAME, "SA-rect"))

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from softrobust.kernels.sweeps import S_GAME
 from softrobust.problem import Problem
-from softrobust.returns._rectangle import Sweeps
+from softrobust.returns.rectangular_sweeps import Sweeps
 
 FloatArray = NDArray[np.float64]
 

@@ -58,7 +58,7 @@ def measure(agents: int, chunk: int | None) -> dict[str, Any]:
     """The median seconds of one update of `agents` agents side by side."""
     import jax
 
-    from softrobust.solvers.sac.run import device_name
+    from softrobust.solvers.continuous.sac.run import device_name
 
     step, state = prepared(agents, chunk)
     times: list[float] = []
@@ -94,10 +94,10 @@ def prepared(agents: int, chunk: int | None, small: bool = False) -> tuple[Any, 
     import jax.numpy as jnp
 
     from softrobust.domains import CancerGrowth
-    from softrobust.solvers.sac import SoftRobustSAC
-    from softrobust.solvers.sac.training import compiled_start, roll_out
-    from softrobust.solvers.sac.update import update
-    from softrobust.solvers.sac.worlds import on_device
+    from softrobust.solvers.continuous.sac import SoftRobustSAC
+    from softrobust.solvers.continuous.sac.training import compiled_start, roll_out
+    from softrobust.solvers.continuous.sac.update import update
+    from softrobust.solvers.continuous.sac.worlds import on_device
 
     problem = CancerGrowth().problem(0, 5 if small else 50)
     sizes = {"batch": 20, "next_states": 10, "hidden": (16, 16)} if small else {}

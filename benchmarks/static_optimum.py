@@ -19,9 +19,9 @@ from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import uniform_value
 from softrobust.solvers.base import Solution
-from softrobust.solvers.exact import Exact
-from softrobust.solvers.local_search import LocalSearch
-from softrobust.solvers.milp import MILP
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.solvers.exact.milp import MILP
 
 PAPER_SECONDS, PLAIN_SECONDS, LONG_SECONDS = 120.0, 30.0, 180.0
 LAMS = (0.0, 0.25, 0.5, 0.75, 1.0)

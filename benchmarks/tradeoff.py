@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.instances import pest
 from benchmarks.registry import Figure, case
 from softrobust.solvers import LocalSearch, RandomizedAscent
-from softrobust.tradeoff import frontier
+from softrobust.study.frontier import frontier
 
 ALLOWED_SECONDS = 300.0
 

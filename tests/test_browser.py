@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softrobust.insight import DataValue
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.reporting import DataFound, Report, report
+from softrobust.report import DataFound, Report, make_report
 from softrobust.solvers import LocalSearch
-from softrobust.tradeoff import frontier
-from tests.reporting.builders import (
+from softrobust.study.frontier import frontier
+from softrobust.study.value_of_data import DataValue
+from tests.report.builders import (
     HANDLER,
     HOSTILE,
     first_actions,
@@ -33,7 +33,7 @@ from tests.reporting.builders import (
     stock_log,
     uniform,
 )
-from tests.reporting.vectors import vector_log, vector_page
+from tests.report.vectors import vector_log, vector_page
 
 pytestmark = pytest.mark.browser
 
@@ -97,7 +97,7 @@ def full(problem: Problem, test: ModelSet, **more: Any) -> Report:
         {"name": HOSTILE, "verdict": verdict, "sentence": f"{HANDLER} (seen 2 times)."}
         for verdict in ("fine", "caution", "cannot tell")
     ]
-    return report(
+    return make_report(
         problem, [solution], test, frontier=made, data=DataFound(10, values), checks=checks,
         policy_csv="policy.csv", **more,
     )  # fmt: skip
@@ -121,7 +121,7 @@ def hostile() -> Report:
 def mixed() -> Report:
     log = stock_log()
     problem, test, posterior = from_log(log)
-    return report(problem, [uniform(problem, HOSTILE)], test, log, posterior)
+    return make_report(problem, [uniform(problem, HOSTILE)], test, log, posterior)
 
 
 def without_caution() -> Report:
@@ -134,7 +134,7 @@ def one_state() -> Report:
     problem = Problem(
         ModelSet.from_dense(np.ones((1, 1, 1, 1))), rewards=np.ones((1, 1)), gamma=0.5
     )
-    return report(problem, [uniform(problem)])
+    return make_report(problem, [uniform(problem)])
 
 
 def equal_returns() -> Report:
@@ -146,7 +146,7 @@ def equal_returns() -> Report:
 
 def ten_thousand() -> Report:
     problem = ring(10_000)
-    return report(problem, [first_actions(problem)], problem.models, policy_csv="policy.csv")
+    return make_report(problem, [first_actions(problem)], problem.models, policy_csv="policy.csv")
 
 
 def vectors() -> Report:
@@ -347,7 +347,7 @@ def test_it_reads_without_scripts(pages: dict[str, Report], tmp_path: Path) -> N
 
 def test_large_pages_stay_small(pages: dict[str, Report]) -> None:
     problem = ring(500, n_actions=30)
-    page = report(problem, [uniform(problem)], replace(problem.models))
+    page = make_report(problem, [uniform(problem)], replace(problem.models))
     assert len(page.html.encode()) < 2_000_000
     assert len(pages["10 000 states"].html.encode()) < 2_000_000
     assert '<a href="policy.csv" download>' in pages["10 000 states"].html

@@ -32,7 +32,9 @@ def small_log() -> TransitionLog:
 LOG = small_log()
 POSTERIOR = DirichletPosterior().fit(LOG)
 # At α = 1 no number of draws shows the quantile that some sets are built from, and they say so.
-pytestmark = pytest.mark.filterwarnings("ignore::softrobust.solvers.draws.SaturationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::softrobust.solvers.baselines.draws.SaturationWarning"
+)
 
 
 def small_problem(lam: float = 0.5, alpha: float = 0.8) -> Problem:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from softrobust.certificate import load_solution as load_solution
     from softrobust.certificate import paired_difference as paired_difference
     from softrobust.certificate import save_solution as save_solution
-    from softrobust.checks import Check as Check
-    from softrobust.checks import check_run as check_run
     from softrobust.continuous_problem import ContinuousProblem as ContinuousProblem
     from softrobust.data import Bins as Bins
     from softrobust.data import ContinuousLog as ContinuousLog
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
     from softrobust.data import roll_out as roll_out
     from softrobust.data import save_log as save_log
     from softrobust.data import write_log_csv as write_log_csv
+    from softrobust.data.inspection.findings import Inspection as Inspection
     from softrobust.domains import DOMAINS as DOMAINS
     from softrobust.domains import CancerGrowth as CancerGrowth
     from softrobust.domains import Domain as Domain
@@ -63,12 +62,6 @@ if TYPE_CHECKING:
     from softrobust.errors import MissingExtraError as MissingExtraError
     from softrobust.errors import SoftRobustError as SoftRobustError
     from softrobust.errors import SolverError as SolverError
-    from softrobust.insight import DataValue as DataValue
-    from softrobust.insight import Explanation as Explanation
-    from softrobust.insight import explain as explain
-    from softrobust.insight import value_of_data as value_of_data
-    from softrobust.inspection import Inspection as Inspection
-    from softrobust.inspection import inspect_file as inspect_file
     from softrobust.models import CallableModels as CallableModels
     from softrobust.models import ConstantPolicy as ConstantPolicy
     from softrobust.models import ContinuousModels as ContinuousModels
@@ -103,11 +96,6 @@ if TYPE_CHECKING:
     from softrobust.objective import tail_weights as tail_weights
     from softrobust.objective import var as var
     from softrobust.objective import var_upper as var_upper
-    from softrobust.offpolicy import OffPolicy as OffPolicy
-    from softrobust.offpolicy import episodes_of as episodes_of
-    from softrobust.offpolicy import off_policy as off_policy
-    from softrobust.offpolicy import tipping_point as tipping_point
-    from softrobust.pipeline import load_run as load_run
     from softrobust.posterior import DemandPosterior as DemandPosterior
     from softrobust.posterior import Diagnostics as Diagnostics
     from softrobust.posterior import DirichletPosterior as DirichletPosterior
@@ -126,13 +114,11 @@ if TYPE_CHECKING:
     from softrobust.posterior import predictive_check as predictive_check
     from softrobust.posterior import save_posterior as save_posterior
     from softrobust.problem import Problem as Problem
-    from softrobust.problem_file import load_problem as load_problem
-    from softrobust.problem_file import save_problem as save_problem
-    from softrobust.rehearsal import Rehearsal as Rehearsal
-    from softrobust.rehearsal import rehearse as rehearse
-    from softrobust.reporting import plot_frontier as plot_frontier
-    from softrobust.reporting import report as report
-    from softrobust.reporting import save_frontier_csv as save_frontier_csv
+    from softrobust.problem import load_problem as load_problem
+    from softrobust.problem import save_problem as save_problem
+    from softrobust.report import make_report as make_report
+    from softrobust.report import plot_frontier as plot_frontier
+    from softrobust.report import save_frontier_csv as save_frontier_csv
     from softrobust.returns import dynamic_return as dynamic_return
     from softrobust.returns import follow as follow
     from softrobust.returns import horizon_return as horizon_return
@@ -148,8 +134,12 @@ if TYPE_CHECKING:
     from softrobust.returns import simulate_returns as simulate_returns
     from softrobust.returns import static_gradient as static_gradient
     from softrobust.returns import static_return as static_return
-    from softrobust.rules import Rules as Rules
-    from softrobust.rules import simplify as simplify
+    from softrobust.run import load_run as load_run
+    from softrobust.run.checks import Check as Check
+    from softrobust.run.checks import check_run as check_run
+    from softrobust.run.inspect import inspect_file as inspect_file
+    from softrobust.run.rehearsal import Rehearsal as Rehearsal
+    from softrobust.run.rehearsal import rehearse as rehearse
     from softrobust.solvers import BCR as BCR
     from softrobust.solvers import CADP as CADP
     from softrobust.solvers import MILP as MILP
@@ -190,239 +180,66 @@ if TYPE_CHECKING:
     from softrobust.solvers import solve as solve
     from softrobust.solvers import solve_grid as solve_grid
     from softrobust.solvers import write_milp as write_milp
-    from softrobust.tradeoff import Frontier as Frontier
-    from softrobust.tradeoff import FrontierPoint as FrontierPoint
-    from softrobust.tradeoff import frontier as frontier
+    from softrobust.study.confounding import tipping_point as tipping_point
+    from softrobust.study.explain import Explanation as Explanation
+    from softrobust.study.explain import explain as explain
+    from softrobust.study.frontier import Frontier as Frontier
+    from softrobust.study.frontier import FrontierPoint as FrontierPoint
+    from softrobust.study.frontier import frontier as frontier
+    from softrobust.study.off_policy import OffPolicy as OffPolicy
+    from softrobust.study.off_policy import episodes_of as episodes_of
+    from softrobust.study.off_policy import off_policy as off_policy
+    from softrobust.study.rules import Rules as Rules
+    from softrobust.study.rules import simplify as simplify
+    from softrobust.study.value_of_data import DataValue as DataValue
+    from softrobust.study.value_of_data import value_of_data as value_of_data
 
 _STAGES = {
-    "data": [
-        "Bins",
-        "ContinuousLog",
-        "Labels",
-        "MarkovCheck",
-        "Rewards",
-        "Trajectories",
-        "TrajectoryReport",
-        "TransitionLog",
-        "markov_check",
-        "read_continuous_log",
-        "read_log",
-        "read_minari",
-        "read_trajectories",
-        "roll_out",
-        "save_log",
-        "write_log_csv",
-    ],
-    "models": [
-        "CallableModels",
-        "ConstantPolicy",
-        "ContinuousModels",
-        "ContinuousPolicy",
-        "FourierFeatures",
-        "GaussianModels",
-        "LinearReward",
-        "ModelSet",
-        "NetworkPolicy",
-        "Policy",
-        "PolynomialFeatures",
-        "RBFFeatures",
-        "TabularModels",
-        "TimedPolicy",
-        "fit_linear_reward",
-        "from_gymnasium",
-        "from_mdptoolbox",
-        "load_models",
-        "load_policy",
-        "read_models",
-        "read_policy",
-        "save_models",
-        "save_policy",
-        "to_gymnasium",
-        "to_mdptoolbox",
-        "write_models_csv",
-    ],
-    "posterior": [
-        "DemandPosterior",
-        "Diagnostics",
-        "DirichletPosterior",
-        "ExternalPosterior",
-        "Fitted",
-        "Frame",
-        "HierarchicalPosterior",
-        "Nuts",
-        "PopulationPosterior",
-        "Posterior",
-        "PosteriorWarning",
-        "RegressionPosterior",
-        "Shop",
-        "TiedPosterior",
-        "load_posterior",
-        "predictive_check",
-        "save_posterior",
-    ],
-    "objective": [
-        "Objective",
-        "Percentile",
-        "SoftRobust",
-        "cvar",
-        "mean",
-        "tail_weights",
-        "var",
-        "var_upper",
-    ],
-    "problem": [
-        "Problem",
-    ],
-    "continuous_problem": [
-        "ContinuousProblem",
-    ],
-    "problem_file": [
-        "load_problem",
-        "save_problem",
-    ],
-    "inspection": [
-        "Inspection",
-        "inspect_file",
-    ],
-    "returns": [
-        "dynamic_return",
-        "follow",
-        "horizon_return",
-        "occupancies",
-        "optimal_returns",
-        "policy_return",
-        "policy_values",
-        "reduce_models",
-        "roll_out_policy",
-        "s_rect_return",
-        "sa_rect_return",
-        "simulate",
-        "simulate_returns",
-        "static_gradient",
-        "static_return",
-    ],
-    "bounds": [
-        "Bound",
-        "Covers",
-        "best_bound",
-        "clairvoyant_bound",
-        "paper_errors",
-        "replication_bound",
-    ],
-    "solvers": [
-        "BCR",
-        "Behaviour",
-        "CADP",
-        "ContinuousSolution",
-        "ContinuousSolver",
-        "Deterministic",
-        "Empirical",
-        "Exact",
-        "L1Robust",
-        "LInfRobust",
-        "LocalSearch",
-        "MILP",
-        "MVP",
-        "Nominal",
-        "PosteriorDraws",
-        "RPVI",
-        "RSVF",
-        "RSVFSimple",
-        "RandomizedAscent",
-        "RobustSAC",
-        "SAC",
-        "SARect",
-        "SPIBB",
-        "SRVI",
-        "SRVISA",
-        "SRect",
-        "SaturationWarning",
-        "SoftRobustSAC",
-        "Solution",
-        "Solver",
-        "Status",
-        "VaRBellman",
-        "WSU",
-        "WorstModel",
-        "WorstModelVI",
-        "behaviour_policy",
-        "continuous_behaviour",
-        "solve",
-        "solve_grid",
-        "write_milp",
-    ],
-    "certificate": [
-        "Certificate",
-        "Comparison",
-        "PosteriorCertificate",
-        "SimulatedCertificate",
-        "certify",
-        "certify_posterior",
-        "certify_simulated",
-        "compare_policies",
-        "compare_simulated",
-        "draw_heldout",
-        "load_solution",
-        "paired_difference",
-        "save_solution",
-    ],
-    "tradeoff": [
-        "Frontier",
-        "FrontierPoint",
-        "frontier",
-    ],
-    "domains": [
-        "DOMAINS",
-        "CancerGrowth",
-        "Domain",
-        "Inventory",
-        "PestControl",
-        "RandomMDP",
-        "RiverSwim",
-        "make_domain",
-        "random_mdp",
-        "register_envs",
-    ],
-    "reporting": [
-        "plot_frontier",
-        "report",
-        "save_frontier_csv",
-    ],
-    "offpolicy": [
-        "OffPolicy",
-        "off_policy",
-        "episodes_of",
-        "tipping_point",
-    ],
-    "rules": [
-        "Rules",
-        "simplify",
-    ],
-    "insight": [
-        "DataValue",
-        "Explanation",
-        "explain",
-        "value_of_data",
-    ],
-    "pipeline": [
-        "load_run",
-    ],
-    "checks": [
-        "Check",
-        "check_run",
-    ],
-    "rehearsal": [
-        "Rehearsal",
-        "rehearse",
-    ],
-    "errors": [
-        "InputError",
-        "MissingExtraError",
-        "SoftRobustError",
-        "SolverError",
-    ],
+    "bounds": "Bound Covers best_bound clairvoyant_bound paper_errors replication_bound",
+    "certificate": "Certificate Comparison PosteriorCertificate SimulatedCertificate certify "
+    "certify_posterior certify_simulated compare_policies compare_simulated "
+    "draw_heldout load_solution paired_difference save_solution",
+    "continuous_problem": "ContinuousProblem",
+    "data": "Bins ContinuousLog Labels MarkovCheck Rewards Trajectories TrajectoryReport "
+    "TransitionLog markov_check read_continuous_log read_log read_minari "
+    "read_trajectories roll_out save_log write_log_csv",
+    "data.inspection.findings": "Inspection",
+    "domains": "DOMAINS CancerGrowth Domain Inventory PestControl RandomMDP RiverSwim "
+    "make_domain random_mdp register_envs",
+    "errors": "InputError MissingExtraError SoftRobustError SolverError",
+    "models": "CallableModels ConstantPolicy ContinuousModels ContinuousPolicy FourierFeatures "
+    "GaussianModels LinearReward ModelSet NetworkPolicy Policy PolynomialFeatures "
+    "RBFFeatures TabularModels TimedPolicy fit_linear_reward from_gymnasium "
+    "from_mdptoolbox load_models load_policy read_models read_policy save_models "
+    "save_policy to_gymnasium to_mdptoolbox write_models_csv",
+    "objective": "Objective Percentile SoftRobust cvar mean tail_weights var var_upper",
+    "posterior": "DemandPosterior Diagnostics DirichletPosterior ExternalPosterior Fitted Frame "
+    "HierarchicalPosterior Nuts PopulationPosterior Posterior PosteriorWarning "
+    "RegressionPosterior Shop TiedPosterior load_posterior predictive_check "
+    "save_posterior",
+    "problem": "Problem load_problem save_problem",
+    "report": "plot_frontier make_report save_frontier_csv",
+    "returns": "dynamic_return follow horizon_return occupancies optimal_returns policy_return "
+    "policy_values reduce_models roll_out_policy s_rect_return sa_rect_return "
+    "simulate simulate_returns static_gradient static_return",
+    "run": "load_run",
+    "run.checks": "Check check_run",
+    "run.inspect": "inspect_file",
+    "run.rehearsal": "Rehearsal rehearse",
+    "solvers": "BCR CADP MILP MVP RPVI RSVF SAC SPIBB SRVI SRVISA WSU Behaviour "
+    "ContinuousSolution ContinuousSolver Deterministic Empirical Exact L1Robust "
+    "LInfRobust LocalSearch Nominal PosteriorDraws RandomizedAscent RobustSAC "
+    "RSVFSimple SARect SaturationWarning SoftRobustSAC Solution Solver SRect Status "
+    "VaRBellman WorstModel WorstModelVI behaviour_policy continuous_behaviour solve "
+    "solve_grid write_milp",
+    "study.confounding": "tipping_point",
+    "study.explain": "Explanation explain",
+    "study.frontier": "Frontier FrontierPoint frontier",
+    "study.off_policy": "OffPolicy episodes_of off_policy",
+    "study.rules": "Rules simplify",
+    "study.value_of_data": "DataValue value_of_data",
 }
-_HOME = {name: stage for stage, names in _STAGES.items() for name in names}
+_HOME = {name: stage for stage, names in _STAGES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

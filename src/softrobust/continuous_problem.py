@@ -11,21 +11,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from softrobust.data.settings import real, whole
+from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.settings import real, whole
 from softrobust.errors import InputError
-from softrobust.models.checks import freeze
 from softrobust.models.continuous import ContinuousModels
 from softrobust.models.continuous_rewards import LinearReward, RewardFunction
 from softrobust.models.gaussian import GaussianModels
+from softrobust.models.model_set import freeze
 from softrobust.objective import Objective, SoftRobust
 
 if TYPE_CHECKING:
     from softrobust.data.labels import Labels
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 StartSampler = Callable[[np.random.Generator, int], Any]
 __all__ = ["ContinuousProblem", "LinearReward"]
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from softrobust.data.memory import refuse_if_too_large
-from softrobust.data.rewards import Rewards
+from softrobust._core.arrays import BoolArray, FloatArray, refuse_if_too_large
+from softrobust._core.files import read_npz, write_npz
+from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
 from softrobust.errors import InputError
-from softrobust.models.checks import check_p0, freeze
-from softrobust.models.model_set import ModelSet
-from softrobust.objective import Objective, SoftRobust
+from softrobust.models.files import FORMAT_VERSION, models_from_arrays, models_to_arrays
+from softrobust.models.model_set import ModelSet, check_p0, freeze
+from softrobust.objective import Objective, SoftRobust, make_objective
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from softrobust.models.policy import Policy
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+
 LARGEST_REWARD = 1e100
 GAMMA_MOST = 1 - 1e-7  # ten times the room that row sums have
 
@@ -238,3 +239,50 @@ def _expected(rewards: Rewards, models: ModelSet, allowed: BoolArray) -> FloatAr
     R.flags.writeable = False
     _EXPECTED[models] = (rewards, needed, R)
     return R
+
+
+# --------------------------------------------------------------------------------------------------
+# `problem.npz`: a problem as later commands need it, without the log it came from.
+
+PROBLEM_FORMAT = "softrobust-problem"
+
+
+def save_problem(path: str | Path, problem: Problem) -> None:
+    """Write the problem, atomically."""
+    arrays = models_to_arrays(replace(problem.models, rewards=None))
+    arrays |= rewards_to_arrays(problem.rewards)
+    arrays |= {
+        "p0": problem.p0,
+        "gamma": np.array(problem.gamma),
+        "allowed": problem.allowed,
+        "lam": np.array(problem.objective.lam),
+        "alpha": np.array(problem.objective.alpha),
+        "criterion": np.array(problem.objective.criterion),
+    }
+    write_npz(path, PROBLEM_FORMAT, FORMAT_VERSION, arrays)
+
+
+def load_problem(path: str | Path) -> Problem:
+    """Read what `save_problem` wrote."""
+    arrays = read_npz(path, PROBLEM_FORMAT, FORMAT_VERSION)
+    models = replace(models_from_arrays(arrays, path), rewards=None)
+    try:
+        return Problem(
+            models,
+            rewards=rewards_from_arrays(arrays),
+            p0=arrays["p0"],
+            gamma=float(arrays["gamma"]),
+            allowed=arrays["allowed"],
+            objective=make_objective(
+                str(arrays.get("criterion", "soft-robust")),
+                float(arrays["lam"]),
+                float(arrays["alpha"]),
+            ),
+        )
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"The file {Path(path).name} lacks or garbles an array of the problem ({error}). "
+            "Write it again."
+        ) from None

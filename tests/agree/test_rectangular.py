@@ -14,13 +14,11 @@ from softrobust.errors import InputError
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns._rectangle import Sweeps
 from softrobust.returns.rectangular import s_rect_return, sa_rect_return
+from softrobust.returns.rectangular_sweeps import Sweeps
 from softrobust.solvers.base import Deadline, Solution, Status
-from softrobust.solvers.rectangular import iterate, nominal_start
-from softrobust.solvers.rectangular_reference import rectangular_value_iteration
-from softrobust.solvers.s_rect import SRect
-from softrobust.solvers.sa_rect import SARect
+from softrobust.solvers.rectangular.iteration import iterate, nominal_start
+from softrobust.solvers.rectangular.rectangular import SARect, SRect, rectangular_value_iteration
 from tests.agree.test_s_game import paper_lp
 from tests.instances import random_problem
 

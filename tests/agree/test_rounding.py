@@ -17,7 +17,8 @@ from softrobust.certificate import certify
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.solvers import MILP, Exact, branch_and_bound, exact
+from softrobust.solvers import MILP, Exact
+from softrobust.solvers.exact import branch_and_bound, exact
 from tests.agree.static_instances import all_decisions
 from tests.solvers.exact_fractions import exact_objective, exact_returns
 

@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from softrobust.kernels.s_batch import Games, solve_games
-from softrobust.kernels.s_game import NOT_FINITE, SOLVED
+from softrobust.kernels.s_game import NOT_FINITE, SOLVED, Games, solve_games
 from softrobust.objective import SoftRobust
 from tests.kernels.referee import exact_bounds, exact_game, proven_lower, proven_upper, scale
 

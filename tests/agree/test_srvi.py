@@ -18,7 +18,7 @@ from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import s_rect_return, sa_rect_return
 from softrobust.solvers import RPVI, SRVI, SRVISA, SARect, SRect, Status, WorstModelVI
-from softrobust.solvers.projected import Projected
+from softrobust.solvers.continuous.projected import Projected
 from tests.continuous_instances import FloatArray, OneHot
 from tests.instances import random_policy, random_problem
 

@@ -12,10 +12,11 @@ from softrobust.certificate import certify
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import static_return, uniform_value
-from softrobust.solvers import Solution, Status, branch_and_bound
-from softrobust.solvers.exact import Exact
-from softrobust.solvers.local_search import LocalSearch
-from softrobust.solvers.milp import MILP
+from softrobust.solvers import Solution, Status
+from softrobust.solvers.exact import branch_and_bound
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.solvers.exact.milp import MILP
 from tests.agree.static_instances import brute_force, learning_value, spread, static_instance
 from tests.instances import random_policy
 from tests.solvers.test_exact import river

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
-from softrobust.bounds.best import best_bound
-from softrobust.bounds.replications import replication_bound
+from softrobust.bounds.best import best_bound, replication_bound
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.solvers.exact import Exact
+from softrobust.solvers.exact.exact import Exact
 
 
 def population() -> Problem:

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from softrobust.bounds import Bound, Covers, best_bound
-from softrobust.bounds.rounding import rounding
+from softrobust.bounds.reduction import rounding
 from softrobust.certificate import certify
 from softrobust.models import ModelSet, Policy
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import optimal_returns
-from softrobust.solvers import MILP, Exact, Solver, Status, branch_and_bound, exact
+from softrobust.solvers import MILP, Exact, Solver, Status
 from softrobust.solvers.base import gap_share
+from softrobust.solvers.exact import branch_and_bound, exact
 from tests.agree.static_instances import brute_force
 from tests.instances import random_problem
 

@@ -9,23 +9,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from softrobust._core import limits as late_module
+from softrobust._core.limits import OutOfTime, chunks
 from softrobust.bounds import Covers, best_bound, clairvoyant_bound
 from softrobust.bounds import advantage as advantage_module
 from softrobust.bounds import best as best_module
-from softrobust.bounds.advantage import relax
-from softrobust.bounds.occupancy import occupancy_bounds
+from softrobust.bounds.advantage import occupancy_bounds, relax
 from softrobust.bounds.reduction import reduce
 from softrobust.bounds.safe_dual import dual_bound
 from softrobust.errors import InputError
 from softrobust.models import ModelSet, Policy
 from softrobust.problem import Problem
 from softrobust.returns import evaluate_policy, evaluation, optimal_returns
-from softrobust.returns import late as late_module
 from softrobust.returns import optimal as optimal_module
-from softrobust.returns.late import OutOfTime, chunks
-from softrobust.solvers import Exact, LocalSearch, Status, local_search
+from softrobust.solvers import Exact, LocalSearch, Status
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.block_search import BlockClimber
+from softrobust.solvers.exact import local_search
+from softrobust.solvers.exact.local_search import BlockClimber
 from tests.agree.static_instances import brute_force
 from tests.instances import random_policy, random_problem
 
@@ -176,7 +176,7 @@ def test_bounds_that_do_not_fit_fall_back_or_are_refused(monkeypatch: pytest.Mon
     told = clairvoyant_bound(problem).value
     monkeypatch.setattr(best_module, "fits", lambda size: False)
     assert best_bound(problem, Covers.DETERMINISTIC).value == pytest.approx(told, rel=1e-12)
-    monkeypatch.setattr("softrobust.data.memory.available_memory", lambda: 2000.0)
+    monkeypatch.setattr("softrobust._core.arrays.available_memory", lambda: 2000.0)
     with pytest.raises(InputError, match="bounds on what every model can earn"):
         relax(reduced, reduced.allowed)
     with pytest.raises(InputError, match="Bounds on every occupancy"):

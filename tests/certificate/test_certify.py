@@ -17,8 +17,8 @@ from softrobust.objective import SoftRobust, cvar
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
 from softrobust.returns import policy_return, static_return
-from softrobust.solvers.exact import Exact
-from softrobust.solvers.nominal import Nominal
+from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers.exact.exact import Exact
 from tests.instances import random_problem
 
 

@@ -10,7 +10,7 @@ from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust, cvar
 from softrobust.returns import policy_return
 from softrobust.solvers import Nominal, solve
-from softrobust.solvers.behaviour import Behaviour, behaviour_policy, given
+from softrobust.solvers.baselines.behaviour import Behaviour, behaviour_policy, given
 from tests.test_protocol import LOG, small_problem
 
 GOAL = SoftRobust(0.5, 0.9)

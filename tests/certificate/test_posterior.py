@@ -16,8 +16,8 @@ from softrobust.objective import Percentile, SoftRobust
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
 from softrobust.returns import policy_return, static_return
-from softrobust.solvers.exact import Exact
-from softrobust.solvers.nominal import Nominal
+from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers.exact.exact import Exact
 
 N = 40
 SURE = 60.0  # seconds that a small replication never needs

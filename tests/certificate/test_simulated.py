@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from softrobust.certificate import certify_simulated, paired_difference
+from softrobust.certificate.intervals import debias
 from softrobust.certificate.simulated import figures_on_models, figures_on_posterior
-from softrobust.certificate.simulation_noise import debias
 from softrobust.errors import InputError
 from softrobust.models import ConstantPolicy
 from softrobust.objective import Percentile, SoftRobust, cvar

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softrobust.certificate.simulated_comparison import blurred, compare_simulated
-from softrobust.models.checks import freeze
+from softrobust.certificate.simulated import blurred, compare_simulated
+from softrobust.models.model_set import freeze
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.returns.simulation import Simulation
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from softrobust.certificate import certify_simulated, paired_difference
+from softrobust.certificate.intervals import Noise, noise_of, shrunk
 from softrobust.certificate.simulated import figures_on_models, figures_on_posterior
-from softrobust.certificate.simulation_noise import Noise, noise_of, shrunk
 from softrobust.continuous_problem import ContinuousProblem
 from softrobust.models import CallableModels, ConstantPolicy, LinearReward
 from softrobust.objective import SoftRobust, cvar

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from softrobust.certificate import load_solution
-from softrobust.cli.continuous import SOLVERS
 from softrobust.cli.main import run
+from softrobust.cli.solve import VECTOR_SOLVERS
 from softrobust.domains import CancerGrowth
 from softrobust.errors import InputError
 from softrobust.models import load_policy
 from softrobust.models.gaussian import load_gaussian, save_gaussian
-from softrobust.solvers.continuous_registry import CONTINUOUS_SOLVERS
+from softrobust.solvers.registry import CONTINUOUS_SOLVERS
 
 FEW = ["--models", "6", "--test-models", "12", "--test-episodes", "4", "--set", "iterations=3",
        "--set", "episodes=6", "--set", "batch=60"]  # fmt: skip
@@ -368,4 +368,4 @@ def test_apply_asks_for_what_the_run_needs(
 
 
 def test_the_help_names_all_solvers() -> None:
-    assert SOLVERS.split(", ") == list(CONTINUOUS_SOLVERS)
+    assert VECTOR_SOLVERS.split(", ") == list(CONTINUOUS_SOLVERS)

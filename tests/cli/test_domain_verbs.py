@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softrobust.cli.collect import collect
-from softrobust.cli.domains import domains
+from softrobust.cli.data import collect, domains, sample
 from softrobust.cli.main import run
-from softrobust.cli.sample import sample
 from softrobust.data import read_log
 from softrobust.errors import InputError
 from softrobust.models import load_models

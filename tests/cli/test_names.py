@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from softrobust.cli import complete
+from softrobust.cli import options as complete
 from softrobust.cli.main import app, run
 from softrobust.domains import DOMAINS
-from softrobust.experiments.registry import ALL, EXPERIMENTS
-from softrobust.posterior.registry import NAMES
-from softrobust.solvers.continuous_registry import CONTINUOUS_SOLVERS
-from softrobust.solvers.registry import SOLVERS
+from softrobust.paper.base import ALL, EXPERIMENTS
+from softrobust.posterior.saved import NAMES
+from softrobust.solvers.registry import CONTINUOUS_SOLVERS, SOLVERS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,11 +91,11 @@ def test_nothing_asked_is_answered_with_the_help(capsys: pytest.CaptureFixture[s
 
 
 def test_examples_of_the_help_name_states_that_exist() -> None:
-    import softrobust.cli.apply
-    import softrobust.cli.explain
+    from softrobust.cli.study import explain
+    from softrobust.cli.use import apply
 
     log = (ROOT / "examples" / "pest_log.csv").read_text(encoding="utf-8")
-    for verb in (softrobust.cli.apply.apply, softrobust.cli.explain.explain):
+    for verb in (apply, explain):
         state = str(verb.__doc__).split('--state "')[1].split('"')[0]
         assert f",{state}," in log
 

@@ -14,17 +14,17 @@ from softrobust.certificate import certify
 from softrobust.cli.main import run as run_cli
 from softrobust.errors import InputError
 from softrobust.objective import Percentile
-from softrobust.pipeline.compare import compare_runs, same_question
-from softrobust.pipeline.folder import Folder, load_run
-from softrobust.pipeline.report import certificate_of, checks_of, data_of, frontier_of, report_run
 from softrobust.problem import Problem
-from softrobust.reporting import DataFound
+from softrobust.report import DataFound
 from softrobust.returns import static_return
+from softrobust.run.evaluate import compare_runs, same_question
+from softrobust.run.folder import Folder, load_run
+from softrobust.run.page import certificate_of, checks_of, data_of, frontier_of, report_run
 from softrobust.solvers.base import Solution
-from softrobust.solvers.behaviour import behaviour_policy
-from softrobust.tradeoff import Frontier
-from tests.checks.test_checks import solved, visits
-from tests.reporting.builders import ring, uniform
+from softrobust.solvers.baselines.behaviour import behaviour_policy
+from softrobust.study.frontier import Frontier
+from tests.report.builders import ring, uniform
+from tests.run.test_checks import solved, visits
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from softrobust.cli.main import run
-from softrobust.experiments.optimizers_curse import OptimizersCurse
+from softrobust.paper.optimizers_curse import OptimizersCurse
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:
@@ -78,7 +78,7 @@ def test_failed_tasks_are_told(
         few = {"repetitions": 4, "block": 2, "sizes": [5], "main": 5, "fresh": 10}
         return whole(self, quick) | few
 
-    from softrobust.experiments import optimizers_curse
+    from softrobust.paper import optimizers_curse
 
     right = optimizers_curse.repetitions
 
@@ -98,7 +98,7 @@ def test_all_goes_on_after_a_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each experiment that cannot run says why; the exit code tells that something is missing."""
-    from softrobust import experiments
+    from softrobust import paper as experiments
     from softrobust.errors import MissingExtraError
 
     tried = []

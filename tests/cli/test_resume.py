@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softrobust._core import limits as progress
 from softrobust.cli.main import run
-from softrobust.problem_file import save_problem
-from softrobust.solvers import branch_and_bound, exact, progress
-from softrobust.solvers.exact import Exact
+from softrobust.problem import save_problem
+from softrobust.solvers.exact import branch_and_bound, exact
+from softrobust.solvers.exact.exact import Exact
 from tests.solvers.test_exact import river
 
 

@@ -15,7 +15,7 @@ import pytest
 from softrobust.certificate import load_solution
 from softrobust.cli.main import run
 from softrobust.models import load_models
-from softrobust.problem_file import load_problem
+from softrobust.problem import load_problem
 from softrobust.returns import static_return
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,8 @@ import pytest
 
 from softrobust.cli.main import run
 from softrobust.errors import SolverError
-from softrobust.runner import Stopped, sweep_results
+from softrobust.run import sweep as sweep_results
+from softrobust.run.jobs import Stopped
 from softrobust.solvers.registry import SOLVERS, Context
 
 ROOT = Path(__file__).resolve().parents[2]

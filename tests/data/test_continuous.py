@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softrobust.data.continuous import ContinuousLog
-from softrobust.data.continuous_file import read_continuous_log
-from softrobust.data.write import write_log_csv
+from softrobust.data.continuous import ContinuousLog, read_continuous_log
+from softrobust.data.readers import write_log_csv
 from softrobust.errors import InputError
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from softrobust.data import TransitionLog, memory
+from softrobust._core import arrays as memory
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.posterior import DirichletPosterior
 

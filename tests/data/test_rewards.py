@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softrobust.data import expected
+from softrobust.data import rewards as expected
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError

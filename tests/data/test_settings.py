@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softrobust.data.settings import flag, instance, one_of, real, whole
+from softrobust._core.settings import flag, instance, one_of, real, whole
 from softrobust.errors import InputError
 
 

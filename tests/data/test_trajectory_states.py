@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softrobust.data import Bins, read_log, read_trajectories, save_log
-from softrobust.data.state_names import split_state, state_columns, state_name
-from softrobust.data.trajectories_rules import (
+from softrobust.data.labels import split_state, state_columns, state_name
+from softrobust.data.visit_rules import (
     TrajectoryRules,
     bins_of_words,
     join_words,
+    length_text,
     split_words,
+    step_length,
 )
-from softrobust.data.trajectories_times import length_text, step_length
 from softrobust.errors import InputError
 from tests.data.visits import COLUMNS, REWARDED, finding, read, rows_of
 

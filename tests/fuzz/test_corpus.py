@@ -14,9 +14,9 @@ import pytest
 
 from softrobust.cli.main import run
 from softrobust.data import TransitionLog, read_log
-from softrobust.inspection import inspect_file
-from softrobust.inspection.visits import read_visits_file
+from softrobust.data.inspection.visits import read_visits_file
 from softrobust.models import read_models
+from softrobust.run.inspect import inspect_file
 from tests.fuzz.corpus import LOGS, SLOW_LOGS, Case, Row
 from tests.fuzz.corpus_models import MODELS, VISITS
 

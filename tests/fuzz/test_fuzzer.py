@@ -30,9 +30,9 @@ from softrobust.data import Bins, read_labels, read_log, read_trajectories, save
 from softrobust.data.initial import initial_distribution
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
-from softrobust.inspection import inspect_file
 from softrobust.models import read_models, save_models
-from softrobust.problem_file import load_problem, save_problem
+from softrobust.problem import load_problem, save_problem
+from softrobust.run.inspect import inspect_file
 from tests.fuzz.corpus_models import M_GOOD, V_GOOD
 
 FAST, LONG = 40, 2500

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softrobust.kernels.ball_sweeps import mean_rows
 from softrobust.kernels.expected import expected_values, rounding
-from softrobust.kernels.mean_rows import mean_rows
 from softrobust.models.model_set import ModelSet
 from tests.instances import random_problem
 

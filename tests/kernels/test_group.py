@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from softrobust.kernels.expected import expected_values
-from softrobust.kernels.group_values import group_values
+from softrobust.kernels.group import group_values
 from softrobust.kernels.sweeps import S_GAME, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns._lanes import Lanes
-from softrobust.returns._rectangle import Sweeps
+from softrobust.returns.rectangular import Lanes
+from softrobust.returns.rectangular_sweeps import Sweeps
 from tests.instances import random_problem
 
 LEVELS = [(0.5, 0.7), (1.0, 0.9), (0.0, 0.5), (1e-6, 0.8), (1.0, 1.0), (0.3, 0.0), (0.7, 1.0)]

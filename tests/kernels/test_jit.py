@@ -47,7 +47,7 @@ COUNT = """
 import numpy as np
 from numba import types
 from softrobust.kernels import s_game, s_pivot
-from softrobust.kernels.s_batch import solve_games
+from softrobust.kernels.s_game import solve_games
 
 Z = np.random.default_rng(0).normal(size=(4, 3, 6))
 solve_games(Z, np.full(6, 1 / 6), np.full(6, 0.5), 0.5)

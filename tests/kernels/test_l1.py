@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from softrobust.errors import InputError
-from softrobust.kernels.l1 import l1_reach, l1_worst_case
-from softrobust.kernels.linf import linf_worst_case
+from softrobust.kernels.ball_minima import l1_reach, l1_worst_case, linf_worst_case
 
 FloatArray = NDArray[np.float64]
 HAND = np.array([0.4, 0.3, 0.1, 0.2]), np.array([1.0, 2.0, 5.0, 4.0])

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from softrobust.kernels.small_inverse import (
-    add_pair,
-    invert,
-    remove_pair,
-    replace_column,
-    replace_row,
-)
+from softrobust.kernels.s_simplex import add_pair, invert, remove_pair, replace_column, replace_row
 
 FloatArray = NDArray[np.float64]
 ROW, COLUMN = 0, 1

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from softrobust.kernels.l1 import l1_worst_case
-from softrobust.kernels.linf import linf_worst_case
+from softrobust.kernels.ball_minima import l1_worst_case, linf_worst_case
 
 FloatArray = NDArray[np.float64]
 NORMS = (l1_worst_case, linf_worst_case)

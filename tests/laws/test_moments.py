@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from softrobust.kernels.polynomial import polynomial_means
-from softrobust.models.moments import normal_moments, wave_mean
+from softrobust.models.features import normal_moments, wave_mean
 
 
 def power(k: int) -> Callable[[float], float]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softrobust._core.files import read_npz, write_npz
 from softrobust.data import Labels
-from softrobust.data.npz import read_npz, write_npz
 from softrobust.errors import InputError, SolverError
 from softrobust.models import (
     ConstantPolicy,

@@ -19,8 +19,10 @@ from softrobust.models.features import (
     FourierFeatures,
     PolynomialFeatures,
     RBFFeatures,
+    bump_mean,
+    normal_moments,
+    wave_mean,
 )
-from softrobust.models.moments import bump_mean, normal_moments, wave_mean
 from tests.continuous_instances import linear_models
 
 FloatArray = NDArray[np.float64]

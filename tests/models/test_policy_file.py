@@ -9,8 +9,7 @@ import pytest
 
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
-from softrobust.models.policy import Policy
-from softrobust.models.policy_file import read_policy
+from softrobust.models.policy import Policy, read_policy
 
 STATES, ACTIONS = Labels(("low", "high"), noun="state"), Labels(("wait", "treat"), noun="action")
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from softrobust._core.files import write_npz
 from softrobust.data import TransitionLog
-from softrobust.data.npz import write_npz
 from softrobust.domains import CancerGrowth, Inventory, RiverSwim, random_mdp
 from softrobust.errors import InputError
 from softrobust.models import ModelSet
@@ -21,7 +21,7 @@ from softrobust.posterior import (
     Posterior,
     load_posterior,
 )
-from softrobust.posterior.registry import NAMES, make_posterior
+from softrobust.posterior.saved import NAMES, make_posterior
 
 RING = random_mdp("ring", 6, 2, steps=60)
 CASES: list[tuple[Posterior, Any]] = [

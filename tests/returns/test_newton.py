@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from softrobust.returns._newton import newton_step
+from softrobust.returns.rectangular_sweeps import newton_step
 
 
 def ring(

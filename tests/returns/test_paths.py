@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from softrobust.models.continuous_policy import ConstantPolicy
-from softrobust.returns.paths import follow
+from softrobust.returns.simulation import follow
 from tests.continuous_instances import linear_models, linear_problem
 
 

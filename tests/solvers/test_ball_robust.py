@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from softrobust.data import Rewards, TransitionLog
 from softrobust.errors import InputError
-from softrobust.kernels.l1 import l1_worst_case
-from softrobust.kernels.linf import linf_worst_case
+from softrobust.kernels.ball_minima import l1_worst_case, linf_worst_case
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
 from softrobust.solvers import L1Robust, LInfRobust, Nominal, Status, solve
-from softrobust.solvers.pair_rows import pair_rows
+from softrobust.solvers.baselines.ball_robust import pair_rows
 from tests.instances import random_problem
 
 FloatArray = NDArray[np.float64]

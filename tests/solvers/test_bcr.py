@@ -26,7 +26,7 @@ from softrobust.solvers import (
     solve,
     solve_grid,
 )
-from softrobust.solvers.bcr import CredibleSets
+from softrobust.solvers.baselines.bcr import CredibleSets
 from tests.instances import random_problem
 
 FloatArray = NDArray[np.float64]
@@ -127,7 +127,7 @@ def test_draws_come_in_parts_and_are_the_same_each_time(monkeypatch: pytest.Monk
     assert whole.stats["set_draws"] == 80
     assert solve(problem, BCR(source)).model_value == whole.model_value
     size = problem.models.next_states.size
-    monkeypatch.setattr("softrobust.solvers.draws.PART_BYTES", 8 * size * 7)
+    monkeypatch.setattr("softrobust.solvers.baselines.draws.PART_BYTES", 8 * size * 7)
     parts = list(source.parts(80, size))
     assert [m.n_models for m in parts] == [7] * 11 + [3]
     assert not np.array_equal(parts[0].prob, parts[1].prob)

@@ -8,11 +8,11 @@ import pytest
 from softrobust.bounds import clairvoyant_bound, reduction
 from softrobust.bounds.reduction import reduce
 from softrobust.returns import static_return
-from softrobust.solvers import Status, exact, local_search
+from softrobust.solvers import Status
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.block_search import BlockClimber
-from softrobust.solvers.exact import Exact
-from softrobust.solvers.local_search import Climber, LocalSearch, policy_of
+from softrobust.solvers.exact import exact, local_search
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.local_search import BlockClimber, Climber, LocalSearch, policy_of
 from tests.agree.static_instances import static_instance
 from tests.instances import random_problem
 

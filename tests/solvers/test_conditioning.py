@@ -9,16 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softrobust.bounds.row_sums import least_reach, reach, row_sums
+from softrobust.bounds.reduction import least_reach, reach, row_sums
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_return
 from softrobust.solvers import MILP, Status, write_milp
-from softrobust.solvers.conditioning import condition
-from softrobust.solvers.milp import load
-from softrobust.solvers.milp_model import build_milp
+from softrobust.solvers.exact.milp import load
+from softrobust.solvers.exact.milp_model import build_milp, condition
 from tests.agree.static_instances import all_decisions, brute_force
 from tests.instances import random_policy, random_problem
 from tests.solvers.exact_fractions import exact_returns
@@ -150,7 +149,7 @@ def test_occupancies_lie_within_the_reach_of_row_sums(miss: float) -> None:
 
 
 def test_a_matrix_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softrobust.data.memory.available_memory", lambda: 1e4)
+    monkeypatch.setattr("softrobust._core.arrays.available_memory", lambda: 1e4)
     problem = random_problem(0)
     with pytest.raises(InputError, match=r"mixed-integer program .* use|Use the solver 'exact'"):
         build_milp(problem, problem.allowed, "paper")

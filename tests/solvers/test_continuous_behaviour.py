@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softrobust.data.continuous import ContinuousLog
-from softrobust.solvers.continuous_behaviour import continuous_behaviour
+from softrobust.solvers.continuous.behaviour import continuous_behaviour
 
 
 def log_of(s: np.ndarray, p: np.ndarray, seed: int = 0, episodes: int = 20) -> ContinuousLog:

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import var
 from softrobust.posterior import Diagnostics, FittedPosterior
-from softrobust.solvers.draws import PosteriorDraws, Sample, UpperTail, tail_mass, whole_draws
+from softrobust.solvers.baselines.draws import (
+    PosteriorDraws,
+    Sample,
+    UpperTail,
+    tail_mass,
+    whole_draws,
+)
 from tests.instances import random_problem
 
 
@@ -95,7 +101,7 @@ def test_a_sampler_gives_what_it_has_kept_and_no_draw_twice() -> None:
 
 def test_draws_that_do_not_fit_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(2)
-    monkeypatch.setattr("softrobust.solvers.draws.KEPT_BYTES", 1)
+    monkeypatch.setattr("softrobust.solvers.baselines.draws.KEPT_BYTES", 1)
     sample = Sample(problem, PosteriorDraws(Kept()), 100.0)
     (first,), (second,) = ([models for models, _ in sample] for _ in range(2))
     assert first is not second

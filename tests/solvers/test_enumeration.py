@@ -12,9 +12,9 @@ from softrobust.bounds.reduction import reduce
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.solvers import enumeration
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.enumeration import _Walker, enumerate_rules
+from softrobust.solvers.exact import enumeration
+from softrobust.solvers.exact.enumeration import _Walker, enumerate_rules
 from tests.agree.static_instances import all_decisions
 from tests.instances import random_problem
 from tests.solvers.exact_fractions import exact_objective, exact_returns

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softrobust._core.limits import LiveLine
 from softrobust.bounds import Covers
 from softrobust.bounds.advantage import relax
 from softrobust.bounds.reduction import reduce
@@ -21,13 +22,12 @@ from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
-from softrobust.solvers import Status, branch_and_bound, exact
-from softrobust.solvers.checkpoint import load_checkpoint
-from softrobust.solvers.exact import Exact
-from softrobust.solvers.local_search import Climber, LocalSearch
-from softrobust.solvers.milp import MILP
-from softrobust.solvers.nominal import Nominal
-from softrobust.solvers.progress import LiveLine
+from softrobust.solvers import Status
+from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers.exact import branch_and_bound, exact
+from softrobust.solvers.exact.exact import Exact, load_checkpoint
+from softrobust.solvers.exact.local_search import Climber, LocalSearch
+from softrobust.solvers.exact.milp import MILP
 from tests.agree.static_instances import brute_force
 from tests.instances import random_problem
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from softrobust._core.arrays import IntArray
 from softrobust.errors import InputError
 from softrobust.solvers import Status
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.fixed_point import FixedPoint, IntArray, Sweep, Update, fixed_point
+from softrobust.solvers.rectangular.fixed_point import FixedPoint, Sweep, Update, fixed_point
 
 FloatArray = NDArray[np.float64]
 P = np.array([[0.9, 0.1, 0.0], [0.0, 0.5, 0.5], [0.3, 0.0, 0.7]])

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from softrobust.bounds import Covers
-from softrobust.bounds.occupancy import occupancy_bounds
+from softrobust.bounds.advantage import occupancy_bounds
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.solvers import milp
 from softrobust.solvers.base import Deadline, Status
-from softrobust.solvers.local_search import LocalSearch
-from softrobust.solvers.milp import BUILD_SHARE, MILP, _share, load, run_highs, write_milp
-from softrobust.solvers.milp_model import build_milp
+from softrobust.solvers.exact import milp
+from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.solvers.exact.milp import BUILD_SHARE, MILP, _share, load, run_highs, write_milp
+from softrobust.solvers.exact.milp_model import build_milp
 from tests.agree.static_instances import brute_force
 from tests.instances import random_problem
 

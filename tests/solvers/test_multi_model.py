@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from softrobust.errors import InputError
-from softrobust.models.timed_policy import TimedPolicy
+from softrobust.models.policy import TimedPolicy
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import static_return
-from softrobust.returns.horizon import horizon_return, state_probabilities
-from softrobust.solvers.multi_model import CADP, MVP, WSU
-from softrobust.solvers.nominal import Nominal
+from softrobust.returns.optimal import horizon_return, state_probabilities
+from softrobust.solvers.baselines.multi_model import CADP, MVP, WSU
+from softrobust.solvers.baselines.nominal import Nominal
 from tests.instances import random_problem
 
 

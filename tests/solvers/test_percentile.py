@@ -14,8 +14,7 @@ from softrobust.certificate import certify, load_solution, save_solution
 from softrobust.errors import InputError
 from softrobust.models import ModelSet, Policy
 from softrobust.objective import Percentile, SoftRobust
-from softrobust.problem import Problem
-from softrobust.problem_file import load_problem, save_problem
+from softrobust.problem import Problem, load_problem, save_problem
 from softrobust.returns import policy_return, s_rect_return, static_return
 from softrobust.solvers import CADP, MILP, Exact, LocalSearch, Nominal, RandomizedAscent, SRect
 from tests.instances import random_problem

@@ -13,7 +13,7 @@ from softrobust.models import ModelSet, Policy
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import static_return
-from softrobust.solvers.randomized import RandomizedAscent
+from softrobust.solvers.exact.randomized import RandomizedAscent
 from tests.instances import random_problem
 
 

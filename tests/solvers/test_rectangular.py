@@ -12,14 +12,11 @@ from softrobust.errors import InputError
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns._game_lp import game_lp, settle
-from softrobust.returns._lanes import lane_bytes
-from softrobust.returns._rectangle import Sweeps
-from softrobust.returns.rectangular import rectangular_value
-from softrobust.solvers import rectangular_grid
+from softrobust.returns.rectangular import lane_bytes, rectangular_value
+from softrobust.returns.rectangular_sweeps import Sweeps, game_lp, settle
 from softrobust.solvers.base import Status, solve_grid
-from softrobust.solvers.s_rect import SRect
-from softrobust.solvers.sa_rect import SARect
+from softrobust.solvers.rectangular import rectangular as rectangular_grid
+from softrobust.solvers.rectangular.rectangular import SARect, SRect
 from tests.instances import random_problem
 
 Solvers = pytest.mark.parametrize("solver", [SRect(), SARect()])
@@ -167,9 +164,9 @@ def test_lanes_are_as_many_as_memory_holds(monkeypatch: pytest.MonkeyPatch) -> N
     assert rectangular_grid.lanes_for(sweeps, 3) == 3
     assert rectangular_grid.lanes_for(sweeps, 100) == rectangular_grid.MOST
     free = 2.5 * lane_bytes(sweeps.models) / 0.9
-    monkeypatch.setattr("softrobust.data.memory.available_memory", lambda: free)
+    monkeypatch.setattr("softrobust._core.arrays.available_memory", lambda: free)
     assert rectangular_grid.lanes_for(sweeps, 100) == 2
-    monkeypatch.setattr("softrobust.data.memory.available_memory", lambda: 1.0)
+    monkeypatch.setattr("softrobust._core.arrays.available_memory", lambda: 1.0)
     assert rectangular_grid.lanes_for(sweeps, 100) == 1
 
 
@@ -267,6 +264,6 @@ def test_settings_are_checked(settings: dict[str, float]) -> None:
 
 def test_what_cannot_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     p = random_problem(9)
-    monkeypatch.setattr("softrobust.data.memory.available_memory", lambda: 1000.0)
+    monkeypatch.setattr("softrobust._core.arrays.available_memory", lambda: 1000.0)
     with pytest.raises(InputError, match="working memory of a rectangular solve"):
         SRect().solve(p)

@@ -11,14 +11,14 @@ from scipy.optimize import linprog
 
 from softrobust.data import Rewards
 from softrobust.errors import InputError
-from softrobust.kernels.l1 import l1_reach
+from softrobust.kernels.ball_minima import l1_reach
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust, var
 from softrobust.problem import Problem
 from softrobust.returns import policy_return
 from softrobust.solvers import BCR, RSVF, Nominal, SaturationWarning, Status, solve
-from softrobust.solvers.draws import tail_mass
-from softrobust.solvers.rsvf_centre import centre, distance
+from softrobust.solvers.baselines.draws import tail_mass
+from softrobust.solvers.baselines.rsvf import centre, distance
 from tests.instances import random_problem
 
 FloatArray = NDArray[np.float64]

@@ -15,7 +15,7 @@ from softrobust.errors import InputError, MissingExtraError
 from softrobust.models.continuous import CallableModels
 from softrobust.models.continuous_policy import NetworkPolicy, save_policy
 from softrobust.solvers.base import Status
-from softrobust.solvers.sac import SAC, ActorCritic, RobustSAC, SoftRobustSAC
+from softrobust.solvers.continuous.sac import SAC, ActorCritic, RobustSAC, SoftRobustSAC
 from tests.solvers.sac_worlds import TINY, gaussian_problem, random_table
 
 jax = pytest.importorskip("jax")
@@ -24,8 +24,8 @@ pytest.importorskip("optax")
 
 def targets(solver: ActorCritic, problem: Any) -> tuple[Any, ...]:
     """(n_models, batch) targets, their combination, and what they were made of."""
-    from softrobust.solvers.sac.update import combined, first_learner, model_targets
-    from softrobust.solvers.sac.worlds import on_device
+    from softrobust.solvers.continuous.sac.update import combined, first_learner, model_targets
+    from softrobust.solvers.continuous.sac.worlds import on_device
 
     plan, world, arrays = solver.plan(problem)
     data = on_device(arrays)
@@ -113,7 +113,7 @@ def test_plain_reaches_the_soft_optimum_of_a_table() -> None:
 
 def test_mixture_of_a_table_is_its_mean() -> None:
     """Draws of the mean model of functions have the frequencies of the average rows."""
-    from softrobust.solvers.sac.worlds import on_device
+    from softrobust.solvers.continuous.sac.worlds import on_device
 
     table = random_table(N=3)
     f = np.array([0.5, 0.3, 0.2])
@@ -129,7 +129,7 @@ def test_mixture_of_a_table_is_its_mean() -> None:
 
 
 def test_policy_is_the_actor_and_needs_no_jax(tmp_path: Path) -> None:
-    from softrobust.solvers.sac.networks import forward, inputs
+    from softrobust.solvers.continuous.sac.update import forward, inputs
 
     problem = gaussian_problem()
     found = SoftRobustSAC(**TINY).solve(problem)
@@ -155,8 +155,8 @@ def test_policy_is_the_actor_and_needs_no_jax(tmp_path: Path) -> None:
 
 def test_forbidden_actions_are_never_taken() -> None:
     from softrobust.continuous_problem import ContinuousProblem
-    from softrobust.solvers.sac.solver import network_policy
-    from softrobust.solvers.sac.training import compiled_start
+    from softrobust.solvers.continuous.sac.solver import network_policy
+    from softrobust.solvers.continuous.sac.training import compiled_start
 
     problem = ContinuousProblem(gaussian_problem().models, allowed=[True, False, True])
     plan, world, data = SoftRobustSAC(**TINY).plan(problem)
@@ -168,7 +168,7 @@ def test_forbidden_actions_are_never_taken() -> None:
     assert (probs[:, 1] == 0.0).all()
     np.testing.assert_allclose(probs.sum(axis=1), 1.0, atol=1e-12)
     # Index 1 among the allowed ones is action 2 of the models.
-    from softrobust.solvers.sac.worlds import on_device
+    from softrobust.solvers.continuous.sac.worlds import on_device
 
     device, key = on_device(data), jax.random.PRNGKey(0)
     s = np.array([[0.5, 1.0]], np.float32)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softrobust.data.npz import read_npz, write_npz
+from softrobust._core.files import read_npz, write_npz
 from softrobust.errors import InputError, SolverError
 from softrobust.models.continuous_policy import NetworkPolicy
 from softrobust.solvers.base import Status
-from softrobust.solvers.sac import SoftRobustSAC
-from softrobust.solvers.sac.checkpoint import FORMAT, VERSION
+from softrobust.solvers.continuous.sac import SoftRobustSAC
+from softrobust.solvers.continuous.sac.run import FORMAT, VERSION
 from tests.solvers.sac_worlds import TINY, gaussian_problem
 
 jax = pytest.importorskip("jax")

@@ -15,8 +15,8 @@ from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
 from softrobust.returns import policy_return, policy_values
 from softrobust.solvers import SPIBB, Nominal, Status, solve
-from softrobust.solvers.nominal import Empirical
-from softrobust.solvers.spibb import behaviour
+from softrobust.solvers.baselines.nominal import Empirical
+from softrobust.solvers.baselines.spibb import behaviour
 
 VARIANTS = ("equal", "at-most")
 

@@ -21,9 +21,8 @@ from softrobust.models.lookahead import LinearPolicy, LookaheadPolicy
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.returns import simulate
 from softrobust.solvers import RPVI, SRVI, SRVISA, SARect, Status, WorstModelVI, solve
-from softrobust.solvers.continuous_registry import CONTINUOUS_SOLVERS, make_continuous_solver
-from softrobust.solvers.projected import Projected
-from softrobust.solvers.regression import regress
+from softrobust.solvers.continuous.projected import Projected, regress
+from softrobust.solvers.registry import CONTINUOUS_SOLVERS, make_continuous_solver
 from tests.continuous_instances import FloatArray, linear_problem
 from tests.instances import random_problem
 

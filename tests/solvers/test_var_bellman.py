@@ -23,7 +23,7 @@ from softrobust.solvers import (
     WorstModel,
     solve,
 )
-from softrobust.solvers.draws import tail_mass
+from softrobust.solvers.baselines.draws import tail_mass
 from tests.instances import random_problem
 
 FloatArray = NDArray[np.float64]

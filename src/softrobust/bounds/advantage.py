@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.data.memory import refuse_if_too_large
-from softrobust.returns.late import Late, check, chunks
+from softrobust._core.arrays import BoolArray, FloatArray, refuse_if_too_large
+from softrobust._core.limits import Late, check, chunks
+from softrobust.bounds.reduction import reach
 
 if TYPE_CHECKING:
+    from softrobust._core.limits import Late
     from softrobust.bounds.reduction import Reduced
     from softrobust.problem import Problem
     from softrobust.returns import ModelOptima
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring
 DENSE_ROWS = 3e7  # S·A·S above which occupancies are not bounded (m = 0 stays true),
@@ -154,7 +154,7 @@ def _restrict(
     late: Late | None,
 ) -> None:
     """Optima under `allowed` and their advantages, in place; `OutOfTime` where it is late."""
-    from softrobust.kernels import restricted
+    from softrobust.kernels import optimal as restricted
 
     m, large = problem.models, _large(problem)
     run: Any = restricted.restrict_parallel if large else restricted.restrict_serial
@@ -218,3 +218,53 @@ def can_bound_occupancies(problem: Problem) -> bool:
 
 def _large(problem: Problem) -> bool:
     return problem.n_models > 1 and problem.n_models * problem.n_states**3 > PARALLEL_WORK
+
+
+# --------------------------------------------------------------------------------------------------
+# Least and greatest discounted occupancies per state, action and model (the u of section 4.1).
+#
+#     m_ω(s,a) ≤ h^ω_π(s) ≤ M_ω(s,a)     for every deterministic allowed π with π(s) = a,
+#     min_a m_ω(s,a) ≤ h^ω_π(s) ≤ max_a M_ω(s,a)     for every allowed π, randomized ones included,
+#
+# by discounted first-passage values (see `kernels.passage`), true in floating point.
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class OccupancyBounds:
+    """`least` and `greatest`, each (n_states, n_actions, n_models); 0 where not allowed."""
+
+    least: FloatArray
+    greatest: FloatArray
+
+
+def occupancy_bounds(
+    problem: Problem,
+    allowed: BoolArray | None = None,
+    late: Late | None = None,
+) -> OccupancyBounds:
+    """Bound every occupancy of the problem.
+
+    Parameters
+    ----------
+    allowed : (n_states, n_actions) bool, optional
+        Fewer actions than the problem's.
+    late : callable, optional
+        Asked now and then; once True, what is not yet bounded stays at 0 and at
+        Σp₀/(1 − γ·row sum).
+    """
+    mask = problem.allowed if allowed is None else allowed
+    S, A, N = problem.R.shape
+    targets = np.arange(S)
+    kept = S if can_bound_occupancies(problem) else 0
+    refuse_if_too_large(
+        16.0 * S * A * N + 2.0 * N * S * kept,
+        "Bounds on every occupancy",
+        "Use fewer models, or fewer states and actions.",
+    )
+    least, rules = np.zeros((S, A, N)), np.zeros((N, S, kept), np.int16)
+    tighten(problem, mask, targets, 1, True, rules, least, late)
+    greatest = np.where(mask[:, :, None], reach(problem), 0.0)
+    rules[:] = 0
+    tighten(problem, mask, targets, -1, True, rules, greatest, late)
+    return OccupancyBounds(least, greatest)

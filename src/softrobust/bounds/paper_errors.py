@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray
 from softrobust.returns import occupancies, policy_reward, policy_values
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
 
-FloatArray = NDArray[np.float64]
 NOTE = (
     "This is not a bound: the terms are needed for all policies, and were evaluated for the ones "
     "at hand."

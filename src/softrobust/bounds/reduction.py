@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.errors import InputError
+from softrobust.objective import EDGE
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+
 PAIRS = 50_000  # above this many pairs (s, a), finding copies costs more than it saves
 
 
@@ -115,3 +116,98 @@ def first_of_kind(problem: Problem) -> BoolArray:
                 kinds.add(kind)
                 keep[s, a] = True
     return keep
+
+
+# --------------------------------------------------------------------------------------------------
+# Sums of transition rows, which may miss 1 by 1e-8, and what follows for returns.
+#
+# With σ the largest row sum, Σ_s h_π(s) ≤ Σp₀/(1 − γσ) =: reach for every policy: an error e in
+# every reward moves a return by at most reach·e. With the least row sum it is a lower bound of Σ_s
+# h_π(s).
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+def row_sums(problem: Problem) -> FloatArray:
+    """(n_states, n_actions, n_models): Σ_s' P̂^ω(s'|s,a), each off by at most `sum_error`."""
+    m = problem.models
+    widths = np.diff(m.indptr)
+    out = np.zeros((widths.size, m.n_models))
+    some = np.flatnonzero(widths)
+    if some.size:
+        starts = m.indptr[some][:, None] * m.n_models
+        rows = starts + np.arange(m.n_models) * widths[some][:, None]
+        out[some] = np.add.reduceat(m.prob, rows.reshape(-1)).reshape(some.size, m.n_models)
+    return out.reshape(problem.R.shape)
+
+
+def widest_row(problem: Problem) -> int:
+    """The number of entries of the longest row."""
+    return int(np.diff(problem.models.indptr).max(initial=0))
+
+
+def sum_error(problem: Problem) -> float:
+    """What rounding can have done to a row sum."""
+    return (widest_row(problem) + 2) * EPS
+
+
+def reach(problem: Problem, sums: FloatArray | None = None) -> FloatArray:
+    """(n_models,): at least Σp₀/(1 − γσ_ω), rounding included."""
+    sums = row_sums(problem) if sums is None else sums
+    sigma = sums.max(axis=(0, 1)) + sum_error(problem)
+    # γσ ≤ 1 − 9e-8 (`Problem` refuses greater γ): 1 − γσ is off by 5e-9 of itself at most.
+    start = float(problem.p0.sum()) * (1 + problem.n_states * EPS)
+    return np.asarray(start / (1 - problem.gamma * sigma) * (1 + 1e-8))
+
+
+def least_reach(problem: Problem, sums: FloatArray | None = None) -> FloatArray:
+    """(n_models,): at most Σp₀/(1 − γσ_ω) for the least row sum of an allowed pair."""
+    sums = row_sums(problem) if sums is None else sums
+    sigma = sums[problem.allowed].min(axis=0) - sum_error(problem)
+    start = float(problem.p0.sum()) * (1 - problem.n_states * EPS)
+    return np.asarray(start / (1 - problem.gamma * sigma) * (1 - 1e-8))
+
+
+# --------------------------------------------------------------------------------------------------
+# What floating point can leave between a bound and the value it bounds, where the two are equal.
+#
+# A share of the value says nothing where the value is 0: returns of −20 and +20 that cancel, or
+# costs that a free action avoids, are rounded all the same. What rounding can do is of the size of
+# what was computed. With x the largest |V|, ‖R‖ the largest |reward| and w the longest row,
+#
+#     a model's optimum     x·10⁻¹¹ (where its iteration stops) + 4ε·(‖R‖ + (w + 2)·x)/(1 − γσ),
+#     mean and CVaR of N    16ε·(N + S)·x, and 8·EDGE·x where the edge of the tail is a tie.
+#
+# Nothing here is taken off a bound: it says when a gap is no gap. So it must never excuse what
+# anybody would call one: a penalty of 10¹³ that stands for "forbidden" rounds by more than all that
+# is at stake. What is excused is therefore at most a millionth of the smallest reward.
+
+EXCUSED = 1e-6  # of the smallest reward that is not 0
+STOP = 1e-11  # `optimal_returns` and `kernels.restricted` stop at this share of the largest value
+
+
+def rounding(problem: Problem, V: NDArray[np.float64] | None = None, excused: bool = True) -> float:
+    """The largest gap that may be rounding alone, in units of the return.
+
+    Parameters
+    ----------
+    V : (n_models, n_states), optional
+        The models' optimal values. Without them |V| counts as ‖R‖/(1 − γσ), its greatest possible
+        size, which one large penalty that nobody need pay can make much too large.
+    excused : bool
+        Whether a gap is to be excused by it (at most a millionth of the smallest reward); else it
+        is what arithmetic can do.
+    """
+    S, _, N = problem.R.shape
+    far = float(reach(problem).max())
+    reward = float(np.abs(problem.R[problem.allowed]).max(initial=0.0))
+    x = reward * far if V is None else float(np.abs(V).max(initial=0.0))
+    share = STOP + 8 * EDGE + EPS * (4 * (widest_row(problem) + 2) * far + 16 * (N + S))
+    found = float(share * x + 4 * EPS * reward * far)
+    return min(found, excusable(problem)) if excused else found
+
+
+def excusable(problem: Problem) -> float:
+    """The largest gap that nobody minds: a millionth of the smallest |reward| that is not 0."""
+    sizes = np.abs(problem.R[problem.allowed])
+    return EXCUSED * float(sizes[sizes > 0].min(initial=np.inf))

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray
 from softrobust.objective import soft_robust
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from softrobust.bounds.advantage import Relaxation
     from softrobust.problem import Problem
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 EPS = float(np.finfo(np.float64).eps)
 ROUNDS = 30  # of row generation
 

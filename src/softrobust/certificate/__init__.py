@@ -1,19 +1,23 @@
 """What can be promised of one policy, and the file that says so."""
 
-from softrobust.certificate.certify import Certificate, certify
+from softrobust.certificate.certify import (
+    Certificate,
+    certify,
+    load_solution,
+    save_solution,
+    solution_record,
+)
 from softrobust.certificate.comparison import Comparison, compare_policies
-from softrobust.certificate.draws import draw_heldout
-from softrobust.certificate.files import load_solution, save_solution, solution_record
 from softrobust.certificate.intervals import Estimate, HeldOut, held_out
-from softrobust.certificate.posterior import PosteriorCertificate, certify_posterior
+from softrobust.certificate.posterior import PosteriorCertificate, certify_posterior, draw_heldout
 from softrobust.certificate.simulated import (
     SimulatedCertificate,
     SimulatedFigure,
     SimulatedFigures,
     certify_simulated,
+    compare_simulated,
     paired_difference,
 )
-from softrobust.certificate.simulated_comparison import compare_simulated
 
 __all__ = [
     "Certificate",

@@ -9,14 +9,17 @@ None says that the posterior is right: all take the log and the prior at their w
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from softrobust._core.files import atomic_write
 from softrobust.bounds import (
     Bound,
     Covers,
@@ -25,7 +28,7 @@ from softrobust.bounds import (
     clairvoyant_bound,
     paper_errors,
 )
-from softrobust.bounds.rounding import rounding
+from softrobust.bounds.reduction import rounding
 from softrobust.certificate.comparison import Comparison, compare_policies
 from softrobust.certificate.intervals import TAIL_DRAWS, Estimate, HeldOut, held_out
 from softrobust.certificate.posterior import (
@@ -34,16 +37,19 @@ from softrobust.certificate.posterior import (
     PosteriorCertificate,
     certify_posterior,
 )
+from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
-from softrobust.objective import Objective, SoftRobust
+from softrobust.models.policy import Policy
+from softrobust.objective import Objective, SoftRobust, make_objective
 from softrobust.returns import policy_return, static_return, uniform_value
-from softrobust.solvers.base import Solution, gap_share
+from softrobust.solvers.base import Solution, Status, gap_share
 
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
     from softrobust.posterior import FittedPosterior
     from softrobust.problem import Problem
+
 
 DUAL_STATES = 300  # above this the safe dual costs more than a certificate should
 INDICATIVE_WORK = 2e8  # N·S³ above which the paper's error terms would take seconds
@@ -119,12 +125,12 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         # How an object is shown is for the last stage to say: looked up when somebody looks.
-        html: str = import_module("softrobust.reporting.notebook").certificate_html(self)
+        html: str = import_module("softrobust.report.notebook").certificate_html(self)
         return html
 
     def plot(self, axes: Any = None) -> Any:
         """Mean, bad case and objective against the bound; returns the matplotlib axes."""
-        return import_module("softrobust.reporting.notebook_plots").plot_certificate(self, axes)
+        return import_module("softrobust.report.notebook").plot_certificate(self, axes)
 
     def _bound_sentence(self) -> str:
         limit = f"No {self.bound.covers.words} can exceed {self.bound.value:.6g} on these models"
@@ -321,3 +327,99 @@ def _words(e: Estimate) -> str:
     if e.low is None or e.high is None:
         return f"{e.value:.6g}"
     return f"{e.value:.6g} [{e.low:.6g}, {e.high:.6g}]"
+
+
+# --------------------------------------------------------------------------------------------------
+# `solution.json`: a solution with its certificate, readable without log, models or this package.
+#
+# The JSON Schema is `softrobust/schemas/solution.schema.json`.
+
+FORMAT_VERSION = 2  # 2: with the parts practice, posterior and indicative of the certificate
+
+
+def solution_record(solution: Solution, certificate: Certificate) -> dict[str, Any]:
+    """What `solution.json` holds; bound and gaps are the certificate's."""
+    policy = solution.policy
+    return {
+        "format_version": FORMAT_VERSION,
+        "solver": solution.solver,
+        "status": str(solution.status),
+        "gamma": solution.gamma,
+        "criterion": solution.objective.criterion,
+        "alpha": solution.objective.alpha,
+        "tail": solution.objective.tail,
+        "lam": solution.objective.lam,
+        "n_states": len(policy.states),
+        "n_actions": len(policy.actions),
+        "n_models": solution.n_models,
+        "states": list(policy.states),
+        "actions": list(policy.actions),
+        "model_value": solution.model_value,
+        **certificate.to_dict(),
+        "policy": policy.probs.tolist(),
+        "decided": np.asarray(policy.decided).tolist(),
+        "v": None if solution.v is None else solution.v.tolist(),
+        "stats": dict(solution.stats),
+    }
+
+
+def save_solution(path: str | Path, solution: Solution, certificate: Certificate) -> None:
+    """Write `solution.json`, atomically."""
+    text = json.dumps(solution_record(solution, certificate), indent=1, allow_nan=False)
+    with atomic_write(path) as file:
+        file.write(text + "\n")
+
+
+def load_solution(path: str | Path) -> Solution:
+    """Read a solution back from `solution.json`, or from the run folder that holds it."""
+    file = Path(path)
+    file = file / "solution.json" if file.is_dir() else file
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"There is no solution at {file}. Is it the folder given as --out?"
+        ) from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{file} is not a readable solution.json ({error}).") from None
+    if not isinstance(record, dict) or "format_version" not in record:
+        raise InputError(f"{file} is not a solution.json: it has no format_version.")
+    if record.get("kind") == "continuous":
+        raise InputError(
+            f"{file} is of a run with continuous states. Read its policy with "
+            "load_policy('policy.npz'), or ask `softrobust apply RUN --observation …`."
+        )
+    if not isinstance(record["format_version"], int):
+        raise InputError(f"{file}: format_version must be a whole number.")
+    if record["format_version"] > FORMAT_VERSION:
+        raise InputError(
+            f"{file} was written by a newer softrobust (format {record['format_version']}). "
+            "Upgrade: pip install -U softrobust"
+        )
+    try:
+        return _solution(record)
+    except (KeyError, TypeError, ValueError) as error:  # an InputError is a ValueError
+        raise InputError(f"{file} lacks or garbles a field of solution.json: {error}.") from None
+
+
+def _solution(record: dict[str, Any]) -> Solution:
+    policy = Policy(
+        np.array(record["policy"], dtype=np.float64),
+        Labels(tuple(record["states"]), noun="state"),
+        Labels(tuple(record["actions"]), noun="action"),
+        np.array(record["decided"], dtype=bool),
+    )
+    return Solution(
+        solver=record["solver"],
+        policy=policy,
+        static_value=record["static"]["objective"],
+        uniform_value=record["uniform_value"],
+        gamma=record["gamma"],
+        objective=make_objective(record["criterion"], record["lam"], record["alpha"]),
+        n_models=record["n_models"],
+        status=Status(record["status"]),
+        v=None if record["v"] is None else np.array(record["v"], dtype=np.float64),
+        model_value=record["model_value"],
+        bound=Bound(record["bound"], Covers(record["bound_covers"]), record["bound_method"]),
+        stats=record["stats"],
+    )

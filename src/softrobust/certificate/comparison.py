@@ -15,19 +15,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray
 from softrobust.certificate.intervals import LEVEL, Estimate, average, effective_size, tail_score
 from softrobust.objective import Objective, cvar, mean, var
 from softrobust.returns import policy_return
-from softrobust.solvers.behaviour import unmasked
+from softrobust.solvers.baselines.behaviour import unmasked
 
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
 
-FloatArray = NDArray[np.float64]
 SAME = 1e-9  # of the size of the returns: differences below this are ties
 
 

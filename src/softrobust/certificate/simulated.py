@@ -24,19 +24,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray
+from softrobust.certificate.comparison import SAME, Comparison, share_estimate
 from softrobust.certificate.intervals import (
+    MUCH,
+    NOTICE,
     TAIL_DRAWS,
     Estimate,
     average,
+    debias,
     effective_size,
     held_out,
+    noise_of,
+    shrunk,
     tail_score,
 )
-from softrobust.certificate.simulation_noise import MUCH, NOTICE, debias, noise_of, shrunk
 from softrobust.errors import InputError
-from softrobust.objective import Objective, Percentile, cvar, mean, tail_weights, var
+from softrobust.objective import Objective, Percentile, SoftRobust, cvar, mean, tail_weights, var
 from softrobust.returns.simulation import Simulation, simulate
 
 if TYPE_CHECKING:
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
     from softrobust.models.continuous import ContinuousModels
     from softrobust.models.continuous_policy import ContinuousPolicy
 
-FloatArray = NDArray[np.float64]
+
 Figure = Callable[[FloatArray], float]
 Score = Callable[[FloatArray], FloatArray | None]
 NORMAL = 1.959963984540054  # two-sided 95 %
@@ -396,3 +401,49 @@ def _goal_score(z: FloatArray, f: FloatArray, objective: Objective) -> FloatArra
         return z
     tail = tail_score(z, var(z, f, objective.alpha), f, objective.alpha)
     return None if tail is None else (1 - objective.lam) * z + objective.lam * tail
+
+
+# --------------------------------------------------------------------------------------------------
+# Does the new policy beat the old one, where returns are simulated?
+#
+#     d_ω = x̄_ω(π) − x̄_ω(π_old)        chance = Σ_ω f_ω·[d_ω > 0]
+#
+# Both policies meet the same models, starts and luck, so that most of the noise cancels in d. Where
+# what is left of it is as large as d_ω, the sign of d_ω is a toss-up, and the chance is that much
+# blurred (mostly towards one half). `blurred` says in how many models.
+
+
+def compare_simulated(
+    new: Simulation, old: Simulation, goal: Objective, rival: str, heldout: bool
+) -> Comparison:
+    """The comparison of two policies that were simulated with one seed on the same models."""
+    objective = paired_difference(new, old, goal)
+    average = paired_difference(new, old, SoftRobust(lam=0.0, alpha=goal.alpha))
+    tail = paired_difference(new, old, SoftRobust(lam=1.0, alpha=goal.alpha))
+    f, difference = new.f, new.means - old.means
+    size = max(float(np.abs(new.means).max()), float(np.abs(old.means).max()), 1e-300)
+    tie = np.abs(difference) <= SAME * size
+    chance = float(f @ (~tie & (difference > 0)))
+    return Comparison(
+        rival=rival,
+        chance=share_estimate(chance, effective_size(f)),
+        ties=float(f @ tie),
+        mean=_estimate(average),
+        cvar=_estimate(tail),
+        objective=_estimate(objective),
+        n_models=int(f.size),
+        heldout=heldout,
+        goal=goal,
+    )
+
+
+def blurred(new: Simulation, old: Simulation) -> float:
+    """The weight of models whose difference lies within two standard errors of the simulation."""
+    d = new.returns - old.returns
+    error = d.std(axis=1, ddof=1) / np.sqrt(d.shape[1])
+    near = (np.abs(d.mean(axis=1)) <= 2 * error) & (error > 0)
+    return float(new.f @ near)
+
+
+def _estimate(figure: SimulatedFigure) -> Estimate:
+    return Estimate(figure.value, figure.low, figure.high)

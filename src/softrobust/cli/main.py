@@ -15,25 +15,12 @@ import typer
 from typer import Context
 
 from softrobust import __version__
-from softrobust.cli.apply import apply
-from softrobust.cli.check import check
-from softrobust.cli.collect import collect
-from softrobust.cli.compare import compare
-from softrobust.cli.domains import domains
-from softrobust.cli.evaluate import evaluate
-from softrobust.cli.explain import explain
-from softrobust.cli.frontier import frontier
-from softrobust.cli.inspect import inspect
-from softrobust.cli.rehearse import rehearse
-from softrobust.cli.report import report
-from softrobust.cli.reproduce import reproduce
-from softrobust.cli.rules import rules
-from softrobust.cli.sample import sample
+from softrobust.cli.data import collect, domains, inspect, sample
 from softrobust.cli.screen import visible
 from softrobust.cli.solve import solve
-from softrobust.cli.sweep import sweep
-from softrobust.cli.update import update
-from softrobust.cli.value_of_data import value_of_data
+from softrobust.cli.study import check, explain, frontier, rehearse, rules, value_of_data
+from softrobust.cli.sweep import reproduce, sweep
+from softrobust.cli.use import apply, compare, evaluate, report, update
 from softrobust.errors import InputError, SoftRobustError
 
 app = typer.Typer(

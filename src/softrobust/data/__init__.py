@@ -1,19 +1,15 @@
 """The log D: validated, labelled transitions, their rewards, and the readers (paper, §2)."""
 
 from softrobust.data.bins import Bins
-from softrobust.data.continuous import ContinuousLog
-from softrobust.data.continuous_file import read_continuous_log
+from softrobust.data.continuous import ContinuousLog, read_continuous_log
 from softrobust.data.environments import read_minari, roll_out
-from softrobust.data.labels import Labels
+from softrobust.data.labels import Labels, split_state, state_columns, state_name
 from softrobust.data.log import END, Counts, TransitionLog
 from softrobust.data.markov import MarkovCheck, markov_check
-from softrobust.data.readers import read_labels, read_log, sniff
+from softrobust.data.readers import read_labels, read_log, save_log, sniff, write_log_csv
 from softrobust.data.rewards import Rewards
-from softrobust.data.saved import save_log
-from softrobust.data.state_names import split_state, state_columns, state_name
-from softrobust.data.trajectories import Trajectories, read_trajectories
-from softrobust.data.trajectories_report import TrajectoryReport
-from softrobust.data.write import write_log_csv
+from softrobust.data.visit_report import TrajectoryReport
+from softrobust.data.visits import Trajectories, read_trajectories
 
 __all__ = [
     "END",

@@ -21,12 +21,12 @@ from typing import Any, Literal, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust.data.arrays import FloatArray, IntArray, frozen
+from softrobust._core.arrays import FloatArray, IntArray, frozen
+from softrobust._core.files import read_npz, write_npz
+from softrobust._core.settings import whole
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
 from softrobust.data.log import TransitionLog
-from softrobust.data.npz import read_npz, write_npz
-from softrobust.data.settings import whole
 from softrobust.errors import InputError
 
 Method = Literal["uniform", "quantile", "kmeans", "given"]

@@ -12,9 +12,8 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust.data.arrays import BoolArray, CodeArray, FloatArray
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows
 from softrobust.data.labels import label_text
-from softrobust.data.rows import Rows
 from softrobust.errors import InputError
 
 MISSING = -1

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from softrobust.data.arrays import FloatArray
+from softrobust._core.arrays import FloatArray
 from softrobust.data.columns import Role
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError

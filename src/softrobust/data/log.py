@@ -15,10 +15,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust.data.arrays import BoolArray, CodeArray, FloatArray, IntArray, frozen, seal
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, frozen, seal
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
-from softrobust.data.rows import Rows
 from softrobust.errors import InputError
 
 END = "(end)"
@@ -271,7 +270,7 @@ class TransitionLog:
         `table` (a path or table with the columns state, action, reward[, next_state]) goes before
         the rewards of the log; `default` serves pairs whose reward is known from nowhere.
         """
-        from softrobust.data.reward_table import refined
+        from softrobust.data.reward_rules import refined
 
         rewards = refined(self.rewards, table, default, self.states, self.actions, self.end)
         return replace(self, rewards=rewards)
@@ -287,17 +286,17 @@ class TransitionLog:
 
     def _repr_html_(self) -> str:
         # How an object is shown is for the last stage to say: looked up when somebody looks.
-        html: str = import_module("softrobust.reporting.notebook").log_html(self)
+        html: str = import_module("softrobust.report.notebook").log_html(self)
         return html
 
     def plot(self, axes: Any = None) -> Any:
         """How often each pair was seen, as shades; returns the matplotlib axes."""
-        return import_module("softrobust.reporting.notebook_plots").plot_log(self, axes)
+        return import_module("softrobust.report.notebook").plot_log(self, axes)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences for the user on what was assumed and what the log does not show."""
-        from softrobust.data.notes import log_notes
+        # GONE
 
         return log_notes(self)
 
@@ -350,3 +349,40 @@ def as_rewards(given: Any, states: Labels, actions: Labels, end: int | None) -> 
     if end is not None:
         values[end] = 0.0
     return Rewards.of_pairs(values) if values.ndim == 2 else Rewards.of_transitions(values)
+
+
+# --------------------------------------------------------------------------------------------------
+# What a user should know about a log before trusting a policy from it, in sentences.
+
+
+def log_notes(log: "TransitionLog") -> tuple[str, ...]:
+    """Return the remarks made on reading, then p₀, rewards and what the log does not show."""
+    notes = [*log.remarks, f"The start distribution p0 is {log.p0_source}."]
+    if log.rewards is None:
+        notes.append("The log has no rewards; give them to the problem.")
+    elif log.rewards.note:
+        notes.append(log.rewards.note)
+    left = ~log.sinks
+    n_pairs = int(left.sum()) * log.n_actions
+    unseen = n_pairs - int((log.pair_counts > 0).sum())
+    if unseen:
+        notes.append(
+            f"{unseen} of the {n_pairs} pairs of action and state (where any action was seen) "
+            "were never seen."
+        )
+    ends = log.sinks & log.visited
+    if ends.any():
+        notes.append(_never_left(log, np.flatnonzero(ends).tolist(), "visited"))
+    unvisited = log.sinks & ~log.visited
+    if log.end is not None:
+        unvisited[log.end] = False
+    if unvisited.any():
+        notes.append(_never_left(log, np.flatnonzero(unvisited).tolist(), "unvisited"))
+    return tuple(notes)
+
+
+def _never_left(log: "TransitionLog", positions: list[int], kind: str) -> str:
+    names = log.states.shortened(positions)
+    if len(positions) == 1:
+        return f"No action was seen in the {kind} state {names}."
+    return f"No action was seen in {len(positions)} {kind} states: {names}."

@@ -19,10 +19,10 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust.data.arrays import BoolArray, FloatArray, IntArray
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust._core.settings import whole
+from softrobust.data.labels import state_columns
 from softrobust.data.log import END, TransitionLog
-from softrobust.data.settings import whole
-from softrobust.data.state_names import state_columns
 from softrobust.errors import InputError
 
 Verdict = Literal["helps", "a trace", "no sign", "cannot tell"]

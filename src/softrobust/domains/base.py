@@ -14,11 +14,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.settings import whole
 from softrobust.data import TransitionLog
-from softrobust.data.memory import refuse_if_too_large
-from softrobust.data.settings import whole
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
@@ -28,8 +28,6 @@ from softrobust.problem import Problem
 if TYPE_CHECKING:
     from softrobust.models.policy import Policy
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Seed = int | np.random.Generator
 AN_EPISODE = "An episode needs at least one step."
 

@@ -20,17 +20,16 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arrays import FloatArray, refuse_if_too_large
+from softrobust._core.settings import flag, real, whole
 from softrobust.continuous_problem import ContinuousProblem
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
-from softrobust.data.memory import refuse_if_too_large
-from softrobust.data.settings import flag, real, whole
 from softrobust.domains.base import Domain, Seed
 from softrobust.models.gaussian import GaussianFrame, GaussianModels
 from softrobust.objective import SoftRobust
 from softrobust.posterior import RegressionPosterior
 
-FloatArray = NDArray[np.float64]
 KDE, GROWTH, K_QP_P, K_PQ = 0.24, 0.121, 0.0031, 0.0295
 KILL, DEATH, CAPACITY = 0.729, 0.00867, 100.0
 START = (0.0, 7.13, 41.2, 0.0)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from softrobust.data.settings import whole
+from softrobust._core.settings import whole
 from softrobust.domains.base import Domain, TabularDomain
 from softrobust.domains.cancer import VARIABLES, CancerGrowth
 from softrobust.domains.inventory import Inventory

@@ -12,9 +12,10 @@ from typing import ClassVar, final
 import numpy as np
 from scipy.special import pdtr
 
+from softrobust._core.arrays import IntArray
+from softrobust._core.settings import flag, instance, real, whole
 from softrobust.data import TransitionLog
-from softrobust.data.settings import flag, instance, real, whole
-from softrobust.domains.base import AN_EPISODE, IntArray, Seed, TabularDomain
+from softrobust.domains.base import AN_EPISODE, Seed, TabularDomain
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust

@@ -12,9 +12,10 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arrays import IntArray
+from softrobust._core.settings import flag, instance, whole
 from softrobust.data import TransitionLog
-from softrobust.data.settings import flag, instance, whole
-from softrobust.domains.base import AN_EPISODE, IntArray, Seed, TabularDomain, optimal_policy
+from softrobust.domains.base import AN_EPISODE, Seed, TabularDomain, optimal_policy
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.posterior import Frame, Nuts, PopulationPosterior

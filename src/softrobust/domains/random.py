@@ -17,12 +17,12 @@ from typing import ClassVar, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.settings import one_of, real, whole
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
-from softrobust.data.memory import refuse_if_too_large
 from softrobust.data.rewards import Rewards
-from softrobust.data.settings import one_of, real, whole
-from softrobust.domains.base import AN_EPISODE, FloatArray, IntArray, Seed, TabularDomain
+from softrobust.domains.base import AN_EPISODE, Seed, TabularDomain
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior, Frame
 

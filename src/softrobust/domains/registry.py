@@ -12,7 +12,7 @@ from softrobust.domains.pest import PestControl
 from softrobust.domains.random import RandomMDP
 from softrobust.domains.riverswim import RiverSwim
 from softrobust.errors import InputError
-from softrobust.posterior.registry import build
+from softrobust.posterior.saved import build
 
 DOMAINS: dict[str, type[Domain]] = {
     cls.name: cls for cls in (PestControl, Inventory, RiverSwim, CancerGrowth, RandomMDP)

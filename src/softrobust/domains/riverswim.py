@@ -12,19 +12,17 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.settings import one_of, whole
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
-from softrobust.data.memory import refuse_if_too_large
 from softrobust.data.rewards import Rewards
-from softrobust.data.settings import one_of, whole
-from softrobust.domains.base import AN_EPISODE, IntArray, Seed, TabularDomain
+from softrobust.domains.base import AN_EPISODE, Seed, TabularDomain
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior, Frame, Posterior, TiedPosterior
 from softrobust.posterior.tied import LEFT_STAY_RIGHT, move_blocks
 
-FloatArray = NDArray[np.float64]
 DRIFT = (1.0, 0.0, 0.0)
 SWIM = {"paper": (0.5, 0.3, 0.2), "craam": (0.2, 0.3, 0.5)}
 DISCOUNT = {"paper": 0.95, "craam": 0.9}

@@ -120,3 +120,238 @@ def fill_policy_rows(indptr, prob, n_models, omega, probs, out):
             for j in range(width):
                 out[n] = weight * prob[row + j]
                 n += 1
+
+
+# --------------------------------------------------------------------------------------------------
+# Large sparse evaluation: (I − γP_π)x = b or its transpose, by BiCGStab with a checked residual.
+#
+# One model's rows fit in cache, so a product costs little more than its multiplications. The
+# residual that decides is always recomputed from x itself; recurrences only propose. Shapes: rows
+# (S + 1,), columns (nnz,), values (nnz,): the policy's own transition rows, CSR.
+
+ITERATIONS = 150  # of one cycle
+CYCLES = 8
+
+
+@kernel
+def _product(rows, columns, values, gamma, transposed, x, out):
+    """out ← (I − γP)x, or (I − γPᵀ)x."""
+    S = x.size
+    if transposed:
+        out[:] = x
+        for s in range(S):
+            weight = gamma * x[s]
+            if weight != 0.0:
+                for j in range(rows[s], rows[s + 1]):
+                    out[columns[j]] -= weight * values[j]
+    else:
+        for s in range(S):
+            total = 0.0
+            for j in range(rows[s], rows[s + 1]):
+                total += values[j] * x[columns[j]]
+            out[s] = x[s] - gamma * total
+
+
+@kernel
+def _size(x, one_norm):
+    """‖x‖₁ or ‖x‖∞."""
+    out = 0.0
+    for value in x:
+        out = out + abs(value) if one_norm else max(out, abs(value))
+    return out
+
+
+@kernel
+def _cycle(rows, columns, values, gamma, transposed, r, target, dx):
+    """dx (S,) ← an approximate solution for the residual r (S,), by BiCGStab from zero.
+
+    `target` is the size of the residual to reach in the 1- or ∞-norm.
+    """
+    S = r.size
+    dx[:] = 0.0
+    r = r.copy()
+    shadow = r.copy()
+    p, v, s_, t = np.zeros(S), np.zeros(S), np.empty(S), np.empty(S)
+    rho, alpha, omega = 1.0, 1.0, 1.0
+    for _ in range(ITERATIONS):
+        before, rho = rho, np.dot(shadow, r)
+        if rho == 0.0 or omega == 0.0:
+            return
+        beta = rho / before * alpha / omega
+        for i in range(S):
+            p[i] = r[i] + beta * (p[i] - omega * v[i])
+        _product(rows, columns, values, gamma, transposed, p, v)
+        along = np.dot(shadow, v)
+        if along == 0.0:
+            return
+        alpha = rho / along
+        for i in range(S):
+            s_[i] = r[i] - alpha * v[i]
+        _product(rows, columns, values, gamma, transposed, s_, t)
+        length = np.dot(t, t)
+        omega = np.dot(t, s_) / length if length > 0.0 else 0.0
+        for i in range(S):
+            dx[i] += alpha * p[i] + omega * s_[i]
+            r[i] = s_[i] - omega * t[i]
+        size = _size(r, transposed)
+        if not np.isfinite(size):
+            dx[:] = 0.0
+            return
+        if size <= target:
+            return
+
+
+@kernel
+def solve_csr(rows, columns, values, gamma, transposed, share, x):
+    """x (S,): right-hand side in, solution out; returns ‖b − Mx‖/‖x‖, at most `share` on success.
+
+    The norm is the one in which ‖M⁻¹‖ = 1/(1 − γ): 1 for the transpose, ∞ else.
+    """
+    b = x.copy()
+    r = b.copy()
+    x[:] = 0.0
+    trial, dx, product = np.empty_like(b), np.empty_like(b), np.empty_like(b)
+    best = np.inf
+    for _ in range(CYCLES):
+        target = 0.1 * share * max(_size(x, transposed), _size(b, transposed))
+        _cycle(rows, columns, values, gamma, transposed, r, target, dx)
+        for i in range(b.size):
+            trial[i] = x[i] + dx[i]
+        _product(rows, columns, values, gamma, transposed, trial, product)
+        for i in range(b.size):
+            product[i] = b[i] - product[i]
+        size = _size(trial, transposed)
+        reached = _size(product, transposed) / size if size > 0.0 else 0.0
+        if not reached < best:
+            break
+        best = reached
+        x[:] = trial
+        r[:] = product
+        if best <= share:
+            break
+    return best
+
+
+@kernel(parallel=True)
+def evaluate_sparse(
+    indptr, prob, rows, columns, probs, gamma, share, want_occupancy, first, last, v, h, reached
+):
+    """`evaluate_serial` for sparse models first … last; reached (N, 2): relative residuals."""
+    N = v.shape[0]
+    for omega in prange(first, last):
+        values = np.empty(columns.size)
+        fill_policy_rows(indptr, prob, N, omega, probs, values)
+        reached[omega, 0] = solve_csr(rows, columns, values, gamma, False, share, v[omega])
+        if want_occupancy:
+            reached[omega, 1] = solve_csr(rows, columns, values, gamma, True, share, h[omega])
+
+
+# --------------------------------------------------------------------------------------------------
+# Action values of one value function per model: Q[ω,s,a] = R[s,a,ω] + γ Σ_s′ P̂^ω(s′|s,a) v_ω(s′).
+#
+# Shapes: S states, A actions, N models; the models' storage is that of `models.model_set`.
+
+
+@kernel
+def _one_state(indptr, next_states, prob, R, gamma, V, s, Q):
+    N = V.shape[0]
+    for a in range(R.shape[1]):
+        k = s * R.shape[1] + a
+        lo, width = indptr[k], indptr[k + 1] - indptr[k]
+        for omega in range(N):
+            row = lo * N + omega * width
+            total = 0.0
+            for j in range(width):
+                total += prob[row + j] * V[omega, next_states[lo + j]]
+            Q[omega, s, a] = R[s, a, omega] + gamma * total
+
+
+@kernel
+def action_values_serial(indptr, next_states, prob, R, gamma, V, Q):
+    """Q (N, S, A) from V (N, S) and R (S, A, N)."""
+    for s in range(V.shape[1]):
+        _one_state(indptr, next_states, prob, R, gamma, V, s, Q)
+
+
+@kernel(parallel=True)
+def action_values_parallel(indptr, next_states, prob, R, gamma, V, Q):
+    """`action_values_serial`, the states shared out over threads."""
+    for s in prange(V.shape[1]):
+        _one_state(indptr, next_states, prob, R, gamma, V, s, Q)
+
+
+# --------------------------------------------------------------------------------------------------
+# First-order change of the static value by taking another action in one state, without inverses.
+#
+#     score(s,a) = Σ_ω ξ_ω h_ω(s)·[R(s,a,ω) + γP̂^ω(s,a)ᵀv_ω − v_ω(s)]
+#
+# with v_ω and h_ω the values and occupancies of the current rule: one pass over the models, for
+# problems whose inverses would not fit (see `kernels.exchange` for the exact change).
+
+
+@kernel(parallel=True)
+def first_order(indptr, next_states, prob, R, allowed, gamma, xi, V, h, score):
+    """score (S, A) ← the change for allowed pairs, −inf for others; V and h are (N, S)."""
+    S, A, N = R.shape
+    for s in prange(S):
+        for a in range(A):
+            if not allowed[s, a]:
+                score[s, a] = -1e308
+                continue
+            k = s * A + a
+            lo, width = indptr[k], indptr[k + 1] - indptr[k]
+            total = 0.0
+            for omega in range(N):
+                weight = xi[omega] * h[omega, s]
+                if weight != 0.0:
+                    row = lo * N + omega * width
+                    ahead = 0.0
+                    for j in range(width):
+                        ahead += prob[row + j] * V[omega, next_states[lo + j]]
+                    total += weight * (R[s, a, omega] + gamma * ahead - V[omega, s])
+            score[s, a] = total
+
+
+# --------------------------------------------------------------------------------------------------
+# Simulated episodes in tables: one after another, each in a model of its own.
+#
+# Shapes: indptr (S·A + 1,), next_states (nnz,), prob (nnz·N,) as `ModelSet` stores them; probs (S,
+# A) the policy; start, omega, length (E,); u (E, T, 2) uniforms; out s, a, s_next (E, T).
+
+
+@kernel
+def roll_episodes(indptr, next_states, prob, n_models, probs, stop, start, omega, length, u, s, a, s_next):  # noqa: E501 # fmt: skip
+    """Walk every episode for its length, or until a state of `stop` (S,) bool; returns lengths."""
+    n_actions = probs.shape[1]
+    for e in range(start.size):
+        now = start[e]
+        t = 0
+        while t < length[e] and not stop[now]:
+            x, act = u[e, t, 0], 0
+            last = 0
+            for j in range(n_actions):  # the last action of positive probability takes what is left
+                if probs[now, j] > 0.0:
+                    last = j
+            act = last
+            for j in range(n_actions):
+                x -= probs[now, j]
+                if x < 0.0 and probs[now, j] > 0.0:
+                    act = j
+                    break
+            k = now * n_actions + act
+            n_next = indptr[k + 1] - indptr[k]
+            row = indptr[k] * n_models + omega[e] * n_next
+            y = u[e, t, 1]
+            to = n_next - 1
+            while to > 0 and prob[row + to] <= 0.0:
+                to -= 1
+            for j in range(n_next):
+                y -= prob[row + j]
+                if y < 0.0 and prob[row + j] > 0.0:
+                    to = j
+                    break
+            s[e, t], a[e, t] = now, act
+            now = next_states[indptr[k] + to]
+            s_next[e, t] = now
+            t += 1
+        length[e] = t

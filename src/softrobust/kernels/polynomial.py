@@ -15,8 +15,7 @@ import math
 
 import numpy as np
 
-from softrobust.kernels._jit import kernel
-from softrobust.kernels.borrow import borrow, keep
+from softrobust.kernels._jit import borrow, keep, kernel
 
 FAR = 9.0
 TINY = 1e-150

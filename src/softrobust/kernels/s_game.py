@@ -1,40 +1,37 @@
-"""The S-rectangular Bellman update of one state: the matrix game max_d min_ξ dᵀZξ (eq. 4.8, §4.2).
+"""The matrix of an S-rectangular game, M = (1 − λ)(Zf)1ᵀ + λZ, centred and divided by its spread.
 
-With ξ = (1 − λ)f + λq, 0 ≤ q ≤ u, Σq = 1 and M = (1 − λ)(Zf)1ᵀ + λZ it is the linear program
-
-    nature:    min t                          s.t.  Mq ≤ t·1,  Σq = 1,  0 ≤ q ≤ u
-    decision:  max b − Σ_ω u_ω·(b − dᵀM_ω)₊   s.t.  d ≥ 0,  Σd = 1
-
-solved by the dual simplex method with bound flipping (`s_pivot`), from the basis (K, F) of the last
-sweep where there is one: late in a solve most games need no pivot at all.
-
-The bounds lb and ub are computed for the clipped, feasible d and q, and widened by the rounding
-they can contain: lb ≤ true value ≤ ub whatever the pivots did. A game that stalls, or whose gap
-exceeds 1e-9·max(spread of M, 1e-6·max|M|), is perturbed, solved, and taken up again from the basis
-found; where that does not settle it either, it is `UNSETTLED`, a case for an LP. The test is on the
-gap before rounding is added, and half of that rounding is allowed, for no solver could lower it:
-about (20 + N/4)·ε of the spread of Z, which counts where M varies a million times less than Z.
+Centring comes first (on any entry): Z − c is exact where Z hardly varies, and then every later
+rounding error is small against the spread of Z and not against its size. `build_game` returns what
+is needed to speak of the game in the units of Z again, and a bound on the error of its entries.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from softrobust.kernels._jit import REORDER, kernel
-from softrobust.kernels.s_matrix import EPS, NOISE, build_game, perturb
-from softrobust.kernels.s_pivot import (
+from softrobust._core.arrays import FloatArray
+from softrobust.kernels._jit import FINITE, REORDER, borrow, keep, kernel
+from softrobust.kernels.s_simplex import (  # fmt: skip
     BASIC,
     BINDING,
     MEANS,
     MODELS,
     RC,
     ROWS,
+    SCALE,
     SCRATCH,
     SIDE,
     D,
     Q,
     best_row,
+    borrow_work,
     clear,
     combine,
     factor_basis,
@@ -44,11 +41,164 @@ from softrobust.kernels.s_pivot import (
     primal,
     refresh,
     set_sides,
-)  # fmt: skip
+)
 from softrobust.kernels.tail import SLACK, select, shortfall
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+EPS = 2.220446049250313e-16
+NOISE = 1e-10  # perturbation of a degenerate game, in units of the spread
+
+
+@intrinsic
+def _vector_range(context, Z, a):
+    """(min, max) of row a of Z (n, N), N ≥ 4, in vectors: LLVM leaves a loop of minima as it is."""
+    if Z.layout != "C" or Z.ndim != 2:
+        return None
+
+    def codegen(target, b, signature, values):
+        array = target.make_array(signature.args[0])(target, b, values[0])
+        n = cgutils.unpack_tuple(b, array.shape)[1]
+        row = b.gep(array.data, [b.mul(values[1], n)])
+        kind, long = ir.VectorType(ir.DoubleType(), 4), ir.IntType(64)
+
+        def pick(sign, x, y):
+            return b.select(b.fcmp_ordered(sign, x, y), x, y)
+
+        def load(at):
+            found = b.load(b.bitcast(b.gep(row, [at]), kind.as_pointer()))
+            found.align = 8
+            return found
+
+        ends = [(s, cgutils.alloca_once_value(b, load(long(0)))) for s in "<><>"]
+        last = b.sub(n, long(4))  # the last vectors overlap those before
+        with cgutils.for_range(b, b.sdiv(b.add(n, long(7)), long(8))) as loop:
+            for half in (0, 1):
+                at = b.add(b.mul(loop.index, long(8)), long(4 * half))
+                x = load(b.select(b.icmp_signed("<", at, last), at, last))
+                for sign, cell in ends[2 * half : 2 * half + 2]:
+                    b.store(pick(sign, x, b.load(cell)), cell)
+        answer = []
+        for (sign, one), (_, two) in zip(ends[:2], ends[2:], strict=True):
+            x = pick(sign, b.load(one), b.load(two))
+            lanes = [b.extract_element(x, ir.IntType(32)(i)) for i in range(4)]
+            pairs = pick(sign, lanes[0], lanes[1]), pick(sign, lanes[2], lanes[3])
+            answer.append(pick(sign, *pairs))
+        return target.make_tuple(b, signature.return_type, answer)
+
+    return types.UniTuple(types.float64, 2)(Z, types.int64), codegen
+
+
+@kernel
+def row_range(Z, a):
+    """(min, max) of row a of Z (n, N)."""
+    if Z.shape[1] >= 4:
+        return _vector_range(Z, a)
+    low, high = Z[a, 0], Z[a, 0]
+    for i in range(1, Z.shape[1]):
+        low, high = min(low, Z[a, i]), max(high, Z[a, i])
+    return low, high
+
+
+@kernel(fastmath=REORDER)
+def _centred_mean(z, f, centre):
+    total = 0.0
+    for i in range(z.size):
+        total += f[i] * (z[i] - centre)
+    return total
+
+
+@kernel
+def _compensated_mean(z, f, centre):
+    """Neumaier's sum: where λ is tiny, the error of the mean must be tiny against λ·spread."""
+    total = lost = 0.0
+    for i in range(z.size):
+        term = f[i] * (z[i] - centre)
+        new = total + term
+        lost += (total - new) + term if abs(total) >= abs(term) else (term - new) + total
+        total = new
+    return total + lost
+
+
+@kernel(fastmath=FINITE)
+def _fill(row, z, centre, base, slope):
+    for i in range(z.size):
+        row[i] = base + slope * (z[i] - centre)
+
+
+@kernel
+def build_game(Z, n, f, lam, M, Y):
+    """Fill M[:n] with ((1 − λ)·mean + λZ − centre)/unit for Z (n, N), Y[MEANS, :n] with its means.
+
+    Y[SCALE, :n] gets one over a quarter of the range of each row, about its standard deviation:
+    how far a step towards this action changes reduced costs. A row that hardly varies takes the
+    place of one that does, hence the floor.
+
+    Returns (finite, centre, unit, spread of M, largest |M|, error of M): the middle four in the
+    units of Z, the last in units of `unit`, the spread of Z.
+    """
+    centre, N = Z[0, 0], Z.shape[1]
+    compensate = lam < 0.01
+    low, high, m_low, m_high, widest = np.inf, -np.inf, np.inf, -np.inf, 0.0
+    for a in range(n):
+        z = Z[a]
+        mean = _compensated_mean(z, f, centre) if compensate else _centred_mean(z, f, centre)
+        if not np.isfinite(mean):
+            return False, 0.0, 0.0, 0.0, 0.0, 0.0
+        Y[MEANS, a] = mean
+        z_low, z_high = row_range(Z, a)
+        z_low, z_high = z_low - centre, z_high - centre
+        low, high = min(low, z_low), max(high, z_high)
+        Y[SCALE, a] = z_high - z_low
+        widest = max(widest, z_high - z_low)
+        m_low = min(m_low, (1.0 - lam) * mean + lam * z_low)
+        m_high = max(m_high, (1.0 - lam) * mean + lam * z_high)
+    unit = high - low
+    inverse = 1.0 / unit if unit > 0.0 else 0.0
+    floor, scale = max(0.3 * widest * inverse, 1e-300), 4.0 / lam if lam > 0.0 else 1.0
+    for a in range(n):
+        Y[SCALE, a] = scale / max(Y[SCALE, a] * inverse, floor)
+        Y[MEANS, a] *= inverse
+        _fill(M[a], Z[a], centre, (1.0 - lam) * Y[MEANS, a], lam * inverse)
+    # |Z − centre| ≤ unit; the mean adds one rounding per addition of a chain, of which there are 4.
+    error = EPS * ((4.0 if compensate else 8.0 + 0.25 * N) * (1.0 - lam) + 4.0 * lam)
+    size = max(abs(centre + m_low), abs(centre + m_high))
+    return True, centre, unit, m_high - m_low, size, error
+
+
+@kernel
+def perturb(M, n, size):
+    """Add size·random to every column of M[:n], the same numbers every time.
+
+    One number for a whole column is a cost of that model to nature: it breaks ties of reduced costs
+    and leaves bases as regular as they were.
+    """
+    state = np.uint64(88172645463325252)
+    for i in range(M.shape[1]):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        noise = size * (float(state >> np.uint64(11)) / 9007199254740992.0)
+        for a in range(n):
+            M[a, i] += noise
+
+
+# --------------------------------------------------------------------------------------------------
+# The S-rectangular Bellman update of one state: the matrix game max_d min_ξ dᵀZξ (eq. 4.8, §4.2).
+#
+# With ξ = (1 − λ)f + λq, 0 ≤ q ≤ u, Σq = 1 and M = (1 − λ)(Zf)1ᵀ + λZ it is the linear program
+#
+#     nature:    min t                          s.t.  Mq ≤ t·1,  Σq = 1,  0 ≤ q ≤ u
+#     decision:  max b − Σ_ω u_ω·(b − dᵀM_ω)₊   s.t.  d ≥ 0,  Σd = 1
+#
+# solved by the dual simplex method with bound flipping (`s_pivot`), from the basis (K, F) of the
+# last sweep where there is one: late in a solve most games need no pivot at all.
+#
+# The bounds lb and ub are computed for the clipped, feasible d and q, and widened by the rounding
+# they can contain: lb ≤ true value ≤ ub whatever the pivots did. A game that stalls, or whose gap
+# exceeds 1e-9·max(spread of M, 1e-6·max|M|), is perturbed, solved, and taken up again from the
+# basis found; where that does not settle it either, it is `UNSETTLED`, a case for an LP. The test
+# is on the gap before rounding is added, and half of that rounding is allowed, for no solver could
+# lower it: about (20 + N/4)·ε of the spread of Z, which counts where M varies a million times less
+# than Z.
 
 GAP = 1e-9
 TRACE = 1e-13  # probabilities of an action below this are rounding
@@ -282,3 +432,110 @@ def certify_pair(Z, f, u, lam, d, q):
     d[:] = Y[D, 1 : n + 1]
     q[:] = X[Q]
     return _outward(centre, unit, low - slack, high + slack)
+
+
+# --------------------------------------------------------------------------------------------------
+# Many S games on given values Z, for users and tests of the game alone (sweeps fuse it with Z).
+
+
+class Games(NamedTuple):
+    """Answers of S games, and the bases to start the next ones from."""
+
+    lb: FloatArray  # (S,)
+    ub: FloatArray  # (S,)
+    d: FloatArray  # (S, A)
+    q: FloatArray  # (S, N)
+    status: NDArray[np.int8]  # (S,) SOLVED, UNSETTLED or NOT_FINITE of `s_game`
+    pivots: NDArray[np.int64]  # (S,)
+    K: NDArray[np.int64]  # (S, A)
+    F: NDArray[np.int64]  # (S, A)
+    k: NDArray[np.int64]  # (S,)
+
+
+@kernel
+def _all_states(Z, f, u, lam, allowed, live, games):
+    A, L = Z.shape[1], live.size
+    work, own_rows, actions, total = (
+        game_work(A, L),
+        np.empty((A, L)),
+        np.empty(A, np.int64),
+        u.sum(),
+    )
+    M, X, Y, J, W = borrow_work(work)
+    Z, f, u, rows = borrow(Z), borrow(f), borrow(u), borrow(own_rows)
+    lb, ub, d, q = borrow(games.lb), borrow(games.ub), borrow(games.d), borrow(games.q)
+    status, pivots = borrow(games.status), borrow(games.pivots)
+    K, F, size = borrow(games.K), borrow(games.F), borrow(games.k)
+    for s in range(Z.shape[0]):
+        n, k = np.int64(0), size[s]  # a literal 0 would compile the whole game a second time
+        for a in range(A):
+            if allowed[s, a]:
+                actions[n] = a
+                n += 1
+        for i in range(k):
+            J[ROWS, i], J[MODELS, i] = K[s, i], F[s, i]
+        if n < A or Z.shape[2] > L:
+            for a in range(n):
+                for i in range(L):
+                    rows[a, i] = Z[s, actions[a], live[i]]
+        game = Z[s] if n == A and Z.shape[2] == L else rows
+        status[s], k, lb[s], ub[s], pivots[s] = solve_game(
+            game, n, f, u, total, lam, k, M, X, Y, J, W
+        )
+        size[s] = k
+        for a in range(A):
+            d[s, a] = 0.0
+        for i in range(k):
+            K[s, i], F[s, i] = J[ROWS, i], J[MODELS, i]
+            d[s, actions[J[ROWS, i]]] = Y[D, i + 1]
+        if q.shape[1] == L:
+            for i in range(L):
+                q[s, i] = X[Q, i]
+        else:
+            for i in range(L):
+                q[s, live[i]] = X[Q, i]
+    keep(work)
+    keep(own_rows)
+
+
+def solve_games(
+    Z: FloatArray,
+    f: FloatArray,
+    u: FloatArray,
+    lam: float,
+    allowed: NDArray[np.bool_] | None = None,
+    start: Games | None = None,
+) -> Games:
+    """max_d min_ξ dᵀZξ for every state.
+
+    Parameters
+    ----------
+    Z : (n_states, n_actions, n_models)
+    f, u : (n_models,)
+        Weights of the models, and the bounds of q (`SoftRobust.q_bounds`).
+    allowed : (n_states, n_actions), optional
+    start : Games, optional
+        Answers of similar games (same f > 0 and allowed): their bases are the warm start.
+
+    Examples
+    --------
+    >>> Z = np.array([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> games = solve_games(Z, np.full(2, 0.5), np.ones(2), lam=1.0)
+    >>> games.d[0].round(12).tolist(), float(games.lb[0].round(12))
+    ([0.5, 0.5], 0.5)
+    """
+    Z = np.ascontiguousarray(Z, dtype=np.float64)
+    S, A, N = Z.shape
+    live = np.flatnonzero(f > 0)
+    K, F, k = (
+        (np.zeros((S, A), np.int64), np.zeros((S, A), np.int64), np.zeros(S, np.int64))
+        if start is None
+        else (start.K.copy(), start.F.copy(), start.k.copy())
+    )
+    games = Games(
+        np.empty(S), np.empty(S), np.empty((S, A)), np.zeros((S, N)),
+        np.zeros(S, np.int8), np.zeros(S, np.int64), K, F, k,
+    )  # fmt: skip
+    mask = np.ones((S, A), bool) if allowed is None else np.ascontiguousarray(allowed)
+    _all_states(Z, f[live], u[live], float(lam), mask, live, games)
+    return games

@@ -8,15 +8,11 @@ at its tail: late in a solve most states need one selection.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from softrobust.kernels._jit import kernel
-from softrobust.kernels.borrow import borrow, keep
-from softrobust.kernels.s_matrix import row_range
+from softrobust._core.arrays import FloatArray, IntArray
+from softrobust.kernels._jit import borrow, keep, kernel
+from softrobust.kernels.s_game import row_range
 from softrobust.kernels.tail import tail_of, weighted_sum
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 EPS = 2.220446049250313e-16
 

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import numpy as np
 from numba import prange
-from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray
 from softrobust.kernels._jit import FINITE, REORDER, kernel
+from softrobust.kernels.expected import block_of
 
 SLACK = 1e-12
 SMALL = 12  # at or below this many candidates, sort them
-
-FloatArray = NDArray[np.float64]
 
 
 @kernel(inline=True)
@@ -237,3 +236,142 @@ def tail_values(
     else:
         _tails_range(0, z.shape[0], z, u, float(u.sum()), values, q)
     return values, q
+
+
+# --------------------------------------------------------------------------------------------------
+# One sweep of the quantile updates: VaR over models, alone or mixed with the mean.
+#
+#     T v(s) = max_a  λ·VaR_ω[Z(s,a,ω)] + (1 − λ)·m(s,a),      VaR = inf{z : Σ_{Z ≤ z} f ≥ target}
+#
+# The quantile of a pair is the Z of one model, whose row is the slope of T there. A quantile moves
+# by no more than its sample, so the rounding of Z bounds the rounding of T.
+
+
+@kernel
+def quantile_sweep(Z, f, live, target, lam, means, allowed, decision, fixed, values, picked):
+    """Values (S,) ← Tv, decision (S,) ← a best action, picked (S,) ← its quantile's model.
+
+    Z (S, A, N); f (L,) weights of the models `live` (L,); means (S, A); with `fixed` the decision
+    is kept. Ties keep the decision that came in.
+    """
+    S, A = allowed.shape
+    L = live.size
+    x, scratch = np.empty(L), np.empty((4, L))
+    for s in range(S):
+        best, first = -np.inf, decision[s]
+        for turn in range(A + 1):
+            a = first if turn == 0 else turn - 1
+            if (turn > 0 and (fixed or a == first)) or not allowed[s, a]:
+                continue
+            for i in range(L):
+                x[i] = Z[s, a, live[i]]
+            q, _ = select(x, f, L, 1.0, target, scratch)
+            value = q if lam == 1.0 else lam * q + (1.0 - lam) * means[s, a]
+            if value > best or turn == 0:
+                best, decision[s] = value, a
+                for i in range(L):
+                    if x[i] == q:
+                        picked[s] = live[i]
+                        break
+        values[s] = best
+
+
+@kernel
+def quantile_rows(prob, indptr, n_models, lam, mean, decision, picked, rows):
+    """Rows (nnz,) of the decision's pairs ← λ·P̂^ω + (1 − λ)·p̄, ω the quantile's model."""
+    A = (indptr.size - 1) // decision.size
+    for s in range(decision.size):
+        k = s * A + decision[s]
+        P, lo = block_of(prob, indptr, k, n_models), indptr[k]
+        for j in range(P.shape[1]):
+            rows[lo + j] = lam * P[picked[s], j] + (1.0 - lam) * mean[lo + j]
+
+
+# --------------------------------------------------------------------------------------------------
+# The soft-robust value of many return vectors, inside compiled loops (eqs. 3.1 and 3.2).
+#
+# The same arithmetic as `objective.measures`, on vectors that share weights f. Most candidates of a
+# search are worse than the incumbent, and any ξ ∈ Ξ proves it with one dot product: value ≤ ξ·x.
+# The sort is paid for by the others only.
+
+EDGE = 1e-12
+
+
+@kernel
+def soft_robust_value(x, f, lam, alpha):
+    """(1 − λ)·mean + λ·CVaR^α of x (N,) with positive weights f (N,) that sum to 1."""
+    N = x.size
+    mean = 0.0
+    for i in range(N):
+        mean += f[i] * x[i]
+    if lam == 0.0:
+        return mean
+    tail = 1.0 - alpha
+    if tail <= EDGE:
+        return (1.0 - lam) * mean + lam * x.min()
+    order = np.argsort(x)
+    left = 1.0
+    total = 0.0
+    for i in range(N):
+        omega = order[i]
+        weight = f[omega] / tail
+        if weight >= left * (1.0 - EDGE) or i == N - 1:
+            total += left * x[omega]
+            break
+        total += weight * x[omega]
+        left -= weight
+    return (1.0 - lam) * mean + lam * total
+
+
+@kernel(fastmath=REORDER)
+def dot(a, b):
+    """Σ a·b."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel
+def best_row(X, live, f, lam, alpha, xi, floor):
+    """The row of X (n, N) of greatest soft-robust value above `floor`, among live (n,) ones.
+
+    Returns (row, value), or (−1, floor) if none is above. xi (N,) ∈ Ξ screens.
+    """
+    best, best_k = floor, -1
+    for k in range(X.shape[0]):
+        if live[k] and dot(X[k], xi) > best:
+            value = soft_robust_value(X[k], f, lam, alpha)
+            if value > best:
+                best, best_k = value, k
+    return best_k, best
+
+
+# --------------------------------------------------------------------------------------------------
+# The objective of many policies under many weightings of the same models.
+#
+# Shapes: Z (K, N) returns of K policies; order (K, N) their models in ascending order of return;
+# W (R, N) weights, rows summing to 1; out (R,).
+
+
+@kernel
+def best_reweighted(Z, order, W, lam, tail, out, which):
+    """out[r] = max_k (1 − λ)·E_W[Z_k] + λ·CVaR of the worst `tail` of mass, and its k."""
+    n_policies, n_models = Z.shape
+    for r in range(W.shape[0]):
+        best, at = -1e308, 0
+        for k in range(n_policies):
+            mean, left, low = 0.0, tail, 0.0
+            for j in range(n_models):
+                omega = order[k, j]
+                w, z = W[r, omega], Z[k, omega]
+                mean += w * z
+                if left > 0.0 and w > 0.0:
+                    take = min(w, left)
+                    low += take * z
+                    left -= take
+            value = (1.0 - lam) * mean + lam * (low / tail)
+            if value > best:
+                best, at = value, k
+        out[r] = best
+        which[r] = at

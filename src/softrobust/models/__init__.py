@@ -1,6 +1,11 @@
 """What a posterior draw is: sets of tabular models, policies, and their files."""
 
-from softrobust.models.continuous import CallableModels, ContinuousModels, MixtureModel
+from softrobust.models.continuous import (
+    CallableModels,
+    ContinuousModels,
+    MixtureModel,
+    TabularModels,
+)
 from softrobust.models.continuous_policy import (
     ConstantPolicy,
     ContinuousPolicy,
@@ -10,20 +15,11 @@ from softrobust.models.continuous_policy import (
 )
 from softrobust.models.continuous_rewards import LinearReward, fit_linear_reward
 from softrobust.models.features import FourierFeatures, PolynomialFeatures, RBFFeatures
-from softrobust.models.files import load_models, save_models
-from softrobust.models.gaussian import (
-    GaussianFrame,
-    GaussianModels,
-    load_gaussian,
-    save_gaussian,
-)
+from softrobust.models.files import load_models, read_models, save_models, write_models_csv
+from softrobust.models.gaussian import GaussianFrame, GaussianModels, load_gaussian, save_gaussian
 from softrobust.models.interop import from_gymnasium, from_mdptoolbox, to_gymnasium, to_mdptoolbox
 from softrobust.models.model_set import MDP, ModelSet
-from softrobust.models.multi_model import read_models, write_models_csv
-from softrobust.models.policy import Policy
-from softrobust.models.policy_file import read_policy
-from softrobust.models.tabular_states import TabularModels
-from softrobust.models.timed_policy import TimedPolicy
+from softrobust.models.policy import Policy, TimedPolicy, read_policy
 
 __all__ = [
     "MDP",

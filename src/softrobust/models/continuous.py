@@ -1,22 +1,213 @@
-"""Models given by a function, and the mixture of any models as one."""
+"""Models of continuous states: N ways s′ may follow from (s, a), and what all of them can do.
+
+Every set of models can draw next states; some also know E[s′] and Var[s′] in closed form. A box may
+bound what is drawn (polynomial models explode outside their data): a value beyond it is moved to
+its edge, and `draw` says which rows that happened to, so that nobody clips in silence.
+
+Sets of models: `GaussianModels`, `CallableModels` (any function, such as an ensemble of networks),
+`TabularModels`, and `MixtureModel`, the average of any of them.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.settings import whole
 from softrobust.data.labels import Labels
-from softrobust.data.settings import whole
 from softrobust.errors import InputError
-from softrobust.models.checks import check_weights, freeze
-from softrobust.models.continuous_models import Box, ContinuousModels, Draw, check_box
+from softrobust.models.model_set import ModelSet, check_weights, freeze
+
+Seed = int | np.random.Generator
+Box = tuple[FloatArray, FloatArray]
+
+
+@final
+class Draw(NamedTuple):
+    """Next states, and which of them were moved to the edge of the box.
+
+    s_next : (n_models, n_rows, n_variables), or (n_rows, n_variables) with one model per row
+    clipped : the same without the last axis
+    """
+
+    s_next: FloatArray
+    clipped: BoolArray
+
+
+class ContinuousModels(ABC):
+    """N models on common variables and actions, with weights f.
+
+    Attributes
+    ----------
+    f : (n_models,)
+    variables, actions : Labels
+    clip : (low, high), each (n_variables,), or None
+        The box that next states are kept in.
+    seen : (low, high), each (n_variables,), or None
+        The range of the data that the models were fitted to; beyond it they extrapolate.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def f(self) -> FloatArray:
+        """(n_models,) weights that sum to 1."""
+
+    @property
+    @abstractmethod
+    def variables(self) -> Labels:
+        """Names of the entries of a state."""
+
+    @property
+    @abstractmethod
+    def actions(self) -> Labels:
+        """Names of the actions."""
+
+    @property
+    @abstractmethod
+    def clip(self) -> Box | None:
+        """The box that next states are kept in."""
+
+    @property
+    @abstractmethod
+    def seen(self) -> Box | None:
+        """The range of the data."""
+
+    @property
+    def n_models(self) -> int:
+        """N."""
+        return int(self.f.size)
+
+    @property
+    def n_variables(self) -> int:
+        """Entries of a state."""
+        return len(self.variables)
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return len(self.actions)
+
+    def __len__(self) -> int:
+        return self.n_models
+
+    @abstractmethod
+    def mean(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray | None:
+        """E[s′] before any clipping; None where only draws are known."""
+
+    @abstractmethod
+    def variance(
+        self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None
+    ) -> FloatArray | None:
+        """Var[s′] before any clipping; None where only draws are known."""
+
+    def expect(
+        self, s: ArrayLike, a: ArrayLike, g: Callable[[Any, Any, Any], Any]
+    ) -> FloatArray | None:
+        """(n_models, n_rows) E[g(s, a, s′)] for any g, where a sum gives it exactly; else None."""
+        return None
+
+    @abstractmethod
+    def draw_free(
+        self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, omega: ArrayLike | None = None
+    ) -> FloatArray:
+        """Next states without the box, shaped as those of `sample_next`."""
+
+    @abstractmethod
+    def mean_model(self) -> ContinuousModels:
+        """One model that stands for the average of all (what "average" means is the class's)."""
+
+    @abstractmethod
+    def select(self, which: ArrayLike) -> Self:
+        """The chosen models, with weights renormalised among them."""
+
+    def draw_many(self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, k: int) -> FloatArray:
+        """(n_models, k, n_rows, n_variables): k next states of every row under every model."""
+        states, acts = np.atleast_2d(np.asarray(s, dtype=np.float64)), np.asarray(a).reshape(-1)
+        rows = self.draw(np.tile(states, (k, 1)), np.tile(acts, k), rng).s_next
+        return rows.reshape(self.n_models, k, *states.shape)
+
+    def draw(
+        self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, omega: ArrayLike | None = None
+    ) -> Draw:
+        """Next states inside the box, and the rows that were moved there."""
+        s_next = self.draw_free(s, a, rng, omega)
+        if self.clip is None:
+            return Draw(s_next, np.zeros(s_next.shape[:-1], dtype=bool))
+        low, high = self.clip
+        beyond = np.asarray(((s_next < low) | (s_next > high)).any(axis=-1))
+        return Draw(np.asarray(np.clip(s_next, low, high)), beyond)
+
+    def sample_next(
+        self, s: ArrayLike, a: ArrayLike, seed: Seed = 0, omega: ArrayLike | None = None
+    ) -> FloatArray:
+        """Next states for all rows under all models, or under model `omega[i]` for row i.
+
+        Parameters
+        ----------
+        s : (n_rows, n_variables)
+        a : (n_rows,) int
+        omega : (n_rows,) int, optional
+
+        Returns
+        -------
+        (n_models, n_rows, n_variables), or (n_rows, n_variables) with `omega`
+        """
+        return self.draw(s, a, np.random.default_rng(seed), omega).s_next
+
+    def split(self, n: int) -> tuple[Self, Self]:
+        """The first `n` models (to train on) and the rest (held out)."""
+        if not 0 < n < self.n_models:
+            raise InputError(f"split(n) needs 0 < n < {self.n_models}; it got {n}.")
+        index = np.arange(self.n_models)
+        return self.select(index[:n]), self.select(index[n:])
+
+    def _chosen(self, which: ArrayLike) -> tuple[NDArray[np.int64], FloatArray]:
+        """Indices of a selection and its weights."""
+        index = np.arange(self.n_models)[np.asarray(which)]
+        f = self.f[index]
+        if index.size == 0 or f.sum() <= 0:
+            raise InputError("A selection needs at least one model of positive weight.")
+        return index, np.asarray(f / f.sum())
+
+
+def check_box(name: str, box: Any, variables: Labels) -> Box | None:
+    """(low, high) with one finite number each per variable and low < high; None stays None."""
+    if box is None:
+        return None
+    try:
+        low, high = (freeze(np.array(side, dtype=np.float64), np.float64) for side in box)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name} must be a pair (low, high) of {len(variables)} numbers each; it is {box!r}."
+        ) from None
+    for side in (low, high):
+        if side.shape != (len(variables),):
+            raise InputError(
+                f"{name} needs one low and one high number for each of the {len(variables)} "
+                f"variables; a side has shape {side.shape}."
+            )
+    bad = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low < high)))
+    if bad.size:
+        j = int(bad[0])
+        raise InputError(
+            f"{name} needs finite numbers with low < high: '{variables[j]}' has {low[j]:g} and "
+            f"{high[j]:g}."
+        )
+    return low, high
+
+
+# --------------------------------------------------------------------------------------------------
+# Models given by a function, and the mixture of any models as one.
 
 __all__ = ["Box", "CallableModels", "ContinuousModels", "Draw", "MixtureModel", "check_box"]
-FloatArray = NDArray[np.float64]
 Step = Callable[[FloatArray, NDArray[np.int64], NDArray[np.int64], np.random.Generator], Any]
 Moment = Callable[[FloatArray, NDArray[np.int64], NDArray[np.int64]], Any]
 
@@ -221,3 +412,106 @@ class CallableModels(ContinuousModels):
 
     def __repr__(self) -> str:
         return f"CallableModels({self.n_models} models of {', '.join(self.variables)})"
+
+
+# --------------------------------------------------------------------------------------------------
+# A table of models seen as models of continuous states: a state is the vector (s,) of its index.
+#
+# With features that tell all states apart, methods for continuous states must then give what exact
+# methods for tables give; next states are few, so expectations are sums.
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class TabularModels(ContinuousModels):
+    """The models of a table; every action must be available in every state."""
+
+    table: ModelSet
+
+    def __post_init__(self) -> None:
+        lost = np.argwhere(~self.table.available)
+        if lost.size:
+            s, a = lost[0]
+            raise InputError(
+                "Every action must be possible in every state: state "
+                f"'{self.table.states[int(s)]}', action '{self.table.actions[int(a)]}' has no "
+                "transitions. Solve the table with a tabular solver."
+            )
+
+    @property
+    def f(self) -> FloatArray:
+        """(n_models,) weights."""
+        return self.table.f
+
+    @property
+    def variables(self) -> Labels:
+        """The index of the state."""
+        return Labels(("state",), noun="variable")
+
+    @property
+    def actions(self) -> Labels:
+        """Those of the table."""
+        return self.table.actions
+
+    @property
+    def clip(self) -> Box | None:
+        """No box is needed."""
+        return None
+
+    @property
+    def seen(self) -> Box | None:
+        """All states are known."""
+        return None
+
+    @property
+    def states(self) -> FloatArray:
+        """(n_states, 1): all states as vectors."""
+        return np.arange(self.table.n_states, dtype=np.float64)[:, None]
+
+    def rows(self, s: ArrayLike, a: ArrayLike) -> FloatArray:
+        """(n_models, n_rows, n_states) transition probabilities."""
+        index = np.asarray(s, dtype=np.float64)[..., 0].astype(np.int64)
+        return np.asarray(self.table.P[:, index, np.asarray(a)])
+
+    def mean(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray:
+        """The expected index: of little use, but well defined."""
+        return self._of(self.rows(s, a) @ self.states, omega)
+
+    def variance(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray:
+        """The variance of the index."""
+        rows = self.rows(s, a)
+        return self._of(rows @ self.states**2 - (rows @ self.states) ** 2, omega)
+
+    def expect(
+        self, s: ArrayLike, a: ArrayLike, g: Callable[[Any, Any, Any], Any]
+    ) -> FloatArray | None:
+        """Σ_s′ P̂^ω(s′|s,a)·g(s, a, s′)."""
+        now, act = np.atleast_2d(np.asarray(s, dtype=np.float64)), np.asarray(a)
+        n, S = now.shape[0], self.table.n_states
+        to = np.broadcast_to(self.states, (n, S, 1))
+        here = np.broadcast_to(now[:, None], (n, S, 1))
+        values = np.asarray(g(here, np.broadcast_to(act[:, None], (n, S)), to))
+        return np.asarray(np.einsum("wns,ns->wn", self.rows(now, act), values))
+
+    def draw_free(
+        self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, omega: ArrayLike | None = None
+    ) -> FloatArray:
+        """By inversion: one uniform number per draw."""
+        edges = np.cumsum(self._of(self.rows(s, a), omega), axis=-1)
+        u = rng.random(edges.shape[:-1])
+        below = (u[..., None] * edges[..., -1:] >= edges).sum(axis=-1)
+        return np.asarray(below[..., None], dtype=np.float64)
+
+    def mean_model(self) -> TabularModels:
+        """The mixture E_f[P̂], exactly."""
+        return TabularModels(self.table.mean_model())
+
+    def select(self, which: ArrayLike) -> Self:
+        """The chosen models, with weights renormalised among them."""
+        return type(self)(self.table.select(which))
+
+    @staticmethod
+    def _of(each: FloatArray, omega: ArrayLike | None) -> FloatArray:
+        if omega is None:
+            return each
+        return np.asarray(each[np.asarray(omega), np.arange(each.shape[1])])

@@ -22,13 +22,12 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.files import read_npz, write_npz
 from softrobust.data.labels import Labels
-from softrobust.data.npz import read_npz, write_npz
 from softrobust.errors import InputError
-from softrobust.models.checks import freeze
+from softrobust.models.model_set import freeze
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Seed = int | np.random.Generator
 Arrays = dict[str, NDArray[Any]]
 POLICY_FORMAT = "softrobust-continuous-policy"

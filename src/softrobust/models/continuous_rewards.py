@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
-from softrobust.models.checks import freeze
+from softrobust.models.model_set import freeze
 
 if TYPE_CHECKING:
     from softrobust.data.continuous import ContinuousLog
 
-FloatArray = NDArray[np.float64]
 RewardFunction = Callable[[Any, Any, Any], Any]
 
 

@@ -19,13 +19,13 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arrays import FloatArray
+from softrobust._core.files import read_npz, write_npz
 from softrobust.data.labels import Labels
-from softrobust.data.npz import read_npz, write_npz
 from softrobust.errors import InputError
-from softrobust.models.checks import check_weights, freeze
-from softrobust.models.continuous_models import Box, ContinuousModels, check_box
+from softrobust.models.continuous import Box, ContinuousModels, check_box
+from softrobust.models.model_set import check_weights, freeze
 
-FloatArray = NDArray[np.float64]
 GAUSSIAN_FORMAT = "softrobust-gaussian-models"
 FORMAT_VERSION = 2  # 2: the box and the range of the data
 

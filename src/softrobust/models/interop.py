@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arrays import FloatArray
 from softrobust.data.labels import Labels
 from softrobust.data.log import END
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 
-FloatArray = NDArray[np.float64]
 Row = Sequence[tuple[float, int, float, bool]]
 
 

@@ -16,21 +16,18 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
-from softrobust.kernels.s_batch import solve_games
-from softrobust.kernels.s_game import NOT_FINITE
+from softrobust.kernels.s_game import NOT_FINITE, solve_games
 from softrobust.kernels.sa_select import best_actions
 from softrobust.kernels.tail import tail_values
-from softrobust.models.checks import freeze
 from softrobust.models.continuous_policy import Arrays, ContinuousPolicy, Names
 from softrobust.models.continuous_rewards import LinearReward
 from softrobust.models.expectation import ClosedForm
 from softrobust.models.features import Features, features_from
 from softrobust.models.gaussian import gaussian_arrays, gaussian_models
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from softrobust.models.model_set import freeze
 
 
 @final

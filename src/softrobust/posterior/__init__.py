@@ -3,10 +3,13 @@
 from softrobust.posterior.base import Fitted, FittedPosterior, Posterior
 from softrobust.posterior.demand import DemandPosterior, Shop
 from softrobust.posterior.diagnostics import Diagnostics, PosteriorWarning, predictive_check
-from softrobust.posterior.dirichlet import DirichletPosterior, FittedDirichlet
+from softrobust.posterior.dirichlet import (
+    DirichletPosterior,
+    FittedDirichlet,
+    HierarchicalPosterior,
+)
 from softrobust.posterior.external import ExternalPosterior
 from softrobust.posterior.frame import Frame
-from softrobust.posterior.hierarchical import HierarchicalPosterior
 from softrobust.posterior.nuts import Nuts
 from softrobust.posterior.population import PopulationPosterior
 from softrobust.posterior.regression import RegressionPosterior

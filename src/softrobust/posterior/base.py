@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from softrobust.data.memory import refuse_if_too_large
-from softrobust.data.settings import whole
+from softrobust._core.arrays import refuse_if_too_large
+from softrobust._core.settings import whole
 from softrobust.errors import InputError
 from softrobust.posterior.diagnostics import Diagnostics
 

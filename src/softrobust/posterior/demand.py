@@ -23,22 +23,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaln, logsumexp, xlogy
 
+from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.settings import flag, instance, one_of, real, whole
 from softrobust.data.labels import Labels
-from softrobust.data.memory import refuse_if_too_large
 from softrobust.data.rewards import Rewards
-from softrobust.data.settings import flag, instance, one_of, real, whole
 from softrobust.errors import InputError
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
 from softrobust.posterior.diagnostics import Diagnostics
 from softrobust.posterior.frame import Frame
-from softrobust.posterior.grid import Grid
+from softrobust.posterior.sampling import Grid
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Censored = Literal["likelihood", "exclude", "refuse"]
 
 

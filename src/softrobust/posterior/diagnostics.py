@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray
 from softrobust.errors import MissingExtraError, SolverError
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
 
-FloatArray = NDArray[np.float64]
 MOST_RHAT = 1.01
 LEAST_ESS = 400.0
 RARE = 0.005  # at either end: a predictive p-value that says no

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count, choose
@@ -27,7 +28,6 @@ from softrobust.posterior.frame import Frame
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
 
-FloatArray = NDArray[np.float64]
 Draw = dict[str, Any]
 Rows = Callable[[Draw], Any]
 

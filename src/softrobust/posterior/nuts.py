@@ -20,12 +20,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.data.npz import read_npz, write_npz
-from softrobust.data.settings import real, whole
+from softrobust._core.arrays import FloatArray
+from softrobust._core.files import read_npz, write_npz
+from softrobust._core.settings import real, whole
 from softrobust.errors import InputError, MissingExtraError
 from softrobust.posterior.diagnostics import check_divergence
 
-FloatArray = NDArray[np.float64]
 Data = Mapping[str, NDArray[Any]]
 CHECKPOINT_FORMAT = "softrobust-chains"
 

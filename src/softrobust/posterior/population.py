@@ -28,9 +28,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from softrobust._core.arrays import FloatArray
+from softrobust._core.settings import instance, whole
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
-from softrobust.data.settings import instance, whole
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count, choose
 from softrobust.posterior.diagnostics import Diagnostics
 from softrobust.posterior.frame import Frame
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
 
-FloatArray = NDArray[np.float64]
 K = 50
 COSTS = (0.0, 800.0, 840.0, 880.0, 920.0)
 GROWTH_SD = (0.6, 0.6, 0.5, 0.4, 0.3)

@@ -22,18 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from softrobust.data.settings import flag, instance, one_of, real
+from softrobust._core.arrays import FloatArray
+from softrobust._core.settings import flag, instance, one_of, real
 from softrobust.errors import InputError
 from softrobust.models.gaussian import GaussianFrame, GaussianModels, Scaling
 from softrobust.posterior.base import Fitted, Posterior, check_count, choose
 from softrobust.posterior.diagnostics import Diagnostics
-from softrobust.posterior.grid import Grid
 from softrobust.posterior.nuts import Chains, Nuts, sampler
+from softrobust.posterior.sampling import Grid
 
 if TYPE_CHECKING:
     from softrobust.data.continuous import ContinuousLog
 
-FloatArray = NDArray[np.float64]
 NOISE_SCALE = 0.001
 RANK_TOLERANCE = 1e-9
 

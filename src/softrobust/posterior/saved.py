@@ -7,28 +7,28 @@ named here (and those that the reader passes) are ever built from a file.
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.files import read_npz, write_npz
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
-from softrobust.data.npz import read_npz, rewards_from_arrays, rewards_to_arrays, write_npz
-from softrobust.data.rewards import Rewards
-from softrobust.data.saved import log_from_arrays, log_to_arrays
+from softrobust.data.readers import log_from_arrays, log_to_arrays
+from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
 from softrobust.errors import InputError
 from softrobust.models.gaussian import GaussianFrame
 from softrobust.posterior.base import Fitted, Posterior
 from softrobust.posterior.demand import DemandPosterior, Shop
-from softrobust.posterior.dirichlet import DirichletPosterior
+from softrobust.posterior.dirichlet import DirichletPosterior, HierarchicalPosterior
 from softrobust.posterior.external import ExternalPosterior
 from softrobust.posterior.frame import Frame
-from softrobust.posterior.hierarchical import HierarchicalPosterior
 from softrobust.posterior.nuts import Nuts
 from softrobust.posterior.population import PopulationPosterior
 from softrobust.posterior.regression import RegressionPosterior
@@ -173,3 +173,46 @@ def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
     if "part" in value:
         return _PARTS[value["part"]](**{k: _decode(x, arrays) for k, x in value["fields"].items()})
     return None if "function" in value else arrays[value["array"]]
+
+
+# --------------------------------------------------------------------------------------------------
+# Posteriors by the name that the command line uses, with their settings as words.
+
+_GROUPS: dict[str, Any] = {"nuts": Nuts, "shop": Shop}
+NAMES = tuple(name for name in POSTERIORS if name != "external")
+
+
+def make_posterior(name: str, **settings: Any) -> Posterior:
+    """A posterior by name; settings of its sampler or its shop are given like its own.
+
+    Examples
+    --------
+    >>> make_posterior("population", chains=2, start=10).start
+    10
+    """
+    if name not in NAMES:
+        close = difflib.get_close_matches(name, NAMES, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        raise InputError(
+            f"Unknown posterior '{name}'.{hint} The posteriors are {', '.join(NAMES)}."
+        )
+    return cast(Posterior, build(POSTERIORS[name], f"The posterior {name}", settings))
+
+
+def build(cls: type[Any], what: str, settings: Mapping[str, Any]) -> Any:
+    """An instance of a dataclass; settings of its parts (`nuts`, `shop`) are told apart by name."""
+    default = cls()
+    own = {field.name for field in fields(default)}
+    known = sorted(own - {*_GROUPS, "frame"})
+    place = {f.name: group for group in sorted(own & set(_GROUPS)) for f in fields(_GROUPS[group])}
+    values = {key: value for key, value in settings.items() if key in known}
+    for key, value in settings.items():
+        if key in known:
+            continue
+        if key not in place:
+            raise InputError(
+                f"{what} has no setting '{key}'. Its settings are {', '.join([*known, *place])}."
+            )
+        group = place[key]
+        values[group] = replace(values.get(group, getattr(default, group)), **{key: value})
+    return cls(**values)

@@ -18,21 +18,20 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from softrobust.data.settings import real
+from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.settings import real
 from softrobust.errors import InputError
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
 from softrobust.posterior.diagnostics import Diagnostics
 from softrobust.posterior.frame import Frame, Transitions
-from softrobust.posterior.gamma import dirichlet_rows
+from softrobust.posterior.sampling import dirichlet_rows
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 LEFT_STAY_RIGHT = (-1, 0, 1)
 
 

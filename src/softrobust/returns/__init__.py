@@ -3,23 +3,30 @@
 from softrobust.returns.clusters import ReducedModels, reduce_models
 from softrobust.returns.dynamic import DynamicReturn, dynamic_return
 from softrobust.returns.evaluation import (
+    action_values,
     check_policy,
     evaluate_policy,
     occupancies,
     policy_return,
     policy_reward,
     policy_values,
+    return_gradients,
+    static_gradient,
     static_return,
     uniform_value,
 )
-from softrobust.returns.gradient import action_values, return_gradients, static_gradient
-from softrobust.returns.horizon import horizon_return, state_probabilities
-from softrobust.returns.optimal import ModelOptima, optimal_returns
-from softrobust.returns.paths import Paths, follow
+from softrobust.returns.optimal import (
+    ModelOptima,
+    horizon_return,
+    optimal_returns,
+    state_probabilities,
+)
 from softrobust.returns.rectangular import s_rect_return, sa_rect_return
 from softrobust.returns.simulation import (
+    Paths,
     Rollouts,
     Simulation,
+    follow,
     roll_out_policy,
     simulate,
     simulate_returns,

@@ -13,19 +13,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray, IntArray
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
-from softrobust.returns.evaluation import static_return
-from softrobust.returns.gradient import action_values
+from softrobust.returns.evaluation import action_values, static_return
 from softrobust.returns.optimal import ModelOptima, optimal_returns
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @final

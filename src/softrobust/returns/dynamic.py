@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
 from softrobust.returns.evaluation import (
     check_policy,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
 
-FloatArray = NDArray[np.float64]
 DENSE_STATES = 1000  # up to here the mixture's linear system is solved directly
 
 

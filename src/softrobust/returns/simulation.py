@@ -9,23 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from softrobust.data.memory import refuse_if_too_large
-from softrobust.data.settings import whole
+from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.settings import whole
 from softrobust.errors import InputError, MissingExtraError, SolverError
-from softrobust.models.checks import freeze
+from softrobust.models.model_set import freeze
 
 if TYPE_CHECKING:
     from softrobust.continuous_problem import ContinuousProblem
     from softrobust.models.continuous import ContinuousModels
     from softrobust.models.continuous_policy import ContinuousPolicy
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+
 Actor = Callable[[FloatArray, np.random.Generator], IntArray]
 
 
@@ -269,3 +270,128 @@ def _environment(env: Any) -> Any:
     except ImportError as error:
         raise MissingExtraError("gymnasium", "gym", "Running an environment") from error
     return gymnasium.make(env)
+
+
+# --------------------------------------------------------------------------------------------------
+# How episodes go: what is measured and what is done, step by step, over models and chance.
+
+LEVELS = (0.1, 0.5, 0.9)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Paths:
+    """The course of simulated episodes under one policy.
+
+    Attributes
+    ----------
+    bands : (horizon, n_variables, 3)
+        10 %, 50 % and 90 % of episodes lie below, models counted by their weights.
+    shares : (horizon, n_actions)
+        How often each action is taken at each step.
+    states, actions : (n, n_variables) and (n,)
+        A sample of the states that were decided in, all steps alike, and what was decided.
+    """
+
+    bands: FloatArray
+    shares: FloatArray
+    states: FloatArray
+    actions: IntArray
+
+
+def follow(
+    problem: ContinuousProblem,
+    policy: ContinuousPolicy | Actor,
+    models: ContinuousModels | None = None,
+    episodes: int = 10,
+    seed: int = 0,
+    sample: int = 600,
+) -> Paths:
+    """Simulate `episodes` episodes per model and keep their course.
+
+    Parameters
+    ----------
+    models : ContinuousModels, optional
+        Other models than the problem's, such as held-out ones.
+    sample : int
+        How many of the visited states are kept.
+    """
+    own = problem if models is None else problem.with_models(models)
+    omega = np.repeat(np.arange(own.n_models), whole("episodes", episodes))
+    rng = np.random.default_rng(seed)
+    with np.errstate(over="ignore", invalid="ignore"):  # explosions are reported by their step
+        run = run_episodes(own, own.models, actor(policy, own), omega, rng, keep=True)
+    assert run.states is not None  # asked for
+    assert run.actions is not None
+    weight = own.models.f[omega] / episodes
+    bands = np.quantile(run.states, LEVELS, axis=1, weights=weight, method="inverted_cdf")
+    shares = np.stack([(run.actions == a) @ weight for a in range(own.n_actions)], axis=1)
+    visited, chance = run.states.reshape(-1, own.n_variables), np.tile(weight, own.horizon)
+    size = min(whole("sample", sample), int(np.count_nonzero(chance)))
+    kept = np.random.default_rng(seed).choice(
+        chance.size, size, replace=False, p=chance / chance.sum()
+    )
+    return Paths(np.moveaxis(bands, 0, 2), shares, visited[kept], run.actions.ravel()[kept])
+
+
+# --------------------------------------------------------------------------------------------------
+# Episodes simulated in the models: what a log of the same shape would look like if they were true.
+#
+# Each episode has its own start, its own length and its own model ω; it stops early where nothing
+# can happen any more (a sink). The same seed gives the same episodes.
+
+
+@final
+class Simulated(NamedTuple):
+    """Steps (n_episodes, longest) and how many of them each episode has, (n_episodes,)."""
+
+    s: IntArray
+    a: IntArray
+    s_next: IntArray
+    length: IntArray
+
+    @property
+    def live(self) -> NDArray[np.bool_]:
+        """(n_episodes, longest): which steps took place."""
+        return np.arange(self.s.shape[1]) < self.length[:, None]
+
+
+def roll_out(
+    problem: Problem,
+    policy: Policy,
+    start: ArrayLike,
+    length: ArrayLike,
+    omega: ArrayLike,
+    seed: int | np.random.Generator = 0,
+) -> Simulated:
+    """Episodes of a policy in the problem's models.
+
+    Parameters
+    ----------
+    start, length, omega : (n_episodes,) int
+        First state, most steps, and model of every episode.
+    """
+    from softrobust.kernels.evaluate import roll_episodes
+
+    first, steps, which = (np.array(x, dtype=np.int64) for x in (start, length, omega))
+    m = problem.models
+    stray = np.argwhere((policy.probs > 0) & ~m.available)
+    if stray.size:
+        i, j = stray[0]
+        raise InputError(
+            f"The policy takes action '{m.actions[int(j)]}' in state '{m.states[int(i)]}', and no "
+            "model knows what follows."
+        )
+    shape = (first.size, max(int(steps.max(initial=0)), 1))
+    refuse_if_too_large(
+        40.0 * shape[0] * shape[1],
+        f"{shape[0]} episodes of up to {shape[1]} steps",
+        "Simulate fewer or shorter episodes.",
+    )
+    u = np.random.default_rng(seed).random((*shape, 2))
+    s, a, s_next = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+    roll_episodes(
+        m.indptr, m.next_states, m.prob, m.n_models, policy.probs, np.asarray(m.sinks),
+        first, which, steps, u, s, a, s_next,
+    )  # fmt: skip
+    return Simulated(s, a, s_next, steps)

@@ -1,29 +1,24 @@
 """One file per algorithm; `solve(problem, solver)` runs any of them."""
 
 from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish, solve, solve_grid
-from softrobust.solvers.bcr import BCR
-from softrobust.solvers.behaviour import Behaviour, behaviour_policy
-from softrobust.solvers.continuous_base import ContinuousSolution, ContinuousSolver, LinearValue
-from softrobust.solvers.continuous_behaviour import ContinuousBehaviour, continuous_behaviour
-from softrobust.solvers.deterministic import Deterministic
-from softrobust.solvers.draws import PosteriorDraws, SaturationWarning
-from softrobust.solvers.exact import Exact
-from softrobust.solvers.l1_robust import L1Robust, LInfRobust
-from softrobust.solvers.local_search import LocalSearch
-from softrobust.solvers.milp import MILP, write_milp
-from softrobust.solvers.multi_model import CADP, MVP, WSU, TimedSolution
-from softrobust.solvers.nominal import Empirical, Nominal
-from softrobust.solvers.randomized import RandomizedAscent
-from softrobust.solvers.rectangular_reference import rectangular_value_iteration
-from softrobust.solvers.rsvf import RSVF
-from softrobust.solvers.rsvf_simple import RSVFSimple
-from softrobust.solvers.s_rect import SRect
-from softrobust.solvers.sa_rect import SARect
-from softrobust.solvers.sac import SAC, RobustSAC, SoftRobustSAC
-from softrobust.solvers.spibb import SPIBB
-from softrobust.solvers.srvi import RPVI, SRVI, SRVISA, WorstModelVI
-from softrobust.solvers.var_bellman import VaRBellman
-from softrobust.solvers.worst_model import WorstModel
+from softrobust.solvers.baselines.ball_robust import L1Robust, LInfRobust
+from softrobust.solvers.baselines.bcr import BCR
+from softrobust.solvers.baselines.behaviour import Behaviour, behaviour_policy
+from softrobust.solvers.baselines.draws import PosteriorDraws, SaturationWarning
+from softrobust.solvers.baselines.multi_model import CADP, MVP, WSU, TimedSolution
+from softrobust.solvers.baselines.nominal import Empirical, Nominal
+from softrobust.solvers.baselines.rsvf import RSVF, RSVFSimple
+from softrobust.solvers.baselines.spibb import SPIBB
+from softrobust.solvers.baselines.var_bellman import VaRBellman, WorstModel
+from softrobust.solvers.continuous.base import ContinuousSolution, ContinuousSolver, LinearValue
+from softrobust.solvers.continuous.behaviour import ContinuousBehaviour, continuous_behaviour
+from softrobust.solvers.continuous.sac import SAC, RobustSAC, SoftRobustSAC
+from softrobust.solvers.continuous.srvi import RPVI, SRVI, SRVISA, WorstModelVI
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.solvers.exact.milp import MILP, write_milp
+from softrobust.solvers.exact.randomized import Deterministic, RandomizedAscent
+from softrobust.solvers.rectangular.rectangular import SARect, SRect, rectangular_value_iteration
 
 __all__ = [
     "BCR",

@@ -14,22 +14,19 @@ from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, final, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
+from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
 from softrobust.objective import Objective, SoftRobust
 from softrobust.returns import static_return, uniform_value
 
 if TYPE_CHECKING:
+    from softrobust._core.limits import Late
     from softrobust.bounds import Bound
     from softrobust.continuous_problem import ContinuousProblem
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
-    from softrobust.returns.late import Late
-    from softrobust.solvers.continuous_base import ContinuousSolution, ContinuousSolver
+    from softrobust.solvers.continuous.base import ContinuousSolution, ContinuousSolver
 
-FloatArray = NDArray[np.float64]
 ROUNDING = 1e-10  # two values that differ by less than this share may be the same number
 
 
@@ -105,12 +102,12 @@ class Solution:
     def _repr_html_(self) -> str:
         # How an object is shown is for the last stage to say; importing it here would turn the
         # order of the stages round, so it is looked up when somebody looks.
-        html: str = import_module("softrobust.reporting.notebook").solution_html(self)
+        html: str = import_module("softrobust.report.notebook").solution_html(self)
         return html
 
     def plot(self, axes: Any = None) -> Any:
         """The policy as shades over states and actions; returns the matplotlib axes."""
-        return import_module("softrobust.reporting.notebook_plots").plot_solution(self, axes)
+        return import_module("softrobust.report.notebook").plot_solution(self, axes)
 
 
 def gap_share(
@@ -147,7 +144,7 @@ def solve(problem: ContinuousProblem, solver: ContinuousSolver) -> ContinuousSol
 def solve(problem: Any, solver: Any) -> Any:
     """Solve the problem with a solver, for example `solve(problem, SARect())`."""
     from softrobust.continuous_problem import ContinuousProblem
-    from softrobust.solvers.continuous_base import ContinuousSolver
+    from softrobust.solvers.continuous.base import ContinuousSolver
 
     if not isinstance(solver, (Solver, ContinuousSolver)):
         hint = f"{solver.__name__}()" if isinstance(solver, type) else "SARect()"
@@ -193,7 +190,7 @@ def finish(
     stats: Mapping[str, Any] | None = None,
 ) -> Solution:
     """Evaluate the policy exactly and put the `Solution` together."""
-    from softrobust.bounds.rounding import rounding
+    from softrobust.bounds.reduction import rounding
 
     if v is not None and model_value is None:
         model_value = float(problem.p0 @ v)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, final
 
 from softrobust.errors import InputError
+from softrobust.models.features import PolynomialFeatures
 from softrobust.objective import Objective, SoftRobust
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.bcr import BCR
-from softrobust.solvers.draws import PosteriorDraws
-from softrobust.solvers.exact import Exact
-from softrobust.solvers.local_search import LocalSearch
-from softrobust.solvers.milp import MILP
-from softrobust.solvers.multi_model import CADP, MVP, WSU
-from softrobust.solvers.nominal import Empirical, Nominal
-from softrobust.solvers.randomized import RandomizedAscent
-from softrobust.solvers.rsvf import RSVF
-from softrobust.solvers.rsvf_simple import RSVFSimple
-from softrobust.solvers.s_rect import SRect
-from softrobust.solvers.sa_rect import SARect
-from softrobust.solvers.spibb import SPIBB
-from softrobust.solvers.var_bellman import VaRBellman
-from softrobust.solvers.worst_model import WorstModel
+from softrobust.solvers.baselines.bcr import BCR
+from softrobust.solvers.baselines.draws import PosteriorDraws
+from softrobust.solvers.baselines.multi_model import CADP, MVP, WSU
+from softrobust.solvers.baselines.nominal import Empirical, Nominal
+from softrobust.solvers.baselines.rsvf import RSVF, RSVFSimple
+from softrobust.solvers.baselines.spibb import SPIBB
+from softrobust.solvers.baselines.var_bellman import VaRBellman, WorstModel
+from softrobust.solvers.continuous.base import ContinuousSolver
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.solvers.exact.milp import MILP
+from softrobust.solvers.exact.randomized import RandomizedAscent
+from softrobust.solvers.rectangular.rectangular import SARect, SRect
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.posterior import FittedPosterior
     from softrobust.solvers.base import Solver
+
 
 DEFAULT_SOLVER = "exact"
 DEFAULT_SECONDS = 60.0  # for solvers that could go on for long
@@ -130,3 +131,56 @@ def make_solver(
         hint = f" Did you mean '{close[0]}'?" if close else ""
         raise InputError(f"There is no solver '{name}'.{hint} Solvers: {', '.join(SOLVERS)}.")
     return SOLVERS[name](Context(log, time_limit, seed, node_limit, posterior, checkpoint))
+
+
+# --------------------------------------------------------------------------------------------------
+# Solvers for continuous states by the names of the command line.
+
+# Names of classes, imported when asked for: the actor-critics need JAX.
+CONTINUOUS_SOLVERS = {
+    "srvi": ("softrobust.solvers.continuous.srvi", "SRVI"),
+    "srvi-sa": ("softrobust.solvers.continuous.srvi", "SRVISA"),
+    "rpvi-control": ("softrobust.solvers.continuous.srvi", "WorstModelVI"),
+    "sr-sac": ("softrobust.solvers.continuous.sac", "SoftRobustSAC"),
+    "r-sac": ("softrobust.solvers.continuous.sac", "RobustSAC"),
+    "sac": ("softrobust.solvers.continuous.sac", "SAC"),
+}
+DEFAULT_CONTINUOUS = "srvi"
+
+
+def make_continuous_solver(
+    name: str | None = None,
+    *,
+    seed: int = 0,
+    time_limit: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> ContinuousSolver:
+    """The solver called `name` (default srvi), with settings by name, such as {"ridge": 0.1}.
+
+    `degree` sets the polynomial features of value iteration; lists become tuples.
+    """
+    Deadline(time_limit)  # refuses limits that are not positive
+    chosen = name or DEFAULT_CONTINUOUS
+    if chosen not in CONTINUOUS_SOLVERS:
+        close = difflib.get_close_matches(chosen, CONTINUOUS_SOLVERS, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        raise InputError(
+            f"There is no solver '{chosen}' for continuous states.{hint} Solvers: "
+            f"{', '.join(CONTINUOUS_SOLVERS)}."
+        )
+    module, cls = CONTINUOUS_SOLVERS[chosen]
+    kind = getattr(import_module(module), cls)
+    given: dict[str, Any] = {"seed": seed, "time_limit": time_limit}
+    for key, value in (settings or {}).items():
+        given[key] = tuple(value) if isinstance(value, list) else value
+    known = {field.name for field in fields(kind) if field.init}
+    if "degree" in given and "degree" not in known:
+        given["features"] = PolynomialFeatures(given.pop("degree"))
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise InputError(
+            f"The solver '{chosen}' has no setting '{unknown[0]}'. Its settings: "
+            f"{', '.join(sorted(known - {'features', 'states'}))}."
+        )
+    solver: ContinuousSolver = kind(**given)
+    return solver

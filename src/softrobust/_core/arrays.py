@@ -1,0 +1,133 @@
+"""Array types of the data stage, and the one way its arrays become read-only."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, final
+
+import numpy as np
+import numpy.typing as npt
+
+from softrobust.errors import InputError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+CodeArray = npt.NDArray[np.int32]
+BoolArray = npt.NDArray[np.bool_]
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+def frozen(values: npt.ArrayLike, dtype: type[_T]) -> npt.NDArray[_T]:
+    """Return `values` as a contiguous read-only array of `dtype`.
+
+    A writeable array of the caller is copied, so that nobody can change it behind our back;
+    an array that is already read-only is shared.
+    """
+    array: npt.NDArray[Any] = np.asarray(values)
+    if array.dtype == dtype and not array.flags.writeable and array.flags.c_contiguous:
+        return array
+    out = np.array(array, dtype=dtype, order="C", copy=True)
+    out.flags.writeable = False
+    return out
+
+
+def seal(array: npt.NDArray[_T]) -> npt.NDArray[_T]:
+    """Make an array that we own read-only, in place, and return it."""
+    array.flags.writeable = False
+    return array
+
+
+# --------------------------------------------------------------------------------------------------
+# What cannot fit is refused before it is allocated, with its size and what to do.
+
+GIB = 2**30
+SHARE = 0.9  # of the free memory: the rest is for what the computation needs besides
+
+
+def available_memory() -> float | None:
+    """Bytes that can be allocated now: the machine's free memory, or the container's if less.
+
+    None where the system does not say.
+    """
+    found = [size for size in (_machine(), _container()) if size is not None]
+    return min(found) if found else None
+
+
+def fits(n_bytes: float) -> bool:
+    """Whether `n_bytes` can be allocated now; True where the system does not say."""
+    free = available_memory()
+    return free is None or n_bytes <= SHARE * free
+
+
+def refuse_if_too_large(n_bytes: float, what: str, remedy: str) -> None:
+    """Raise an `InputError` when `n_bytes` for `what` exceed the memory there is."""
+    free = available_memory()
+    if free is not None and n_bytes > SHARE * free:
+        raise InputError(
+            f"{what} would take {n_bytes / GIB:.1f} GiB, and {free / GIB:.1f} GiB of memory are "
+            f"free. {remedy}"
+        )
+
+
+def _machine() -> float | None:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return float(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass  # not Linux
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _container() -> float | None:
+    """The limit of a control group (version 2), less what it already uses."""
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = (group / "memory.max").read_text(encoding="ascii").strip()
+        used = (group / "memory.current").read_text(encoding="ascii").strip()
+        return None if limit == "max" else max(float(limit) - float(used), 0.0)
+    except (OSError, ValueError):
+        return None
+
+
+# --------------------------------------------------------------------------------------------------
+# Where the rows of a table came from, so that a message can point at one.
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Numbers of rows as the user counts them.
+
+    Attributes
+    ----------
+    source : str
+        File name, or words such as "the DataFrame".
+    first : int
+        Number of the first data row: 2 in a file whose first row is the header, 1 in a table.
+    blank : tuple of int
+        Numbers of the blank rows of the file, ascending; they were skipped.
+    """
+
+    source: str
+    first: int = 1
+    blank: tuple[int, ...] = ()
+
+    def number(self, i: int) -> int:
+        """Return the number, counted from 1, of data row `i`, counted from 0."""
+        number = self.first + int(i)
+        skipped = 0
+        while (found := bisect_right(self.blank, number + skipped)) != skipped:
+            skipped = found
+        return number + skipped
+
+    def where(self, i: int) -> str:
+        """Return "row 17 of log.csv" for data row `i`, counted from 0."""
+        return f"row {self.number(i)} of {self.source}"

@@ -1,0 +1,263 @@
+"""`softrobust inspect FILE`: what is in it, what is suspicious, and what to run next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from softrobust.cli import options as complete
+
+if TYPE_CHECKING:
+    from softrobust.posterior import Fitted, Posterior
+
+
+VISITS = "A table of visits (one row per id and time)"
+CELLS = "What to do with cells and rows that are not as they should be"
+OUTPUT = "Output"
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A log, visits, models, a saved problem or a run folder; told apart by content.")],
+    columns: Annotated[str | None, typer.Option(help="Column names of a log of transitions: state=site,action=dose,next_state=…")] = None,
+    id: Annotated[str | None, typer.Option(help="Column that says whose visit it is.", rich_help_panel=VISITS)] = None,  # noqa: A002
+    time: Annotated[str | None, typer.Option(help="Column that says when: numbers or ISO dates.", rich_help_panel=VISITS)] = None,
+    action: Annotated[str | None, typer.Option(help="Column that says what was done.", rich_help_panel=VISITS)] = None,
+    measurements: Annotated[str | None, typer.Option(help="Columns that make up the state: bp,hba1c.", rich_help_panel=VISITS)] = None,
+    bins: Annotated[str | None, typer.Option(help="Cuts or numbers of bins, hba1c=7:8:9,weight=4, or a file that --save-bins wrote.", rich_help_panel=VISITS)] = None,
+    reward: Annotated[str | None, typer.Option(help="Column of rewards (none: there is none).", rich_help_panel=VISITS)] = None,
+    reward_at: Annotated[str | None, typer.Option(help="start: a row has the reward that follows its action (default); end: what was earned since the visit before.", rich_help_panel=VISITS)] = None,
+    events: Annotated[Path | None, typer.Option(help="Table of rewards by id and time: id, time, reward[, kind].", rich_help_panel=VISITS)] = None,
+    events_columns: Annotated[str | None, typer.Option(help="Its column names: id=…,time=…,reward=…,kind=…", rich_help_panel=VISITS)] = None,
+    terminal: Annotated[str | None, typer.Option(help="What marks a true end: a column of true and false, status=died, kind=death of the events, or none.", rich_help_panel=VISITS)] = None,
+    grid: Annotated[str | None, typer.Option(help="Regular step: 28d, 12h; a number if times are numbers; or none.", rich_help_panel=VISITS)] = None,
+    several: Annotated[str | None, typer.Option(help="Of several visits at one point of the grid: last (default), first or mean.", rich_help_panel=VISITS)] = None,
+    fill: Annotated[str | None, typer.Option(help="A point of the grid without a visit: break the chain (default) or carry state and action.", rich_help_panel=VISITS)] = None,
+    max_gap: Annotated[str | None, typer.Option(help="Visits further apart make no transition.", rich_help_panel=VISITS)] = None,
+    missing_action: Annotated[str | None, typer.Option(help="drop (default), none or error.", rich_help_panel=CELLS)] = None,
+    missing_measurement: Annotated[str | None, typer.Option(help="carry, level, drop or error.", rich_help_panel=CELLS)] = None,
+    missing_reward: Annotated[str | None, typer.Option(help="zero, drop or error.", rich_help_panel=CELLS)] = None,
+    missing_rows: Annotated[str | None, typer.Option(help="Rows without id or time: drop or error.", rich_help_panel=CELLS)] = None,
+    duplicates: Annotated[str | None, typer.Option(help="Rows of one id and time that differ: first, last, merge or error.", rich_help_panel=CELLS)] = None,
+    after_end: Annotated[str | None, typer.Option(help="Visits after the end: drop or error.", rich_help_panel=CELLS)] = None,
+    write_log: Annotated[Path | None, typer.Option(help="Write the transitions: .parquet, .npz or .csv.", rich_help_panel=OUTPUT)] = None,
+    save_bins: Annotated[Path | None, typer.Option(help="Write the bins (.npz), for new visits.", rich_help_panel=OUTPUT)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that exist.", rich_help_panel=OUTPUT)] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.", rich_help_panel=OUTPUT)] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
+) -> None:  # fmt: skip
+    """Say what is in a file, what is suspicious, and what to run next.
+
+    Example: softrobust inspect visits.csv --events events.csv
+    """
+    from softrobust.cli.options import pairs_of
+    from softrobust.cli.output import print_inspection, print_inspection_json
+    from softrobust.data.visit_rules import bins_of_words, split_words
+    from softrobust.errors import InputError
+    from softrobust.run.inspect import inspect_file
+
+    cuts: Any = bins
+    if bins is not None and "=" in bins and not Path(bins).is_file():
+        cuts = bins_of_words(bins)
+    given = {
+        "id": id, "time": time, "action": action, "bins": cuts, "reward": reward,
+        "measurements": None if measurements is None else split_words(measurements),
+        "reward_at": reward_at, "events": events, "events_columns": pairs_of(events_columns, "--events-columns"),
+        "terminal": terminal, "grid": grid, "several": several, "fill": fill, "max_gap": max_gap,
+        "missing_action": missing_action, "missing_measurement": missing_measurement,
+        "missing_reward": missing_reward, "missing_rows": missing_rows, "duplicates": duplicates,
+        "after_end": after_end,
+    }  # fmt: skip
+    found = inspect_file(
+        file,
+        columns=pairs_of(columns),
+        visits=given,
+        write_log_to=write_log,
+        save_bins_to=save_bins,
+        force=force,
+    )
+    if json:
+        print_inspection_json(found)
+    else:
+        print_inspection(found)
+    if found.blocked:
+        raise InputError(found.blocked)
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust sample LOG`: models drawn from a posterior, as a file that solve reads.
+
+
+def sample(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="A log of transitions.")],
+    out: Annotated[Path, typer.Option(help="The models to write (.npz).")],
+    posterior: Annotated[str | None, typer.Option(help="dirichlet (default), tied, hierarchical, demand, population or regression.", autocompletion=complete.posteriors)] = None,
+    domain: Annotated[str | None, typer.Option(help="Take the posterior of a domain instead, with its states and rewards.", autocompletion=complete.domains)] = None,
+    models: Annotated[int, typer.Option(help="How many models.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the posterior (or domain), such as draws=2000; may be given again.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Also write the fitted posterior, to draw from it again.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what was written, and the diagnostics, as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Fit a posterior to a log and draw models from it.
+
+    Example: softrobust sample log.csv --posterior population --models 200 --out models.npz
+    """
+    from dataclasses import replace
+
+    from softrobust._core.settings import whole
+    from softrobust.cli.options import settings_of
+    from softrobust.data import TransitionLog
+    from softrobust.errors import InputError
+    from softrobust.models.files import save_models
+    from softrobust.models.gaussian import GaussianModels, save_gaussian
+
+    if posterior is not None and domain is not None:
+        raise InputError("Give --posterior or --domain, not both.")
+    for path in (out, save):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise InputError(f"There is no folder {path.parent} to write {path.name} to.")
+    whole("--seed", seed, 0)
+    whole("--models", models)  # before a sampler runs for minutes
+    fitted = _fit(log, _settings(posterior, domain, settings_of(set_), seed))
+    drawn = fitted.sample(models, seed)
+    if isinstance(drawn, GaussianModels):
+        save_gaussian(out, drawn)
+    else:
+        own = getattr(fitted, "log", None)
+        if drawn.rewards is None and isinstance(own, TransitionLog):
+            drawn = replace(drawn, rewards=own.rewards, p0=own.p0)
+        save_models(out, drawn)
+    if save is not None:
+        fitted.save(save)
+    if not quiet or json:
+        _show(fitted, drawn, [path for path in (out, save) if path is not None], json)
+
+
+def _show(fitted: Fitted, drawn: Any, written: list[Path], as_json: bool) -> None:
+    """What was drawn and how well, for people or for machines."""
+    from softrobust.cli.screen import print_record, say
+
+    quality = fitted.diagnostics()
+    notes = [*getattr(drawn, "notes", ()), *quality.problems]
+    if as_json:
+        record = {"models": drawn.n_models, "diagnostics": quality.table(), "notes": notes}
+        print_record({"written": [str(path) for path in written]} | record)
+        return
+    say(f"{drawn!r} written to {written[0]}.")
+    for row in quality.table():
+        say(
+            f"  {row['parameter']:<12} {row['mean']:>10.4g} ± {row['sd']:<9.3g} R-hat "
+            f"{row['rhat']:.3f}, effective size {row['ess_bulk']:.0f}"
+        )
+    for note in notes:
+        say(f"  · {note}", error=True)
+
+
+def _settings(
+    posterior: str | None, domain: str | None, settings: dict[str, object], seed: int
+) -> Posterior:
+    """The posterior that was named; a sampler's chains take the seed, too."""
+    from softrobust.domains import make_domain
+    from softrobust.posterior.saved import make_posterior
+
+    if domain is not None:
+        return make_domain(domain, **settings).posterior()
+    name = posterior or "dirichlet"
+    if name in ("population", "regression"):
+        settings = {"seed": seed} | settings
+    return make_posterior(name, **settings)
+
+
+def _fit(path: Path, posterior: Posterior) -> Fitted:
+    """Read the log that the posterior needs, and fit; its warnings are printed with the result."""
+    import warnings
+
+    from softrobust.data import read_log
+    from softrobust.data.continuous import read_continuous_log
+    from softrobust.posterior import PosteriorWarning, RegressionPosterior
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PosteriorWarning)
+        if isinstance(posterior, RegressionPosterior):
+            names = None if posterior.frame is None else posterior.frame.actions
+            return posterior.fit(read_continuous_log(path, names))
+        return posterior.fit(read_log(path))
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust collect DOMAIN`: a log drawn from one of the worlds.
+
+
+def collect(
+    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="Its name: see `softrobust domains`.", autocompletion=complete.domains)],
+    out: Annotated[Path, typer.Option(help="The log to write: .csv, or .npz or .parquet to keep unvisited states.")],
+    seed: Annotated[int, typer.Option(help="Seed of the log.")] = 0,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the domain; may be given again.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Draw the batch of a domain and write it as a log.
+
+    Example: softrobust collect pest-control --seed 0 --out log.csv
+    """
+    from softrobust._core.settings import whole
+    from softrobust.cli.options import settings_of
+    from softrobust.cli.screen import print_record, say
+    from softrobust.data import TransitionLog, save_log
+    from softrobust.data.readers import write_log_csv
+    from softrobust.domains import make_domain
+
+    whole("--seed", seed, 0)
+    log = make_domain(domain, **settings_of(set_)).collect(seed)
+    if out.suffix in (".npz", ".parquet") and isinstance(log, TransitionLog):
+        save_log(log, out)
+    else:
+        write_log_csv(log, out)
+    if json:
+        print_record(
+            {"domain": domain, "seed": seed, "transitions": len(log), "written": [str(out)]}
+        )
+    elif not quiet:
+        many = "1 transition" if len(log) == 1 else f"{len(log)} transitions"
+        say(f"{many} written to {out}.")
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust domains`: the worlds that come with the package.
+
+
+def domains(
+    json: Annotated[bool, typer.Option("--json", help="Print names, settings and environments as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """List the domains, with their settings.
+
+    Example: softrobust domains
+    """
+    from dataclasses import fields
+
+    from softrobust.cli.screen import print_record, say
+    from softrobust.domains import DOMAINS
+
+    table = [
+        {
+            "name": name,
+            "summary": cls.summary,
+            "environment": cls.env_id,
+            "settings": [field.name for field in fields(cls)],  # type: ignore[arg-type]
+        }
+        for name, cls in DOMAINS.items()
+    ]
+    if json:
+        print_record(table)
+        return
+    for row in table:
+        say(f"{row['name']:<14}{row['summary']}")
+        if row["environment"]:
+            say(f"{'':<14}environment: {row['environment']}")
+        say(f"{'':<14}settings: {', '.join(row['settings'] or [])}")

@@ -1,0 +1,240 @@
+"""`softrobust explain RUN --state LABEL`: why this action here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from softrobust.cli import options as complete
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
+    state: Annotated[str, typer.Option(help="The state, by its label.", autocompletion=complete.states)],
+    json: Annotated[bool, typer.Option("--json", help="Print figures instead of sentences.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Say why the policy does what it does in a state: other actions, worst-case models, price.
+
+    Example: softrobust explain run --state "n=7"
+    """
+    import json as json_
+
+    from softrobust.cli.output import print_lines, print_options
+    from softrobust.run.folder import load_run
+    from softrobust.study.explain import explain as explain_state
+
+    folder = load_run(run)
+    found = explain_state(folder.problem, folder.solution.policy, state, folder.log)
+    if json:
+        print(json_.dumps(found.to_dict(), indent=1))
+        return
+    print_lines(found.sentences())
+    print_options(found)
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust check RUN`: reasons to trust the answer, or not.
+
+
+def check(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, from a log.")],
+    seed: Annotated[int, typer.Option(help="Seed of the simulations and of the other draws.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print checks.json instead of sentences.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Check a run: does the model fit, does the log agree, and what would change the answer?
+
+    Writes checks.json into the run folder.
+
+    Example: softrobust check run
+    """
+    from softrobust.cli.output import print_check
+    from softrobust.cli.screen import print_record
+    from softrobust.run.checks import check_run, checks_record, save_checks
+    from softrobust.run.folder import load_run
+
+    folder = load_run(run)
+    done = []
+    for result in check_run(folder, seed):
+        done.append(result)
+        if not json:
+            print_check(result.name, str(result.verdict), result.sentence)
+    record = checks_record(folder, done, seed)
+    save_checks(folder.path / "checks.json", record)
+    if json:
+        print_record(record)
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust rules RUN`: the policy as a short tree, with its exact loss.
+
+
+def rules(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
+    leaves: Annotated[int | None, typer.Option(help="At most so many rules (default 8; with --max-loss as many as it takes, up to 64).")] = None,
+    max_loss: Annotated[float | None, typer.Option(help="As few rules as lose no more than this, in units of the objective.")] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV for the policy of the rules, as `evaluate --policy` reads it.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print figures instead of rules.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Write a policy as a few rules over the columns of its states, and say exactly what that costs.
+
+    Example: softrobust rules run --leaves 5
+    """
+    from softrobust.cli.screen import make_console, paragraph, print_record, say
+    from softrobust.run.folder import load_run
+    from softrobust.study.rules import simplify
+
+    folder = load_run(run)
+    found = simplify(folder.problem, folder.solution.policy, most_leaves=leaves, max_loss=max_loss)
+    if out is not None:
+        found.policy.save(out)
+    if json:
+        print_record(found.to_dict())
+        return
+    say("\n".join(found.lines()))
+    say()
+    paragraph(make_console(), found.sentence())
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust value-of-data RUN`: where more observations would help most.
+
+LEAST_DRAWS = 20
+
+
+def value_of_data(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
+    observations: Annotated[int, typer.Option(help="More observations of one pair, at a time.")] = 10,
+    draws: Annotated[int, typer.Option(help="Posterior draws that stand for the posterior, 20 or more.")] = 200,
+    top: Annotated[int, typer.Option(help="Pairs to print; --json has them all.")] = 12,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated data sets.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print all pairs as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Rank the pairs whose extra observations would raise the objective most.
+
+    Example: softrobust value-of-data run --observations 20
+    """
+    from softrobust.cli.output import print_data_values
+    from softrobust.cli.screen import print_record
+    from softrobust.errors import InputError
+    from softrobust.run.folder import load_run
+    from softrobust.run.page import data_values
+
+    if draws < LEAST_DRAWS:
+        raise InputError(
+            f"--draws must be at least {LEAST_DRAWS}; it is {draws}. The draws stand for the "
+            "posterior: with fewer, hardly any differ, and no data could seem to change the policy."
+        )
+    folder = load_run(run)
+    problem, found = data_values(folder, observations, draws, seed)
+    if json:
+        rows = [value.to_dict(problem) for value in found]
+        print_record({"observations": observations, "pairs": rows})
+    else:
+        print_data_values(problem, found, observations, top)
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust rehearse RUN`: the whole line in worlds that are known.
+
+
+def rehearse(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, from a log.")],
+    times: Annotated[int, typer.Option(help="Worlds to draw.")] = 200,
+    world: Annotated[str, typer.Option(help="Draw worlds from the posterior (plausible ones), or from the prior (a test of the machinery).")] = "posterior",
+    solver: Annotated[str, typer.Option(help="Solver of the rehearsals.", autocompletion=complete.solvers)] = "local-search",
+    out: Annotated[Path | None, typer.Option(help="Folder for the results (default: RUN/rehearsal).")] = None,
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes here (default: one for each core; 0: this one).")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local:2.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the rehearsal in that folder.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the worlds.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print figures instead of sentences.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Rehearse a run: do its promises hold, and what does it gain in truth?
+
+    Example: softrobust rehearse run --times 200
+    """
+    import json as json_
+
+    from softrobust._core.files import atomic_write
+    from softrobust.cli.output import print_lines
+    from softrobust.run.folder import load_run
+    from softrobust.run.rehearsal import rehearse as rehearse_run
+
+    folder = load_run(run)
+    place = folder.path / "rehearsal" if out is None else out
+    found = rehearse_run(
+        folder, place, times, world=world, solver=solver, seed=seed, workers=workers,
+        cluster=cluster, resume=resume,
+    )  # fmt: skip
+    text = json_.dumps(found.to_dict(), indent=1)
+    with atomic_write(place / "summary.json") as file:
+        file.write(text + "\n")
+    if json:
+        print(text)
+    else:
+        print_lines(found.sentences())
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust frontier INPUT`: what caution costs, over a grid of λ and α.
+
+OUTPUT = "Output"
+
+
+def frontier(
+    input: Annotated[Path, typer.Argument(metavar="INPUT", help="A log of transitions, a multi-model CSV, or .npz; told apart by content.")],  # noqa: A002
+    gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1); may come from parameters.csv beside models.")] = None,
+    lambdas: Annotated[str, typer.Option(help="How much the bad case counts: values that rise, with commas.")] = "0,.1,.2,.3,.4,.5,.6,.7,.8,.9,1",
+    alphas: Annotated[str, typer.Option(help="Confidences: the bad case is the worst 1 − alpha of models.")] = ".9",
+    solver: Annotated[str, typer.Option(help="As for solve; exact proves every point.", autocompletion=complete.solvers)] = "exact",
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole grid (default 8 a point).")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default 100).")] = None,
+    min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times are not considered (default 1); 0 keeps all.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…")] = None,
+    initial: Annotated[Path | None, typer.Option(help="CSV state,probability: where episodes start.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="CSV idoutcome,weight: how much each model counts.")] = None,
+    reward_table: Annotated[Path | None, typer.Option(help="CSV state,action,reward[,next_state].")] = None,
+    allowed: Annotated[Path | None, typer.Option(help="CSV state,action of what may be done.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for frontier.csv, frontier.svg and frontier.png.", rich_help_panel=OUTPUT)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the points as JSON.", rich_help_panel=OUTPUT)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no table.", rich_help_panel=OUTPUT)] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
+) -> None:  # fmt: skip
+    """Find the best policy for every (λ, α) of a grid: what is given up on average for a better bad case.
+
+    Example: softrobust frontier log.csv --gamma 0.95 --alphas .7,.9 --out run
+    """
+    from softrobust.cli.options import numbers_of, pairs_of
+    from softrobust.cli.output import print_frontier, print_frontier_json
+    from softrobust.run import Options, check_out, run_frontier, set_up, write_frontier
+
+    if out is not None:
+        check_out(out, force)
+    options = Options(
+        gamma=gamma,
+        columns=pairs_of(columns),
+        initial=initial,
+        weights=weights,
+        reward_table=reward_table,
+        allowed=allowed,
+        n_models=models,
+        min_count=min_count,
+        seed=seed,
+    )
+    grid = numbers_of("--lambdas", lambdas), numbers_of("--alphas", alphas)
+    found = run_frontier(set_up(input, options), *grid, solver, time_limit, seed)
+    if out is not None:
+        write_frontier(found, out)
+    if json:
+        print_frontier_json(found)
+    elif not quiet:
+        print_frontier(found, out)

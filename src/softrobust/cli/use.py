@@ -1,0 +1,298 @@
+"""`softrobust apply RUN --state LABEL` (or --observation x=1,y=2): what to do here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from softrobust.cli import options as complete
+
+if TYPE_CHECKING:
+    from softrobust.certificate import Estimate
+    from softrobust.run.evaluate import Scored, SideBySide
+
+
+def apply(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, or its solution.json.")],
+    state: Annotated[str | None, typer.Option(help="The state, by its label.", autocompletion=complete.states)] = None,
+    observation: Annotated[str | None, typer.Option(metavar="X=1.5,…", help="The state of a run with continuous states: its variables, by name or in order.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Draw the action where the policy randomizes.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the action and its probabilities as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Say which action the policy takes in a state.
+
+    Example: softrobust apply run --state "n=7"
+    """
+    from softrobust.certificate import load_solution
+    from softrobust.cli.screen import say_exactly
+    from softrobust.cli.solve import apply_continuous, refuse
+    from softrobust.errors import InputError
+    from softrobust.run.continuous import run_policy
+
+    if not run.exists():
+        raise InputError(f"There is no run '{run}'. Give the folder that `solve --out` wrote.")
+    vectors = run_policy(run)
+    if vectors is not None:
+        refuse({"state": state}, "tables of states")
+        apply_continuous(vectors, observation, seed, json)
+        return
+    refuse({"observation": observation}, "continuous states")
+    if state is None:
+        raise InputError("Give the state by its label: --state 'n=7'.")
+    policy = load_solution(run).policy
+    action = policy.action(state, seed)
+    if not json:
+        say_exactly(action)
+        return
+    import json as json_
+
+    row = policy.probs[policy.states.index(state)]
+    mix = {policy.actions[a]: float(p) for a, p in enumerate(row) if p > 0}
+    print(json_.dumps({"state": state, "action": action, "probabilities": mix}))
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust evaluate INPUT --policy FILE`: score any policy like a solved one.
+
+OUTPUT = "Output"
+
+
+def evaluate(
+    input: Annotated[Path, typer.Argument(metavar="INPUT", help="A run folder (its problem is used), a log, a multi-model CSV, or .npz.")],  # noqa: A002
+    policy: Annotated[Path, typer.Option(help="CSV state,action[,probability]; where it is silent, current practice goes on.")],
+    gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1).")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9).")] = None,
+    lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts (default 0.5).")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,…")] = None,
+    initial: Annotated[Path | None, typer.Option(help="CSV state,probability: where episodes start.")] = None,
+    reward_table: Annotated[Path | None, typer.Option(help="CSV state,action,reward[,next_state].")] = None,
+    models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default 100).")] = None,
+    min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times have no model (default 1); 0 keeps all.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for solution.json, policy.csv and report.html.", rich_help_panel=OUTPUT)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no summary.", rich_help_panel=OUTPUT)] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
+) -> None:  # fmt: skip
+    """Score a policy of your own with the certificate that a solved one gets.
+
+    Example: softrobust evaluate run --policy guideline.csv
+    """
+    from softrobust.cli.options import pairs_of
+    from softrobust.cli.output import print_json, print_summary
+    from softrobust.errors import InputError
+    from softrobust.run import Options, check_out, set_up, write_run
+    from softrobust.run.evaluate import evaluate_file, setup_of
+    from softrobust.run.folder import load_run
+
+    if out is not None:
+        check_out(out, force)
+    options = Options(
+        gamma=gamma, lam=lam, alpha=alpha, columns=pairs_of(columns), initial=initial,
+        reward_table=reward_table, n_models=models, min_count=min_count, seed=seed,
+    )  # fmt: skip
+    if input.is_dir():
+        names = (
+            "gamma",
+            "lam",
+            "alpha",
+            "columns",
+            "initial",
+            "reward_table",
+            "n_models",
+            "min_count",
+        )
+        if options.given(*names):
+            raise InputError(
+                "A run folder brings its own problem: leave out --gamma, --alpha and the like, or "
+                "give the log itself."
+            )
+        setup = setup_of(load_run(input))
+    else:
+        setup = set_up(input, options)
+    run = evaluate_file(setup, policy, seed)
+    if out is not None:
+        write_run(run, out)
+    if json:
+        print_json(run)
+    elif not quiet:
+        print_summary(run, out)
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust compare RUN …`: policies side by side.
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders that solve wrote; the first brings the question.")],
+    solvers: Annotated[str, typer.Option(help="Further solvers for the first run's problem, with commas, as for solve.", autocompletion=complete.solver_list)] = "",
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for each of these solvers.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of these solvers.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Compare policies on one question: mean, bad case, objective, gap, held-out, same actions.
+
+    Example: softrobust compare run run2 --solvers nominal,s-rect
+    """
+    import json as json_
+
+    from softrobust.run.evaluate import compare_runs
+    from softrobust.run.folder import load_run
+
+    names = [name.strip() for name in solvers.split(",") if name.strip()]
+    found = compare_runs([load_run(run) for run in runs], names, time_limit, seed)
+    if json:
+        print(json_.dumps(found.to_dict(), indent=1, allow_nan=False))
+    else:
+        print_side_by_side(found)
+
+
+def print_side_by_side(found: SideBySide) -> None:
+    """A table, and what its columns mean."""
+    from softrobust.cli.screen import make_console, paragraph, show_table
+
+    objective = found.problem.objective
+    head = [
+        "policy",
+        "objective",
+        "mean",
+        "bad case",
+        "open",
+        "held-out\nobjective",
+        "held-out\nbad case",
+        "same\naction",
+    ]
+    rows = [_cells(row) for row in found.rows]
+    console = make_console()
+    show_table(console, head, rows, styles=["bold" if i == 0 else "" for i in range(len(rows))])
+    lines = [
+        f"The bad case is {objective.words}; γ = {found.problem.gamma:g}, λ = {objective.lam:g}.",
+        "open: what no proof excludes, as a share of what is to be gained over acting at random.",
+        "same action: as the first policy, by the time that it spends there.",
+        *found.notes,
+    ]
+    for text in lines:
+        paragraph(console, text, "dim")
+
+
+def _cells(row: Scored) -> list[str]:
+    c, made, held = row.compared, row.certificate, row.heldout
+    share = None if made is None else made.gap_share
+    left = "unknown share" if share is None else f"{100 * share:.2g} %"
+    return [
+        c.name,
+        f"{c.static['objective']:.6g}",
+        f"{c.static['mean']:.6g}",
+        f"{c.static['cvar']:.6g}",
+        "–" if made is None else "nothing" if made.nothing_better else left,
+        "–" if held is None else _interval(held.objective),
+        "–" if held is None else _interval(held.cvar),
+        f"{100 * row.same_visits:.3g} %",
+    ]
+
+
+def _interval(e: Estimate) -> str:
+    if e.low is None or e.high is None:
+        return f"{e.value:.5g}"
+    return f"{e.value:.5g} [{e.low:.5g}, {e.high:.5g}]"
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust report RUN`: the full page of a run.
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write (default: report.html in the run folder).")] = None,
+    suppress_small: Annotated[bool, typer.Option("--suppress-small", help='Show counts below 5 as "<5", and nothing that they follow from.')] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out the frontier, the value of data and diagnostics.")] = False,
+    observations: Annotated[int, typer.Option(help="More observations of one pair whose worth is shown.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Write the full page of a run: frontier, reasons, value of data, and the checks on record.
+
+    Run `softrobust check RUN` first to have the checks in it.
+
+    Example: softrobust report run --suppress-small
+    """
+    from softrobust.cli.screen import print_record, say
+    from softrobust.cli.solve import refuse
+    from softrobust.errors import InputError
+    from softrobust.run.continuous import is_continuous, load_continuous_run, report_continuous
+    from softrobust.run.folder import load_run
+    from softrobust.run.page import report_run
+
+    target = run / "report.html" if out is None else out
+    if target.is_dir():
+        raise InputError(f"'{target}' is a folder; --out needs a file, such as page.html.")
+    if not target.resolve().parent.is_dir():
+        raise InputError(f"The folder that is to hold '{target}' does not exist.")
+    if is_continuous(run):
+        given = {"quick": quick, "suppress_small": suppress_small}
+        refuse(given | {"observations": observations != 10}, "tables of states")
+        page = report_continuous(load_continuous_run(run), run.resolve().name)
+    else:
+        page = report_run(
+            load_run(run), target, quick=quick, suppress_small=suppress_small,
+            observations=observations,
+        )  # fmt: skip
+    page.save(target)
+    if json:
+        print_record({"run": str(run), "written": [str(target)], "bytes": target.stat().st_size})
+    elif not quiet:
+        say(f"Written to {target}: open it in a browser.")
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust update RUN NEW`: new rows, and what they change.
+
+
+def update(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, from a log.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="A log of new transitions.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the updated run; without it nothing is written.")] = None,
+    margin: Annotated[float, typer.Option(help="What a change of action must gain, in units of the objective.")] = 0.0,
+    solver: Annotated[str | None, typer.Option(help="Default: the run's own solver.", autocompletion=complete.solvers)] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for the solver.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Column names of the new log: state=site,action=dose,…")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the drift test and of the solver.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the record of the update instead of sentences.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Update a run with new rows: posterior, drift, and actions that change by more than a margin.
+
+    Example: softrobust update run new.csv --margin 0.5 --out run2
+    """
+    from softrobust.cli.options import pairs_of
+    from softrobust.cli.output import print_lines
+    from softrobust.cli.screen import print_record, say
+    from softrobust.run import check_out, write_run
+    from softrobust.run.folder import load_run
+    from softrobust.run.update import save_record
+    from softrobust.run.update import update as update_run
+    from softrobust.solvers.registry import SOLVERS, default_solver, make_solver
+
+    folder = load_run(run)
+    if out is not None:
+        check_out(out, force)
+    own = folder.solution.solver
+    name = solver or (own if own in SOLVERS else default_solver(folder.problem.objective))
+    made = make_solver(name, log=folder.log, time_limit=time_limit, seed=seed)
+    found = update_run(folder, new, made, margin, pairs_of(columns), seed)
+    if out is not None and found.run is not None:
+        write_run(found.run, out)
+        save_record(out / "update.json", found.record, folder.path)
+    if json:
+        print_record(found.record)
+        return
+    print_lines(found.sentences())
+    if out is not None and found.run is not None:
+        say(f"Written to {out}.")

@@ -1,0 +1,410 @@
+"""Z of one pair for several value functions at once: its block of models is read once for all.
+
+A grid of (λ, α) sweeps the same models with a value function per point (section 4). Where the pass
+is bound by memory, eight of them together cost little more than two. The first four read the block
+from memory, row after row as memory likes it; the others find it in the cache, where four rows
+meet four value functions in sixteen sums, so that eight reads serve sixteen products. As in
+`short_rows` the loops are written in vectors of four; the compiler's own choice is half as fast.
+
+Shapes: G value functions, a multiple of `LANES` (fill up with copies), N models; the storage is
+that of `kernels.expected`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import prange, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from softrobust._core.arrays import FloatArray
+from softrobust.kernels._jit import REORDER, borrow, keep, kernel
+from softrobust.kernels.expected import (
+    CHUNKS,
+    FLAGS,
+    LANES,
+    STRIDE,
+    block_of,
+    everywhere,
+    fill_weights,
+    fits,
+    short_values,
+)
+from softrobust.kernels.s_simplex import borrow_work, game_work
+from softrobust.kernels.sa_select import rounding_of_sums
+from softrobust.kernels.sweeps import (
+    S_GAME,
+    Memory,
+    Rectangle,
+    Update,
+    batch_of,
+    borrow_rectangle,
+    s_state,
+    sa_state,
+)
+
+NEAR = 32_768  # probabilities of a part that stays in the second cache
+
+_LONG, _INDEX, _BYTES = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
+_DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+_ZEROS = ir.Constant(_DOUBLES, [0.0] * LANES)
+
+
+def _loader(b, prob, single):
+    """Loads of four probabilities as doubles."""
+
+    def load(offset):
+        kind = ir.FloatType() if single else ir.DoubleType()
+        pointer = b.bitcast(b.gep(prob, [offset]), ir.VectorType(kind, LANES).as_pointer())
+        found = b.load(pointer)
+        found.align = 4 if single else 8
+        return b.fpext(found, _DOUBLES) if single else found
+
+    return load
+
+
+def _prefetch(b, prob, offset):
+    signature = ir.FunctionType(ir.VoidType(), [_BYTES, _INDEX, _INDEX, _INDEX])
+    function = cgutils.get_or_insert_function(b.module, signature, "llvm.prefetch.p0")
+    pointer = b.bitcast(b.gep(prob, [offset]), _BYTES)
+    b.call(function, [pointer, _INDEX(0), _INDEX(3), _INDEX(1)])
+
+
+def _sums(b, n_rows, load, load_v, prefetch, width, rows, columns):
+    """Sums of n_rows rows from offsets `rows` on times four value functions from `columns` on."""
+    sums = [cgutils.alloca_once_value(b, _ZEROS) for _ in range(n_rows * LANES)]
+
+    def add(at, mask=None):
+        found = [load(b.add(row, at)) for row in rows]
+        if mask is not None:
+            found = [b.select(mask, x, _ZEROS) for x in found]
+        for q, column in enumerate(columns):
+            v = load_v(b.add(column, at))
+            for r in range(n_rows):
+                cell = sums[r * LANES + q]
+                product = b.fmul(found[r], v, flags=FLAGS)
+                b.store(b.fadd(b.load(cell), product, flags=FLAGS), cell)
+
+    full = b.sdiv(width, _LONG(LANES))
+    with cgutils.for_range(b, full) as loop:
+        at = b.mul(loop.index, _LONG(LANES))
+        prefetch(b.add(rows[0], b.add(at, b.mul(width, _LONG(2)))))  # two rows ahead
+        add(at)
+    # What is left of the row, in a vector that ends with it; the rest of that was counted.
+    counted = b.sub(_LONG(LANES), b.sub(width, b.mul(full, _LONG(LANES))))
+    lanes = ir.Constant(ir.VectorType(_LONG, LANES), list(range(LANES)))
+    add(b.sub(width, _LONG(LANES)), b.icmp_signed(">=", lanes, everywhere(b, counted)))
+    answer = []
+    for cell in sums:
+        parts = [b.extract_element(b.load(cell), _INDEX(i)) for i in range(LANES)]
+        answer.append(b.fadd(b.fadd(parts[0], parts[1]), b.fadd(parts[2], parts[3])))
+    return answer
+
+
+def _tile(n_rows, from_memory):
+    """The kernel for n_rows rows and four value functions."""
+
+    @intrinsic
+    def tile(context, prob, start, width, V, g):
+        if prob.layout != "C" or V.layout != "C":
+            return None
+        i8 = types.int64
+        signature = types.UniTuple(types.float64, LANES * n_rows)(prob, i8, i8, V, i8)
+
+        def codegen(target, b, signature, values):
+            start, width, g = values[1], values[2], values[4]
+            data = target.make_array(signature.args[0])(target, b, values[0]).data
+            matrix = target.make_array(signature.args[3])(target, b, values[3])
+            stride = cgutils.unpack_tuple(b, matrix.shape)[1]
+            sums = _sums(
+                b,
+                n_rows,
+                _loader(b, data, signature.args[0].dtype == types.float32),
+                _loader(b, matrix.data, False),
+                (lambda offset: _prefetch(b, data, offset)) if from_memory else lambda _: None,
+                width,
+                [b.add(start, b.mul(width, _LONG(r))) for r in range(n_rows)],
+                [b.mul(b.add(g, _LONG(q)), stride) for q in range(LANES)],
+            )
+            return target.make_tuple(b, signature.return_type, sums)
+
+        return signature, codegen
+
+    return tile
+
+
+_row_tile, _near_row_tile, _four_row_tile = _tile(1, True), _tile(1, False), _tile(4, False)
+
+
+@kernel
+def _one_row(prob, start, width, V, g, Z, n, i, from_memory):
+    if from_memory:
+        t = _row_tile(prob, start, width, V, g)
+    else:
+        t = _near_row_tile(prob, start, width, V, g)
+    Z[g, n, i], Z[g + 1, n, i], Z[g + 2, n, i], Z[g + 3, n, i] = t[0], t[1], t[2], t[3]
+
+
+@kernel
+def _four_rows(prob, start, width, V, g, Z, n, i):
+    t = _four_row_tile(prob, start, width, V, g)
+    Z[g, n, i], Z[g + 1, n, i], Z[g + 2, n, i], Z[g + 3, n, i] = t[0], t[1], t[2], t[3]
+    i += 1
+    Z[g, n, i], Z[g + 1, n, i], Z[g + 2, n, i], Z[g + 3, n, i] = t[4], t[5], t[6], t[7]
+    i += 1
+    Z[g, n, i], Z[g + 1, n, i], Z[g + 2, n, i], Z[g + 3, n, i] = t[8], t[9], t[10], t[11]
+    i += 1
+    Z[g, n, i], Z[g + 1, n, i], Z[g + 2, n, i], Z[g + 3, n, i] = t[12], t[13], t[14], t[15]
+
+
+@kernel
+def _products(prob, start, N, width, V, Z, n):
+    """Z[:, n] (G, …, N) ← VPᵀ for P (N, width), width ≥ 4, at prob[start:]."""
+    step = max(4, NEAR // width)
+    for first in range(0, N, step):
+        last = min(first + step, N)
+        for i in range(first, last):
+            _one_row(prob, start + i * width, width, V, 0, Z, n, i, True)
+        for g in range(LANES, V.shape[0], LANES):
+            i = first
+            while i + 4 <= last:
+                _four_rows(prob, start + i * width, width, V, g, Z, n, i)
+                i += 4
+            for r in range(i, last):
+                _one_row(prob, start + r * width, width, V, g, Z, n, r, False)
+
+
+@kernel
+def _narrow_products(P, V, Z, n):
+    """`_products` for less than four columns."""
+    for g in range(V.shape[0]):
+        for i in range(P.shape[0]):
+            total = 0.0
+            for j in range(P.shape[1]):
+                total += P[i, j] * V[g, j]
+            Z[g, n, i] = total
+
+
+@kernel(fastmath=REORDER)
+def _row_sum(P, i):
+    total = 0.0
+    for j in range(P.shape[1]):
+        total += np.float64(P[i, j])
+    return total
+
+
+@kernel
+def _long_values(prob, indptr, next_states, k, V, rounded, gathered, Z, n):
+    N, lo = Z.shape[2], indptr[k]
+    width = indptr[k + 1] - lo
+    P = block_of(prob, indptr, k, N)
+    w = V
+    if width != V.shape[1]:  # the list is not all states
+        w = gathered
+        for j in range(width):
+            column = next_states[lo + j]
+            for g in range(V.shape[0]):
+                gathered[g, j] = V[g, column]
+    if width < LANES:
+        _narrow_products(P, w, Z, n)
+    else:
+        _products(prob, lo * N, N, width, w, Z, n)
+    if rounded:
+        for i in range(N):
+            mass = _row_sum(P, i)
+            for g in range(V.shape[0]):
+                Z[g, n, i] /= mass
+
+
+@kernel
+def group_values(prob, indptr, next_states, k, V, shifts, rounded, gamma, R, gathered, Z, n):
+    """Z[:, n] (G, …, N) ← R_k + (γ·Pv + shift) of pair k for all value functions v in V (G, S).
+
+    V is shifted by −centre if `rounded`, shifts (G,) = γ·centre; gathered (G, S) is scratch.
+    """
+    N, lo = R.shape[2], indptr[k]
+    width = indptr[k + 1] - lo
+    if fits(width, N) and gathered.shape[1] >= STRIDE:
+        for g in range(V.shape[0]):  # the block stays in the nearest cache
+            fill_weights(V[g], next_states, lo, width, gathered[g], 0)
+            short_values(prob, lo, width, gathered[g], 0, gamma, shifts[g], R, k, Z[g], n)
+        return
+    _long_values(prob, indptr, next_states, k, V, rounded, gathered, Z, n)
+    reward = R[k // R.shape[1], k % R.shape[1]]
+    for g in range(V.shape[0]):
+        for i in range(N):
+            Z[g, n, i] = reward[i] + (gamma * Z[g, n, i] + shifts[g])
+
+
+# --------------------------------------------------------------------------------------------------
+# One sweep for several points (λ, α) at once: each state's models are read once for all of them.
+#
+# Every point has its own value function, games and memory (`sweeps.Memory`, `sweeps.Update`), here
+# stacked along a first axis of lanes; the lanes listed in `Group.lanes` take part. The updates are
+# those of `kernels.sweeps`, on the same Z but for the order of summation.
+
+
+class Group(NamedTuple):
+    """The G points of a sweep, and the stacks of all lanes that they write to."""
+
+    lanes: NDArray[np.int64]  # (G,) the lane of each point
+    V: FloatArray  # (G or a little more, S) value functions, as `group_values` wants them
+    shifts: FloatArray  # (as V,) γ·centre
+    sizes: FloatArray  # (G,) bounds of |Z|
+    lam: FloatArray  # (G,)
+    u: FloatArray  # (G, L) bounds of q
+    total: FloatArray  # (G,) Σu
+    K: NDArray[np.int32]  # (lanes, S, A), as of `Memory`
+    F: NDArray[np.int32]  # (lanes, S, A)
+    k: NDArray[np.int32]  # (lanes, S)
+    lb: FloatArray  # (lanes, S), as of `Update`
+    ub: FloatArray  # (lanes, S)
+    d: FloatArray  # (lanes, S, A)
+    status: NDArray[np.int8]  # (lanes, S)
+    pivots: NDArray[np.int32]  # (lanes, S)
+    read: NDArray[np.int64]  # (lanes, S)
+    mixed: FloatArray  # (lanes, nnz)
+    xi: FloatArray  # (0, 0): not kept
+
+
+@kernel
+def _borrow_group(x):
+    return Group(
+        borrow(x.lanes), borrow(x.V), borrow(x.shifts), borrow(x.sizes), borrow(x.lam),
+        borrow(x.u), borrow(x.total), borrow(x.K), borrow(x.F), borrow(x.k), borrow(x.lb),
+        borrow(x.ub), borrow(x.d), borrow(x.status), borrow(x.pivots), borrow(x.read),
+        borrow(x.mixed), borrow(x.xi),
+    )  # fmt: skip
+
+
+@kernel
+def _point(g, x, p):
+    """What point p reads, remembers and writes."""
+    j = x.lanes[p]
+    return (
+        Rectangle(
+            g.prob, g.indptr, g.next_states, g.R, g.allowed, g.live, g.f, x.u[p], x.total[p],
+            x.lam[p], g.gamma, g.rounded, g.mean,
+        ),
+        Memory(x.K[j], x.F[j], x.k[j]),
+        Update(
+            x.lb[j], x.ub[j], x.d[j], x.status[j], x.pivots[j], x.read[j], x.mixed[j], x.xi,
+        ),
+    )  # fmt: skip
+
+
+@kernel
+def _group_work(g, x, b):
+    """Z (b, G, A, L), lists of actions and their numbers, gathered v, a row of every point."""
+    A, N, L, G = g.R.shape[1], g.R.shape[2], g.live.size, x.V.shape[0]
+    return (
+        np.empty((b, G, A, L)),
+        np.empty((b, A), np.int64),
+        np.empty(b, np.int64),
+        np.empty(x.V.shape),
+        np.empty((G, 1, N)),
+    )
+
+
+@kernel
+def _borrow_values(w):
+    return borrow(w[0]), borrow(w[1]), borrow(w[2]), borrow(w[3]), borrow(w[4])
+
+
+@kernel
+def _rows(g, x, s, actions, gathered, raw, Z):
+    """Z[:, :n] (G, n, L) ← rows of the allowed actions of s for every point; returns n."""
+    A, N, L, G = g.R.shape[1], g.R.shape[2], g.live.size, x.lanes.size
+    n = 0
+    for a in range(A):
+        if g.allowed[s, a]:
+            group_values(
+                g.prob, g.indptr, g.next_states, s * A + a, x.V, x.shifts, g.rounded,
+                g.gamma, g.R, gathered, Z if L == N else raw, n if L == N else 0,
+            )  # fmt: skip
+            if L < N:
+                for p in range(G):
+                    for i in range(L):
+                        Z[p, n, i] = raw[p, 0, g.live[i]]
+            actions[n] = a
+            n += 1
+    return n
+
+
+@kernel
+def _s_range(first, last, g, x):
+    A, L, b = g.R.shape[1], g.live.size, batch_of(g)
+    g, x = borrow_rectangle(g), _borrow_group(x)
+    work, own, chosen = game_work(A, L), _group_work(g, x, b), np.empty(L, np.int64)
+    M, X, Y, J, W = borrow_work(work)
+    Z, actions, count, gathered, raw = _borrow_values(own)
+    which = borrow(chosen)
+    for begin in range(first, last, b):
+        end = min(begin + b, last)
+        for s in range(begin, end):
+            count[s - begin] = _rows(g, x, s, actions[s - begin], gathered, raw, Z[s - begin])
+        for p in range(x.lanes.size):
+            mine, memory, out = _point(g, x, p)
+            for s in range(begin, end):
+                i = s - begin
+                s_state(
+                    mine, s, Z[i, p], count[i], actions[i], memory, M, X, Y, J, W, which, out
+                )  # fmt: skip
+    keep((work, own, chosen))
+
+
+@kernel
+def _sa_range(first, last, g, x):
+    L, b = g.live.size, batch_of(g)
+    g, x = borrow_rectangle(g), _borrow_group(x)
+    own, room, chosen = _group_work(g, x, b), np.empty((5, L)), np.empty(L, np.int64)
+    Z, actions, count, gathered, raw = _borrow_values(own)
+    scratch, which = borrow(room), borrow(chosen)
+    for begin in range(first, last, b):
+        end = min(begin + b, last)
+        for s in range(begin, end):
+            count[s - begin] = _rows(g, x, s, actions[s - begin], gathered, raw, Z[s - begin])
+        for p in range(x.lanes.size):
+            mine, memory, out = _point(g, x, p)
+            error = rounding_of_sums(L, x.sizes[p])
+            for s in range(begin, end):
+                i = s - begin
+                sa_state(
+                    mine, s, Z[i, p], count[i], actions[i], error, memory,
+                    scratch[4], scratch, which, out,
+                )  # fmt: skip
+    keep((own, room, chosen))
+
+
+@kernel(parallel=True)
+def _s_parallel(g, x):
+    S = g.R.shape[0]
+    for c in prange(CHUNKS):
+        _s_range(c * S // CHUNKS, (c + 1) * S // CHUNKS, g, x)
+
+
+@kernel(parallel=True)
+def _sa_parallel(g, x):
+    S = g.R.shape[0]
+    for c in prange(CHUNKS):
+        _sa_range(c * S // CHUNKS, (c + 1) * S // CHUNKS, g, x)
+
+
+def sweep_group(kind: int, g: Rectangle, group: Group, threads: bool) -> None:
+    """One update of every state at every point; `kind` is S_GAME or SA_GAME.
+
+    g is the rectangle of any point: its u, total and λ are not read.
+    """
+    if kind == S_GAME:
+        if threads:
+            _s_parallel(g, group)
+        else:
+            _s_range(0, g.R.shape[0], g, group)
+    elif threads:
+        _sa_parallel(g, group)
+    else:
+        _sa_range(0, g.R.shape[0], g, group)

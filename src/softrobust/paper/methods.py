@@ -1,0 +1,352 @@
+"""The methods of the figures: how each makes its curve over λ, and how it is shown.
+
+The static optimum is proven by branch and bound with a limit on nodes, never on seconds, so that a
+run gives the same policies on any machine. It walks through λ from 0 to 1: a solve starts from the
+best policy found so far, and in the end every λ takes the best of all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from softrobust._core.arrays import FloatArray
+from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
+from softrobust.objective import SoftRobust
+from softrobust.paper.claims import Interval, Measured, mean_interval, more, within
+from softrobust.paper.worlds import Bench, domain_of
+from softrobust.returns import policy_return
+from softrobust.solvers import (
+    BCR,
+    RSVF,
+    SPIBB,
+    Empirical,
+    Exact,
+    Nominal,
+    RSVFSimple,
+    SARect,
+    SaturationWarning,
+    Solver,
+    SRect,
+    VaRBellman,
+    WorstModel,
+    solve_grid,
+)
+from softrobust.solvers.baselines.draws import PosteriorDraws, tail_mass
+
+GAP = 1e-3  # of |value|: closer than a picture shows
+NO_RADIUS = 1e-9  # L1 balls smaller than this are points, which λ cannot shrink
+IN_MEMORY = 6e7  # transition probabilities of draws that are kept
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A policy on a method's curve: λ (None where the method has none), its own value, status."""
+
+    lam: float | None
+    policy: Policy
+    own: float
+    status: str
+    gap: float | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Name in words, in short, colour and marker; a curve that is in the tables only is hidden."""
+
+    label: str
+    short: str
+    colour: str
+    marker: str
+    hidden: bool = False
+
+
+LOOKS = {
+    "static": Look("static soft-robust (SR-MILP's optimum)", "static", "#0072b2", "o"),
+    "s-rect": Look("dynamic soft-robust (SRVI, S-rectangular)", "SRVI", "#d55e00", "s"),
+    "sa-rect": Look("dynamic soft-robust, SA-rectangular", "SA-rect", "#e69f00", "v", True),
+    "bcr": Look("BCR", "BCR", "#009e73", "D"),
+    "bcr-paper": Look("BCR, sets from the training draws", "BCR (N)", "#7fceb8", "d", True),
+    "rsvf": Look("RSVF", "RSVF", "#cc79a7", "^"),
+    "rsvf-paper": Look("RSVF, sets from the training draws", "RSVF", "#cc79a7", "^"),
+    "rsvf-simple": Look("RSVF, the authors' simple form", "RSVF simple", "#8c6d1f", "<"),
+    "rsvf-simple-paper": Look(
+        "RSVF, the authors' simple form, training draws", "RSVF simple", "#8c6d1f", "<"
+    ),
+    "var": Look("VaR-Bellman", "VaR", "#56b4e9", "P"),
+    "worst-model": Look("worst model", "worst model", "#999999", "p"),
+    "nominal": Look("nominal (mean model)", "nominal", "#222222", "X"),
+    "empirical": Look("empirical", "empirical", "#777777", "*"),
+    "spibb": Look("SPIBB", "SPIBB", "#b2182b", "h"),
+}
+
+
+def curve(name: str, bench: Bench, lams: Sequence[float], nodes: int) -> list[Point]:
+    """The points of one method on one log."""
+    with warnings.catch_warnings():
+        if name.endswith("-paper"):  # too few draws for the quantile is what the paper did
+            warnings.simplefilter("ignore", SaturationWarning)
+        return _curve(name, bench, lams, nodes)
+
+
+def _curve(name: str, bench: Bench, lams: Sequence[float], nodes: int) -> list[Point]:
+    if name == "static":
+        return _static(bench, lams, nodes)
+    if name in ALONE:
+        return [_point(None, ALONE[name](bench).solve(bench.at(1.0)))]
+    solver = ALONG_LAMBDA[name](bench)
+    alpha = bench.train.objective.alpha
+    if isinstance(solver, RSVF):
+        full = solver.solve(bench.at(1.0))
+        if full.stats["budget_max"] <= NO_RADIUS:  # the same robust MDP at every λ
+            return [_point(lam, full) for lam in lams]
+    rows = solve_grid(bench.train, solver, lams, [alpha])
+    return [_point(lam, row[0]) for lam, row in zip(lams, rows, strict=True)]
+
+
+def _enough(bench: Bench) -> ModelSet | PosteriorDraws:
+    """As many draws as show the quantile at 1 − δ/(SA), in memory where they fit.
+
+    A posterior that is a weighted list of models needs no draws.
+    """
+    weighted: Callable[[], ModelSet] | None = getattr(bench.fitted, "weighted", None)
+    if weighted is not None:
+        return weighted()
+    n = math.ceil(tail_mass(bench.train)[1] - 1e-6)
+    if n * bench.train.models.next_states.size <= IN_MEMORY:
+        return bench.own_draws(n)
+    return PosteriorDraws(bench.fitted, int(bench.own_seed.generate_state(1)[0]))
+
+
+# Methods without λ, made for the bad case alone (or, nominal and empirical, for one model).
+ALONE: dict[str, Callable[[Bench], Solver]] = {
+    "nominal": lambda _: Nominal(),
+    "empirical": lambda bench: Empirical(bench.log),
+    "var": lambda _: VaRBellman(),
+    "worst-model": lambda _: WorstModel(),
+    "spibb": lambda bench: SPIBB(bench.log),
+}
+# Methods with λ; "-paper" builds its sets from the training models, as the paper did.
+ALONG_LAMBDA: dict[str, Callable[[Bench], Solver]] = {
+    "s-rect": lambda _: SRect(),
+    "sa-rect": lambda _: SARect(),
+    "bcr": lambda bench: BCR(draws=_enough(bench)),
+    "bcr-paper": lambda _: BCR(variant="paper"),
+    "rsvf": lambda bench: RSVF(draws=_enough(bench)),
+    "rsvf-paper": lambda _: RSVF(),
+    "rsvf-simple": lambda bench: RSVFSimple(draws=_enough(bench)),
+    "rsvf-simple-paper": lambda _: RSVFSimple(),
+}
+
+
+def _point(lam: float | None, solution: Any) -> Point:
+    own = solution.static_value if solution.model_value is None else solution.model_value
+    return Point(lam, solution.policy, float(own), str(solution.status))
+
+
+def _static(bench: Bench, lams: Sequence[float], nodes: int) -> list[Point]:
+    """Exact solves along λ that share their policies."""
+    alpha, f = bench.train.objective.alpha, bench.train.models.f
+    pool: list[tuple[Policy, np.ndarray[Any, np.dtype[np.float64]]]] = []
+
+    def best(lam: float) -> int:
+        goal = SoftRobust(lam, alpha)
+        return int(np.argmax([goal.value(x, f) for _, x in pool]))
+
+    solved = []
+    for lam in lams:
+        start = pool[best(lam)][0] if pool else None
+        solution = Exact(gap=GAP, node_limit=nodes, start=start).solve(bench.at(lam))
+        pool.append((solution.policy, policy_return(bench.train, solution.policy)))
+        solved.append(solution)
+    out = []
+    for lam, solution in zip(lams, solved, strict=True):
+        policy, x = pool[best(lam)]
+        value = SoftRobust(lam, alpha).value(x, f)
+        gap = None
+        if solution.bound is not None and value != 0:
+            gap = max(solution.bound.value - value, 0.0) / abs(value)
+        out.append(Point(lam, policy, value, str(solution.status), gap))
+    return out
+
+
+# --------------------------------------------------------------------------------------------------
+# Curves of several methods over several logs: the task of one log, and arrays over all of them.
+#
+# A curve is mean against CVaR, one point for each λ, on the models a policy was computed on
+# ("training") and on fresh ones ("held-out").
+
+MODELS = ("training", "held-out")
+MEASURES = ("mean", "cvar")
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the bad case, by which curves are compared
+
+
+def one_log(
+    domain: str,
+    domain_settings: dict[str, Any],
+    seed: int,
+    methods: list[str],
+    lams: list[float],
+    alpha: float,
+    n_train: int,
+    n_test: int,
+    nodes: int,
+) -> dict[str, Any]:
+    """Task: every method's curve on the log of one data seed."""
+    bench = Bench.of(domain_of(domain, domain_settings, seed), seed, n_train, n_test, alpha)
+    out: dict[str, Any] = {"seed": seed, "scale": bench.scales(), "curves": {}}
+    for name in methods:
+        points = curve(name, bench, lams, nodes)
+        measured = [bench.measure(point.policy) for point in points]
+        out["curves"][name] = {
+            "lam": [point.lam for point in points],
+            "own": [point.own for point in points],
+            "status": [point.status for point in points],
+            "gap": [point.gap for point in points],
+            **{
+                word: {key: [m[word][key] for m in measured] for key in MEASURES} for word in MODELS
+            },
+        }
+    return out
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Curves:
+    """Arrays over logs: `get(method, models, measure)` is (n_logs, n_lams)."""
+
+    seeds: tuple[int, ...]
+    lams: dict[str, list[float | None]]
+    values: dict[tuple[str, str, str], FloatArray]
+    scales: dict[str, float]
+
+    @classmethod
+    def of(cls, logs: Sequence[Mapping[str, Any]]) -> Curves:
+        """From the results of `one_log`."""
+        first = logs[0]["curves"]
+        values = {
+            (name, word, key): np.array([log["curves"][name][word][key] for log in logs])
+            for name in first
+            for word in MODELS
+            for key in MEASURES
+        }
+        scales = {w: float(np.mean([log["scale"][w] for log in logs])) for w in MODELS}
+        lams = {name: list(c["lam"]) for name, c in first.items()}
+        return cls(tuple(int(log["seed"]) for log in logs), lams, values, scales)
+
+    def numbers(self) -> dict[str, Any]:
+        """Every return by method, models and measure: a row for each log, a column for each λ."""
+        names = list(self.lams)
+        return {
+            "seeds": list(self.seeds),
+            "returns": {
+                name: {w: {k: _short(self.values[name, w, k]) for k in MEASURES} for w in MODELS}
+                for name in names
+            },
+        }
+
+    def at(self, method: str, lam: float | None, models: str, measure: str) -> FloatArray:
+        """(n_logs,) at one λ of a method."""
+        return self.values[method, models, measure][:, self.lams[method].index(lam)]
+
+    def score(self, method: str, weight: float, models: str) -> FloatArray:
+        """(n_logs,): (1 − w)·mean + w·CVaR of the point that was best on the training models."""
+        rows = np.arange(len(self.seeds))
+        chosen = self._scores(method, weight, "training").argmax(axis=1)
+        return np.asarray(self._scores(method, weight, models)[rows, chosen])
+
+    def height(self, method: str, models: str) -> FloatArray:
+        """(n_logs,): `score` averaged over the weights: one number for a whole curve."""
+        return np.asarray(np.mean([self.score(method, w, models) for w in WEIGHTS], axis=0))
+
+    def _scores(self, method: str, weight: float, models: str) -> FloatArray:
+        mean, cvar = (self.values[method, models, key] for key in MEASURES)
+        return np.asarray((1 - weight) * mean + weight * cvar)
+
+    def less(self, a: FloatArray, b: FloatArray) -> Interval:
+        """Interval of the average of a − b, log by log."""
+        return mean_interval(a - b)
+
+
+def _short(x: FloatArray) -> list[list[float]]:
+    """Five significant digits: every return, in a file that stays small."""
+    return [[float(f"{value:.5g}") for value in row] for row in x]
+
+
+# --------------------------------------------------------------------------------------------------
+# The comparisons that claims about curves are made of, each with the margin of its rule.
+
+# Shares of what is to be gained: the clairvoyant mean less the uniform policy's, on those models.
+NOISE = 1e-5  # less than this is no difference: one policy, or rounding
+NEAR = 0.02  # "comparable"
+FAR = 0.05  # "very poorly"
+MORE = "the 95 % interval over logs of the difference lies above 0"
+COMPARABLE = (
+    f"the 95 % interval over logs of the difference lies within ± {100 * NEAR:g} % of what is to "
+    "be gained (clairvoyant mean less random policy's)"
+)
+MUCH = (
+    f"the 95 % interval over logs of the difference lies above {100 * FAR:g} % of what is to be "
+    "gained (clairvoyant mean less random policy's)"
+)
+WORDS = {"mean": "mean", "cvar": "bad case"}
+
+
+def _more(curves: Curves, what: str, i: Interval, models: str, margin: float = NOISE) -> Measured:
+    scale = curves.scales[models]
+    return more(what, i, margin * scale, scale)
+
+
+def higher(curves: Curves, a: str, b: str, models: str) -> Measured:
+    """Whether the curve of a is higher than that of b (see `Curves.height`)."""
+    i = curves.less(curves.height(a, models), curves.height(b, models))
+    return _more(curves, f"height, {_name(a)} less {_name(b)}", i, models)
+
+
+def rises(curves: Curves, method: str, measure: str, models: str, up: bool) -> Measured:
+    """Whether a measure rises (or falls) from λ = 0 to λ = 1."""
+    ends = [curves.at(method, lam, models, measure) for lam in (0.0, 1.0)]
+    one, other = (ends[1], ends[0]) if up else (ends[0], ends[1])
+    words = "λ = 1 less λ = 0" if up else "λ = 0 less λ = 1"
+    what = f"{WORDS[measure]}, {_name(method)}, {words}"
+    return _more(curves, what, curves.less(one, other), models)
+
+
+def better_at(
+    curves: Curves, a: str, lam_a: float | None, b: str, lam_b: float | None, measure: str,
+    models: str, margin: float = NOISE,
+) -> Measured:  # fmt: skip
+    """Whether a at one λ exceeds b at another in a measure."""
+    one, other = curves.at(a, lam_a, models, measure), curves.at(b, lam_b, models, measure)
+    what = f"{WORDS[measure]}, {_at(a, lam_a)} less {_at(b, lam_b)}"
+    return _more(curves, what, curves.less(one, other), models, margin)
+
+
+def at_less_best(curves: Curves, a: str, lam: float, b: str, models: str) -> Measured:
+    """Whether a at one λ exceeds the best bad case of b's curve (λ chosen on training models)."""
+    one, other = curves.at(a, lam, models, "cvar"), curves.score(b, 1.0, models)
+    what = f"bad case, {_at(a, lam)} less {_name(b)} at its best λ"
+    return _more(curves, what, curves.less(one, other), models)
+
+
+def comparable(curves: Curves, a: str, b: str, models: str) -> Measured:
+    """Whether the best means of two curves are within `NEAR` of each other."""
+    i = curves.less(curves.score(a, 0.0, models), curves.score(b, 0.0, models))
+    scale = curves.scales[models]
+    return within(f"best mean, {_name(a)} less {_name(b)}", i, NEAR * scale, scale)
+
+
+def _name(method: str) -> str:
+    return LOOKS[method].short
+
+
+def _at(method: str, lam: float | None) -> str:
+    return _name(method) if lam is None else f"{_name(method)} at λ = {lam:g}"

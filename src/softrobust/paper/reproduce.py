@@ -1,0 +1,238 @@
+"""The files of a finished experiment: results.json, table.md, table.csv, figure.svg and .png.
+
+results.json holds settings, seeds, versions, every number, the tables and the verdicts. It has no
+clock in it: the same settings and versions give the same file for any number of workers. The
+machine and the time taken are in run.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from softrobust import __version__
+from softrobust._core.files import atomic_write
+from softrobust.errors import InputError, SolverError
+from softrobust.paper.base import Experiment
+from softrobust.paper.figures import save
+from softrobust.paper.tables import Table
+from softrobust.run.jobs import run_tasks
+from softrobust.run.jobs.store import kept_safe
+
+if TYPE_CHECKING:
+    from softrobust.paper.base import Experiment, Findings
+
+
+FORMAT, FORMAT_VERSION = "softrobust-results", 1
+PACKAGES = ("numpy", "scipy", "numba", "highspy", "jax", "numpyro", "matplotlib")
+DIGITS = 6  # significant, of every number: more than any interval shows
+LINE = 160
+FILES = ("results.json", "run.json", "table.md", "table.csv", "figure.svg", "figure.png")
+
+
+def results_of(
+    experiment: Experiment, settings: Mapping[str, Any], quick: bool, found: Findings
+) -> dict[str, Any]:
+    """All of it as one JSON object."""
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "name": experiment.name,
+        "figure": experiment.figure,
+        "title": experiment.title,
+        "about": experiment.about,
+        "caption": experiment.caption,
+        "quick": quick,
+        "settings": dict(settings),
+        "versions": versions(),
+        "claims": [claim.as_dict() for claim in found.claims],
+        "remarks": list(found.remarks),
+        "tables": [table.as_dict() for table in found.tables],
+        "numbers": found.numbers,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of Python, softrobust and the packages that the numbers hang on."""
+    out = {"python": platform.python_version(), "softrobust": __version__}
+    for package in PACKAGES:
+        try:
+            out[package] = version(package)
+        except PackageNotFoundError:
+            out[package] = "absent"
+    return out
+
+
+def rounded(value: Any) -> Any:
+    """The same object with every float to six significant digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(item) for item in value]
+    return value
+
+
+def json_text(value: Any) -> str:
+    """JSON that a person can read and that stays small: what fits on a line is on one.
+
+    Examples
+    --------
+    >>> print(json_text({"a": [1, 2.0], "b": {"c": None}}), end="")
+    {"a": [1, 2.0], "b": {"c": null}}
+    """
+    return _laid_out(rounded(value), 0) + "\n"
+
+
+def _laid_out(value: Any, depth: int) -> str:
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    flat = isinstance(value, list) and not any(isinstance(x, (list, dict, str)) for x in value)
+    if flat or len(line) <= LINE or not isinstance(value, (dict, list)):
+        return line
+    inner = "\n" + " " * (depth + 1)
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(k, ensure_ascii=False)}: {_laid_out(x, depth + 1)}"
+                 for k, x in value.items()]  # fmt: skip
+        return "{" + inner + ("," + inner).join(parts) + "\n" + " " * depth + "}"
+    parts = [_laid_out(x, depth + 1) for x in value]
+    return "[" + inner + ("," + inner).join(parts) + "\n" + " " * depth + "]"
+
+
+def write_all(
+    experiment: Experiment, results: Mapping[str, Any], run: Mapping[str, Any], out: Path
+) -> None:
+    """Write every file, each atomically; the picture is drawn from the rounded numbers."""
+    results = rounded(results)
+    figure = experiment.draw(results["numbers"])
+    save(figure, out / "figure.svg", out / "figure.png")
+    tables = [Table.from_dict(d) for d in results["tables"]]
+    _text(out / "table.md", "\n".join(table.markdown() for table in tables))
+    _text(out / "table.csv", "\n".join(f"# {t.title}\n{t.csv()}" for t in tables))
+    _text(out / "run.json", json_text(run))
+    _text(out / "results.json", json_text(results))
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Read a results.json, or say why it is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as results: {error}.") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise InputError(f"{path} does not hold the results of an experiment.")
+    if found["format_version"] > FORMAT_VERSION:
+        raise InputError(f"{path} was written by a newer softrobust. Upgrade to read it.")
+    return found
+
+
+def _text(path: Path, text: str) -> None:
+    with kept_safe(path.parent), atomic_write(path) as file:
+        file.write(text)
+
+
+# --------------------------------------------------------------------------------------------------
+# Run an experiment from its tasks to its files.
+#
+# OUT/NAME/tasks/      one result file per task: an interrupted run goes on from them
+# OUT/NAME/            results.json, run.json, table.md, table.csv, figure.svg, figure.png
+
+TASKS = "tasks"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Reproduced:
+    """What one experiment came to: its results, where they lie, tasks that failed, seconds."""
+
+    results: dict[str, Any]
+    out: Path
+    failed: dict[str, str]
+    seconds: float
+
+
+def check_place(out: Path, name: str, resume: bool) -> Path:
+    """The folder of an experiment; it must be new, or --resume given."""
+    place = out / name
+    if out.exists() and not out.is_dir():
+        raise InputError(f"'{out}' is a file; --out needs a folder.")
+    if not out.resolve().parent.is_dir():
+        raise InputError(f"The folder '{out.parent}' that is to hold '{out.name}' does not exist.")
+    if place.exists() and not resume:
+        raise InputError(
+            f"The folder '{place}' exists already. Give --resume to go on with the run in it, or "
+            "choose another folder with --out."
+        )
+    there = next(p for p in (place, out, out.resolve().parent) if p.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"No permission to write '{place}'. Choose another folder with --out.")
+    return place
+
+
+def reproduce(
+    experiment: Experiment,
+    out: Path,
+    *,
+    quick: bool = False,
+    workers: int | None = None,
+    cluster: str | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Reproduced:
+    """Run the tasks, gather, and write all files into `out`/NAME.
+
+    `settings` replaces some of the experiment's own, as tests do to keep it tiny.
+    """
+    place = check_place(out, experiment.name, resume)
+    chosen = experiment.settings(quick) | dict(settings or {})
+    tasks = experiment.tasks(chosen)
+    place.mkdir(parents=True, exist_ok=True)
+    began, load, known = time.monotonic(), _load(), place / "run.json"
+    before = len(list((place / TASKS / "results").glob("*.json")))
+    done = run_tasks(
+        tasks, place / TASKS, workers=workers, cluster=cluster,
+        resume=resume and (place / TASKS).exists(), progress=progress, title=experiment.name,
+    )  # fmt: skip
+    if not done.results:
+        key, why = next(iter(done.failed.items()))
+        raise SolverError(f"No task of {experiment.name} came to an end. The first, {key}: {why}")
+    found = experiment.gather(chosen, done.results)
+    results = results_of(experiment, chosen, quick, found)
+    seconds = time.monotonic() - began
+    run = {
+        "machine": machine(),
+        "workers": cluster if cluster is not None else workers,
+        "wall_seconds": round(seconds, 1),
+        "task_seconds": round(sum(done.timings.values()), 1),
+        "tasks": len(tasks),
+        "load_at_start": load,
+        "failed": done.failed,
+    }
+    if before == len(tasks) and known.is_file():  # nothing was computed: keep what it took then
+        run = json.loads(known.read_text(encoding="utf-8"))
+    write_all(experiment, results, run, place)
+    return Reproduced(results, place, done.failed, seconds)
+
+
+def _load() -> float | None:
+    """Processes that wanted a core in the last minute, where the system tells."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+
+
+def machine() -> str:
+    """Processor, cores and system, in words."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next(x.split(":", 1)[1].strip() for x in lines if x.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return f"{name}, {os.cpu_count()} cores, {platform.system()}"

@@ -1,0 +1,259 @@
+"""The report in words: figures as people write them, and the sentences that come first.
+
+A figure is shown to four digits of the *spread* of returns, not of their size: 10 012.3 against
+10 009.8 is a difference worth reading when returns vary by 5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from softrobust.solvers.base import Status
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from softrobust.certificate import Certificate, Estimate
+    from softrobust.objective import Objective
+    from softrobust.problem import Problem
+    from softrobust.report.compare import Compared
+
+
+MINUS, NARROW = "−", "\u202f"
+LONGEST_LABEL = 120
+LONGEST_WORD = 20
+
+_COUNTS = re.compile(  # "2000 held-out posterior models", "10000 draws", "2912 rows"
+    r"(?<![\w.,−-])\d{4,}(?= (?:held-out|sampled|fresh|observed|open|more|models?|draws?|rows?|"
+    r"transitions?|states?|episodes?|visits?|ids?|rewards?|steps?|nodes?)\b)"
+)
+
+STATUS = {
+    Status.OPTIMAL: "finished; optimal for what this solver maximises",
+    Status.TOLERANCE_REACHED: "finished; within its tolerance",
+    Status.LOCAL_OPTIMUM: "finished at a local optimum: no small change improves it",
+    Status.TIME_LIMIT: "stopped at the time limit; the best policy found so far",
+    Status.NODE_LIMIT: "stopped at the node limit; the best policy found so far",
+    Status.ITERATION_LIMIT: "stopped at the iteration limit; the best policy found so far",
+    Status.INTERRUPTED: "interrupted; the best policy found so far",
+    Status.GIVEN: "given, not searched for",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Writes returns with a fixed number of decimals, fit for their spread."""
+
+    decimals: int
+    scientific: bool = False
+
+    @classmethod
+    def of(cls, samples: Iterable[NDArray[np.float64]]) -> Figures:
+        """Fit for all these returns together."""
+        x = np.concatenate([np.atleast_1d(sample) for sample in samples])
+        size, spread = float(np.abs(x).max()), float(x.max() - x.min())
+        if size == 0:
+            return cls(0)
+        flat = spread <= 1e-9 * size
+        decimals = int(np.clip(3 - np.floor(np.log10(size if flat else spread)), 0, 12))
+        while flat and decimals and abs(round(x[0], decimals - 1) - x[0]) <= 1e-9 * size:
+            decimals -= 1  # one figure needs no trailing zeros
+        return cls(decimals, size >= 1e12 or decimals > 8)
+
+    def __call__(self, x: float | None) -> str:
+        """The figure as text; a dash where there is none."""
+        if x is None or not np.isfinite(x):
+            return "–"
+        text = f"{x:.4g}" if self.scientific else f"{round(x, self.decimals):,.{self.decimals}f}"
+        negative = text.startswith("-") and any(c in "123456789" for c in text)
+        return (MINUS if negative else "") + text.lstrip("-")
+
+    def gap(self, x: float) -> str:
+        """A difference: one that would round to nothing is written out instead."""
+        return f"{x:.1g}" if x > 0 and round(x, self.decimals) == 0 else self(x)
+
+    def interval(self, e: Estimate) -> tuple[str, ...]:
+        """The two ends of the 95 % interval, or nothing where none is known."""
+        if e.low is None and e.high is None:
+            return ()
+        return (f"{self(e.low)} to", self(e.high))
+
+
+def count(n: int, noun: str, many: str | None = None) -> str:
+    """A number with its noun: "1 model", "1,200 models"."""
+    return f"{n:,} {noun if n == 1 else many or noun + 's'}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage that never rounds something to nothing, nor less than all to all."""
+    if 0 < share < 0.001:
+        return f"<{NARROW}0.1{NARROW}%"
+    if 0.999 < share < 1:
+        return f">{NARROW}99.9{NARROW}%"
+    value = round(100 * share, 1 if share < 0.0995 or 0.99 < share < 1 else 0)
+    return f"{value:g}{NARROW}%"
+
+
+def label(text: str) -> str:
+    """A label, shortened if it is longer than a line or two."""
+    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+
+
+def flagged(text: str) -> str:
+    """A sentence whose flags stand in backticks, as code: no line ends inside one."""
+    return text if "`" in text else re.sub(r"(--[a-z][a-z-]*(?: \d+)?)", r"`\1`", text)
+
+
+def unbroken(text: str) -> bool:
+    """Whether a word of the label is too long for a column, so that it must break inside."""
+    return any(len(word) > LONGEST_WORD for word in re.split(r"[\s|–-]", text))
+
+
+def signed(difference: float, number: Figures) -> str:
+    """A difference with its sign; a tiny one is written out, none is "same"."""
+    if abs(difference) <= 1e-6 * 10.0**-number.decimals:
+        return "same"
+    shown = number.gap(abs(difference))
+    return f"+{shown}" if difference > 0 else f"{MINUS}{shown}"
+
+
+def grouped(text: str) -> str:
+    """A sentence whose large counts are written alike: 10,000 models, never 10000 models."""
+    return _COUNTS.sub(lambda found: f"{int(found[0]):,}", text)
+
+
+def tidy(text: str) -> str:
+    """A sentence whose figures keep together: no line ends between a number and its unit."""
+    text = re.sub(r"(?<=\d) %", f"{NARROW}%", grouped(text))
+    return re.sub(r"\[([^\s\[\],]+), ([^\s\[\],]+)\]", "[\\1,\u00a0\\2]", text)
+
+
+# -- the answer --------------------------------------------------------------------------------
+
+
+def earns(chosen: Compared, objective: Objective, number: Figures) -> str:
+    """What the chosen policy earns, on average and in the bad case; held out where known."""
+    mean, bad = number(chosen.figure("mean")), number(chosen.figure("cvar"))
+    held = chosen.heldout
+    n = int(chosen.train.size) if held is None else held.n_models
+    if n == 1:
+        return f"This policy earns {mean} in the one model given: how bad it can get is not known."
+    kind = "models" if held is None else "held-out models"
+    start = f"This policy earns {mean} on average over {n:,} {kind} of how the world may work"
+    if objective.tail == 1:
+        return f"{start}."
+    if objective.tail == 0:
+        return f"{start}, and {bad} in {objective.words}."
+    return f"{start}, and {bad} on average over {objective.words}."
+
+
+def best_possible(certificate: Certificate, number: Figures) -> str:
+    """How far from the best possible, by the objective, on the models it was chosen on."""
+    bound, gap = certificate.bound, certificate.gap_abs
+    start = (
+        f"On the {count(certificate.n_models, 'model')} it was chosen on, it is worth "
+        f"{number(certificate.static['objective'])} by the objective, and no {bound.covers.words} "
+    )
+    if certificate.nothing_better:
+        return f"{start}does better there: it is the best possible."
+    share = certificate.gap_share
+    tail = ""
+    if share is not None:
+        tail = f", {percent(share)} of the way from acting at random to that limit"
+    if share is not None and share > 1:
+        tail = ". Acting at random would be better than this policy"
+    return f"{start}can exceed {number(bound.value)} there: at most {number.gap(gap)} better{tail}."
+
+
+def chosen_on(chosen: Compared, objective: Objective, number: Figures) -> str | None:
+    """The figures on its own models, where held-out ones came first."""
+    if chosen.heldout is None:
+        return None
+    static = chosen.static
+    bad = "" if objective.tail == 1 else f" and {number(static['cvar'])} in {objective.words}"
+    return (
+        f"There it earns {number(static['mean'])} on average{bad}. Held-out models played no part "
+        "in the choice, so theirs are the figures to go by."
+    )
+
+
+def no_choice(problem: Problem) -> str | None:
+    """Said first where the data leave nothing to choose."""
+    if not problem.decided.any():
+        return "There is nothing to choose: no state has an action that the models know."
+    if (problem.allowed[problem.decided].sum(axis=1) > 1).any():
+        return None
+    return (
+        "There is nothing to choose: in every state only one action may be taken (with a log, only "
+        "one was seen). The figures say what that one way of acting earns."
+    )
+
+
+# -- the question ------------------------------------------------------------------------------
+
+
+def discount_words(gamma: float) -> str:
+    """γ as people say it."""
+    return (
+        f"{gamma:g}: a reward one step later counts {percent(1 - gamma)} less, "
+        f"so about {1 / (1 - gamma):.3g} steps ahead matter"
+    )
+
+
+def weight_words(objective: Objective) -> str:
+    """λ as people say it."""
+    if objective.criterion == "percentile":
+        return f"none: what counts is the return that {percent(objective.alpha)} of models reach"
+    lam = objective.lam
+    if lam == 0:
+        return "0: only the average counts; the bad case played no part in the choice"
+    if lam == 1:
+        return "1: only the bad case counts; the average played no part in the choice"
+    return f"{lam:g}: the bad case counts {percent(lam)}, the average {percent(1 - lam)}"
+
+
+def tail_words(objective: Objective) -> str:
+    """α as people say it."""
+    if objective.tail == 1:
+        return "0: the bad case is the average over all models, so no caution is asked for"
+    bad = "is" if objective.tail == 0 else "is the average over"
+    return f"{objective.alpha:g}: the bad case {bad} {objective.words}"
+
+
+def notes_of(problem: Problem, compared: Iterable[Compared]) -> list[str]:
+    """What a reader must know of the solutions: one found for another question is named."""
+    out = []
+    for c in compared:
+        s = c.solution
+        if s.solver != "nominal" and (s.objective != problem.objective or s.gamma != problem.gamma):
+            out.append(
+                f"The policy '{c.name}' was found for γ = {s.gamma:g}, λ = {s.objective.lam:g}, "
+                f"α = {s.objective.alpha:g}; all figures here are for the question above."
+            )
+    return out
+
+
+# --------------------------------------------------------------------------------------------------
+# How long parts of the page would take, told from sizes alone.
+#
+# The page must be the same on every machine, so what goes into it is decided by an estimate and
+# never by a clock: one evaluation of a policy takes about N·nnz steps of an iterative method, or
+# N·S³ of a factorisation, whichever is less. The constants are rough figures of an ordinary
+# computer.
+
+SPARSE, DENSE = 6e-7, 4e-10  # seconds per stored entry, and per S³
+SMALL_STATES = 96  # up to here one compiled kernel does it all
+OVERHEAD = {True: 2e-4, False: 1e-2}  # per evaluation, small or not
+
+
+def evaluation_seconds(problem: Problem) -> float:
+    """One policy on all models of the problem."""
+    S, A, N = problem.n_states, problem.n_actions, problem.n_models
+    stored = problem.models.next_states.size / A
+    return OVERHEAD[S <= SMALL_STATES] + N * min(SPARSE * stored, DENSE * S**3)

@@ -1,0 +1,201 @@
+"""The same tasks on a Dask cluster: one that runs elsewhere, or Dask workers on this machine.
+
+Results come back to this process, which writes them: a worker that dies loses nothing but the
+seconds it had spent. Dask hands its task to another worker, a few times at most. Orders and replies
+are plain values; Dask may pickle them on the wire, and nothing of that touches a disk (spilling is
+off).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from softrobust.errors import InputError, MissingExtraError, SolverError
+from softrobust.run.jobs.local import RETRIES, worker_environment
+from softrobust.run.jobs.tasks import Answer, Order, describe, perform_quietly, versions
+
+PATIENCE = 20.0  # seconds for a scheduler to answer, and for its first worker to come
+INLINE = 16 * 2**20  # bytes of a file that travel with a task; a larger one must be on the worker
+LOCAL = "local:"
+_ONE_AT_A_TIME = threading.Lock()  # a worker with many threads: kernels may not run in two of them
+
+
+def run_cluster(orders: Sequence[Order], address: str, answer: Answer) -> None:
+    """Perform the orders on the cluster; `answer` is called here with every reply."""
+    try:
+        import distributed
+    except ImportError:
+        raise MissingExtraError("distributed", "cluster", "A run on a cluster") from None
+    with _quiet(), _client(address, len(orders)) as client:
+        waiting = _submit(client, orders, travel=not address.startswith(LOCAL))
+        ended = distributed.as_completed(list(waiting), loop=client.loop)
+        for future in ended:
+            if future.status in ("pending", "lost"):  # done, and then its worker died
+                ended.add(future)
+                continue
+            answer(waiting.pop(future), _reply(future, address), None)
+            future.release()
+
+
+def _submit(client: Any, orders: Sequence[Order], travel: bool) -> dict[Any, str]:
+    """A future for every task; keys are unique, so that clients of one cluster never mix."""
+    here, label = versions(), uuid.uuid4().hex[:8]
+    waiting = {}
+    for order in orders:
+        contents = _contents(order) if travel else {}
+        key = f"softrobust-{order['key']}-{label}"
+        future = client.submit(perform_there, order, contents, here, key=key, pure=False)
+        waiting[future] = order["key"]
+    return waiting
+
+
+def _contents(order: Order) -> dict[str, bytes]:
+    """The files that travel with an order."""
+    paths = {name: Path(path) for name, (path, _) in order["files"].items()}
+    return {name: p.read_bytes() for name, p in paths.items() if p.stat().st_size <= INLINE}
+
+
+def _reply(future: Any, address: str) -> dict[str, Any]:
+    """What came of a task; a lost connection ends the run."""
+    if future.status == "finished":
+        reply: dict[str, Any] = future.result()
+        return reply
+    if future.status != "error":
+        raise SolverError(
+            f"The connection to the cluster at {address} was lost. The results that came back are "
+            "kept: run the same command with --resume."
+        )
+    error = future.exception()
+    text = describe(error)
+    if type(error).__name__ == "KilledWorker":
+        text = (
+            f"The worker died {RETRIES + 1} times with this task in its hands. The system ends "
+            "processes so when memory is short: try fewer workers."
+        )
+    elif isinstance(error, ModuleNotFoundError):
+        text += ". Install softrobust, in the same version, on every worker."
+    return {"error": text, "traceback": "", "seconds": 0.0}
+
+
+@contextmanager
+def _client(address: str, n_tasks: int) -> Iterator[Any]:
+    """A client of the cluster at `address`, or of one that is made here and taken down after."""
+    import distributed
+
+    if address.startswith(LOCAL):
+        with (
+            _local_cluster(address, n_tasks) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+        return
+    try:
+        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:  # a timeout is an OSError
+        raise InputError(
+            f"No Dask scheduler answers at '{address}' ({describe(error)}). Start one with `dask "
+            "scheduler`, or give --cluster local:2 for two Dask workers on this machine."
+        ) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise InputError(
+                f"The cluster at '{address}' has no workers. Start some: dask worker {address}"
+            ) from None
+        yield client
+
+
+@contextmanager
+def _local_cluster(address: str, n_tasks: int) -> Iterator[Any]:
+    """Dask workers on this machine: processes, one thread each, without dashboard or spilling."""
+    import dask
+    import distributed
+
+    count = address.removeprefix(LOCAL)
+    if not count.isdigit() or int(count) < 1:
+        raise InputError(
+            f"A local cluster is given as local:N with N ≥ 1, such as local:2; it is '{address}'."
+        )
+    n = min(int(count), n_tasks)
+    folder = tempfile.mkdtemp(prefix="softrobust-")
+    limits = ("target", "spill", "pause", "terminate")
+    settings: dict[str, Any] = {f"distributed.worker.memory.{limit}": False for limit in limits}
+    # One task at a time on each worker: when it dies, no task that only waited there is blamed.
+    settings["distributed.scheduler.worker-saturation"] = 1.0
+    quiet = {"DASK_LOGGING__DISTRIBUTED": "critical"}
+    settings["distributed.nanny.pre-spawn-environ"] = worker_environment(n) | quiet
+    before = dict(os.environ)
+    try:
+        with (
+            dask.config.set(settings),
+            distributed.LocalCluster(
+                n_workers=n,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                memory_limit=0,
+                local_directory=folder,
+                silence_logs=logging.CRITICAL,
+                scheduler_kwargs={"allowed_failures": RETRIES},
+            ) as cluster,
+        ):
+            yield cluster
+    except RuntimeError as error:
+        if "Nanny" not in str(error):
+            raise
+        raise SolverError(
+            f"The local Dask workers did not start ({error}). Nothing is lost: run the same "
+            "command again with --resume."
+        ) from None
+    finally:
+        # Dask sets the workers' variables in this process and leaves them there.
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Dask's log lines off the screen; what matters is said once, by this package."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    loggers = [logging.getLogger(name) for name in names]  # some have levels of their own
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def perform_there(
+    order: Order, contents: Mapping[str, bytes], expected: Mapping[str, str]
+) -> dict[str, Any]:
+    """Perform an order on a worker, with its files beside it; other versions are refused."""
+    here = versions()
+    for name in expected:
+        if here[name] != expected[name]:
+            raise InputError(
+                f"The worker has {name} {here[name]}, and this machine {expected[name]}: results "
+                "would mix. Install the same versions on every worker."
+            )
+    with _ONE_AT_A_TIME, tempfile.TemporaryDirectory(prefix="softrobust-") as folder:
+        files = dict(order["files"])
+        for name, content in contents.items():
+            path, digest = files[name]
+            place = Path(folder) / f"{name}-{Path(path).name}"
+            place.write_bytes(content)
+            files[name] = [str(place), digest]
+        return perform_quietly({**order, "files": files})

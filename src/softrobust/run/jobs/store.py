@@ -1,0 +1,244 @@
+"""The folder of a run: what was planned, what is done, what failed.
+
+    plan.json           every task with the hash of what it computes, and the versions used
+    results/KEY.json    one file per finished task, written atomically, without any clock in it
+    failures/KEY.txt    why a task failed, with its traceback
+    timings.jsonl       seconds, attempts and warnings; the only file that differs from run to run
+
+A result counts only if it is whole (its own digest agrees) and belongs to the plan (its hash
+agrees): so a run that was killed at any moment goes on from what is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, final
+
+from softrobust._core.files import atomic_write
+from softrobust.errors import InputError, SoftRobustError
+from softrobust.run.jobs.tasks import FORMAT_VERSION, Task, differences, digest_of, make_plan
+
+PLAN, RESULTS, FAILURES, TIMINGS = "plan.json", "results", "failures", "timings.jsonl"
+
+
+class StorageError(SoftRobustError, OSError):
+    """A file of the run could not be written; what was written before is whole."""
+
+
+@final
+class Store:
+    """An open run folder; only one process writes to it."""
+
+    def __init__(self, out: Path, plan: Mapping[str, Any]) -> None:
+        self.out = out
+        self.records: dict[str, dict[str, Any]] = {task["key"]: task for task in plan["tasks"]}
+
+    def path(self, key: str) -> Path:
+        """Where the result of a task lies."""
+        return self.out / RESULTS / f"{key}.json"
+
+    def load(self, key: str) -> dict[str, Any] | None:
+        """The result of a task; None where there is none, or none that is whole."""
+        return read_result(self.path(key), key, self.records[key]["hash"])
+
+    def save(self, key: str, reply: Mapping[str, Any], attempts: int | None) -> None:
+        """Write the result, then its timing; forget an earlier failure."""
+        result = reply["result"]
+        record = {
+            "key": key,
+            "hash": self.records[key]["hash"],
+            "digest": digest_of(result),
+            "result": result,
+        }
+        with kept_safe(self.out):
+            _write(self.path(key), json.dumps(record, indent=1, allow_nan=False) + "\n")
+            (self.out / FAILURES / f"{key}.txt").unlink(missing_ok=True)
+            self._time(key, reply, attempts, "done")
+
+    def fail(self, key: str, reply: Mapping[str, Any], attempts: int | None) -> None:
+        """Write down why a task failed."""
+        text = f"{reply['error']}\n\n{reply['traceback'].rstrip()}\n"
+        with kept_safe(self.out):
+            _write(self.out / FAILURES / f"{key}.txt", text)
+            self._time(key, reply, attempts, "failed")
+
+    def _time(self, key: str, reply: Mapping[str, Any], attempts: int | None, end: str) -> None:
+        """Add a line to the side file."""
+        seconds = round(float(reply["seconds"]), 6)
+        line: dict[str, Any] = {"key": key, "end": end, "seconds": seconds, "attempts": attempts}
+        if reply.get("warnings"):
+            line["warnings"] = reply["warnings"]
+        with open(self.out / TIMINGS, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def side(self) -> tuple[dict[str, float], dict[str, list[str]]]:
+        """Seconds and warnings of finished tasks; a line that was cut short is passed over."""
+        seconds: dict[str, float] = {}
+        warned: dict[str, list[str]] = {}
+        with suppress(FileNotFoundError):
+            for line in (self.out / TIMINGS).read_text(encoding="utf-8").splitlines():
+                with suppress(ValueError, KeyError, TypeError):
+                    record = json.loads(line)
+                    if record["end"] == "done":
+                        seconds[record["key"]] = float(record["seconds"])
+                        warned[record["key"]] = list(record.get("warnings", []))
+        return seconds, warned
+
+
+@contextmanager
+def kept_safe(out: Path) -> Iterator[None]:
+    """Turn a failed write into an error that says what is safe and what to do."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(
+            f"A result could not be written to '{out}' ({reason}). The results that are there are "
+            "whole. Free some space or restore the permission, and run the same command with "
+            "--resume."
+        ) from error
+
+
+@contextmanager
+def open_store(out: Path, tasks: Sequence[Task], resume: bool, title: str) -> Iterator[Store]:
+    """Begin a run, or go on with one: the folder is checked, locked and cleared of half files."""
+    plan = make_plan(tasks, title)
+    try:
+        _check_folder(out, resume)
+        for folder in (out, out / RESULTS, out / FAILURES):
+            folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"The folder '{out}' cannot be written ({error.strerror}). Choose another one."
+        ) from None
+    with _lock(out):
+        store = Store(out, plan)
+        with kept_safe(store.out):
+            _tidy(out)
+            if (out / PLAN).exists():
+                differences(_read_plan(out), plan, out)
+            else:
+                _write(out / PLAN, json.dumps(plan, indent=1, allow_nan=False) + "\n")
+        yield store
+
+
+def load_results(out: str | Path) -> dict[str, dict[str, Any]]:
+    """The results of a run folder by key, in the order of the plan; unfinished tasks are absent."""
+    folder = Path(out)
+    found: dict[str, dict[str, Any]] = {}
+    for task in _read_plan(folder)["tasks"]:
+        path = folder / RESULTS / f"{task['key']}.json"
+        if path.exists():
+            result = read_result(path, task["key"], task["hash"])
+            if result is None:
+                raise InputError(
+                    f"{path} is damaged or belongs to another plan. Run with --resume: it is then "
+                    "computed again."
+                )
+            found[task["key"]] = result
+    return found
+
+
+def read_result(path: Path, key: str, expected: str) -> dict[str, Any] | None:
+    """The result in a file; None unless it is whole and of this very task."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        whole = (
+            record["key"] == key
+            and record["hash"] == expected
+            and isinstance(record["result"], dict)
+            and digest_of(record["result"]) == record["digest"]
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return record["result"] if whole else None
+
+
+def _check_folder(out: Path, resume: bool) -> None:
+    parent = out.resolve().parent
+    if out.exists() and not out.is_dir():
+        raise InputError(f"'{out}' is a file; results need a folder.")
+    if not parent.is_dir():
+        raise InputError(f"The folder '{parent}' that is to hold '{out.name}' does not exist.")
+    if out.exists() and not resume:
+        raise InputError(
+            f"The folder '{out}' exists already. Give --resume to go on with the run in it, or "
+            "choose another folder with --out."
+        )
+    if out.exists() and not (out / PLAN).exists():
+        ours = {RESULTS, FAILURES}
+        other = [p.name for p in out.iterdir() if p.name not in ours and p.name[0] != "."]
+        if other:
+            raise InputError(
+                f"The folder '{out}' holds no run that could go on: it has no {PLAN}, but "
+                f"'{sorted(other)[0]}'. Choose another folder."
+            )
+    there = out if out.exists() else parent
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"No permission to write '{out}'. Choose another folder with --out.")
+
+
+def _read_plan(out: Path) -> dict[str, Any]:
+    try:
+        plan = json.loads((out / PLAN).read_text(encoding="utf-8"))
+        if not isinstance(plan, dict) or not isinstance(plan["format_version"], int):
+            raise TypeError("it has no format_version")
+        if plan["format_version"] <= FORMAT_VERSION:
+            _ = [(task["key"], task["hash"], task["settings"]) for task in plan["tasks"]]
+    except FileNotFoundError:
+        raise InputError(f"There is no run in '{out}': it has no {PLAN}.") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{out / PLAN} cannot be read ({error}). Choose another folder and begin again."
+        ) from None
+    if plan["format_version"] > FORMAT_VERSION:
+        raise InputError(
+            f"{out / PLAN} was written by a newer softrobust. Upgrade: pip install -U softrobust"
+        )
+    return plan
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_write(path) as file:
+        file.write(text)
+
+
+def _tidy(out: Path) -> None:
+    """Clear away what a killed run was writing: hidden files beside their targets, half a line."""
+    for folder in (out, out / RESULTS, out / FAILURES):
+        for kind in ("json", "txt", "csv"):
+            for path in folder.glob(f".*.{kind}.*"):
+                path.unlink(missing_ok=True)
+    timings = out / TIMINGS
+    if timings.exists() and not timings.read_bytes().endswith(b"\n"):
+        with open(timings, "a", encoding="utf-8") as file:
+            file.write("\n")
+
+
+@contextmanager
+def _lock(out: Path) -> Iterator[None]:
+    """Keep a second run out of the folder; the system lifts the lock when a process dies."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    handle = os.open(out, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"Another run is writing to '{out}'. Wait for it, or choose another folder."
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,372 @@
+"""A sweep: every solver on every (λ, α, seed, source), one task each.
+
+Within a source all solvers, λ and α of one seed meet the same log and the same draws, so that they
+can be compared pair by pair; what a solver draws itself has a seed of its own. No clock takes part:
+solvers stop at nodes or of themselves, so a result is the same wherever and whenever it is made.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from io import StringIO
+from itertools import groupby, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from softrobust._core.files import atomic_write
+from softrobust.bounds import Bound, Covers
+from softrobust.certificate import Certificate, certify
+from softrobust.domains import make_domain
+from softrobust.domains.base import TabularDomain
+from softrobust.errors import InputError, SolverError
+from softrobust.objective import SoftRobust
+from softrobust.posterior import FittedPosterior
+from softrobust.problem import Problem
+from softrobust.returns import policy_return
+from softrobust.run import Options, set_up
+from softrobust.run.jobs.run import Outcome, run_tasks
+from softrobust.run.jobs.store import kept_safe
+from softrobust.run.jobs.tasks import Task, task_key, task_seed, versions
+from softrobust.run.sweep_file import Source, Sweep
+from softrobust.solvers.base import Solution, Status, gap_share, solve
+from softrobust.solvers.registry import make_solver
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+    from softrobust.models.model_set import ModelSet
+    from softrobust.models.policy import Policy
+
+
+FUNCTION = "softrobust.run.sweep:solve_one"
+CLOCKS = (Status.TIME_LIMIT, Status.INTERRUPTED)
+
+
+def sweep_tasks(sweep: Sweep) -> list[Task]:
+    """The tasks; those that share their data stand together, so that a worker makes it once."""
+    return [
+        _task(sweep, source, seed, lam, alpha, solver)
+        for source in sweep.sources
+        for seed in sweep.seeds
+        for alpha, lam, solver in product(sweep.alphas, sweep.lambdas, sweep.solvers)
+    ]
+
+
+def _task(sweep: Sweep, source: Source, seed: int, lam: float, alpha: float, solver: str) -> Task:
+    return Task(
+        key=task_key(source.name, f"seed{seed}", solver, f"lam{_short(lam)}",
+                     f"alpha{_short(alpha)}"),
+        function=FUNCTION,
+        settings={
+            "source": source.name,
+            "domain": source.domain,
+            "source_settings": dict(source.settings),
+            "seed": seed,
+            "root": sweep.seed,
+            "solver": solver,
+            "lam": lam,
+            "alpha": alpha,
+            "models": sweep.models,
+            "heldout": sweep.heldout,
+            "node_limit": sweep.node_limit,
+        },
+        files=source.files,
+    )  # fmt: skip
+
+
+def _short(value: float) -> str:
+    """0.5 as 0.5 and 1.0 as 1, with all digits where they are needed."""
+    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Data:
+    """What all tasks of one source and seed share."""
+
+    problem: Problem
+    heldout: ModelSet
+    log: TransitionLog
+    posterior: FittedPosterior
+    true: Problem | None
+
+
+def solve_one(
+    *,
+    source: str,
+    domain: str | None,
+    source_settings: Mapping[str, Any],
+    seed: int,
+    root: int,
+    solver: str,
+    lam: float,
+    alpha: float,
+    models: int,
+    heldout: int,
+    node_limit: int,
+    **files: Path,
+) -> dict[str, Any]:
+    """One task of a sweep: draw (or find) the data, solve, certify, and put it down."""
+    data_seed = task_seed(root, source, seed)
+    solver_seed = task_seed(root, source, seed, solver)  # one luck for all λ and α: they compare
+    known = {"domain": domain, "settings": source_settings, "seed": data_seed, "models": models}
+    places = {name: str(path) for name, path in files.items()}
+    data = _data(json.dumps(known | {"heldout": heldout, "files": places}, sort_keys=True))
+    problem = replace(data.problem, objective=SoftRobust(lam, alpha))
+    chosen = make_solver(
+        solver, log=data.log, seed=solver_seed, node_limit=node_limit, posterior=data.posterior
+    )
+    solution = solve(problem, chosen)
+    if solution.status in CLOCKS:
+        raise SolverError(
+            f"The solver '{solver}' stopped at '{solution.status}': its result would depend on the "
+            "machine's speed. Please report this."
+        )
+    bounds = [] if solution.bound is None else [solution.bound]
+    certificate = certify(problem, solution.policy, data.heldout, bounds, time_limit=math.inf)
+    return {
+        "source": source,
+        "seed": seed,
+        "solver": solver,
+        "lam": lam,
+        "alpha": alpha,
+        "data_seed": data_seed,
+        "solver_seed": solver_seed,
+        **_figures(solution, certificate),
+        "true_return": _true_return(data, solution.policy),
+        "policy": list(_stretches(solution.policy)),
+        "versions": versions(),
+    }
+
+
+def _figures(solution: Solution, certificate: Certificate) -> dict[str, Any]:
+    """All numbers but those of a clock."""
+    nodes = solution.stats.get("nodes")
+    return {
+        "status": str(solution.status),
+        "gamma": solution.gamma,
+        "n_models": solution.n_models,
+        "model_value": solution.model_value,
+        "nodes": None if nodes is None else int(nodes),
+        "notes": list(solution.stats.get("notes", [])),
+        **certificate.to_dict(),
+    }
+
+
+def _true_return(data: Data, policy: Policy) -> float | None:
+    """ρ(π, P*) where the world is known: what no method gets to see."""
+    return None if data.true is None else float(policy_return(data.true, policy)[0])
+
+
+def _stretches(policy: Policy) -> Iterator[list[Any]]:
+    """[first state, last state, action] for neighbours alike; a mixture names its probabilities."""
+    decided = [int(s) for s in np.flatnonzero(policy.decided)]
+    # A state without a recommendation ends a stretch: s − i rises there.
+    alike = [(s - i, tuple(policy.probs[s].tolist()), s) for i, s in enumerate(decided)]
+    for (_, row), group in groupby(alike, lambda entry: entry[:2]):
+        states = [policy.states[s] for _, _, s in group]
+        mix = {policy.actions[a]: p for a, p in enumerate(row) if p > 0}
+        yield [states[0], states[-1], next(iter(mix)) if len(mix) == 1 else mix]
+
+
+@lru_cache(maxsize=2)
+def _data(known: str) -> Data:
+    """The problem and all that belongs to it, made once for the tasks that share it."""
+    given = json.loads(known)
+    counts = given["models"], given["heldout"]
+    if given["domain"] is not None:
+        return _from_domain(given["domain"], given["settings"], given["seed"], *counts)
+    return _from_log(given["files"], given["settings"], given["seed"], *counts)
+
+
+def _from_domain(
+    name: str, settings: Mapping[str, Any], seed: int, models: int, heldout: int
+) -> Data:
+    """The log, posterior and draws of this seed, as `domain.split_problem(seed)` has them."""
+    domain = make_domain(name, **settings)
+    if not isinstance(domain, TabularDomain):
+        raise InputError(f"The domain '{name}' has continuous states.")
+    log = domain.collect(np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0]))
+    fitted = domain.posterior().fit(log)
+    if not isinstance(fitted, FittedPosterior):
+        raise InputError(f"The posterior of {name} does not draw tables.")
+    problem, test = domain.split_problem(seed, models, heldout, fitted=fitted)
+    if test is None:
+        raise InputError("A sweep needs held-out models: set heldout ≥ 1.")
+    return Data(problem, test, log, fitted, Problem(domain.true_model()))
+
+
+def _from_log(
+    files: Mapping[str, str], settings: Mapping[str, Any], seed: int, models: int, heldout: int
+) -> Data:
+    """The log with its Dirichlet posterior, as `softrobust solve` sets it up."""
+    log = Path(files["log"])
+    given: dict[str, Any] = {name: Path(path) for name, path in files.items() if name != "log"}
+    options = Options(n_models=models, n_test=heldout, seed=seed, **settings, **given)
+    setup = set_up(log, options)
+    if setup.log is None or setup.posterior is None or setup.heldout is None:
+        raise InputError(
+            f"{log.name} holds models, and a sweep draws its own from a log for every "
+            "seed. Use softrobust frontier for models."
+        )
+    return Data(setup.problem, setup.heldout, setup.log, setup.posterior, None)
+
+
+# --------------------------------------------------------------------------------------------------
+# What a sweep found: one row a task, and mean ± 95 % interval over seeds for each setting.
+#
+# `open` is how much more than this policy the best could earn on the training models: bound −
+# value, with the least bound that any solver of the sweep proved for the same models, λ and α and
+# that covers the policy, so one solver's proof judges all. `open_share` is its share of bound − ρ^S
+# of acting at random (None where that is nothing).
+
+FORMAT_VERSION = 1
+LEVEL = 0.95
+PLACE = ("source", "solver", "lam", "alpha")
+FIGURES: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "objective": lambda r: r["static"]["objective"],
+    "mean": lambda r: r["static"]["mean"],
+    "cvar": lambda r: r["static"]["cvar"],
+    "model_value": lambda r: r["model_value"],
+    "bound": lambda r: r["bound"],
+    "gap_share": lambda r: r["gap_share"],
+    "open": lambda r: r["open"],
+    "open_share": lambda r: r["open_share"],
+    "heldout_objective": lambda r: r["heldout"]["objective"]["value"],
+    "heldout_low": lambda r: r["heldout"]["objective"]["low"],
+    "heldout_high": lambda r: r["heldout"]["objective"]["high"],
+    "heldout_mean": lambda r: r["heldout"]["mean"]["value"],
+    "heldout_cvar": lambda r: r["heldout"]["cvar"]["value"],
+    "optimism": lambda r: r["heldout"]["optimism"],
+    "true_return": lambda r: r["true_return"],
+}
+AVERAGED = (
+    "objective", "mean", "cvar", "open", "heldout_objective", "heldout_mean", "heldout_cvar",
+    "optimism", "true_return",
+)  # fmt: skip
+HEADER = ("key", "source", "seed", "solver", "lam", "alpha", "status", *FIGURES)
+
+
+def run_sweep(
+    sweep: Sweep,
+    out: Path,
+    *,
+    workers: int | None = None,
+    cluster: str | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+) -> tuple[dict[str, Any], Outcome]:
+    """Run (or go on with) a sweep and write its tables; returns what results.json holds."""
+    outcome = run_tasks(
+        sweep_tasks(sweep),
+        out,
+        workers=workers,
+        cluster=cluster,
+        resume=resume,
+        progress=progress,
+        title="sweep",
+    )
+    record = sweep_record(sweep, outcome)
+    write_sweep(out, sweep, record)
+    return record, outcome
+
+
+def sweep_record(sweep: Sweep, outcome: Outcome) -> dict[str, Any]:
+    """`results.json`: the sweep, every task by key, every setting averaged over its seeds."""
+    tasks = {key: dict(outcome.results[key]) for key in sorted(outcome.results)}
+    _share_bounds(tasks.values())
+    return {
+        "format_version": FORMAT_VERSION,
+        "versions": versions(),
+        "sweep": sweep.record(),
+        "groups": _groups(sweep, list(tasks.values())),
+        "tasks": [{"key": key, **result} for key, result in tasks.items()],
+        "failed": dict(sorted(outcome.failed.items())),
+    }
+
+
+def write_sweep(out: Path, sweep: Sweep, record: Mapping[str, Any]) -> None:
+    """Write results.json and results.csv, each atomically."""
+    with kept_safe(out), atomic_write(out / "results.json") as file:
+        file.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
+    text = StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(HEADER)
+    done = {task["key"]: task for task in record["tasks"]}
+    for task in sorted(sweep_tasks(sweep), key=lambda task: task.key):
+        place = [task.settings[name] for name in ("source", "seed", "solver", "lam", "alpha")]
+        result = done.get(task.key)
+        if result is None:
+            rows.writerow([task.key, *place, "failed", *[""] * len(FIGURES)])
+        else:
+            figures = (_cell(figure(result)) for figure in FIGURES.values())
+            rows.writerow([task.key, *place, result["status"], *figures])
+    with kept_safe(out), atomic_write(out / "results.csv", newline="") as file:
+        file.write(text.getvalue())
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else repr(value)
+
+
+def _share_bounds(results: Iterable[dict[str, Any]]) -> None:
+    """Add `open` and `open_share`, from the least bound of the cell that covers the policy."""
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for result in results:
+        place = tuple(result[name] for name in ("source", "seed", "lam", "alpha"))
+        cells.setdefault(place, []).append(result)
+    for cell in cells.values():
+        for result in cell:
+            mixed = any(isinstance(action, dict) for _, _, action in result["policy"])
+            valid = [r for r in cell if not mixed or r["bound_covers"] != Covers.DETERMINISTIC]
+            best = min(valid, key=lambda r: float(r["bound"]))
+            value = result["static"]["objective"]
+            # Rounding must not make a proven optimum exceed its bound.
+            bound = Bound(max(best["bound"], value), Covers(best["bound_covers"]), "")
+            result["open"] = bound.value - value
+            result["open_share"] = gap_share(bound, value, result["uniform_value"])
+
+
+def _groups(sweep: Sweep, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry for each (source, solver, λ, α), in the order of the sweep."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for task in sweep_tasks(sweep):
+        groups.setdefault(tuple(task.settings[name] for name in PLACE), [])
+    for result in results:
+        groups[tuple(result[name] for name in PLACE)].append(result)
+    return [
+        dict(zip(PLACE, place, strict=True)) | {"n": len(members), **_averages(members)}
+        for place, members in groups.items()
+    ]
+
+
+def _averages(members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: average([FIGURES[name](member) for member in members]) for name in AVERAGED}
+
+
+def average(values: Sequence[float | None]) -> dict[str, float | None] | None:
+    """Mean and half-width of its 95 % interval (Student's t); None where a figure is unknown.
+
+    Examples
+    --------
+    >>> average([1.0, 3.0])
+    {'mean': 2.0, 'half_width': 12.70...}
+    >>> average([1.0])
+    {'mean': 1.0, 'half_width': None}
+    """
+    from scipy.stats import t as student
+
+    known = np.array([value for value in values if value is not None], dtype=np.float64)
+    if known.size == 0 or known.size < len(values):
+        return None
+    half = None
+    if known.size > 1:
+        error = float(known.std(ddof=1)) / float(np.sqrt(known.size))
+        half = float(student.ppf((1 + LEVEL) / 2, known.size - 1)) * error
+    return {"mean": float(known.mean()), "half_width": half}

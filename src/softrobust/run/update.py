@@ -1,0 +1,433 @@
+"""New rows for an old run: the posterior is updated, and the policy changes where that pays.
+
+The updated problem is solved; its answer is a proposal. Starting from the old policy, one state
+after another takes the proposed action, the best exact gain first, as long as each change raises
+the objective by more than the margin; where the changes pay only together they are taken together,
+if they gain more than the margin each on average. A clinic does not want its protocol to flutter.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from softrobust._core.files import atomic_write
+from softrobust._core.settings import real
+from softrobust.certificate import certify, draw_heldout
+from softrobust.data import read_log
+from softrobust.data.build import join_logs
+from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.problem import Problem
+from softrobust.returns import static_return
+from softrobust.run.line import Run
+from softrobust.run.setup import Setup
+from softrobust.solvers.base import Solution, Solver, Status, finish, solve
+from softrobust.solvers.baselines.behaviour import behaviour_policy
+from softrobust.solvers.baselines.nominal import Nominal
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+    from softrobust.posterior import FittedPosterior
+    from softrobust.run.folder import Folder
+
+
+EMPTY = "A log needs at least one transition"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One state whose action changed, with the reason."""
+
+    state: str
+    before: str
+    after: str
+    gain: float
+    seen_before: tuple[int, int]
+    seen_after: tuple[int, int]
+    together: bool = False
+
+    def sentence(self) -> str:
+        """Old and new action, what the change gains, and what the new rows showed."""
+        (b0, a0), (b1, a1) = self.seen_before, self.seen_after
+        return (
+            f"{self.state}: {self.before} → {self.after}, gains {self.gain:.3g} by the objective"
+            f"{' (its share of changes that pay together)' if self.together else ''} "
+            f"({self.before} seen {b0} → {b1} times, {self.after} seen {a0} → {a1} times)"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "state": self.state,
+            "before": self.before,
+            "after": self.after,
+            "gain": self.gain,
+            "seen_before": list(self.seen_before),
+            "seen_after": list(self.seen_after),
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Update:
+    """What the new rows changed.
+
+    `run` is the updated run, ready to be written; None where there was no new row.
+    """
+
+    run: Run | None
+    new_rows: int
+    drift: Drift | None
+    changes: tuple[Change, ...]
+    kept: int
+    added_states: tuple[str, ...]
+    record: dict[str, Any]
+
+    def sentences(self) -> list[str]:
+        """In words, one a line."""
+        if self.run is None or self.drift is None:
+            return ["The new file has no rows: nothing changes."]
+        practice = self.run.certificate.practice
+        lines = [] if practice is None else [practice.sentence()]
+        lines += [f"{self.new_rows} new rows.", self.drift.sentence()]
+        if self.added_states:
+            lines.append(f"New states: {', '.join(self.added_states[:8])}.")
+        if not self.changes:
+            lines.append("The policy stays as it is.")
+        else:
+            lines.append(f"The policy changes in {len(self.changes)} states:")
+            lines += [f"  {change.sentence()}" for change in self.changes]
+        if self.kept:
+            lines.append(
+                f"{self.kept} more changes were proposed and gain no more than the margin: kept."
+            )
+        return lines
+
+
+def update(
+    folder: Folder,
+    path: Path,
+    solver: Solver,
+    margin: float = 0.0,
+    columns: dict[str, str] | None = None,
+    seed: int = 0,
+) -> Update:
+    """Add the rows of `path` to the run's log and update its policy.
+
+    Parameters
+    ----------
+    margin : float
+        Units of the objective that a change of action must gain, at least.
+    """
+    real("margin", margin, least=0)
+    log, posterior = folder.need_log("An update")
+    new = _read(path, columns)
+    _refuse_twice(folder, log, new)
+    record: dict[str, Any] = {"old_hash": log.data_hash, "margin": margin, "new_file": path.name}
+    if new is None:
+        return Update(None, 0, None, (), 0, (), record | {"new_hash": None, "changes": []})
+    drift = drift_test(posterior, new, seed, log)
+    both = join_logs(log, new)
+    problem, fitted, test_seed = _problem(folder, both)
+    old = carried(folder.solution.policy, problem)
+    proposal = solve(problem, solver)
+    policy, gains = adopt(problem, old, proposal.policy, margin)
+    changes = _changes(log, both, old, policy, gains)
+    differ = (proposal.policy.decision != policy.decision) & np.asarray(problem.decided)
+    record |= {
+        "new_hash": new.data_hash,
+        "data_hash": both.data_hash,
+        "new_rows": new.n_rows,
+        "drift": drift.to_dict(),
+        "changes": [change.to_dict() for change in changes],
+        "kept": int(differ.sum()),
+    }
+    setup = Setup(problem, both, fitted, None, both.notes, test_seed, path.name)
+    run = _run(setup, proposal, policy, folder.seed)
+    added = tuple(name for name in both.states if name not in log.states.lookup)
+    return Update(run, new.n_rows, drift, changes, int(differ.sum()), added, record)
+
+
+def _refuse_twice(folder: Folder, log: TransitionLog, new: TransitionLog | None) -> None:
+    """Rows that a run knows already would count twice."""
+    if new is None:
+        return
+    known = {log.data_hash, *(str(record.get("new_hash")) for record in history(folder.path))}
+    if new.data_hash in known:
+        raise InputError(
+            "These rows are part of the run already (same content): they would count twice. Give "
+            "the new rows only."
+        )
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    """The records of earlier updates of a run."""
+    path = folder / "update.json"
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
+
+
+def _read(path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
+    """The new rows; None where the file has a header and nothing else."""
+    try:
+        return read_log(path, columns=columns)
+    except InputError as error:
+        if str(error).startswith(EMPTY):
+            return None
+        raise
+
+
+def _problem(folder: Folder, log: TransitionLog) -> tuple[Problem, Any, Any]:
+    """The run's problem on models drawn from the updated posterior."""
+    _, posterior = folder.need_log("An update")
+    fitted = posterior.settings.fit(log)  # type: ignore[attr-defined]
+    # The run's own seed: what changes comes from the new rows, not from other random numbers.
+    train_seed, test_seed = np.random.SeedSequence(folder.seed).spawn(2)
+    old = folder.problem
+    models = fitted.sample(old.n_models, np.random.default_rng(train_seed))
+    barred = old.models.available & ~old.allowed  # what the user forbade, not what was unseen
+    allowed = np.ones((models.n_states, models.n_actions), dtype=bool)
+    s = np.array([models.states.lookup[name] for name in old.models.states])
+    a = np.array([models.actions.lookup[name] for name in old.models.actions])
+    allowed[np.ix_(s, a)] = ~barred
+    problem = Problem(
+        models, rewards=log.rewards, p0=log.p0, gamma=old.gamma, objective=old.objective,
+        allowed=allowed,
+    )  # fmt: skip
+    return problem, fitted, test_seed
+
+
+def carried(policy: Policy, problem: Problem) -> Policy:
+    """The old policy on the labels of the new problem; states it did not know act uniformly."""
+    models = problem.models
+    probs = problem.uniform_policy().probs.copy()
+    s = np.array([models.states.lookup[name] for name in policy.states])
+    a = np.array([models.actions.lookup[name] for name in policy.actions])
+    rows = np.zeros((s.size, models.n_actions))
+    rows[:, a] = policy.probs
+    known = np.asarray(policy.decided) & (rows * ~problem.allowed[s] == 0).all(axis=1)
+    probs[s[known]] = rows[known]
+    return Policy(probs, models.states, models.actions, problem.decided)
+
+
+def adopt(
+    problem: Problem, old: Policy, proposal: Policy, margin: float
+) -> tuple[Policy, dict[int, float]]:
+    """The old policy with the proposed changes that gain more than the margin, and their gains."""
+    probs, value = old.probs.copy(), static_return(problem, old)
+    differs = (np.abs(old.probs - proposal.probs) > 1e-9).any(axis=1) & np.asarray(problem.decided)
+    todo = [int(s) for s in np.flatnonzero(differs)]
+    gains: dict[int, float] = {}
+
+    def earned(rows: list[int]) -> float:
+        trial = probs.copy()
+        trial[rows] = proposal.probs[rows]
+        return static_return(problem, replace(old, probs=trial)) - value
+
+    while todo:
+        single = [earned([s]) for s in todo]
+        best = int(np.argmax(single))
+        if single[best] > margin:
+            chosen, gain = [todo[best]], single[best]
+        else:
+            chosen, gain = list(todo), earned(todo)
+            if gain <= margin * len(todo) or gain <= 1e-12 * abs(value):
+                break
+        probs[chosen] = proposal.probs[chosen]
+        value += gain
+        gains |= {s: gain / len(chosen) for s in chosen}
+        todo = [s for s in todo if s not in chosen]
+    return replace(old, probs=probs), gains
+
+
+def _changes(
+    before: TransitionLog, after: TransitionLog, old: Policy, new: Policy, gains: dict[int, float]
+) -> tuple[Change, ...]:
+    def seen(log: TransitionLog, s: str, a: str) -> int:
+        if s not in log.states.lookup or a not in log.actions.lookup:
+            return 0
+        return int(log.pair_counts[log.states.index(s), log.actions.index(a)])
+
+    out, values = [], list(gains.values())
+    for s, gain in sorted(gains.items(), key=lambda item: -item[1]):
+        state = new.states[s]
+        was, now = (p.actions[int(p.decision[s])] for p in (old, new))
+        out.append(
+            Change(
+                state, was, now, gain,
+                (seen(before, state, was), seen(before, state, now)),
+                (seen(after, state, was), seen(after, state, now)),
+                values.count(gain) > 1,
+            )
+        )  # fmt: skip
+    return tuple(out)
+
+
+def _run(setup: Setup, proposal: Solution, policy: Policy, seed: int) -> Run:
+    problem = setup.problem
+    same = bool((policy.probs == proposal.policy.probs).all())
+    solution = proposal if same else finish(
+        problem, solver=proposal.solver, policy=policy, status=Status.GIVEN,
+        bound=proposal.bound, stats={"updated": True},
+    )  # fmt: skip
+    assert setup.posterior is not None
+    heldout = draw_heldout(setup.posterior, problem, policy, setup.test_seed)
+    bounds = [] if solution.bound is None else [solution.bound]
+    assert setup.log is not None
+    practice = behaviour_policy(problem, setup.log)[0]
+    certificate = certify(problem, policy, heldout, bounds, practice=practice)
+    nominal = solve(problem, Nominal())
+    return Run(setup, solution, nominal, heldout, certificate, seed, setup.notes)
+
+
+def save_record(path: Path, record: dict[str, Any], old: Path) -> None:
+    """Write `update.json`: what changed, after the records of earlier updates of the run."""
+    with atomic_write(path) as file:
+        file.write(json.dumps([*history(old), record], indent=1, allow_nan=False) + "\n")
+
+
+# --------------------------------------------------------------------------------------------------
+# Did the world change? New transitions and rewards against what the old posterior predicts.
+#
+# For every pair seen in the new rows the old posterior predicts a distribution of next states. The
+# statistic is the deviance of the new counts from its mean, 2 Σ n log(n/(n_k·p̄)), which grows with
+# any difference, for better or worse; its distribution if nothing changed comes from simulation:
+# draw a model from the posterior, draw the same number of transitions of each pair from it. A small
+# p-value says that the world, the coding of states, or the people who record it have changed.
+# Transitions that the old model holds impossible count as a change when they are more than a few.
+# Rewards are compared pair by pair: with a χ² test where they vary, by value where they do not.
+
+DRAWS = 1000
+LEVEL = 0.05
+FEW = 0.05  # share of rows the old model holds impossible that may be chance
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The test: its p-value, how many rows it could use, and how many had no prediction.
+
+    `impossible` counts new transitions that the old posterior excludes: a next state outside its
+    support, or a pair that had no model. `reward_p` is the p-value of the rewards (0 where a reward
+    that was fixed differs), None where they cannot be compared.
+    """
+
+    p_value: float | None
+    rows: int
+    impossible: int
+    reward_p: float | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything speaks for a change."""
+        small = [p for p in (self.p_value, self.reward_p) if p is not None and p < LEVEL / 2]
+        return bool(small) or self.impossible > FEW * (self.rows + self.impossible)
+
+    def sentence(self) -> str:
+        """The finding in words."""
+        head = (
+            "The new rows differ from what the old model expects: has something changed?"
+            if self.changed
+            else "The new rows are what the old model expects"
+        )
+        parts = []
+        if self.p_value is not None:
+            parts.append(f"transitions: {self.rows} rows, p = {self.p_value:.2g}")
+        if self.impossible:
+            parts.append(f"{self.impossible} rows with transitions that it did not know of")
+        if self.reward_p is not None:
+            parts.append(f"rewards: p = {self.reward_p:.2g}")
+        if self.p_value is None and not self.changed:
+            head = "No new row can be compared with the old model"
+        return f"{head} ({'; '.join(parts) or 'nothing to compare'})."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"p_value": self.p_value, "rows": self.rows, "impossible": self.impossible,
+                "reward_p": self.reward_p, "changed": self.changed}  # fmt: skip
+
+
+def drift_test(
+    posterior: FittedPosterior, new: TransitionLog, seed: int = 0, old: TransitionLog | None = None
+) -> Drift:
+    """Test the rows of `new`, whose labels may go beyond those of the posterior's own log.
+
+    With `old`, the log that the posterior was fitted to, rewards are compared too.
+    """
+    models = posterior.sample(DRAWS, np.random.default_rng([seed, 7]))
+    known, total = _counts_on(models, new)
+    rows = int(known.sum())
+    reward_p = None if old is None else reward_test(old, new)
+    if rows == 0:
+        return Drift(None, 0, int(total), reward_p)
+    N, indptr = models.n_models, models.indptr
+    rng = np.random.default_rng([seed, 8])
+    observed, simulated = 0.0, np.zeros(N)
+    for k in np.unique(np.searchsorted(indptr, np.flatnonzero(known), side="right") - 1):
+        lo, hi = indptr[k], indptr[k + 1]
+        block = models.prob[lo * N : hi * N].reshape(N, hi - lo)
+        block = block / block.sum(axis=1, keepdims=True)  # multinomial wants sums of exactly 1
+        mean, counts = block.mean(axis=0), known[lo:hi]
+        n = int(counts.sum())
+        observed += float(_deviance(counts[None, :], n * mean)[0])
+        simulated += _deviance(rng.multinomial(n, block), n * mean)
+    # The observed value counts as one of the draws: never a p-value of 0.
+    p = (1 + int(np.sum(simulated >= observed - 1e-9 * abs(observed)))) / (N + 1)
+    return Drift(float(p), rows, int(total - rows), reward_p)
+
+
+def _deviance(counts: Any, expected: Any) -> Any:
+    """2 Σ n log(n/expected) of every row, with 0·log 0 = 0."""
+    ratio = np.where(counts > 0, counts / np.maximum(expected, 1e-300), 1.0)
+    return 2.0 * (counts * np.log(ratio)).sum(axis=1)
+
+
+def reward_test(old: TransitionLog, new: TransitionLog) -> float | None:
+    """p-value of the new rewards: χ² of the pairs' means, or 0 where a fixed reward differs."""
+    from scipy.stats import chi2
+
+    if old.reward is None or new.reward is None or old.rewards is None:
+        return None
+    at_s = np.array([old.states.lookup.get(name, -1) for name in new.states])
+    at_a = np.array([old.actions.lookup.get(name, -1) for name in new.actions])
+    s, a, s_next = at_s[new.s], at_a[new.a], at_s[new.s_next]
+    ok = (s >= 0) & (a >= 0) & (s_next >= 0)
+    pair = s[ok].astype(np.int64) * old.n_actions + a[ok]
+    expected, known = old.rewards.lookup(pair, s_next[ok])
+    if not known.any():
+        return None
+    pair, rest = pair[known], (new.reward[ok] - expected)[known]
+    own, _ = old.rewards.lookup(old.s.astype(np.int64) * old.n_actions + old.a, old.s_next)
+    n_pairs = int((np.asarray(old.pair_counts) > 0).sum())
+    scale = max(float(np.abs(old.reward).max()), 1e-300)
+    noise = float(np.sqrt(np.square(old.reward - own).sum() / max(old.n_rows - n_pairs, 1)))
+    if noise <= 1e-9 * scale:
+        return 0.0 if float(np.abs(rest).max()) > 1e-6 * scale else 1.0
+    size = old.n_states * old.n_actions
+    n = np.bincount(pair, minlength=size)
+    before = np.asarray(old.pair_counts).reshape(-1)
+    seen = (n > 0) & (before > 0)
+    mean = np.bincount(pair, weights=rest, minlength=size)[seen] / n[seen]
+    spread = noise**2 * (1 / n[seen] + 1 / before[seen])
+    return float(chi2.sf(float((mean**2 / spread).sum()), int(seen.sum())))
+
+
+def _counts_on(models: Any, new: TransitionLog) -> tuple[Any, int]:
+    """Counts of the new rows at the stored entries of the models, and the number of rows."""
+    S, A = models.n_states, models.n_actions
+    at_s = [models.states.lookup.get(name, -1) for name in new.states]
+    at_a = [models.actions.lookup.get(name, -1) for name in new.actions]
+    s, s_next = np.array(at_s)[new.s], np.array(at_s)[new.s_next]
+    a = np.array(at_a)[new.a]
+    ok = (s >= 0) & (s_next >= 0) & (a >= 0)
+    pair = np.repeat(np.arange(S * A, dtype=np.int64), np.diff(models.indptr))
+    stored = pair * S + models.next_states
+    wanted = (s[ok].astype(np.int64) * A + a[ok]) * S + s_next[ok]
+    place = np.minimum(np.searchsorted(stored, wanted), stored.size - 1)
+    hit = stored[place] == wanted
+    return np.bincount(place[hit], minlength=stored.size), new.n_rows

@@ -1,0 +1,237 @@
+"""Posterior draws that ambiguity sets are built from, and quantiles of them in one pass.
+
+A set that holds P* for all pairs together with probability α = 1 − δ takes, pair by pair, the
+quantile at 1 − δ/(SA) (a union bound over the SA pairs that may be taken). A sample of N shows that
+quantile only if N ≥ SA/δ; with fewer draws it is the sample's extreme and α no longer matters:
+"saturated". Draws to build sets from may therefore be many more than the models of the problem.
+
+They need not be in memory together: `PosteriorDraws` makes them in parts, the same ones each time,
+and `UpperTail` keeps of every part only what can still be the quantile.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust._core.arrays import FloatArray, available_memory
+from softrobust._core.settings import whole
+from softrobust.errors import InputError
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import EDGE
+from softrobust.posterior import FittedPosterior
+from softrobust.solvers.baselines.ball_robust import check_like
+
+if TYPE_CHECKING:
+    from softrobust.problem import Problem
+
+
+SATURATED = "quantile_saturated"
+PART_BYTES = 2**26  # of one part of the draws
+KEPT_BYTES = 2**29  # draws up to this size stay in memory for a second pass
+SPAWN = 2  # train and test draws of a run are children 0 and 1 of its seed
+
+
+class SaturationWarning(UserWarning):
+    """Too few draws for the quantile that was asked for: `quantile_saturated` in the stats."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class PosteriorDraws:
+    """Draws of a fitted posterior, made when they are needed and in parts.
+
+    Parameters
+    ----------
+    posterior : FittedPosterior
+        Exact posteriors give as many draws as are asked for; a sampler gives those it has kept.
+    seed : int
+        Draws are independent of the train and test draws that a run makes with this seed.
+    most : int
+        Draws at most, and
+    most_numbers : float
+        transition probabilities drawn at most in one pass; what that leaves may be saturated.
+    """
+
+    posterior: FittedPosterior
+    seed: int = 0
+    most: int = 50_000
+    most_numbers: float = 1.5e9
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.posterior, FittedPosterior):
+            raise InputError(
+                "PosteriorDraws needs a fitted posterior over tables, such as "
+                f"DirichletPosterior().fit(log); it got {type(self.posterior).__name__}."
+            )
+        whole("seed", self.seed, 0)
+        whole("most", self.most)
+
+    def count(self, wanted: float, model_size: int) -> int:
+        """How many of the `wanted` draws there will be, for models of so many probabilities."""
+        enough = wanted if math.isinf(wanted) else whole_draws(wanted)
+        most = min(enough, self.most, max(self.most_numbers // max(model_size, 1), 1))
+        known = self._kept()
+        return int(most if known is None else min(most, known))
+
+    def _kept(self) -> int | None:
+        diagnostics = self.posterior.diagnostics()
+        return None if diagnostics.exact else diagnostics.n_draws
+
+    def parts(self, n: int, model_size: int) -> Iterator[ModelSet]:
+        """`n` draws in parts of at most 64 MiB; a sampler's draws come as one part."""
+        part = n if self._kept() is not None else max(PART_BYTES // (8 * max(model_size, 1)), 1)
+        for i, first in enumerate(range(0, n, part)):
+            yield self._draw(min(part, n - first), i)
+
+    def together(self, n: int) -> ModelSet:
+        """`n` draws as one set."""
+        return self._draw(n, 0)
+
+    def _draw(self, n: int, i: int) -> ModelSet:
+        seed = np.random.SeedSequence(self.seed, spawn_key=(SPAWN, i))
+        return self.posterior.sample(n, np.random.default_rng(seed))
+
+
+Draws = ModelSet | PosteriorDraws
+
+
+@final
+class Sample:
+    """The draws of one solve: a pass gives (models, weights) part by part.
+
+    `total` is the sum of all weights, `effective` = (Σw)²/Σw² the number of equal draws that they
+    are worth.
+    """
+
+    def __init__(self, problem: Problem, draws: Draws | None, wanted: float) -> None:
+        self.problem = problem
+        self._kept: list[ModelSet] | None = None
+        if isinstance(draws, PosteriorDraws):
+            self._source: PosteriorDraws | None = draws
+            self._size = int(problem.models.next_states.size)
+            self.n = draws.count(max(wanted, 1.0), self._size)
+            self.total = self.effective = float(self.n)
+            return
+        models = problem.models if draws is None else draws
+        if not isinstance(models, ModelSet):
+            raise InputError(
+                f"draws is a ModelSet or PosteriorDraws(posterior); it is {type(models).__name__}."
+            )
+        check_like(problem, models, "The draws that sets are built from")
+        self._source, self._kept, self.n = None, [models], models.n_models
+        self.total, self.effective = 1.0, 1.0 / float((models.f**2).sum())
+
+    def __iter__(self) -> Iterator[tuple[ModelSet, FloatArray]]:
+        if self._kept is not None:
+            for models in self._kept:
+                weights = models.f if self._source is None else np.ones(models.n_models)
+                yield models, weights
+            return
+        assert self._source is not None
+        keep: list[ModelSet] | None = [] if self._fits() else None
+        for models in self._source.parts(self.n, self._size):
+            check_like(self.problem, models, "The draws that sets are built from")
+            if keep is not None:
+                keep.append(models)
+            yield models, np.ones(models.n_models)
+        self._kept = keep
+
+    def _fits(self) -> bool:
+        free = available_memory()
+        limit = KEPT_BYTES if free is None else min(KEPT_BYTES, 0.25 * free)
+        return 8.0 * self._size * self.n <= limit
+
+    def saturated(self, tail: float) -> bool:
+        """Whether the quantile that leaves `tail` outside is the sample's extreme."""
+        return tail * self.effective < 1 - EDGE
+
+
+def whole_draws(wanted: float) -> int:
+    """The next whole number, but for the rounding of SA/δ."""
+    return max(math.ceil(wanted * (1 - EDGE)), 1)
+
+
+def tail_mass(problem: Problem) -> tuple[float, float, int]:
+    """(δ/(SA), SA/δ, SA) of the pairs that may be taken in states that can be left."""
+    pairs = int(problem.allowed[problem.decided].sum())
+    delta = 1.0 - problem.objective.alpha
+    if delta <= EDGE:
+        return 0.0, math.inf, max(pairs, 1)
+    return delta / max(pairs, 1), max(pairs, 1) / delta, max(pairs, 1)
+
+
+def resolution(who: str, sample: Sample, tail: float, wanted: float, warn: bool) -> dict[str, Any]:
+    """What the draws can show, for the stats; a warning where the quantile is saturated."""
+    saturated = sample.saturated(tail)
+    stats: dict[str, Any] = {
+        "set_draws": sample.n,
+        "set_draws_needed": None if math.isinf(wanted) else whole_draws(wanted),
+        "quantile_level": 1.0 - tail,
+        SATURATED: saturated,
+    }
+    if saturated:
+        need = "no number of" if math.isinf(wanted) else f"{whole_draws(wanted):,}"
+        text = (
+            f"{SATURATED}: {who} builds its sets from the quantile at {1 - tail:.6g}, which {need} "
+            f"draws would show; {sample.n:,} were used, so it is their extreme and alpha hardly "
+            "matters."
+        )
+        stats["notes"] = [text]
+        if warn:
+            hint = " Give more with draws=PosteriorDraws(posterior), or a larger ModelSet."
+            warnings.warn(text + hint, SaturationWarning, stacklevel=4)
+    return stats
+
+
+@final
+class UpperTail:
+    """The quantile of many weighted samples, near their upper end, in one pass.
+
+    Parameters
+    ----------
+    tail : float
+        Weight that may lie above, as a share of `total`.
+    lower_side : bool
+        At a tie of the cumulated weight with the tail, take the larger of the two values: the
+        lower quantile of −x, as VaR's definition inf{z : G(z) ≥ tail} wants it.
+    """
+
+    def __init__(self, n_samples: int, tail: float, total: float, lower_side: bool = False) -> None:
+        self.limit = tail * total
+        self.slack = EDGE * total
+        self.lower_side = lower_side
+        self.values = np.empty((n_samples, 0))
+        self.weights = np.empty((n_samples, 0))
+
+    def add(self, values: FloatArray, weights: FloatArray) -> None:
+        """Values (n_samples, n) of the next n draws, with their weights (n,)."""
+        live = weights > 0
+        x = np.concatenate([self.values, values[:, live]], axis=1)
+        w = np.concatenate(
+            [self.weights, np.broadcast_to(weights[live], (x.shape[0], int(live.sum())))], axis=1
+        )
+        order = np.argsort(-x, axis=1, kind="stable")
+        w = np.take_along_axis(w, order, axis=1)
+        keep = int(self._place(np.cumsum(w, axis=1)).max(initial=0)) + 1
+        self.values = np.take_along_axis(x, order[:, :keep], axis=1)
+        self.weights = w[:, :keep]
+
+    def _place(self, cumulated: FloatArray) -> NDArray[np.int64]:
+        """Position of the quantile in descending order."""
+        if self.lower_side:
+            place = (cumulated < self.limit - self.slack).sum(axis=1)
+        else:
+            place = (cumulated <= self.limit + self.slack).sum(axis=1)
+        return np.asarray(np.minimum(place, cumulated.shape[1] - 1), dtype=np.int64)
+
+    def quantile(self) -> FloatArray:
+        """(n_samples,)."""
+        place = self._place(np.cumsum(self.weights, axis=1))
+        return np.asarray(self.values[np.arange(place.size), place])

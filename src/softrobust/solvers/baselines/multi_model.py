@@ -1,0 +1,234 @@
+"""Heuristics for multi-model MDPs: MVP, WSU and CADP (coordinate ascent).
+
+All three choose, state by state, the action of the best weighted average of the models' own values,
+
+    d(s) = argmax_a Σ_ω w_ω(s) [R[s, a, ω] + γ P̂^ω_{s,a}ᵀ v^ω],
+
+and differ in the weights: MVP averages the models first (the nominal policy), WSU takes w = f, CADP
+takes f_ω times the occupancy of s in model ω under the current policy, which makes a change of one
+step's rule a step of coordinate ascent on the mean return: with a finite horizon it never gets
+worse. For the soft-robust goal (`robust=True`) the worst-case ξ of the current policy stands in for
+f, and the best policy seen is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from softrobust._core.arrays import FloatArray, IntArray
+from softrobust.errors import InputError
+from softrobust.models.policy import Policy, TimedPolicy
+from softrobust.returns import action_values, evaluate_policy
+from softrobust.returns.optimal import horizon_return, state_probabilities
+from softrobust.solvers.base import Solution, Solver, Status, finish
+from softrobust.solvers.baselines.nominal import Nominal
+
+if TYPE_CHECKING:
+    from softrobust.problem import Problem
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedSolution:
+    """A time-dependent policy, its returns on the models and the objective after each round."""
+
+    solver: str
+    policy: TimedPolicy
+    returns: FloatArray
+    value: float
+    history: tuple[float, ...]
+    status: Status
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MVP(Solver):
+    """Mean value problem: solve the averaged MDP."""
+
+    name: ClassVar[str] = "mvp"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Infinite horizon: the nominal policy under its multi-model name."""
+        nominal = Nominal().solve(problem)
+        return finish(
+            problem, solver=self.name, policy=nominal.policy, v=nominal.v,
+            status=nominal.status, stats=nominal.stats,
+        )  # fmt: skip
+
+    def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
+        """Finite horizon: backward induction in the averaged MDP."""
+        _check_horizon(horizon)
+        mean = problem.mean_problem()
+        decisions = _backward(mean, horizon, lambda _: np.ones((1, 1)))
+        return _timed(problem, self.name, decisions, [])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WSU(Solver):
+    """Weight-select-update: one rule for all models, chosen by the f-weighted action values.
+
+    Infinite horizon: the backward recursion is run until the rule and its values settle.
+    """
+
+    rounds: int = 2000
+    name: ClassVar[str] = "wsu"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Iterate the recursion; where rules go on cycling, keep the best of the last ones."""
+        began = time.perf_counter()
+        f = problem.models.f
+        v = np.zeros((problem.n_models, problem.n_states))
+        rows = np.arange(problem.n_states)
+        tol, settled, rule = 1e-9 * (1 - problem.gamma), False, rows
+        iterations = 0
+        while iterations < self.rounds and not settled:
+            iterations += 1
+            Q = action_values(problem, v)
+            rule = _choose(problem, np.einsum("n,nsa->sa", f, Q))
+            new = Q[:, rows, rule]
+            change, v = np.abs(new - v).max(), new
+            settled = change <= tol * max(float(np.abs(v).max()), 1e-300)
+        stats = {"seconds": time.perf_counter() - began, "iterations": iterations}
+        status = Status.LOCAL_OPTIMUM if settled else Status.ITERATION_LIMIT
+        policy = _policy(problem, rule)
+        return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
+
+    def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
+        """The finite-horizon original."""
+        _check_horizon(horizon)
+        f = problem.models.f
+        decisions = _backward(problem, horizon, lambda _: f[:, None])
+        return _timed(problem, self.name, decisions, [])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CADP(Solver):
+    """Coordinate ascent dynamic programming.
+
+    Parameters
+    ----------
+    robust : bool
+        Weigh models by the worst-case ξ of the current policy instead of f, and keep the best
+        policy seen: for the soft-robust objective rather than the mean.
+    rounds : int
+        Sweeps of improvement at most.
+    """
+
+    robust: bool = False
+    rounds: int = 200
+    name: ClassVar[str] = "cadp"
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise InputError(f"rounds must be at least 1; it is {self.rounds}.")
+
+    def solve(self, problem: Problem) -> Solution:
+        """Infinite horizon, from the WSU policy until the rule repeats; the best one seen."""
+        began = time.perf_counter()
+        rule = WSU().solve(problem).policy.decision
+        best_value, best, seen = -np.inf, rule, set()
+        status = Status.ITERATION_LIMIT
+        for _ in range(self.rounds):
+            v, h = evaluate_policy(problem, _policy(problem, rule))
+            returns = v @ problem.p0
+            value = self._goal(problem, returns)
+            if value > best_value:
+                best_value, best = value, rule
+            if rule.tobytes() in seen:
+                status = Status.LOCAL_OPTIMUM
+                break
+            seen.add(rule.tobytes())
+            weights = self._weights(problem, returns)[:, None] * h
+            score = np.einsum("ns,nsa->sa", weights, action_values(problem, v))
+            rule = _choose(problem, score, keep=rule)
+        stats = {"seconds": time.perf_counter() - began, "rounds": len(seen)}
+        policy = _policy(problem, best)
+        return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
+
+    def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
+        """The finite-horizon original: from WSU, sweeps until the policy repeats.
+
+        Without `robust` the mean return never falls from one round to the next.
+        """
+        current = WSU().solve_horizon(problem, horizon)
+        best, history = current, [self._goal(problem, current.returns)]
+        seen = {current.policy.decisions.tobytes()}
+        status = Status.ITERATION_LIMIT
+        for _ in range(self.rounds):
+            f = self._weights(problem, current.returns)
+            b = state_probabilities(problem, current.policy)
+            weights = f[:, None] * b
+            decisions = _backward(problem, horizon, weights.__getitem__, current.policy.decisions)
+            if decisions.tobytes() in seen:  # a fixed point, or (with robust) a cycle
+                status = Status.LOCAL_OPTIMUM
+                break
+            seen.add(decisions.tobytes())
+            current = _timed(problem, self.name, decisions, [])
+            history.append(self._goal(problem, current.returns))
+            if history[-1] > self._goal(problem, best.returns):
+                best = current
+        return TimedSolution(
+            self.name, best.policy, best.returns, best.value, tuple(history), status
+        )
+
+    def _weights(self, problem: Problem, returns: FloatArray) -> FloatArray:
+        f = problem.models.f
+        return problem.objective.worst_case(returns, f) if self.robust else f
+
+    def _goal(self, problem: Problem, returns: FloatArray) -> float:
+        """What is ascended: the mean, or the objective itself."""
+        f = problem.models.f
+        return problem.objective.value(returns, f) if self.robust else float(returns @ f)
+
+
+def _backward(
+    problem: Problem,
+    horizon: int,
+    weights: Callable[[int], FloatArray],
+    current: IntArray | None = None,
+) -> IntArray:
+    """Decisions (horizon, n_states), last step first; weights(t) is (n_models, n_states or 1)."""
+    rows = np.arange(problem.n_states)
+    v = np.zeros((problem.n_models, problem.n_states))
+    decisions = np.empty((horizon, problem.n_states), dtype=np.int64)
+    for t in range(horizon - 1, -1, -1):
+        Q = action_values(problem, v)
+        score = (np.broadcast_to(weights(t), v.shape)[:, :, None] * Q).sum(axis=0)
+        decisions[t] = _choose(problem, score, None if current is None else current[t])
+        v = Q[:, rows, decisions[t]]
+    return decisions
+
+
+def _choose(problem: Problem, score: FloatArray, keep: IntArray | None = None) -> IntArray:
+    """The allowed action of best score in each state; the current one where it is as good."""
+    masked = np.where(problem.allowed, score, -np.inf)
+    best = np.argmax(masked, axis=1)
+    if keep is None:
+        return np.asarray(best, dtype=np.int64)
+    rows = np.arange(best.size)
+    now, top = masked[rows, keep], masked[rows, best]
+    return np.where(top > now + 1e-12 * np.maximum(np.abs(now), np.abs(top)), best, keep)
+
+
+def _policy(problem: Problem, rule: IntArray) -> Policy:
+    m = problem.models
+    return Policy.from_decision(rule, m.states, m.actions, problem.decided)
+
+
+def _timed(problem: Problem, name: str, decisions: IntArray, history: list[float]) -> TimedSolution:
+    policy = TimedPolicy(decisions, problem.models.states, problem.models.actions)
+    returns = horizon_return(problem, policy)
+    value = problem.objective.value(returns, problem.models.f)
+    return TimedSolution(name, policy, returns, value, tuple(history), Status.LOCAL_OPTIMUM)
+
+
+def _check_horizon(horizon: int) -> None:
+    if int(horizon) != horizon or horizon < 1:
+        raise InputError(f"A horizon is a whole number of steps ≥ 1; it is {horizon!r}.")

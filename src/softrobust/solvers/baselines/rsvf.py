@@ -1,0 +1,438 @@
+"""The smallest ball that meets all sets of RSVF, for one pair: min_θ max_v dist₁(θ, K(v)).
+
+    K(v) = {p ∈ Δ : pᵀz_v ≤ b_v},     z_v = r_{s,a} + γv,   b_v = VaR^{1−δ/(SA)}[P̂ᵀz_v]
+
+From θ the cheapest way into K(v) moves mass y_j ≤ θ_j from entries of large z onto the smallest:
+dist₁(θ, K(v)) = min {2·Σy : Σ_j y_j·(z_j − min z) ≥ θᵀz − b, 0 ≤ y ≤ θ}. So the radius and centre
+are one linear program in (θ, y_v, ψ). Often the sets have a point in common and ψ = 0.
+
+The program has many optimal centres. Among them we take one nearest to the mean row in L1: it
+depends on no solver's habits, and is the least that has to be given up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.settings import one_of, real, whole
+from softrobust.errors import InputError, SolverError
+from softrobust.kernels.ball_minima import l1_reach
+from softrobust.kernels.ball_sweeps import meets_all, reach_sweep, reached
+from softrobust.kernels.expected import expected_values
+from softrobust.models.model_set import ModelSet
+from softrobust.solvers.base import Deadline, Solution, Status, finish
+from softrobust.solvers.baselines.ball_robust import (
+    BallUpdate,
+    PairRows,
+    Support,
+    ball_solution,
+    model_keys,
+    pair_rows,
+)
+from softrobust.solvers.baselines.draws import (
+    KEPT_BYTES,
+    Draws,
+    Sample,
+    UpperTail,
+    resolution,
+    tail_mass,
+)
+from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers.baselines.var_bellman import QuantileUpdate
+from softrobust.solvers.rectangular.fixed_point import Iterated, as_policy, nominal_policy
+
+if TYPE_CHECKING:
+    from softrobust.problem import Problem
+
+
+INSIDE = 1e-12  # of the spread of z: a point this near counts as in the set
+
+
+def centre(p: FloatArray, Z: FloatArray, levels: FloatArray) -> tuple[FloatArray, float, int]:
+    """Centre θ (n,), radius ψ and the number of linear programs it took.
+
+    Parameters
+    ----------
+    p : (n,)
+        The mean row; the centre nearest to it is taken.
+    Z : (m, n), levels : (m,)
+        The half-spaces pᵀz ≤ b; each must meet the simplex.
+    """
+    theta = np.empty(p.size)
+    slack = INSIDE * np.maximum(np.abs(Z).max(axis=1), np.ptp(Z, axis=1))
+    if meets_all(p, Z, levels, slack, theta):
+        return theta, 0.0, 0
+    low = Z.min(axis=1)
+    unit = np.maximum(np.ptp(Z, axis=1), np.finfo(float).tiny)
+    G, b = (Z - low[:, None]) / unit[:, None], np.maximum((levels - low) / unit, 0.0)
+    common = _common_point(p, G, b)
+    if common is not None:
+        theta, programs = common, 1
+    else:
+        psi, _ = _minimax(p, G, b, None)
+        _, theta = _minimax(p, G, b, psi)
+        programs = 3
+    theta = np.maximum(theta, 0.0)  # a solver's tolerance; what it costs is in ψ below
+    theta /= theta.sum()
+    return theta, distance(theta, Z, levels), programs
+
+
+def distance(theta: FloatArray, Z: FloatArray, levels: FloatArray) -> float:
+    """max over sets of dist₁(θ, K)."""
+    out = np.empty(theta.size)
+    return max(float(l1_reach(theta, z, b, out)) for z, b in zip(Z, levels, strict=True))
+
+
+def _common_point(p: FloatArray, G: FloatArray, b: FloatArray) -> FloatArray | None:
+    """The point of all sets that is nearest to p, or None where they have none in common."""
+    n = p.size
+    # θ = p + up − down, Σ(up + down) least; up and down move the same mass.
+    answer = _solve(
+        np.ones(2 * n),
+        np.c_[G, -G],
+        b - G @ p,
+        np.r_[np.ones(n), -np.ones(n)][None],
+        np.zeros(1),
+        [(0.0, None)] * n + [(0.0, float(x)) for x in p],
+        infeasible_is_an_answer=True,
+    )
+    return None if answer is None else p + answer[:n] - answer[n:]
+
+
+def _minimax(
+    p: FloatArray, G: FloatArray, b: FloatArray, psi: float | None
+) -> tuple[float, FloatArray]:
+    """(ψ, θ) of the program; with ψ given, the θ nearest to p among those of that radius."""
+    from scipy import sparse
+
+    m, n = G.shape
+    eye, ones = sparse.eye_array(n), np.ones((1, n))
+    each = sparse.eye_array(m)  # columns: θ (n), y (m·n), t (n), ψ
+    blocks: list[list[Any]] = [
+        [G, -sparse.block_diag([row[None] for row in G]), None, None],
+        [None, 2 * sparse.kron(each, ones), None, -np.ones((m, 1))],
+        [
+            -sparse.kron(np.ones((m, 1)), eye),
+            sparse.kron(each, eye),
+            sparse.csr_array((m * n, n)),
+            None,
+        ],
+    ]
+    right = [b, np.zeros(m), np.zeros(m * n)]
+    cost = np.r_[np.zeros(n * (m + 2)), 1.0]
+    bounds: list[tuple[float, float | None]] = [(0.0, None)] * (n * (m + 2) + 1)
+    if psi is not None:  # t ≥ |θ − p|
+        blocks += [[eye, None, -eye, None], [-eye, None, -eye, None]]
+        right += [p, -p]
+        cost = np.r_[np.zeros(n * (m + 1)), np.ones(n), 0.0]
+        bounds[-1] = (0.0, psi * (1 + 1e-9) + 1e-10)
+    A = sparse.block_array(blocks, format="csr")
+    total = np.r_[np.ones(n), np.zeros(n * (m + 1) + 1)][None]
+    x = _solve(cost, A, np.concatenate(right), total, np.ones(1), bounds)
+    assert x is not None
+    return float(x[-1]), x[:n]
+
+
+def _solve(
+    cost: FloatArray,
+    A: Any,
+    b: FloatArray,
+    A_eq: FloatArray,
+    b_eq: FloatArray,
+    bounds: list[tuple[float, float | None]],
+    infeasible_is_an_answer: bool = False,
+) -> FloatArray | None:
+    from scipy.optimize import linprog
+
+    found = linprog(
+        cost,
+        A_ub=A,
+        b_ub=b,
+        A_eq=A_eq,
+        b_eq=b_eq,
+        bounds=bounds,
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if found.x is None or found.status != 0:
+        if infeasible_is_an_answer and found.status == 2:
+            return None
+        raise SolverError(f"The linear program of RSVF's centre failed: {found.message}")
+    return np.asarray(found.x, dtype=np.float64)
+
+
+# --------------------------------------------------------------------------------------------------
+# RSVF: robust against sets made for sensible value functions (Petrik and Russel 2019).
+#
+# A set need not contain P*; it must only be no better than P* along the value functions that come
+# up. With δ = 1 − α and, for a value function v and a pair (s, a),
+#
+#     K(v) = {p ∈ Δ : pᵀz ≤ VaR^{1−δ/(SA)}[P̂ᵀz]},     z = r_{s,a} + γv,
+#
+# a ball that meets K(v) for the v that solves its own robust MDP gives a lower bound of the true
+# return with posterior probability at least α. So, from V = {v₀} (v₀ nominal):
+#
+# 1. centre θ and radius ψ of every pair: min_θ max_{v ∈ V} dist₁(θ, K(v)) (`rsvf_centre`);
+# 2. v_k solves the robust MDP with the L1 balls (θ, λψ);
+# 3. stop if every ball (θ, ψ) meets K(v_k), else V ← V ∪ {v_k}.
+#
+# A pair whose ball meets K(v_k) keeps it: it is still smallest. Step 3 looks at the balls of radius
+# ψ, not λψ, which could go on missing a set that they were built for. Where rewards differ by model
+# a threshold can lie below all of z; K is then the worst next state (counted in the stats).
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class RSVF(Iterated):
+    """Robust against the smallest L1 balls that meet the sets of the value functions that came up.
+
+    Parameters
+    ----------
+    draws : ModelSet or PosteriorDraws, optional
+        What VaR is taken of; the problem's own models by default. One pass per value function.
+    max_sets : int
+        Value functions at most; then the status is `iteration_limit`.
+    meet : float
+        A ball meets a set from which it is no farther than this (L1, of at most 2).
+    support : "models" or "all"
+        Where nature may put mass (see `pair_rows`).
+    tol, time_limit, max_rounds
+        As in `Iterated`, for each robust MDP; the time limit is for all of them together.
+    """
+
+    draws: Draws | None = None
+    max_sets: int = 50
+    meet: float = 1e-6
+    support: Support = "models"
+    name: ClassVar[str] = "rsvf"
+
+    def __post_init__(self) -> None:
+        Iterated.__post_init__(self)
+        whole("max_sets", self.max_sets)
+        real("meet", self.meet, least=0)
+        one_of("support", self.support, ("models", "all"))
+
+    def solve(self, problem: Problem) -> Solution:
+        """Grow the list of value functions until the balls meet all their sets."""
+        deadline = Deadline(self.time_limit)
+        tail, wanted, _ = tail_mass(problem)
+        sample = Sample(problem, self.draws, wanted)
+        stats = resolution("RSVF", sample, tail, wanted, warn=True)
+        v, decision = nominal_policy(problem)
+        sets = _Sets(problem, sample, tail, self.support, v)
+        while True:
+            update = BallUpdate(problem, sets.at_centre, problem.objective.lam * sets.psi)
+            found = self.search(update, v, decision, deadline)
+            v, decision = found.v, found.decision
+            if found.status is Status.TIME_LIMIT:
+                break
+            cut = sets.cut(v)
+            if (cut.away <= sets.psi + self.meet).all():
+                break
+            if deadline.passed or len(sets.cuts) >= self.max_sets:
+                found.status = Status.TIME_LIMIT if deadline.passed else Status.ITERATION_LIMIT
+                break
+            sets.add(cut, self.meet)
+        return ball_solution(self, problem, update, found, deadline, stats | sets.stats())
+
+
+@final
+class _Cut(NamedTuple):
+    """The sets K(v) of one v, and how far the centres are from them."""
+
+    z: FloatArray  # (nnz,)
+    levels: FloatArray  # (S·A,)
+    away: FloatArray  # (S·A,) L1 distances
+    nearest: FloatArray  # (nnz,) the points of K(v) nearest to the centres
+
+
+@final
+class _Sets:
+    """The sets K(v) of all pairs, and the smallest balls that meet them; v is the first."""
+
+    def __init__(
+        self, problem: Problem, sample: Sample, tail: float, support: Support, v: FloatArray
+    ) -> None:
+        self.problem, self.sample, self.tail = problem, sample, tail
+        self.programs = self.lifted = 0
+        more: list[IntArray] = []
+        levels = self._thresholds(v, more)
+        self.rows: PairRows = pair_rows(problem, support=support, more=np.concatenate(more))
+        self.theta = self.rows.p
+        self.psi = np.zeros(self.rows.live.size)
+        first = self._cut(v, levels)
+        self.theta = first.nearest  # one set: its point nearest to the mean row
+        self.cuts = [first]
+
+    @property
+    def at_centre(self) -> PairRows:
+        """The rows with θ in place of the mean."""
+        r = self.rows
+        return PairRows(r.indptr, r.next_states, self.theta.copy(), r.r, r.live, r.n_states)
+
+    def _thresholds(self, v: FloatArray, more: list[IntArray] | None = None) -> FloatArray:
+        """VaR^{1−δ/(SA)} of P̂ᵀz for every pair, (S·A,); keys that draws reach go to `more`."""
+        p = self.problem
+        below = UpperTail(p.allowed.size, self.tail, self.sample.total, lower_side=True)
+        for models, weights in self.sample:
+            R = p.with_models(models).R
+            Z = expected_values(models.prob, models.indptr, models.next_states, R, v, p.gamma)
+            below.add(-Z.reshape(-1, models.n_models), weights)
+            if more is not None:
+                there = np.empty(models.next_states.size, np.bool_)
+                reached(models.prob, models.indptr, models.n_models, there)
+                keys = model_keys(models, there)
+                if not more or not np.array_equal(more[-1], keys):
+                    more.append(keys)
+        return -below.quantile()
+
+    def cut(self, v: FloatArray) -> _Cut:
+        """The sets K(v)."""
+        return self._cut(v, self._thresholds(v))
+
+    def _cut(self, v: FloatArray, levels: FloatArray) -> _Cut:
+        r = self.rows
+        z = r.r + self.problem.gamma * v[r.next_states]
+        used = np.diff(r.indptr) > 0
+        least = np.full(used.size, -np.inf)
+        least[used] = np.minimum.reduceat(z, r.indptr[:-1][used])
+        self.lifted += int((r.live & (levels < least - 1e-12 * np.abs(least))).sum())
+        levels = np.maximum(levels, least)
+        away, nearest = np.empty(used.size), np.empty(z.size)
+        reach_sweep(r.indptr, self.theta, z, levels, r.live, away, nearest)
+        return _Cut(z, levels, away, nearest)
+
+    def add(self, cut: _Cut, slack: float) -> None:
+        """Add K(v), and move the balls that miss it."""
+        self.cuts.append(cut)
+        for k in np.flatnonzero(cut.away > self.psi + slack):
+            part = slice(self.rows.indptr[k], self.rows.indptr[k + 1])
+            Z = np.array([c.z[part] for c in self.cuts])
+            b = np.array([c.levels[k] for c in self.cuts])
+            self.theta[part], self.psi[k], programs = centre(self.rows.p[part], Z, b)
+            self.programs += programs
+
+    def stats(self) -> dict[str, Any]:
+        """What it took."""
+        return {
+            "value_functions": len(self.cuts),
+            "linear_programs": self.programs,
+            "thresholds_lifted": self.lifted,
+        }
+
+
+# --------------------------------------------------------------------------------------------------
+# The simpler form of RSVF that its authors' evaluator uses: a quantile mixed with the mean.
+#
+#     v(s) = max_a λ·VaR^{1−δ/(SA)}[P̂^ω_{s,a}ᵀ(r + γv)] + (1 − λ)·mean,     δ = 1 − α
+#
+# At λ = 1 the promise p₀ᵀv is a lower bound of the true return with posterior probability at least
+# α if the quantile is the posterior's; that takes N ≥ SA/δ draws (`draws`). The mean is that of the
+# problem's models, so that λ = 0 is nominal.
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class RSVFSimple(Iterated):
+    """λ·VaR at 1 − δ/(SA) plus (1 − λ)·mean, step by step.
+
+    Parameters
+    ----------
+    draws : ModelSet or PosteriorDraws, optional
+        What VaR is taken of; the problem's own models by default. The draws stay in memory for all
+        sweeps: of `PosteriorDraws` at most 512 MiB are used, and the stats say if that is too few.
+    tol, time_limit, max_rounds
+        As in `Iterated`.
+    """
+
+    draws: Draws | None = None
+    name: ClassVar[str] = "rsvf-simple"
+
+    def solve(self, problem: Problem) -> Solution:
+        """Find the fixed point."""
+        deadline = Deadline(self.time_limit)
+        lam = problem.objective.lam
+        if lam == 0:
+            nominal = Nominal().solve(problem)
+            return finish(
+                problem, solver=self.name, policy=nominal.policy, v=nominal.v,
+                status=nominal.status, stats=nominal.stats,
+            )  # fmt: skip
+        tail, wanted, _ = tail_mass(problem)
+        models = self._models(problem, wanted)
+        sample = Sample(problem, models, wanted)  # checks them
+        stats = resolution("RSVF", sample, tail, wanted, warn=True)
+        nominal_part = None
+        if lam < 1:  # the slope of the update mixes rows of both
+            mean, models = on_common_lists(problem.models.mean_model(), models)
+            nominal_part = replace(problem.mean_problem(), models=mean)
+        update = QuantileUpdate(problem.with_models(models), tail, lam, nominal_part)
+        found = self.search(update, *nominal_policy(problem), deadline)
+        return finish(
+            problem,
+            solver=self.name,
+            policy=as_policy(problem, found.decision),
+            v=found.v,
+            status=found.status,
+            stats={"seconds": deadline.elapsed} | self.statistics(problem, update, found) | stats,
+        )
+
+    def _models(self, problem: Problem, wanted: float) -> ModelSet:
+        """The draws, no more than may stay in memory."""
+        if self.draws is None or isinstance(self.draws, ModelSet):
+            return problem.models if self.draws is None else self.draws
+        size = max(problem.models.next_states.size, 1)
+        most = max(KEPT_BYTES // (8 * size), 1)
+        return self.draws.together(min(self.draws.count(wanted, size), most))
+
+
+def on_common_lists(first: ModelSet, second: ModelSet) -> tuple[ModelSet, ModelSet]:
+    """Both sets on the union of their lists of next states; pairs that one lacks are dropped."""
+    a, b = model_keys(first), model_keys(second)
+    if np.array_equal(a, b):
+        return first, second
+    _refuse_own_rewards(second)
+    both = (first.available & second.available).reshape(-1)
+    keys = np.union1d(a, b)
+    keys = keys[both[keys // first.n_states]]
+    indptr, next_states = _lists(first, keys)
+    return tuple(  # type: ignore[return-value]
+        replace(m, indptr=indptr, next_states=next_states, prob=_spread(m, keys), normalise=False)
+        for m in (first, second)
+    )
+
+
+def _refuse_own_rewards(models: ModelSet) -> None:
+    if models.rewards is not None and models.rewards.kind == "model":
+        raise InputError(
+            "Draws with rewards of their own must be one ModelSet that lists the next states of "
+            "the problem's models: rewards cannot be laid out anew. Give rewards r(s,a,s′) with "
+            "the problem instead."
+        )
+
+
+def _lists(models: ModelSet, keys: IntArray) -> tuple[IntArray, NDArray[np.int32]]:
+    S, pairs = models.n_states, models.indptr.size - 1
+    counts = np.bincount(keys // S, minlength=pairs)
+    return np.concatenate([[0], np.cumsum(counts)]), (keys % S).astype(np.int32)
+
+
+def _spread(models: ModelSet, keys: IntArray) -> FloatArray:
+    """`prob` on the lists of the given keys, which hold all of the models' own in their pairs."""
+    own, N = model_keys(models), models.n_models
+    if np.array_equal(own, keys):
+        return models.prob
+    indptr, _ = _lists(models, keys)
+    place = np.searchsorted(keys, own)
+    out = np.zeros(keys.size * N)
+    for k in np.flatnonzero(np.diff(indptr)):
+        lo, hi = models.indptr[k], models.indptr[k + 1]
+        first, width = indptr[k], indptr[k + 1] - indptr[k]
+        block = out[first * N : (first + width) * N].reshape(N, width)
+        block[:, place[lo:hi] - first] = models.prob[lo * N : hi * N].reshape(N, hi - lo)
+    return out

@@ -1,0 +1,286 @@
+"""Soft actor-critic for continuous states (appendix F.1 "Baselines", table "SR-SAC and R-SAC").
+
+    SAC            targets E[r + γ V̄(s′)] under the mean model
+    SoftRobustSAC  targets Σ_ω f_ω E_ω[r + γ V̄(s′)]          (Derman et al. 2018)
+    RobustSAC      targets min_ω E_ω[r + γ V̄(s′)], f_ω > 0   (Mankowitz et al. 2020)
+
+All three train on episodes of the mean model; settings default to the paper's table. None of them
+looks at λ or α: the soft-robust one ignores the tail, the robust one the mean.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust._core.settings import real, whole
+from softrobust.errors import InputError
+from softrobust.models.continuous_policy import NetworkPolicy
+from softrobust.solvers.continuous.base import ContinuousSolution, ContinuousSolver
+from softrobust.solvers.continuous.sac.run import Curves, Limits, Notify, Trained, import_jax, train
+from softrobust.solvers.continuous.sac.update import NETWORKS, Plan
+from softrobust.solvers.continuous.sac.worlds import Data, World, on_device, world_of
+
+if TYPE_CHECKING:
+    from softrobust.continuous_problem import ContinuousProblem
+
+# Activations of the target network that are held at a time: a chunk of models is as large as fits.
+CHUNK_BYTES = {"cpu": 256 * 2**20, "other": 4 * 2**30}
+CURVE_POINTS = 100  # of the learning curve in a solution's stats
+FORBIDDEN = -1e9  # logit of an action that may not be taken: its probability is exactly 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorCritic(ContinuousSolver):
+    """Settings that the three solvers share.
+
+    Parameters
+    ----------
+    iterations, episodes, updates : int
+        Iterations; episodes rolled out and updates made in each.
+    batch, next_states : int
+        Rows of an update, and next states drawn per row and model.
+    hidden : tuple of int
+        Widths of the hidden layers of all networks.
+    degree : 1 or 2
+        Of the polynomial features of the state that the networks read, standardised by the log.
+    actor_rate, q_rate, v_rate : float
+        Learning rates of Adam.
+    target_rate : float
+        Share of the way that the target network moves to V after each update.
+    entropy_coef : float
+        Temperature c of the entropy, in units of reward.
+    memory : int
+        Iterations whose episodes the replay buffer keeps.
+    model_chunk : int, optional
+        Models whose next states are evaluated at a time; by default what memory allows.
+    block : int
+        Iterations between two checkpoints, and two looks at the clock.
+    seed : int
+    checkpoint : str, optional
+        File to write after every block, and to go on from when it exists.
+    time_limit : float, optional
+        Seconds; training ends with `time_limit` before the block that would pass it.
+    """
+
+    iterations: int = 2000
+    episodes: int = 30
+    updates: int = 6
+    batch: int = 150
+    next_states: int = 100
+    hidden: tuple[int, ...] = (400, 300)
+    degree: int = 2
+    actor_rate: float = 3e-4
+    q_rate: float = 3e-4
+    v_rate: float = 3e-4
+    target_rate: float = 0.01
+    entropy_coef: float = 1.0
+    memory: int = 100
+    model_chunk: int | None = None
+    block: int = 50
+    seed: int = 0
+    checkpoint: str | None = None
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "episodes", "updates", "batch", "next_states", "memory"):
+            whole(name, getattr(self, name))
+        whole("block", self.block)
+        whole("degree", self.degree, 1, 2)
+        whole("seed", self.seed, 0, 2**32 - 1)
+        if not isinstance(self.hidden, tuple) or not self.hidden:
+            raise InputError(
+                f"hidden must be a tuple of widths, as (400, 300) (--set hidden=[400,300]); it is "
+                f"{self.hidden!r}."
+            )
+        for width in self.hidden:
+            whole("A width of hidden", width)
+        for name in ("actor_rate", "q_rate", "v_rate"):
+            real(name, getattr(self, name), above=0)
+        real("target_rate", self.target_rate, above=0, below=1)
+        real("entropy_coef", self.entropy_coef, above=0)
+        if self.model_chunk is not None:
+            whole("model_chunk", self.model_chunk)
+        if self.time_limit is not None:
+            real("time_limit", self.time_limit, above=0)
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str):
+            raise InputError(f"checkpoint must be a file name, as text; it is {self.checkpoint!r}.")
+
+    @property
+    @abstractmethod
+    def robust(self) -> bool:
+        """Whether models are combined by their minimum."""
+
+    @property
+    @abstractmethod
+    def plain(self) -> bool:
+        """Whether the mean model is the only one."""
+
+    def solve(self, problem: ContinuousProblem) -> ContinuousSolution:
+        """Train one agent."""
+        return self.solve_agents(problem, (self.seed,))[0]
+
+    def solve_agents(
+        self, problem: ContinuousProblem, seeds: Sequence[int]
+    ) -> list[ContinuousSolution]:
+        """Train one agent per seed, side by side."""
+        return self.train(problem, seeds)[0]
+
+    def train(
+        self, problem: ContinuousProblem, seeds: Sequence[int], notify: Notify | None = None
+    ) -> tuple[list[ContinuousSolution], Curves]:
+        """As `solve_agents`, with all learning curves; `notify` hears of every block."""
+        import_jax()
+        chosen = tuple(whole("A seed", seed, 0, 2**32 - 1) for seed in seeds)
+        if not chosen:
+            raise InputError("Give at least one seed: seeds=(0, 1, 2).")
+        plan, world, data = self.plan(problem, len(chosen))
+        limits = Limits(self.iterations, self.block, self.time_limit, self.checkpoint, notify)
+        device = on_device(data)
+        check_traceable(plan, world, device)
+        trained = train(plan, world, device, chosen, limits, self.name)
+        solutions = [
+            self._solution(problem, data, trained, i, seed) for i, seed in enumerate(chosen)
+        ]
+        return solutions, trained.curves
+
+    def plan(self, problem: ContinuousProblem, agents: int = 1) -> tuple[Plan, World, Data]:
+        """What is compiled and what it reads (NumPy arrays), for one problem."""
+        world, data = world_of(problem, self.plain)
+        n_models = int(data["f"].size)
+        plan = Plan(
+            robust=self.robust,
+            n_models=n_models,
+            n_variables=problem.n_variables,
+            n_actions=int(problem.allowed.sum()),
+            horizon=problem.horizon,
+            hidden=self.hidden,
+            degree=self.degree,
+            rates=(self.actor_rate, self.q_rate, self.v_rate),
+            target_rate=self.target_rate,
+            entropy_coef=self.entropy_coef,
+            batch=self.batch,
+            next_states=self.next_states,
+            episodes=self.episodes,
+            updates=self.updates,
+            memory=self.memory,
+            model_chunk=self.model_chunk or self._chunk(n_models, agents),
+        )
+        return plan, world, data
+
+    def _chunk(self, n_models: int, agents: int) -> int:
+        """As many models as their activations fit into memory; even chunks if they can be."""
+        cpu = import_jax().default_backend() == "cpu"
+        per_model = 4.0 * agents * self.batch * self.next_states * sum(self.hidden)
+        room = int(CHUNK_BYTES["cpu" if cpu else "other"] / per_model)
+        most = min(n_models, max(1, room))
+        even = max(k for k in range(1, most + 1) if n_models % k == 0)
+        return even if 2 * even >= most else most
+
+    def _solution(
+        self, problem: ContinuousProblem, data: Data, trained: Trained, i: int, seed: int
+    ) -> ContinuousSolution:
+        actor = {name: x[i] for name, x in trained.networks["actor"].items()}
+        curves = trained.curves
+        stats: dict[str, Any] = {
+            "iterations": trained.iterations,
+            "seconds": trained.seconds,
+            "device": trained.device,
+            "seed": seed,
+            "agents": len(curves.returns),
+            "entropy_coef": self.entropy_coef,
+            "last_return": float(curves.returns[i, -1]),
+            "last_entropy": float(curves.entropy[i, -1]),
+            "last_losses": dict(zip(NETWORKS, map(float, curves.losses[i, -1]), strict=True)),
+            "curve_return": curves.thinned(i, CURVE_POINTS),
+        }
+        return ContinuousSolution(
+            solver=self.name,
+            policy=network_policy(problem, data, actor, self.degree),
+            objective=problem.objective,
+            gamma=problem.gamma,
+            horizon=problem.horizon,
+            n_models=int(data["f"].size),
+            status=trained.status,
+            stats=stats,
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SAC(ActorCritic):
+    """Discrete soft actor-critic in the mean model: the case of one model."""
+
+    name: ClassVar[str] = "sac"
+    robust: ClassVar[bool] = False
+    plain: ClassVar[bool] = True
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftRobustSAC(ActorCritic):
+    """Targets are the mean over models."""
+
+    name: ClassVar[str] = "sr-sac"
+    robust: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobustSAC(ActorCritic):
+    """Targets are those of the worst model for every (s, a)."""
+
+    name: ClassVar[str] = "r-sac"
+    robust: ClassVar[bool] = True
+    plain: ClassVar[bool] = False
+
+
+def network_policy(
+    problem: ContinuousProblem, data: Data, actor: dict[str, NDArray[Any]], degree: int
+) -> NetworkPolicy:
+    """The actor as a policy in NumPy; actions that may not be taken get probability 0."""
+    n = len(actor) // 2
+    weights = [np.asarray(actor[f"W{i}"], np.float64) for i in range(n)]
+    biases = [np.asarray(actor[f"b{i}"], np.float64) for i in range(n)]
+    may = problem.allowed
+    last = np.zeros((weights[-1].shape[0], may.size))
+    bias = np.full(may.size, FORBIDDEN)
+    last[:, may], bias[may] = weights[-1], biases[-1]
+    return NetworkPolicy(
+        (*weights[:-1], last),
+        (*biases[:-1], bias),
+        problem.variables,
+        problem.actions,
+        data["input_centre"],
+        data["input_scale"],
+        degree,
+    )
+
+
+def check_traceable(plan: Plan, world: World, data: Data) -> None:
+    """Refuse dynamics and rewards that JAX cannot trace, with its own reason."""
+    jax = import_jax()
+    key = jax.random.PRNGKey(0)
+    s, a = data["start"][:1], np.zeros(1, np.int32)
+    for what, call in (
+        ("The models' step", lambda s, a: world.draw(data, 0, s, a, key, plan.next_states)),
+        ("The reward", lambda s, a: world.reward(data, s, a, s)),
+    ):
+        try:
+            jax.eval_shape(call, s, a)
+        except InputError:
+            raise
+        except Exception as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+            raise InputError(
+                f"{what} must be a function that JAX can trace: {reason} Compute with operators "
+                "or jax.numpy instead of numpy (jnp.asarray(table)[omega] for a lookup), draw "
+                "with rng.standard_normal, rng.normal, rng.random or rng.uniform, and do not "
+                "branch on values."
+            ) from error

@@ -1,0 +1,327 @@
+"""Policy branch and bound for the static soft-robust optimum, with the safe dual at every node.
+
+A node is a set of allowed actions per state. Its bound is UB(ξ) of `bounds.safe_dual`, which is
+never above the policy-based bound (the objective of the models' restricted optima: Ahluwalia,
+Steimle and Denton's, reached with ξ the worst case of these optima and m = 0). What the bound says
+of single choices takes actions away; that raises least occupancies and lowers optima, so the bound
+is computed again. Best node first; a branch fixes the state whose choice, by first-order estimate,
+costs most.
+
+Everything closed is closed against value + tolerance, and the greatest bound ever closed is kept:
+the bound reported is the maximum over closed and open nodes, so it holds at any moment. The
+tolerance is a share of |value|, but never less than rounding, or a value of 0 could not be proven.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, final
+from weakref import WeakSet
+
+import numpy as np
+
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust._core.limits import OutOfTime
+from softrobust.bounds.advantage import Relaxation, relax
+from softrobust.bounds.safe_dual import DualBound, dual_bound
+from softrobust.solvers.base import Deadline, Status
+from softrobust.solvers.exact.enumeration import Enumerated, enumerate_rules, enumeration_work
+from softrobust.solvers.exact.local_search import BlockClimber, Climber, make_climber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from softrobust.bounds.reduction import Reduced
+    from softrobust.returns import ModelOptima
+
+
+LEAF_WORK = 2e8  # multiply-adds up to which a node's rules are enumerated instead of branched on,
+LEAF_NODES = 25.0  # but no more than this many times N·S³: branching would be done sooner,
+LEAST_LEAF = 1e7  # unless that is less than a node's linear program takes
+RELAXATION_MEMORY = 2**30  # bytes of parents' relaxations kept for their children
+WORTH = 1e-3  # share of the gap that a state must promise for its occupancies to be bounded anew
+ROUNDS = 20  # bound, take actions away, bound again; nodes are few where rounds are many
+STALL = 0.02  # share of the gap that a round must close for another to follow
+PAYS = 0.05  # share of the gap that new occupancies must have closed lately to be worth a node
+FEW = 6  # actions of a state up to which they may be peeled off one by one;
+QUARTER = 0.25  # of more, the most promising part goes together
+NO_GAP = 1e-9  # share of the returns up to which an enumeration's error is no gap
+TIE = 0.05  # weight of the mean fall of a state's choices beside their least fall
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Node:
+    """A set of allowed actions whose rules earn at most `bound`."""
+
+    bound: float
+    allowed: BoolArray
+    xi: FloatArray | None = None
+    parent: Relaxation | None = None
+    depth: int = 0
+    open: bool = True
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Tree:
+    """The search: its open nodes, its incumbent and what was closed.
+
+    Parameters
+    ----------
+    decision, value
+        The incumbent, exactly evaluated.
+    gap, rounding : float
+        Nodes are closed at value + max(gap·|value|, rounding).
+    dual : bool
+        False drops occupancies, ξ and enumeration: plain policy branch and bound, for comparison.
+    """
+
+    reduced: Reduced
+    decision: IntArray
+    value: float
+    gap: float
+    dual: bool = True
+    rounding: float = 0.0
+    error: float = 0.0  # the greatest error of an enumeration, where it is small beside the returns
+    closed: float = -np.inf
+    nodes: int = 0
+    enumerated: int = 0
+    depth: int = 0
+    root: Relaxation | None = None
+    optima: ModelOptima | None = None  # of the models, to start the root from
+    heap: list[tuple[float, int, Node]] = field(default_factory=list)
+    counter: int = 0
+    payoff: float = 1.0  # moving average of the share of the gap that new occupancies close
+    parents: WeakSet[Relaxation] = field(default_factory=WeakSet)
+    climber: Climber | BlockClimber = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.climber = make_climber(self.reduced)
+
+    @property
+    def bound(self) -> float:
+        """No rule earns more: the maximum over open nodes, closed nodes and the incumbent."""
+        self._settle()
+        top = self.heap[0][2].bound if self.heap else -np.inf
+        return max(top, self.closed, self.value)
+
+    @property
+    def floor(self) -> float:
+        """Nodes at or below this are closed: the incumbent plus the tolerance asked for."""
+        return self.value + max(self.gap * abs(self.value), self.rounding)
+
+    def open_nodes(self) -> list[Node]:
+        """The nodes still open, in no order."""
+        return [node for _, _, node in self.heap if node.open]
+
+    def push(self, node: Node) -> None:
+        """Add an open node."""
+        self.counter += 1
+        heapq.heappush(self.heap, (-node.bound, self.counter, node))
+
+    def run(
+        self,
+        deadline: Deadline,
+        node_limit: int | None,
+        watch: Callable[[], None],
+    ) -> Status:
+        """Best first until the gap is closed or a limit met; `watch` is called after every node.
+
+        A node stays open until its children are in, so an interrupt loses nothing.
+        """
+        while True:
+            self._settle()
+            if not self.heap or self.heap[0][2].bound <= self.floor:
+                return Status.TOLERANCE_REACHED
+            if deadline.passed:
+                return Status.TIME_LIMIT
+            if node_limit is not None and self.nodes >= node_limit:
+                return Status.NODE_LIMIT
+            node = self.heap[0][2]
+            try:
+                self.process(node, deadline)
+            except OutOfTime:  # the node stays open, as it was
+                return Status.TIME_LIMIT
+            watch()
+
+    def process(self, node: Node, deadline: Deadline) -> None:
+        """Bound the node, take actions away, then close, enumerate or branch."""
+        relaxation, bound = self._tighten(node, deadline)
+        if self.root is None:
+            self.root = relaxation
+        self.nodes += 1
+        self.depth = max(self.depth, node.depth)
+        value = min(bound.value, node.bound)
+        if value <= self.floor:
+            self._close(node, value)
+            return
+        last = bool((relaxation.allowed.sum(axis=1) == 1).all())  # one rule is left
+        work = enumeration_work(self.reduced, relaxation.allowed)
+        if last or (self.dual and work <= self._leaf_work()):
+            seen = self.enumerate(relaxation.allowed, deadline)
+            if seen.complete:
+                self.enumerated += not last
+                self._close(node, min(value, max(seen.bound, self.value)))
+            return
+        if self.nodes <= 32 or self.nodes % 8 == 0:  # what the bound itself would choose
+            self.offer(np.argmax(bound.choice, axis=1), deadline)
+        node.bound = value
+        for child in self._children(node, relaxation, bound, value):
+            self.push(child)
+        node.open = False
+
+    def enumerate(self, allowed: BoolArray, deadline: Deadline) -> Enumerated:
+        """Look at every rule in `allowed`; the incumbent becomes the best one, if it is better."""
+        seen = enumerate_rules(self.reduced, allowed, self.value, deadline)
+        if seen.decision is not None:
+            self.offer(seen.decision)
+        self.error = max(self.error, min(seen.error, NO_GAP * seen.size))
+        return seen
+
+    def offer(self, decision: IntArray, climb: Deadline | None = None) -> None:
+        """Take the rule as incumbent if its exact value is better; climb on from it until then.
+
+        An interrupt on the way leaves the best rule reached.
+        """
+        value = self.climber.neighbours(decision)
+        if value <= self.value:
+            return
+        self.decision, self.value = decision.copy(), value
+        if climb is None:
+            return
+        try:
+            self.climber.climb(decision, climb)
+        except OutOfTime:
+            pass  # the rule itself will do
+        finally:
+            reached = self.climber.reached
+            if reached is not None and reached[1] > self.value:
+                self.decision, self.value = reached[0].copy(), reached[1]
+
+    # -- the parts of a node -----------------------------------------------------------------------
+
+    def _tighten(self, node: Node, deadline: Deadline) -> tuple[Relaxation, DualBound]:
+        """Bound and fix in turn; a child first tries its parent's occupancies, which are free."""
+        if node.parent is None and self.root is None and node.depth > 0:  # of a resumed search
+            self.root = relax(
+                self.reduced, self.reduced.allowed, None, deadline.late, self.dual,
+                optima=self.optima,
+            )  # fmt: skip
+        parent = node.parent if node.parent is not None else self.root
+        late, fresh = deadline.late, parent is None
+        relaxation = relax(
+            self.reduced, node.allowed, parent, late, self.dual and fresh, optima=self.optima
+        )
+        bound = self._dual(relaxation, node.xi, deadline)
+        if fresh and self.dual:  # what occupancies close of the clairvoyant bound's own gap
+            self.payoff = (node.bound - bound.value) / max(node.bound - self.value, 1e-300)
+        # Where occupancies have not paid lately, the parent's serve; every eighth node asks again.
+        renew = self.dual and (self.payoff >= PAYS or self.nodes % 8 == 0)
+        up_to_date = fresh or not renew  # are the occupancies those of the actions left?
+        for _ in range(ROUNDS):
+            keep = relaxation.allowed & (bound.choice > self.floor)
+            gone = relaxation.allowed & ~keep
+            if bound.value <= self.floor or not keep.any(axis=1).all() or deadline.passed:
+                break
+            if up_to_date and not gone.any():
+                break
+            if gone.any():  # what is taken away is closed
+                self.closed = max(self.closed, float(bound.choice[gone].max()))
+            worth, before = self._worth(relaxation, bound), bound.value
+            try:
+                relaxation = relax(self.reduced, keep, relaxation, late, renew, worth)
+            except OutOfTime:
+                break  # the bound before it holds
+            bound = self._dual(relaxation, bound.xi, deadline)
+            closed = (before - bound.value) / max(before - self.value, 1e-300)
+            if renew and not up_to_date:
+                self.payoff += 0.5 * (closed - self.payoff)
+            up_to_date = True
+            if closed < STALL:
+                break
+        return relaxation, bound
+
+    def _worth(self, relaxation: Relaxation, bound: DualBound) -> BoolArray:
+        """States where larger least occupancies could take actions away or lower the bound."""
+        allowed = relaxation.allowed
+        estimate = bound.choice - spare_occupancy(relaxation, bound.xi)
+        fixable = (allowed & (estimate <= self.floor)).any(axis=1)
+        drop = bound.value - np.where(allowed, estimate, -np.inf).max(axis=1)
+        return np.asarray(fixable | (drop > WORTH * (bound.value - self.value)))
+
+    def _dual(self, relaxation: Relaxation, xi: FloatArray | None, deadline: Deadline) -> DualBound:
+        terms = relaxation.terms if self.dual else np.zeros_like(relaxation.adv)
+        left = None if deadline.limit is None else (lambda: deadline.left)
+        return dual_bound(self.reduced.problem, relaxation, terms, xi, self.floor, left)
+
+    def _children(
+        self, node: Node, relaxation: Relaxation, bound: DualBound, value: float
+    ) -> list[Node]:
+        """Two children: one action (or some) of the branching state, and its others.
+
+        The one is the most promising action, whose fixing tells most. Where occupancies close
+        little of the gap (the models disagree widely), single actions are peeled off from the
+        least promising end instead: on the pest control posterior stretched four times that left
+        about half the gap in the same time. Of many actions there a quarter goes together: one of
+        40 order sizes alone tells nothing of its neighbours (13 nodes instead of 29 on inventory).
+        """
+        allowed = relaxation.allowed
+        s = branching_state(relaxation, bound, value)
+        actions = np.flatnonzero(allowed[s])
+        weak = self.payoff < PAYS
+        sign = 1.0 if weak and actions.size <= FEW else -1.0
+        cut = int(QUARTER * actions.size) if weak and actions.size > FEW else 1
+        actions = actions[np.argsort(sign * bound.choice[s, actions], kind="stable")]
+        parent = self._keep(relaxation)
+        children = []
+        for group in (actions[:cut], actions[cut:]):
+            mask = allowed.copy()
+            mask[s] = False
+            mask[s, group] = True
+            top = min(value, float(bound.choice[s, group].max()))
+            children.append(Node(top, mask, bound.xi, parent, node.depth + 1))
+        return children
+
+    def _keep(self, relaxation: Relaxation) -> Relaxation | None:
+        """The relaxation to start children from: this one, or the root's where memory is short."""
+        if len(self.parents) * relaxation.nbytes > RELAXATION_MEMORY:
+            return self.root
+        self.parents.add(relaxation)
+        return relaxation
+
+    def _leaf_work(self) -> float:
+        S, _, N = self.reduced.problem.R.shape
+        return float(min(LEAF_WORK, max(LEAST_LEAF, LEAF_NODES * N * S**3)))
+
+    def _close(self, node: Node, bound: float) -> None:
+        self.closed = max(self.closed, bound)
+        node.open = False
+
+    def _settle(self) -> None:
+        """Drop closed nodes from the top of the heap."""
+        while self.heap and not self.heap[0][2].open:
+            heapq.heappop(self.heap)
+
+
+def spare_occupancy(relaxation: Relaxation, xi: FloatArray) -> FloatArray:
+    """(S, A): Σ_ω ξ_ω (h_ω(s) − m_ω(s,a))₊·|adv_ω(s,a)|, what the bound does not charge yet."""
+    spare = np.maximum(relaxation.h.T[:, None, :] - relaxation.m, 0.0) * -relaxation.adv
+    return np.asarray(spare @ xi)
+
+
+def branching_state(relaxation: Relaxation, bound: DualBound, value: float) -> int:
+    """The state whose every choice is estimated to lower the bound most.
+
+    Fixing a in s charges each model its own occupancy h_ω(s) for the advantage lost there, where
+    the bound so far charges m_ω(s,a): the estimate for a child is UB(s,a) − Σ_ω ξ_ω (h − m)₊·|adv|.
+    """
+    allowed = relaxation.allowed
+    spare = spare_occupancy(relaxation, bound.xi)
+    estimate = np.where(allowed, bound.choice - spare, -np.inf)
+    count = allowed.sum(axis=1)
+    drop = np.where(allowed, value - estimate, 0.0)
+    # All children must fall for the bound to fall; among equals, the one whose children fall more.
+    score = value - estimate.max(axis=1) + TIE * drop.sum(axis=1) / count
+    return int(np.argmax(np.where(count > 1, score, -np.inf)))

@@ -1,0 +1,399 @@
+"""A branch and bound on disk: open nodes, incumbent and what was closed, to be taken up again.
+
+One `.npz` file without pickled objects: `meta` is a JSON text, `allowed` the open nodes' actions as
+packed bits, `bound`, `xi` and `depth` their companions, `decision` the incumbent. A fingerprint of
+the problem is stored and must agree: bounds of one problem say nothing about another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust._core.arrays import fits
+from softrobust._core.files import DAMAGED, atomic_write
+from softrobust._core.limits import (
+    LiveLine,
+    check_gap,
+    check_node_limit,
+    check_seed,
+    check_time_limit,
+)
+from softrobust.bounds import Bound, Covers, clairvoyant_bound
+from softrobust.bounds.advantage import relaxation_bytes
+from softrobust.bounds.reduction import EXCUSED, Reduced, excusable, reduce, rounding
+from softrobust.errors import InputError
+from softrobust.objective import soft_robust
+from softrobust.returns import check_policy, optimal_returns, static_return
+from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
+from softrobust.solvers.exact.branch_and_bound import Node, Tree
+from softrobust.solvers.exact.enumeration import enumeration_work
+from softrobust.solvers.exact.local_search import onto, policy_of, search
+
+if TYPE_CHECKING:
+    from softrobust.bounds.reduction import Reduced
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
+    from softrobust.solvers.exact.branch_and_bound import Node
+
+
+FORMAT, VERSION = "softrobust-branch-and-bound", 1
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """What a file holds: the incumbent, the greatest closed bound, counters, and the open nodes.
+
+    `gap` is the tolerance nodes were closed at: a smaller one cannot be proven from here. `starts`
+    counts the starts of a local search that ran to its end, 0 if it was cut short (or if the file
+    is of a time when this was not noted): it is then to be done again.
+    """
+
+    decision: NDArray[np.int64]
+    closed: float
+    gap: float
+    nodes: int
+    seconds: float
+    open_nodes: list[Node]
+    starts: int = 0
+
+
+def fingerprint(reduced: Reduced) -> str:
+    """SHA-256 of all that bounds depend on."""
+    p = reduced.problem
+    m = p.models
+    digest = hashlib.sha256()
+    settings = np.array([p.gamma, p.objective.lam, p.objective.alpha])
+    parts: tuple[NDArray[Any], ...] = (
+        m.indptr, m.next_states, m.prob, m.f, p.R, p.p0, reduced.allowed, settings,
+    )  # fmt: skip
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def save_checkpoint(path: str | Path, reduced: Reduced, state: Checkpoint) -> None:
+    """Write the state, atomically."""
+    shape, N = reduced.allowed.shape, reduced.problem.n_models
+    nodes = state.open_nodes
+    masks = np.array([n.allowed.reshape(-1) for n in nodes], bool).reshape(-1, shape[0] * shape[1])
+    xi = np.array([np.full(N, np.nan) if n.xi is None else n.xi for n in nodes]).reshape(-1, N)
+    meta = {
+        "format": FORMAT,
+        "version": VERSION,
+        "problem": fingerprint(reduced),
+        "gap": state.gap,
+        "nodes": state.nodes,
+        "seconds": state.seconds,
+        "starts": state.starts,
+    }
+    with atomic_write(path, "wb") as file:
+        np.savez_compressed(
+            file,
+            meta=np.array(json.dumps(meta)),
+            decision=state.decision,
+            closed=np.array(state.closed),
+            allowed=np.packbits(masks, axis=1),
+            bound=np.array([n.bound for n in nodes]),
+            xi=xi,
+            depth=np.array([n.depth for n in nodes], np.int64),
+        )
+
+
+def load_checkpoint(path: str | Path, reduced: Reduced, gap: float) -> Checkpoint:
+    """Read a state back, for the same problem and a gap no smaller than before."""
+    shape = reduced.allowed.shape
+    try:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            stored = {name: file[name] for name in file.files}
+        meta = json.loads(str(stored["meta"]))
+        known = meta["format"] == FORMAT and meta["version"] == VERSION
+    except (*DAMAGED, ValueError) as error:
+        raise _unusable(path, f"it cannot be read ({error})") from None
+    if not known:
+        raise _unusable(path, f"its format is {meta.get('format')!r}, {meta.get('version')!r}")
+    if meta["problem"] != fingerprint(reduced):
+        raise _unusable(
+            path,
+            "it belongs to another problem (models, rewards, start, discount or objective). Repeat "
+            "the input and the options of the run that wrote it",
+        )
+    if meta["gap"] > gap:
+        raise _unusable(path, f"it closed nodes at a gap of {meta['gap']:g}, and {gap:g} is asked")
+    try:
+        return _state(stored, meta, shape, reduced.problem.n_models)
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise _unusable(path, f"it is damaged ({error})") from None
+
+
+def _state(
+    stored: dict[str, Any], meta: dict[str, Any], shape: tuple[int, int], n_models: int
+) -> Checkpoint:
+    from softrobust.solvers.exact.branch_and_bound import Node
+
+    if stored["decision"].shape != (shape[0],) or stored["xi"].shape[1:] != (n_models,):
+        raise ValueError("its arrays have other sizes than the problem")
+    masks = np.unpackbits(stored["allowed"], axis=1, count=shape[0] * shape[1]).astype(bool)
+    nodes = [
+        Node(
+            float(bound), mask.reshape(shape), None if np.isnan(xi).any() else xi, None, int(depth)
+        )
+        for bound, mask, xi, depth in zip(
+            stored["bound"], masks, stored["xi"], stored["depth"], strict=True
+        )
+    ]
+    return Checkpoint(
+        stored["decision"],
+        float(stored["closed"]),
+        float(meta["gap"]),
+        int(meta["nodes"]),
+        float(meta["seconds"]),
+        nodes,
+        int(meta.get("starts", 0)),
+    )
+
+
+def _unusable(path: str | Path, reason: str) -> InputError:
+    return InputError(
+        f"The search in '{path}' cannot be resumed: {reason}. "
+        "To start afresh, remove the file (or leave out --resume)."
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# The deterministic static soft-robust optimum with its proof (section 4.1).
+#
+# Local search finds the policy, which is nearly always the best one at once; what follows proves
+# it: the clairvoyant bound, then enumeration where the rules are few, else branch and bound with
+# the safe dual. Whatever stops it, the incumbent comes back with a bound that holds.
+
+STARTS = 10  # of the local search
+WARM_STARTS = 3  # beside a policy that was given
+ENUMERATION_WORK = 5e7  # multiply-adds up to which the rules are enumerated before any bound
+OPTIMAL_GAP = 1e-6  # a proven gap at or below this is called optimal
+TREE_NUMBERS = 5e7  # S·A·N above which a node's numbers would not fit
+SAVE_EVERY = 30.0  # seconds between two checkpoints
+TRACE = 200  # entries kept of the course of incumbent and bound
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Exact(Solver):
+    """The best deterministic policy, proven to within `gap`.
+
+    Where a problem is too large to branch on, the local optimum comes back with the clairvoyant
+    bound (status `local_optimum`).
+
+    Parameters
+    ----------
+    gap : float
+        Stop when bound − static_value is at most this share of |static_value|, or what rounding may
+        leave (see `bounds.rounding`) where that is more.
+    node_limit, time_limit : optional
+        Stop after so many nodes or seconds, with the incumbent and its bound.
+    seed : int or Generator
+        For the random starts of the local search.
+    checkpoint : path, optional
+        A file for the open nodes, written every 30 s and at the end, resumed from if it exists.
+    start : Policy, optional
+        A policy to start from (its likeliest actions), such as the optimum for a neighbouring
+        objective: fewer starts of the local search are then made.
+    dual : bool
+        False uses the plain policy-based bound at the nodes: far slower, for comparison.
+    """
+
+    gap: float = 1e-6
+    node_limit: int | None = None
+    time_limit: float | None = None
+    seed: int | np.random.Generator = 0
+    checkpoint: str | Path | None = None
+    start: Policy | None = None
+    dual: bool = True
+    name: ClassVar[str] = "exact"
+
+    def __post_init__(self) -> None:
+        check_gap(self.gap)
+        check_node_limit(self.node_limit)
+        check_time_limit(self.time_limit)
+        check_seed(self.seed)
+        if self.checkpoint is not None and not Path(self.checkpoint).resolve().parent.is_dir():
+            raise InputError(
+                f"There is no folder for the checkpoint '{self.checkpoint}'. Create it first."
+            )
+
+    def solve(self, problem: Problem) -> Solution:
+        """Find the best deterministic policy and prove it, or say how far the proof got."""
+        soft_robust(problem.objective, "The proof by branch and bound")
+        return _Run(self, problem).solve()
+
+
+@final
+class _Run:
+    """One solve: the clock, the tree and the course of events."""
+
+    def __init__(self, settings: Exact, problem: Problem) -> None:
+        self.settings, self.problem = settings, problem
+        self.deadline = Deadline(settings.time_limit)
+        self.line = LiveLine()
+        self.trace: list[tuple[float, float, float]] = []
+        self.saved = time.monotonic()
+        self.earlier = 0.0  # seconds spent before a resume
+        self.starts = 0  # of the local search, once it has been completed
+        self.planted = False  # until then there is nothing worth saving
+
+    def solve(self) -> Solution:
+        """Local search, clairvoyant bound, enumeration or branch and bound."""
+        reduced = reduce(self.problem)
+        state = self.resumed(reduced)
+        optima = optimal_returns(reduced.problem, late=self.deadline.late)
+        clairvoyant = clairvoyant_bound(reduced.problem, optima)
+        given = self.settings.start
+        if given is not None:
+            check_policy(self.problem, given)
+        starts = STARTS if given is None else WARM_STARTS
+        if state is not None and state.starts >= starts:
+            starts = 1  # the saved incumbent has been searched for
+        found = search(reduced, starts, self.settings.seed, self.deadline, optima)
+        done = found.complete and not found.interrupted
+        self.starts = max(found.starts if done else 0, 0 if state is None else state.starts)
+        # Until it is planted, the tree is closed at a bound that holds.
+        tree = Tree(
+            reduced, found.decision, found.value, self.settings.gap, self.settings.dual,
+            rounding(reduced.problem, optima.V), closed=clairvoyant.value, optima=optima,
+        )  # fmt: skip
+        stats: dict[str, Any] = {
+            "clairvoyant_bound": clairvoyant.value,
+            "local_search_value": found.value,
+            "local_search_hits": f"{found.hits} of {found.starts}",
+            "log10_rules": float(np.log10(reduced.allowed.sum(axis=1)).sum()),
+        }
+        try:
+            self.plant(tree, clairvoyant.value, state)
+            if given is not None and not found.interrupted:
+                tree.offer(onto(given.decision, reduced.allowed), self.deadline)
+            self.note(tree)
+            status = Status.INTERRUPTED if found.interrupted else self.prove(reduced, tree, stats)
+        except KeyboardInterrupt:  # with the incumbent as it stands
+            status = Status.INTERRUPTED
+        finally:
+            self.line.clear()
+        return self.report(tree, clairvoyant, status, stats)
+
+    def resumed(self, reduced: Reduced) -> Checkpoint | None:
+        """What an earlier solve has saved, if anything; refused before any work is done."""
+        path = self.settings.checkpoint
+        if path is None or not Path(path).exists():
+            return None
+        return load_checkpoint(path, reduced, self.settings.gap)
+
+    def plant(self, tree: Tree, clairvoyant: float, state: Checkpoint | None) -> None:
+        """One open node, or those that were saved; an interrupt leaves the tree as it came."""
+        if state is None:
+            tree.push(Node(clairvoyant, tree.reduced.allowed))
+        else:
+            tree.offer(state.decision)
+            tree.nodes, self.earlier = state.nodes, state.seconds
+            for node in state.open_nodes:
+                tree.push(node)
+        tree.closed, self.planted = -np.inf if state is None else state.closed, True
+
+    def prove(self, reduced: Reduced, tree: Tree, stats: dict[str, Any]) -> Status:
+        """Close the gap, by enumeration where the rules are few."""
+        p, limit = reduced.problem, self.settings.node_limit
+        if p.R.size > TREE_NUMBERS or not fits(3 * relaxation_bytes(p, self.settings.dual)):
+            stats["method"] = "local search: too large to branch on"
+            return Status.LOCAL_OPTIMUM
+        few = enumeration_work(reduced, reduced.allowed) <= ENUMERATION_WORK
+        if few and tree.nodes == 0 and limit is None and tree.bound > tree.floor:
+            seen = tree.enumerate(reduced.allowed, self.deadline)
+            if not seen.complete:
+                return Status.TIME_LIMIT
+            tree.closed = max(seen.bound, tree.value)
+            tree.heap.clear()
+            stats["method"] = "enumeration"
+            stats["rounding"] = seen.error if np.isfinite(seen.error) else None
+            return Status.TOLERANCE_REACHED
+        stats["method"] = "branch and bound"
+        return tree.run(self.deadline, limit, lambda: self.watch(tree))
+
+    def watch(self, tree: Tree) -> None:
+        """After every node: the live line, the trace, and now and then the checkpoint."""
+        self.note(tree)
+        self.line.update(
+            lambda: (
+                f"proving: value {tree.value:.6g}, bound {tree.bound:.6g}, "
+                f"{tree.nodes} node{'s' * (tree.nodes != 1)}, {len(tree.heap)} open, "
+                f"{self.deadline.elapsed:.0f} s"
+            )
+        )
+        if self.settings.checkpoint is not None and time.monotonic() - self.saved > SAVE_EVERY:
+            self.save(tree)
+
+    def note(self, tree: Tree) -> None:
+        """Record (seconds, value, bound) when either has changed; thin out a long trace."""
+        entry = (self.deadline.elapsed, tree.value, tree.bound)
+        if not self.trace or self.trace[-1][1:] != entry[1:]:
+            self.trace.append(entry)
+        if len(self.trace) > TRACE:
+            self.trace = self.trace[:1] + self.trace[1::2]
+
+    def save(self, tree: Tree) -> None:
+        """Write the checkpoint, if one was asked for."""
+        path = self.settings.checkpoint
+        if path is None or not self.planted:
+            return
+        seconds = self.earlier + self.deadline.elapsed
+        state = Checkpoint(
+            tree.decision, tree.closed, tree.gap, tree.nodes, seconds, tree.open_nodes(),
+            self.starts,
+        )  # fmt: skip
+        save_checkpoint(path, tree.reduced, state)
+        self.saved = time.monotonic()
+
+    def report(
+        self, tree: Tree, clairvoyant: Bound, status: Status, stats: dict[str, Any]
+    ) -> Solution:
+        """The solution, with the least bound proven and the class it covers."""
+        self.save(tree)
+        policy = policy_of(self.problem, tree.reduced, tree.decision)
+        value = static_return(self.problem, policy)
+        proven = max(tree.bound, value)
+        if clairvoyant.value <= proven:
+            bound = clairvoyant
+        else:
+            bound = Bound(proven, Covers.DETERMINISTIC, stats.get("method", "local search"))
+        # Where numbers are huge somewhere, so is the error of an enumeration: that proves nothing.
+        most = max(EXCUSED * abs(value), excusable(self.problem))
+        room = 2 * tree.rounding + min(tree.error, most)
+        status = self.honest(status, bound.value - value, value, room)
+        self.note(tree)
+        stats.update(
+            seconds=self.deadline.elapsed,
+            seconds_before_resume=self.earlier,
+            nodes=tree.nodes,
+            open_nodes=len(tree.open_nodes()),
+            enumerated_nodes=tree.enumerated,
+            depth=tree.depth,
+            trace=[list(entry) for entry in self.trace],
+        )
+        return finish(
+            self.problem, solver="exact", policy=policy, bound=bound, status=status, stats=stats
+        )
+
+    def honest(self, status: Status, gap_abs: float, value: float, room: float) -> Status:
+        """What a finished proof has proven: rounding may leave more open than the gap asked for."""
+        if status is not Status.TOLERANCE_REACHED:
+            return status
+        # Around a value of 0 a share of it means nothing; rounding is then all that is left.
+        if gap_abs <= max(OPTIMAL_GAP * abs(value), room):
+            return Status.OPTIMAL
+        asked = self.settings.gap * abs(value) + room
+        return status if gap_abs <= asked else Status.LOCAL_OPTIMUM

@@ -1,0 +1,410 @@
+"""Local search where inverses would not fit: block moves by first-order change only.
+
+The exact one-exchange neighbourhood costs N·S³ per step. Beyond that reach a step costs one exact
+evaluation and one pass over the models: every state whose best first-order change is positive moves
+at once, and where that does not raise the exact value, only the quarter of them that promise most,
+then a quarter of those, down to one state. A rule from which not even that one rises is returned.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust._core.arrays import FloatArray, IntArray, fits
+from softrobust._core.limits import Late, OutOfTime, check_seed, check_time_limit
+from softrobust._core.settings import whole
+from softrobust.bounds.reduction import Reduced, reduce
+from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.objective import Percentile
+from softrobust.returns import ModelOptima, evaluate_policy, optimal_returns
+from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
+
+if TYPE_CHECKING:
+    from softrobust._core.limits import Late
+    from softrobust.bounds.reduction import Reduced
+    from softrobust.problem import Problem
+    from softrobust.solvers.base import Deadline
+
+
+BLOCK_RISE = 1e-10  # a rise below this share of the returns' size may be an evaluation's own error
+
+
+@final
+class BlockClimber:
+    """The moves on one large problem; the interface of `local_search.Climber`."""
+
+    __slots__ = ("V", "evaluated", "h", "moves", "reached", "reduced", "size", "x")
+
+    def __init__(self, reduced: Reduced) -> None:
+        self.reduced = reduced
+        self.moves, self.size, self.evaluated = 0, 0.0, False
+        self.V = self.h = np.zeros((0, 0))
+        self.x = np.zeros(0)
+        self.reached: tuple[IntArray, float] | None = None  # by the last climb, even a cut one
+
+    def rise(self, value: float) -> float:
+        """The least rise that counts as one."""
+        return BLOCK_RISE * max(self.size, abs(value))
+
+    def neighbours(self, decision: IntArray, late: Late | None = None) -> float:
+        """Evaluate the decision exactly; its value. All but the first may be `OutOfTime`."""
+        p = self.reduced.problem
+        policy = Policy.from_decision(decision, p.models.states, p.models.actions)
+        self.V, self.h = evaluate_policy(p, policy, late if self.evaluated else None)
+        self.evaluated = True
+        self.x = self.V @ p.p0
+        self.size = max(self.size, float(np.abs(self.x).max()))
+        return p.objective.value(self.x, p.models.f)
+
+    def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:
+        """Moves until none helps; the rule, its value, and whether no move was left.
+
+        The deadline is looked at within evaluations too: one that it cuts short is dropped.
+        """
+        self.reached = None
+        value = self.neighbours(decision, deadline.late)
+        while True:
+            self.reached = decision, value
+            target, gain = self._moves(decision)
+            order = np.argsort(-gain, kind="stable")
+            n = int((gain > self.rise(value)).sum())
+            risen = False
+            while n >= 1 and not risen and not deadline.passed:
+                candidate = decision.copy()
+                candidate[order[:n]] = target[order[:n]]
+                try:
+                    new = self.neighbours(candidate, deadline.late)
+                except OutOfTime:
+                    return decision, value, False
+                if new > value + self.rise(value):
+                    decision, value, risen = candidate, new, True
+                    self.moves += 1
+                n //= 4
+            if not risen:
+                return decision, value, not deadline.passed
+
+    def _moves(self, decision: IntArray) -> tuple[IntArray, FloatArray]:
+        """Every state's action of best first-order change, and how much it promises."""
+        from softrobust.kernels.evaluate import first_order
+
+        p = self.reduced.problem
+        m = p.models
+        xi = p.objective.worst_case(self.x, m.f)
+        score = np.empty(self.reduced.allowed.shape)
+        first_order(
+            m.indptr, m.next_states, m.prob, p.R, self.reduced.allowed, p.gamma, xi,
+            self.V, self.h, score,
+        )  # fmt: skip
+        best = np.argmax(score, axis=1)
+        rows = np.arange(decision.size)
+        return best, score[rows, best] - score[rows, decision]
+
+
+# --------------------------------------------------------------------------------------------------
+# Local search for the static soft-robust optimum over deterministic policies (section 4.1).
+#
+# From a decision rule d, one batched inverse gives the exact return of all S·A rules that differ
+# from d in one state, in every model (see `kernels.exchange`). Two moves are tried in turn:
+#
+#     block   in every state the action of best first-order change
+#             Σ_ω ξ_ω h_ω(s)·[R + γPᵀv_ω − v_ω(s)], ξ the worst case of d: many states at once,
+#             kept only if the exact value rises;
+#     one     the best single exchange by exact value.
+#
+# Where neither helps, d is a local optimum of its one-exchange neighbourhood.
+
+PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring
+EXCHANGE_WORK = 2e9  # N·S³ above which only block moves are tried (seconds per step)
+EXCHANGE_NUMBERS = 1e8  # S·A·N above which the neighbours' returns would not fit
+CLIMB_SECONDS = 1.0  # for one climb at least, however late it is
+RISE = 1e-12  # a move must raise the value by more than this share of the returns' size
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LocalSearch(Solver):
+    """Multi-start one-exchange search; a good policy at once, without a proof.
+
+    Parameters
+    ----------
+    starts : int
+        How many starting rules: the nominal one, the majority of the models' own optimal rules,
+        the optimal rule of the models' worst case, then models' own optimal rules and random
+        rules in turn.
+    seed : int or Generator
+        Draws the random starts.
+    time_limit : float, optional
+        Seconds; the best rule so far comes back.
+    """
+
+    starts: int = 10
+    seed: int | np.random.Generator = 0
+    time_limit: float | None = None
+    name: ClassVar[str] = "local-search"
+
+    def __post_init__(self) -> None:
+        whole("starts", self.starts)
+        check_time_limit(self.time_limit)
+        check_seed(self.seed)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Search from every start and keep the best rule."""
+        began = time.perf_counter()
+        deadline = Deadline(self.time_limit)
+        reduced = reduce(problem)
+        found = search(reduced, self.starts, self.seed, deadline)
+        status = Status.LOCAL_OPTIMUM
+        if found.interrupted:
+            status = Status.INTERRUPTED
+        elif not found.complete:
+            status = Status.TIME_LIMIT
+        stats = {
+            "seconds": time.perf_counter() - began,
+            "starts": found.starts,
+            "moves": found.moves,
+            "hits": found.hits,
+            "neighbourhood": found.neighbourhood,
+        }
+        policy = policy_of(problem, reduced, found.decision)
+        return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The best decision (n_states,) of a search, its value, and how the search went.
+
+    `hits` counts the starts that ended at the best value; `complete` is False after a time limit.
+    """
+
+    decision: IntArray
+    value: float
+    starts: int
+    moves: int
+    hits: int
+    complete: bool
+    interrupted: bool
+    neighbourhood: str
+
+
+def policy_of(problem: Problem, reduced: Reduced, decision: IntArray) -> Policy:
+    """The decision as a policy with the problem's labels.
+
+    Where no model ever comes, every action is as good: the nominal one is named there, which is
+    what one would want if a model came there after all.
+    """
+    m = problem.models
+    if not reduced.reachable.all():
+        nominal = optimal_returns(problem.mean_problem()).decisions[0]
+        decision = np.where(reduced.reachable, decision, nominal)
+    return Policy.from_decision(decision, m.states, m.actions, problem.decided)
+
+
+def search(
+    reduced: Reduced,
+    starts: int,
+    seed: int | np.random.Generator,
+    deadline: Deadline,
+    optima: ModelOptima | None = None,
+) -> Found:
+    """Climb from up to `starts` rules; Ctrl-C or the deadline end it with the best so far.
+
+    The first climb, from the nominal rule, gets `CLIMB_SECONDS` however early the deadline is: what
+    comes back is the search's policy, never the rule that it set out from.
+    """
+    climber = make_climber(reduced)
+    decision: IntArray | None = None
+    best, tried, hits = -np.inf, 0, 0
+    complete, interrupted = True, False
+    seen: set[bytes] = set()
+    try:
+        for start in starting_rules(reduced, starts, seed, optima, deadline.late):
+            if decision is not None and deadline.passed:
+                complete = False
+                break
+            tried += 1
+            if start.tobytes() in seen:
+                continue
+            seen.add(start.tobytes())
+            until = deadline if decision is not None else at_least(deadline, CLIMB_SECONDS)
+            try:
+                end, value, settled = climber.climb(start, until)
+            except OutOfTime:  # not even this start's own value was known in time
+                complete = False
+                break
+            complete = complete and settled
+            tie = climber.rise(value)
+            if value > best + tie:
+                decision, best, hits = end, value, 1
+            elif value >= best - tie:
+                hits += 1
+    except KeyboardInterrupt:
+        reached = climber.reached
+        if reached is not None and reached[1] > best:
+            decision, best, hits = *reached, 1
+        if decision is None:
+            raise
+        interrupted = True
+    if decision is None:  # unreachable: there is always a first start
+        raise InputError("The problem has no decision rule.")
+    kind = "one exchange" if isinstance(climber, Climber) else "blocks of states"
+    return Found(decision, best, tried, climber.moves, hits, complete, interrupted, kind)
+
+
+def at_least(deadline: Deadline, seconds: float) -> Deadline:
+    """The deadline, or so many seconds from now if that is later."""
+    return deadline if deadline.left >= seconds else Deadline(seconds)
+
+
+def starting_rules(
+    reduced: Reduced,
+    starts: int,
+    seed: int | np.random.Generator,
+    optima: ModelOptima | None = None,
+    late: Late | None = None,
+) -> Iterator[IntArray]:
+    """Nominal, majority, worst case, then the models' own rules and random ones in turn."""
+    problem, allowed = reduced.problem, reduced.allowed
+    f = problem.models.f
+    yield onto(optimal_returns(problem.mean_problem()).decisions[0], allowed)
+    if starts == 1:
+        return
+    own = optimal_returns(problem, late=late) if optima is None else optima
+    votes = np.zeros(allowed.shape)
+    xi = problem.objective.worst_case(own.V @ problem.p0, f)
+    for weight, rule in zip(xi, own.decisions, strict=True):
+        votes[np.arange(rule.size), rule] += weight
+    yield np.argmax(np.where(allowed, votes, -1.0), axis=1)
+    if starts == 2:
+        return
+    yield onto(optimal_returns(problem.mean_problem(xi)).decisions[0], allowed)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(f.size)
+    for i in range(starts - 3):
+        if i % 2 == 0 and i // 2 < order.size:
+            yield onto(own.decisions[order[i // 2]], allowed)
+        else:
+            yield np.argmax(np.where(allowed, rng.random(allowed.shape), -1.0), axis=1)
+
+
+def onto(decision: IntArray, allowed: NDArray[np.bool_]) -> IntArray:
+    """The decision with its first kept action wherever a copy of it was dropped.
+
+    A dropped action is a later copy of a kept one, or belongs to a state never reached, so the
+    first kept action at or before it stands in for it; the climb mends the choice if need be.
+    """
+    rows = np.arange(decision.size)
+    kept = allowed[rows, decision]
+    before = np.where(np.arange(allowed.shape[1])[None, :] <= decision[:, None], allowed, False)
+    last = allowed.shape[1] - 1 - np.argmax(before[:, ::-1], axis=1)
+    stand_in = np.where(before.any(axis=1), last, np.argmax(allowed, axis=1))
+    return np.asarray(np.where(kept, decision, stand_in), dtype=np.int64)
+
+
+def make_climber(reduced: Reduced) -> Climber | BlockClimber:
+    """The exact neighbourhood where it can be had, in time and memory; block moves beyond."""
+    S, A, N = reduced.problem.R.shape
+    numbers = 2 * S * A * N + 4 * S**2
+    if N * S**3 > EXCHANGE_WORK or S * A * N > EXCHANGE_NUMBERS or not fits(8.0 * numbers):
+        return BlockClimber(reduced)
+    return Climber(reduced)
+
+
+@final
+class Climber:
+    """The moves of the search on one problem, with its buffers."""
+
+    __slots__ = ("X", "_run", "gain", "live", "moves", "reached", "reduced", "size", "x")
+
+    def __init__(self, reduced: Reduced) -> None:
+        from softrobust.kernels.exchange import exchange_parallel, exchange_serial
+
+        p = reduced.problem
+        pairs = p.n_states * p.n_actions
+        self.reduced = reduced
+        self.X, self.gain = np.zeros((2, pairs, p.n_models))
+        self.x = np.zeros(p.n_models)
+        self.live = np.ascontiguousarray(reduced.allowed).reshape(-1)
+        self.moves, self.size = 0, 0.0
+        self.reached: tuple[IntArray, float] | None = None  # by the last climb, even a cut one
+        work = p.n_models * p.n_states**3
+        self._run = exchange_parallel if work > PARALLEL_WORK else exchange_serial
+
+    def rise(self, value: float) -> float:
+        """The least rise that counts as one, given the size of the returns met."""
+        return RISE * max(self.size, abs(value))
+
+    def neighbours(self, decision: IntArray) -> float:
+        """Fill X, gain and x for the decision; its value."""
+        p = self.reduced.problem
+        m = p.models
+        self._run(
+            m.indptr, m.next_states, m.prob, p.R, p.p0, self.reduced.allowed, decision, p.gamma,
+            self.X, self.gain, self.x,
+        )  # fmt: skip
+        self.size = max(self.size, float(np.abs(self.x).max()))
+        return p.objective.value(self.x, m.f)
+
+    def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:
+        """Moves until none helps; the rule, its exact value, and whether it is a local optimum."""
+        self.reached = None
+        value = self.neighbours(decision)
+        self.reached = decision, value
+        block = True
+        while not deadline.passed:
+            candidate = self.block_move(decision) if block else self.one_move(decision, value)
+            if candidate is None:
+                if not block:
+                    return decision, value, True
+                block = False
+                continue
+            risen = self.neighbours(candidate)
+            if risen > value + self.rise(value):
+                self.reached = decision, value = candidate, risen
+                self.moves += 1
+                continue
+            # Not better when recomputed exactly: go back, and end if this was the best exchange.
+            value = self.neighbours(decision)
+            if not block:
+                return decision, value, True
+            block = False
+        return decision, value, False
+
+    def block_move(self, decision: IntArray) -> IntArray | None:
+        """Every state's action of best first-order change under the worst-case ξ."""
+        p = self.reduced.problem
+        xi = p.objective.worst_case(self.x, p.models.f)
+        score = np.where(self.live, self.gain @ xi, -np.inf).reshape(self.reduced.allowed.shape)
+        best = np.argmax(score, axis=1)
+        rows = np.arange(decision.size)
+        better = score[rows, best] > score[rows, decision] + self.rise(0.0)
+        if not better.any():
+            return None
+        return np.where(better, best, decision)
+
+    def one_move(self, decision: IntArray, value: float) -> IntArray | None:
+        """The single exchange of greatest exact value, if it rises."""
+        from softrobust.kernels.tail import best_row
+
+        p = self.reduced.problem
+        floor = value + self.rise(value)
+        if isinstance(p.objective, Percentile):
+            scores = np.where(self.live, p.objective.values(self.X, p.models.f), -np.inf)
+            k = int(np.argmax(scores))
+            k = k if scores[k] > floor else -1
+        else:
+            xi = p.objective.worst_case(self.x, p.models.f)
+            lam, alpha = p.objective.lam, p.objective.alpha
+            k, _ = best_row(self.X, self.live, p.models.f, lam, alpha, xi, floor)
+        if k < 0:
+            return None
+        candidate = decision.copy()
+        candidate[k // p.n_actions] = k % p.n_actions
+        return candidate

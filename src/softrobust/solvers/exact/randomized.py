@@ -1,0 +1,280 @@
+"""The static optimum over randomized policies, climbed by a sequence of linear programs.
+
+Proposition 3.1: the best stationary policy may have to randomize. Around a policy π each return is
+nearly linear, ρ_ω(π + d) ≈ ρ_ω + g_ω·d with the exact adjoint gradient g_ω, while mean and CVaR of
+linear functions are a linear program (eq. 3.2). So, within a trust region |d| ≤ Δ,
+
+    max  (1 − λ) Σ f_ω (ρ_ω + g_ω·d) + λ (b − Σ f_ω y_ω/(1 − α))
+    s.t. y_ω ≥ b − ρ_ω − g_ω·d,  y ≥ 0,  Σ_a d(s, a) = 0,  0 ≤ π + d ≤ 1,
+
+is solved, the new policy is evaluated exactly, and Δ follows how well the model predicted. The
+climb ends in a local optimum; several starts make a good one likely.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
+
+import numpy as np
+
+from softrobust._core.arrays import FloatArray
+from softrobust.bounds.best import Covers, best_bound
+from softrobust.bounds.reduction import count_policies, reduce
+from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.objective import EDGE, soft_robust
+from softrobust.returns import check_policy, return_gradients, static_return
+from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.local_search import Climber, LocalSearch, onto, policy_of
+from softrobust.solvers.rectangular.rectangular import SRect
+
+if TYPE_CHECKING:
+    from softrobust.problem import Problem
+
+
+SMALL = 2e6  # policies up to which the proven deterministic optimum is a start too
+EXACT_SECONDS = 5.0  # for that start: its incumbent is as good a start as its proof
+EXACT_NODES = 200  # instead, where no clock is to be looked at
+NEGLIGIBLE = 1e-9  # action probabilities below this are dropped if the value allows
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RandomizedAscent(Solver):
+    """Climb ρ^S over randomized stationary policies from several starts.
+
+    Parameters
+    ----------
+    starts : int
+        Random policies besides the fixed starts: local search (on small problems the proven
+        deterministic optimum), the S-rectangular policy and the uniform one.
+    steps : int
+        Linear programs per start.
+    tol : float
+        A start ends when its program promises less than this share of |ρ^S|.
+    seed : int or Generator
+    time_limit : float, optional
+        Seconds; the best policy so far comes back.
+    """
+
+    starts: int = 4
+    steps: int = 100
+    tol: float = 1e-9
+    seed: int | np.random.Generator = 0
+    time_limit: float | None = None
+    name: ClassVar[str] = "randomized"
+
+    def __post_init__(self) -> None:
+        if self.starts < 0 or self.steps < 1 or not self.tol > 0:
+            raise InputError("starts must be ≥ 0, steps ≥ 1 and tol > 0.")
+
+    def solve(self, problem: Problem) -> Solution:
+        """Climb from every start and keep the best policy."""
+        soft_robust(problem.objective, "The ascent over randomized policies")
+        began, deadline = time.perf_counter(), Deadline(self.time_limit)
+        status, best, programs, source = Status.LOCAL_OPTIMUM, None, 0, ""
+        deterministic = -np.inf
+        for name, start in self._starts(problem, deadline):
+            climb = _climb(problem, start, self.steps, self.tol, deadline)
+            programs += climb.programs
+            if name in ("exact", "local-search"):
+                deterministic = max(deterministic, static_return(problem, start))
+            if best is None or climb.value > best.value:
+                best, source = climb, name
+            if deadline.passed:
+                status = Status.TIME_LIMIT
+                break
+        assert best is not None  # the first start is always climbed
+        stats = {
+            "seconds": time.perf_counter() - began,
+            "programs": programs,
+            "best_start": source,
+            "deterministic_value": deterministic,
+            "randomized_states": int(((best.policy.probs > 0).sum(axis=1) > 1).sum()),
+        }
+        bound = best_bound(problem, Covers.STATIONARY, deadline.left if self.time_limit else None)
+        return finish(
+            problem, solver=self.name, policy=best.policy, status=status, bound=bound, stats=stats
+        )
+
+    def _starts(self, problem: Problem, deadline: Deadline) -> Iterator[tuple[str, Policy]]:
+        limit = None if deadline.limit is None else max(0.4 * deadline.left, 1e-3)
+        if count_policies(reduce(problem).allowed) <= SMALL:
+            # Without a time limit the result must not depend on how fast the machine is.
+            exact = Exact(node_limit=EXACT_NODES)
+            if limit is not None:
+                exact = Exact(time_limit=min(limit, EXACT_SECONDS))
+            yield "exact", exact.solve(problem).policy
+        else:
+            yield "local-search", LocalSearch(time_limit=limit).solve(problem).policy
+        yield "uniform", problem.uniform_policy()
+        yield "s-rect", SRect(tol=1e-6, time_limit=limit).solve(problem).policy
+        rng = np.random.default_rng(self.seed)
+        for _ in range(self.starts):
+            draws = rng.standard_exponential(problem.allowed.shape) * problem.allowed
+            yield "random", _policy(problem, draws)
+
+
+class _Climb(NamedTuple):
+    policy: Policy
+    value: float
+    programs: int
+
+
+def _policy(problem: Problem, probs: FloatArray) -> Policy:
+    """Rows scaled to sum to 1: linear programs and rounding miss it by little."""
+    probs = np.clip(probs, 0.0, None)
+    m = problem.models
+    return Policy(probs / probs.sum(axis=1, keepdims=True), m.states, m.actions, problem.decided)
+
+
+def _climb(problem: Problem, policy: Policy, steps: int, tol: float, deadline: Deadline) -> _Climb:
+    f, objective = problem.models.f, problem.objective
+    # A start on a face of the simplex has gradients for the actions it does not take as well.
+    returns, gradients = return_gradients(problem, policy)
+    value, radius, programs = objective.value(returns, f), 1.0, 0
+    while programs < steps and radius > 1e-7 and not deadline.passed:
+        step, promised = _program(problem, policy.probs, returns, gradients, radius)
+        programs += 1
+        if step is None or promised - value <= tol * max(abs(value), 1e-12):
+            break
+        candidate = _policy(problem, policy.probs + step)
+        new_returns, new_gradients = return_gradients(problem, candidate)
+        new_value = objective.value(new_returns, f)
+        kept = (new_value - value) / (promised - value)
+        if kept > 0:
+            policy, value = candidate, new_value
+            returns, gradients = new_returns, new_gradients
+        if kept < 0.25:
+            radius = 0.25 * min(radius, float(np.abs(step).max()))
+        elif kept > 0.75:
+            radius = min(1.0, 2 * radius)
+    return _tidy(problem, policy, value, programs)
+
+
+def _tidy(problem: Problem, policy: Policy, value: float, programs: int) -> _Climb:
+    """Drop probabilities that are numerical dust, if that costs nothing."""
+    clean = _policy(problem, np.where(policy.probs < NEGLIGIBLE, 0.0, policy.probs))
+    clean_value = static_return(problem, clean)
+    if clean_value >= value - 1e-12 * abs(value):
+        return _Climb(clean, clean_value, programs)
+    return _Climb(policy, value, programs)
+
+
+def _program(
+    problem: Problem, probs: FloatArray, returns: FloatArray, gradients: FloatArray, radius: float
+) -> tuple[FloatArray | None, float]:
+    """The step d (n_states, n_actions) of the linear program, and the value it promises."""
+    from scipy.optimize import linprog
+
+    f, lam, alpha = problem.models.f, problem.objective.lam, problem.objective.alpha
+    live = np.flatnonzero(f > 0)
+    free = (problem.allowed & (problem.allowed.sum(axis=1) > 1)[:, None]).reshape(-1)
+    pairs = np.flatnonzero(free)
+    if pairs.size == 0:
+        return None, -np.inf
+    g = gradients.reshape(f.size, -1)[np.ix_(live, pairs)]
+    n, k = live.size, pairs.size
+    # Columns: d (k), b, y (n). λ = 0 leaves b and y without effect; α = 1 has no room for y.
+    tail = 1.0 - alpha
+    room = 0.0 if tail <= EDGE else np.inf
+    cost = np.concatenate([(1 - lam) * f[live] @ g, [lam], np.zeros(n)])
+    if tail > EDGE:
+        cost[k + 1 :] = -lam * f[live] / tail
+    upper = np.hstack([-g, np.ones((n, 1)), -np.eye(n)])
+    states, place = np.unique(pairs // problem.n_actions, return_inverse=True)
+    sums = np.zeros((states.size, k + 1 + n))
+    sums[place, np.arange(k)] = 1.0
+    now = probs.reshape(-1)[pairs]
+    low, high = np.maximum(-now, -radius), np.minimum(1 - now, radius)
+    spread = float(np.abs(returns[live]).max()) + 1.0
+    reach = spread + float(np.abs(g).sum(axis=1).max())  # b is a return, so it is bounded
+    bounds: Any = np.vstack(  # linprog takes rows (low, high); its stubs know pairs only
+        [
+            np.column_stack([low, high]),
+            [[-reach, reach]],
+            np.column_stack([np.zeros(n), np.full(n, room)]),
+        ]
+    )
+    result = linprog(
+        -cost, A_ub=upper, b_ub=returns[live], A_eq=sums, b_eq=np.zeros(states.size),
+        bounds=bounds, method="highs",
+    )  # fmt: skip
+    if result.status != 0 or result.x is None or result.fun is None:
+        return None, -np.inf
+    step = np.zeros(probs.size)
+    step[pairs] = result.x[:k]
+    promised = (1 - lam) * float(f @ returns) - float(result.fun)
+    return step.reshape(probs.shape), promised
+
+
+# --------------------------------------------------------------------------------------------------
+# A randomized policy made deterministic, and what that costs.
+#
+# Where randomizing is not wanted (a clinic, a plant), the policy is rounded to a decision rule.
+# Taking each state's likeliest action alone rounds badly, because states were tuned together: so
+# that rule and rules drawn from the policy itself are all improved by exact one-state exchanges.
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Deterministic(Solver):
+    """Round the policy of `solution`; `stats["cost"]` is what the objective loses by it.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of any solver; a deterministic policy is improved by exchanges only.
+    draws : int
+        Rules drawn from the policy, besides its likeliest actions.
+    seed : int or Generator
+    time_limit : float, optional
+        Seconds; the best rule so far comes back.
+    """
+
+    solution: Solution
+    draws: int = 8
+    seed: int | np.random.Generator = 0
+    time_limit: float | None = None
+    name: ClassVar[str] = "deterministic"
+
+    def __post_init__(self) -> None:
+        if self.draws < 0:
+            raise InputError(f"draws must be at least 0; it is {self.draws}.")
+
+    def solve(self, problem: Problem) -> Solution:
+        """Round, improve, and keep the best rule."""
+        began, deadline = time.perf_counter(), Deadline(self.time_limit)
+        policy = self.solution.policy
+        check_policy(problem, policy)
+        reduced = reduce(problem)
+        climber = Climber(reduced)
+        rng = np.random.default_rng(self.seed)
+        cumulative = np.cumsum(policy.probs, axis=1)
+        rules = [policy.decision]
+        for _ in range(self.draws):
+            draw = rng.random((problem.n_states, 1)) * cumulative[:, -1:]
+            rules.append(np.argmax(cumulative > draw, axis=1))
+        best_value, best_rule, settled = -np.inf, rules[0], True
+        for rule in rules:
+            end, value, done = climber.climb(onto(rule, reduced.allowed), deadline)
+            settled = settled and done
+            if value > best_value:
+                best_value, best_rule = value, end
+            if deadline.passed:
+                break
+        randomized = static_return(problem, policy)
+        rounded = policy_of(problem, reduced, best_rule)
+        cost = randomized - static_return(problem, rounded)
+        stats = {
+            "seconds": time.perf_counter() - began,
+            "of": self.solution.solver,
+            "randomized_value": randomized,
+            "cost": cost,
+        }
+        status = Status.LOCAL_OPTIMUM if settled else Status.TIME_LIMIT
+        return finish(problem, solver=self.name, policy=rounded, status=status, stats=stats)

@@ -1,0 +1,292 @@
+"""Why this action here: what the other actions would earn, and which models make the difference.
+
+For a state s and each allowed action a, two kinds of figures:
+
+    exchange    objective, mean and CVaR of the policy that takes a in s and is otherwise unchanged
+    Q           Σ_ω w_ω Q^ω(s, a): a taken once, then the policy; w the models' own weights f, and
+                the weights q of CVaR's tail, which average over the worst 1 − α of models
+
+They can disagree, for Q looks at the models that are the worst for the policy as it is, while the
+exchanged policy has worst models of its own, and meets the state more or less often.
+
+The worst-case ξ = (1 − λ)f + λq ∈ Ξ attains ρ^S (eq. 4.2): models it weighs more than f does are
+those the policy is protected against. What they have in common at (s, a) is shown as the next
+states whose probability differs most between the tail's average and the mean model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from softrobust._core.arrays import FloatArray
+from softrobust.errors import InputError
+from softrobust.objective import tail_weights
+from softrobust.returns import evaluate_policy, policy_return
+from softrobust.returns.evaluation import action_values
+from softrobust.solvers.baselines.nominal import Nominal
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
+
+SHOWN_MODELS = 5
+SHOWN_NEXT = 3
+SAME = 1e-9  # a spread below this share of the size is rounding
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One action in the state.
+
+    `objective`, `mean` and `cvar` are those of the whole policy with this action exchanged;
+    `q_mean` and `q_worst` the action's value, over all models and over the tail's.
+    """
+
+    action: str
+    chosen: float
+    objective: float
+    mean: float
+    cvar: float
+    q_mean: float
+    q_worst: float
+    seen: int | None
+    practice: float | None
+    nominal: bool
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A next state that is more or less probable in the tail's models than on average."""
+
+    next_state: str
+    mean: float
+    worst: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why the policy does what it does in one state.
+
+    Attributes
+    ----------
+    options : tuple of Option
+        The allowed actions, the best exchange first.
+    models : tuple of (ω, ξ_ω, return)
+        The models that the worst case weighs most.
+    shifts : tuple of Shift
+        What happens after the chosen action in the worst case that the mean model does not expect.
+    visits : float
+        Share of discounted time spent here, over the models.
+    value, mean, cvar : float
+        The policy's objective, mean and bad case on these models.
+    price : dict
+        Mean given up and bad case gained by the whole policy against nominal, on these models.
+    """
+
+    state: str
+    action: str
+    options: tuple[Option, ...]
+    models: tuple[tuple[int, float, float], ...]
+    shifts: tuple[Shift, ...]
+    visits: float
+    value: float
+    mean: float
+    cvar: float
+    words: str
+    price: dict[str, float]
+
+    def sentences(self) -> list[str]:
+        """In words, one a line."""
+        lines = [
+            f"In '{self.state}' the policy takes '{self.action}'. "
+            f"{100 * self.visits:.1f} % of (discounted) time is spent here."
+        ]
+        others = [o for o in self.options if o.action != self.action]
+        if not others:
+            lines.append("It is the only action allowed here.")
+        for o in others:
+            lines.append(self._instead(o))
+        if self.shifts:
+            moves = "; ".join(
+                f"'{x.next_state}' {100 * x.mean:.0f} % → {100 * x.worst:.0f} %"
+                for x in self.shifts
+            )
+            lines.append(
+                f"In {self.words} for this policy, '{self.action}' leads more or less often to "
+                f"(all models → these): {moves}."
+            )
+        lines.append(self._price())
+        return lines
+
+    def _instead(self, o: Option) -> str:
+        change = o.objective - self.value
+        seen = ""
+        if o.seen is not None:
+            seen = f" It was seen {o.seen} time{'' if o.seen == 1 else 's'} here."
+        return (
+            f"Taking '{o.action}' instead would {'gain' if change > 0 else 'cost'} "
+            f"{abs(change):.3g} by the objective, the rest of the policy unchanged: "
+            f"{o.mean - self.mean:+.3g} on average, {o.cvar - self.cvar:+.3g} in {self.words}."
+            f"{self._once(o, change)}{seen}"
+        )
+
+    def _once(self, o: Option, change: float) -> str:
+        """The value of one such decision, and why it may point the other way."""
+        own = next(x for x in self.options if x.action == self.action)
+        mean, worst = o.q_mean - own.q_mean, o.q_worst - own.q_worst
+        text = f" Taken once, it is worth {mean:+.3g} on average and {worst:+.3g} in those models"
+        if change * mean < 0 and change * worst < 0:
+            return (
+                f"{text} that are the worst now; taken always, it makes other models the worst, "
+                "and these decide."
+            )
+        return f"{text}."
+
+    def _price(self) -> str:
+        mean, bad = self.price["mean"], self.price["cvar"]
+        if abs(mean) + abs(bad) <= 1e-9 * max(abs(self.value), 1e-300):
+            return "On these models the whole policy earns what the nominal policy earns."
+        return (
+            "Against the nominal policy, on the models it was chosen on, the whole policy earns "
+            f"{mean:+.3g} on average and {bad:+.3g} in {self.words}; held-out models, which the "
+            "report compares on, may say otherwise."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "state": self.state,
+            "action": self.action,
+            "value": self.value,
+            "mean": self.mean,
+            "cvar": self.cvar,
+            "visits": self.visits,
+            "options": [
+                {
+                    "action": o.action, "probability": o.chosen, "objective": o.objective,
+                    "change": o.objective - self.value, "change_mean": o.mean - self.mean,
+                    "change_cvar": o.cvar - self.cvar, "q_mean": o.q_mean, "q_worst": o.q_worst,
+                    "seen": o.seen, "practice": o.practice, "nominal": o.nominal,
+                }
+                for o in self.options
+            ],
+            "worst_models": [
+                {"model": i, "weight": w, "return": r} for i, w, r in self.models
+            ],
+            "shifts": [
+                {"next_state": x.next_state, "mean": x.mean, "worst": x.worst} for x in self.shifts
+            ],
+            "price_of_robustness": dict(self.price),
+        }  # fmt: skip
+
+
+def explain(
+    problem: Problem, policy: Policy, state: str | int, log: TransitionLog | None = None
+) -> Explanation:
+    """Explain the policy's choice in a state, by its label."""
+    s = problem.models.states.index(state)
+    if not problem.decided[s]:
+        raise InputError(
+            f"In state '{problem.models.states[s]}' nothing is decided: it was never left in the "
+            "data."
+        )
+    return explain_many(problem, policy, [s], log)[0]
+
+
+def explain_many(
+    problem: Problem, policy: Policy, states: list[int], log: TransitionLog | None = None
+) -> list[Explanation]:
+    """Explanations of several states, by index: what they share is computed once."""
+    v, h = evaluate_policy(problem, policy)
+    returns = v @ problem.p0
+    f = problem.models.f
+    xi = np.asarray(problem.objective.worst_case(returns, f))
+    tail = tail_weights(returns, f, problem.objective.alpha)
+    if same_everywhere(returns, f):  # any models could be called the worst: none are
+        xi = tail = f
+    q = action_values(problem, v)
+    visits = (f @ h) * (1 - problem.gamma)
+    own = problem.objective.summary(returns, f)
+    nominal = Nominal().solve(problem)
+    price = _price(problem, own, nominal.policy)
+    top = [int(i) for i in np.lexsort((returns, -(xi - (1 - problem.objective.lam) * f)))]
+    shown = [] if xi is f else top[:SHOWN_MODELS]
+    models = tuple((i, float(xi[i]), float(returns[i])) for i in shown if xi[i] > 0)
+    out = []
+    for s in states:
+        a = int(policy.decision[s])
+        options = _options(problem, policy, s, q, tail, nominal.policy, log)
+        out.append(
+            Explanation(
+                state=problem.models.states[s],
+                action=problem.models.actions[a],
+                options=options,
+                models=models,
+                shifts=_shifts(problem, s, a, tail),
+                visits=float(visits[s]),
+                value=own["objective"],
+                mean=own["mean"],
+                cvar=own["cvar"],
+                words=problem.objective.words,
+                price=price,
+            )
+        )
+    return out
+
+
+def same_everywhere(returns: FloatArray, f: FloatArray) -> bool:
+    """Whether no model is worse than another, up to rounding."""
+    live = returns[f > 0]
+    return bool(np.ptp(live) <= SAME * np.abs(live).max())
+
+
+def _options(
+    problem: Problem, policy: Policy, s: int, q: FloatArray, tail: FloatArray, nominal: Policy,
+    log: TransitionLog | None,
+) -> tuple[Option, ...]:  # fmt: skip
+    found, f = [], problem.models.f
+    for a in np.flatnonzero(problem.allowed[s]):
+        probs = policy.probs.copy()
+        probs[s] = 0.0
+        probs[s, a] = 1.0
+        returns = policy_return(problem, replace(policy, probs=probs))
+        summary = problem.objective.summary(returns, f)
+        found.append(
+            Option(
+                action=problem.models.actions[int(a)],
+                chosen=float(policy.probs[s, a]),
+                objective=summary["objective"],
+                mean=summary["mean"],
+                cvar=summary["cvar"],
+                q_mean=float(f @ q[:, s, a]),
+                q_worst=float(tail @ q[:, s, a]),
+                seen=None if log is None else int(log.pair_counts[s, a]),
+                practice=None if log is None else float(log.behaviour[s, a]),
+                nominal=int(nominal.decision[s]) == int(a),
+            )
+        )
+    return tuple(sorted(found, key=lambda o: -o.objective))
+
+
+def _shifts(problem: Problem, s: int, a: int, tail: FloatArray) -> tuple[Shift, ...]:
+    """Next states whose probability differs most in the tail, by at least a percentage point."""
+    columns, block = problem.models.block(s, a)
+    mean, worst = problem.models.f @ block, tail @ block
+    order = np.argsort(-np.abs(worst - mean), kind="stable")[:SHOWN_NEXT]
+    return tuple(
+        Shift(problem.models.states[int(columns[j])], float(mean[j]), float(worst[j]))
+        for j in order
+        if abs(worst[j] - mean[j]) >= 0.01
+    )
+
+
+def _price(problem: Problem, own: dict[str, float], nominal: Policy) -> dict[str, float]:
+    other = problem.objective.summary(policy_return(problem, nominal), problem.models.f)
+    return {"mean": own["mean"] - other["mean"], "cvar": own["cvar"] - other["cvar"]}

@@ -1,0 +1,248 @@
+"""The frontier: what caution costs, as a picture to choose λ and α on.
+
+For every (λ, α) of a grid the best policy is found and certified. All policies found go into one
+pool, each evaluated once on the models; a solve starts from the best of the pool by its own
+objective, and in the end every point takes the best of the whole pool, so that a policy found
+elsewhere on the grid is never overlooked. For one α, a policy is
+dominated when another has at least its mean and at least its CVaR, and more of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from softrobust._core.arrays import FloatArray
+from softrobust._core.limits import LiveLine
+from softrobust.bounds import Bound
+from softrobust.certificate import Certificate, certify
+from softrobust.errors import InputError
+from softrobust.objective import SoftRobust
+from softrobust.returns import occupancies, policy_return
+from softrobust.solvers import Exact, Solver, Status, solve_grid
+
+if TYPE_CHECKING:
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
+
+POINT_SECONDS = 8.0  # per point, where no time limit is given
+POINT_GAP = 1e-4  # of |value|: closer than a picture shows
+SAME = 1e-9  # figures that differ by less than this share are the same
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class FrontierPoint:
+    """The best policy for one (λ, α), with its certificate.
+
+    Attributes
+    ----------
+    policy_id : int
+        Equal for equal policies.
+    changed : tuple of str
+        States whose action differs from the point before (the next smaller λ of the same α);
+        states that neither policy ever reaches do not count.
+    price : float or None
+        Mean given up per unit of CVaR gained since that point; None where CVaR was not gained.
+    dominated : bool
+        Whether another point of the same α is better.
+    """
+
+    lam: float
+    alpha: float
+    policy: Policy
+    policy_id: int
+    certificate: Certificate
+    status: Status
+    changed: tuple[str, ...]
+    price: float | None
+    dominated: bool
+
+    @property
+    def mean(self) -> float:
+        """Mean return over the models."""
+        return self.certificate.static["mean"]
+
+    @property
+    def cvar(self) -> float:
+        """Average return over the worst 1 − α of the models."""
+        return self.certificate.static["cvar"]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Frontier:
+    """All points of the grid; `points[i][j]` belongs to `lams[i]`, `alphas[j]`."""
+
+    lams: tuple[float, ...]
+    alphas: tuple[float, ...]
+    points: tuple[tuple[FrontierPoint, ...], ...]
+
+    def column(self, j: int) -> list[FrontierPoint]:
+        """The points of one α, by rising λ."""
+        return [row[j] for row in self.points]
+
+    def chosen(self, j: int) -> list[FrontierPoint]:
+        """The points of one α that no other dominates, one per policy, by rising CVaR."""
+        best: dict[int, FrontierPoint] = {}
+        for point in self.column(j):
+            if not point.dominated:
+                best.setdefault(point.policy_id, point)
+        return sorted(best.values(), key=lambda point: (point.cvar, -point.mean))
+
+    def __iter__(self) -> Iterator[FrontierPoint]:
+        return (point for row in self.points for point in row)
+
+
+def frontier(
+    problem: Problem,
+    lams: Sequence[float] = tuple(np.linspace(0, 1, 11).round(10)),
+    alphas: Sequence[float] = (0.9,),
+    solver: Solver | None = None,
+    time_limit: float | None = None,
+    also: Sequence[Policy] = (),
+) -> Frontier:
+    """Best policies over a grid of (λ, α), each certified.
+
+    Parameters
+    ----------
+    solver : Solver, optional
+        `Exact` by default: each point is proven, or its gap is known.
+    time_limit : float, optional
+        Seconds for the whole grid, shared out over its points (default solver only).
+    also : sequence of Policy
+        Policies that are known already: a point takes one of these where it is the best there.
+    """
+    lams, alphas = _grid("lambda", lams), _grid("alpha", alphas)
+    if solver is None:
+        share = POINT_SECONDS if time_limit is None else time_limit / (len(lams) * len(alphas))
+        solver = Exact(gap=POINT_GAP, time_limit=share)
+    elif time_limit is not None:
+        raise InputError("time_limit is for the default solver; set it on the solver given.")
+    pool = _Pool(problem)
+    solved = _solve_all(problem, solver, lams, alphas, pool)
+    for policy in also:
+        pool.add(policy)
+    best = {key: pool.best(SoftRobust(*key)) for key in solved}
+    rows = [
+        [_point(problem, (lam, alpha), best, solved, pool, lams) for alpha in alphas]
+        for lam in lams
+    ]
+    columns = [_judged([row[j] for row in rows]) for j in range(len(alphas))]
+    points = tuple(tuple(columns[j][i] for j in range(len(alphas))) for i in range(len(lams)))
+    return Frontier(tuple(lams), tuple(alphas), points)
+
+
+def _grid(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    try:
+        out = tuple(float(x) for x in values)
+    except (TypeError, ValueError):
+        raise InputError(f"Values of {name} must be numbers; they are {list(values)}.") from None
+    if not out or any(not 0 <= x <= 1 for x in out):
+        raise InputError(f"A frontier needs values of {name} in [0, 1]; it got {list(values)}.")
+    if list(out) != sorted(set(out)):
+        raise InputError(f"Values of {name} must rise and be given once each: {list(out)}.")
+    return out
+
+
+Key = tuple[float, float]
+
+
+def _solve_all(
+    problem: Problem, solver: Solver, lams: Sequence[float], alphas: Sequence[float], pool: _Pool
+) -> dict[Key, tuple[Bound | None, Status]]:
+    """Solve every point; its bound and status, its policy into the pool."""
+    out: dict[Key, tuple[Bound | None, Status]] = {}
+    line = LiveLine()
+    for lam in lams:
+        for alpha in alphas:
+            n, total = len(out) + 1, len(lams) * len(alphas)
+            line.update(f"frontier: point {n} of {total}".__str__)
+            warm = solver
+            if isinstance(solver, Exact) and pool.policies:
+                warm = replace(solver, start=pool.policies[pool.best(SoftRobust(lam, alpha))])
+            [[solution]] = solve_grid(problem, warm, [lam], [alpha])
+            pool.add(solution.policy)
+            out[lam, alpha] = (solution.bound, solution.status)
+    line.clear()
+    return out
+
+
+@final
+class _Pool:
+    """Distinct policies with their returns on the models."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.policies: list[Policy] = []
+        self.returns: list[FloatArray] = []
+        self.index: dict[bytes, int] = {}
+
+    def add(self, policy: Policy) -> None:
+        key = policy.probs.tobytes()
+        if key not in self.index:
+            self.index[key] = len(self.policies)
+            self.policies.append(policy)
+            self.returns.append(policy_return(self.problem, policy))
+
+    def best(self, objective: SoftRobust) -> int:
+        """The policy of greatest value; among equals the one of greatest mean, then the first."""
+        f = self.problem.models.f
+        scores = [(objective.value(x, f), float(x @ f)) for x in self.returns]
+        top = max(value for value, _ in scores)
+        near = [i for i, (v, _) in enumerate(scores) if v >= top - SAME * max(abs(top), 1e-300)]
+        return max(near, key=lambda i: (scores[i][1], -i))
+
+
+def _point(
+    problem: Problem,
+    key: Key,
+    best: dict[Key, int],
+    solved: dict[Key, tuple[Bound | None, Status]],
+    pool: _Pool,
+    lams: Sequence[float],
+) -> FrontierPoint:
+    lam, alpha = key
+    policy = pool.policies[best[key]]
+    bound, status = solved[key]
+    there = replace(problem, objective=SoftRobust(lam, alpha))
+    certificate = certify(there, policy, bounds=[] if bound is None else [bound], time_limit=2.0)
+    i = list(lams).index(lam)
+    before = None if i == 0 else pool.policies[best[lams[i - 1], alpha]]
+    changed = () if before is None else _changes(problem, before, policy)
+    return FrontierPoint(lam, alpha, policy, best[key], certificate, status, changed, None, False)
+
+
+def _changes(problem: Problem, before: Policy, after: Policy) -> tuple[str, ...]:
+    """States that act differently, among those that either policy reaches."""
+    differs = np.abs(before.probs - after.probs).max(axis=1) > 1e-9
+    if not differs.any():
+        return ()
+    visits = [occupancies(problem, p).max(axis=0) > 1e-12 for p in (before, after)]
+    where = np.flatnonzero(differs & (visits[0] | visits[1]) & problem.decided)
+    return tuple(problem.models.states[s] for s in where)
+
+
+def _judged(points: list[FrontierPoint]) -> list[FrontierPoint]:
+    """Prices along rising λ, and who is dominated."""
+    out = []
+    for i, p in enumerate(points):
+        price = None if i == 0 else _price(points[i - 1], p)
+        out.append(replace(p, price=price, dominated=any(_dominates(q, p) for q in points)))
+    return out
+
+
+def _price(before: FrontierPoint, after: FrontierPoint) -> float | None:
+    gained = after.cvar - before.cvar
+    if gained <= SAME * max(abs(after.cvar), abs(before.cvar)):
+        return None
+    return (before.mean - after.mean) / gained
+
+
+def _dominates(q: FrontierPoint, p: FrontierPoint) -> bool:
+    slack = [SAME * max(abs(a), abs(b)) for a, b in ((q.mean, p.mean), (q.cvar, p.cvar))]
+    no_worse = q.mean >= p.mean - slack[0] and q.cvar >= p.cvar - slack[1]
+    return no_worse and (q.mean > p.mean + slack[0] or q.cvar > p.cvar + slack[1])

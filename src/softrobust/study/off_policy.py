@@ -1,0 +1,377 @@
+"""Episodes of a log as padded arrays: one row an episode, one column a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, refuse_if_too_large
+from softrobust.certificate.intervals import LEVEL, Estimate
+from softrobust.errors import InputError
+from softrobust.models.model_set import freeze
+from softrobust.returns import occupancies, policy_values
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Episodes:
+    """Steps (n_episodes, longest); beyond the end of an episode `live` is False and r is 0.
+
+    Attributes
+    ----------
+    s, a, s_next : (n_episodes, longest) int
+    reward : (n_episodes, longest)
+    live : (n_episodes, longest) bool
+    """
+
+    s: IntArray
+    a: IntArray
+    s_next: IntArray
+    reward: FloatArray
+    live: BoolArray
+
+    def __post_init__(self) -> None:
+        for name in ("s", "a", "s_next"):
+            object.__setattr__(self, name, freeze(getattr(self, name), np.int64))
+        object.__setattr__(self, "reward", freeze(self.reward, np.float64))
+        object.__setattr__(self, "live", freeze(self.live, np.bool_))
+
+    def __len__(self) -> int:
+        return int(self.s.shape[0])
+
+    @property
+    def lengths(self) -> IntArray:
+        """(n_episodes,)."""
+        return np.asarray(self.live.sum(axis=1), dtype=np.int64)
+
+    @property
+    def last_state(self) -> IntArray:
+        """(n_episodes,): where each episode was seen last."""
+        return np.asarray(self.s_next[np.arange(len(self)), self.lengths - 1], dtype=np.int64)
+
+    def discounts(self, gamma: float) -> FloatArray:
+        """γ^t for every step, (longest,)."""
+        return np.asarray(gamma ** np.arange(self.s.shape[1]))
+
+    def returns(self, gamma: float) -> FloatArray:
+        """Σ_t γ^t r_t of every episode, (n_episodes,)."""
+        return np.asarray(self.reward @ self.discounts(gamma))
+
+    def select(self, which: ArrayLike) -> Self:
+        """The chosen episodes."""
+        at = np.arange(len(self))[np.asarray(which)]
+        return type(self)(self.s[at], self.a[at], self.s_next[at], self.reward[at], self.live[at])
+
+
+def episodes_of(log: TransitionLog) -> Episodes:
+    """The episodes of a log, in the order of their rows."""
+    if log.episode is None:
+        raise InputError(
+            "Off-policy estimates need episodes, and the log has no column for them. Add a column "
+            "'episode' that says which rows belong together."
+        )
+    order = np.argsort(log.episode, kind="stable")
+    _, first, length = np.unique(log.episode[order], return_index=True, return_counts=True)
+    n, longest = first.size, int(length.max())
+    refuse_if_too_large(
+        33.0 * n * longest,
+        f"{n} episodes padded to {longest} steps",
+        "Cut very long episodes into shorter ones.",
+    )
+    row = np.repeat(np.arange(n), length)
+    column = np.arange(order.size) - np.repeat(first, length)
+
+    def padded(values: NDArray[np.generic], kind: type) -> NDArray[np.generic]:
+        out: NDArray[np.generic] = np.zeros((n, longest), dtype=kind)
+        out[row, column] = values[order]
+        return out
+
+    live = np.zeros((n, longest), dtype=bool)
+    live[row, column] = True
+    return Episodes(
+        s=np.asarray(padded(log.s, np.int64), dtype=np.int64),
+        a=np.asarray(padded(log.a, np.int64), dtype=np.int64),
+        s_next=np.asarray(padded(log.s_next, np.int64), dtype=np.int64),
+        reward=np.asarray(padded(row_rewards(log), np.float64), dtype=np.float64),
+        live=live,
+    )
+
+
+def row_rewards(log: TransitionLog) -> FloatArray:
+    """The reward of every row: the log's own column, or what its rewards say of (s, a, s′)."""
+    if log.reward is not None:
+        return np.asarray(log.reward)
+    if log.rewards is None:
+        raise InputError("The log has no rewards. Add a column 'reward' or a reward table.")
+    pair = log.s.astype(np.int64) * log.n_actions + log.a
+    value, known = log.rewards.lookup(pair, log.s_next)
+    if not known.all():
+        i = int(np.flatnonzero(~known)[0])
+        raise InputError(f"The reward of {log.rows.where(i)} is not known. Add it to the table.")
+    return np.asarray(value)
+
+
+# --------------------------------------------------------------------------------------------------
+# Fitted Q evaluation for tables: the fixed point of regressing r + γ Σ_a′ π(a′|s′) Q(s′, a′).
+#
+# On a table the regression is a mean over the rows of a pair, so the fixed point is the policy's
+# value in the model of observed frequencies, P̃(s′|s,a) = n(s,a,s′)/n(s,a) and r̃(s,a) the mean
+# reward. Pairs that the episodes lack keep the row of the mean model; `row_effective_size` says how
+# much the policy depends on pairs that are rare or missing.
+
+FQE_RESAMPLES = 200
+DENSE_STATES = 1500  # beyond this the table of observed frequencies is not solved densely
+
+
+def fitted_q(
+    mean: Problem, policy: Policy, episodes: Episodes, seed: int, resamples: int = FQE_RESAMPLES
+) -> tuple[float, FloatArray]:
+    """The estimate from the observed first states, and its values in resampled episodes."""
+    if mean.n_states > DENSE_STATES:
+        return float("nan"), np.empty(0)
+    fallback = _mean_rows(mean, policy)
+    n = len(episodes)
+    value = _evaluate(mean, policy, episodes, np.ones(n), fallback)
+    rng = np.random.default_rng([seed, 1])
+    count = resamples if mean.n_states <= 200 else 40
+    draws = rng.multinomial(n, np.full(n, 1 / n), size=count)
+    return value, np.array([_evaluate(mean, policy, episodes, w, fallback) for w in draws])
+
+
+def _evaluate(
+    mean: Problem,
+    policy: Policy,
+    episodes: Episodes,
+    weight: NDArray[np.generic],
+    fallback: tuple[FloatArray, FloatArray],
+) -> float:
+    S, A = mean.n_states, mean.n_actions
+    live = episodes.live
+    w = np.broadcast_to(np.asarray(weight, np.float64)[:, None], live.shape)[live]
+    s, a, s_next = episodes.s[live], episodes.a[live], episodes.s_next[live]
+    pair = s * A + a
+    n_pair = np.bincount(pair, w, S * A)
+    reward = np.bincount(pair, w * episodes.reward[live], S * A) / np.maximum(n_pair, 1e-300)
+    seen = (n_pair > 0).reshape(S, A)
+    share = np.where(seen, policy.probs, 0.0)
+    P = np.bincount(s * S + s_next, w * (share[s, a] / np.maximum(n_pair, 1e-300)[pair]), S * S)
+    P_rest, R_rest = fallback
+    unseen = np.where(seen, 0.0, policy.probs)
+    P_pi = P.reshape(S, S) + np.einsum("sa,sat->st", unseen, P_rest)
+    r_pi = (share * reward.reshape(S, A)).sum(axis=1) + (unseen * R_rest).sum(axis=1)
+    v = np.linalg.solve(np.eye(S) - mean.gamma * P_pi, r_pi)
+    return float(np.average(v[episodes.s[:, 0]], weights=np.asarray(weight, np.float64)))
+
+
+def _mean_rows(mean: Problem, policy: Policy) -> tuple[FloatArray, FloatArray]:
+    """The mean model's rows (n_states, n_actions, n_states) where the policy may need them."""
+    S, A, models = mean.n_states, mean.n_actions, mean.models
+    P = np.zeros((S * A, S))
+    pair = np.repeat(np.arange(S * A), np.diff(models.indptr))
+    P[pair, models.next_states] = models.prob
+    return P.reshape(S, A, S), np.asarray(mean.R[:, :, 0])
+
+
+def row_effective_size(mean: Problem, policy: Policy, episodes: Episodes) -> float:
+    """Kish's size, in rows, of the weights that turn the log's pairs into the policy's.
+
+    With d(s,a) the policy's discounted occupancy (summing to 1) and n(s,a) the counts, rows get
+    weight d/n each, and (Σw)²/Σw² = 1/Σ d²/n. Occupancy on pairs without a row has no weight that
+    would do: it shrinks the size to 0 in proportion (1 − share)², as if those rows were missing.
+    """
+    h = occupancies(mean, policy)[0] * (1 - mean.gamma)
+    d = h[:, None] * policy.probs * ~mean.models.sinks[:, None]
+    d /= max(float(d.sum()), 1e-300)
+    live = episodes.live
+    n = np.zeros(d.shape)
+    np.add.at(n, (episodes.s[live], episodes.a[live]), 1.0)
+    seen = n > 0
+    share = float(d[seen].sum())
+    spread = float((d[seen] ** 2 / n[seen]).sum())
+    return share**2 * share**2 / spread if spread > 0 else 0.0
+
+
+# --------------------------------------------------------------------------------------------------
+# Off-policy estimates: what a policy would have earned, from episodes that another one produced.
+#
+# With ρ_t = π(a_t|s_t)/π_b(a_t|s_t) and w_t = ρ_0⋯ρ_t, for episodes i = 1 … n:
+#
+#     WIS    Σ_i w^i_T G^i / Σ_i w^i_T                       weighted importance sampling
+#     PDIS   Σ_i Σ_t γ^t w^i_t r^i_t / n                     per-decision importance sampling
+#     DR     V(s_0) + Σ_t γ^t w_t (r_t + γV(s_{t+1}) − Q(s_t, a_t))     doubly robust (Jiang, Li
+#     2016)
+#     FQE    p₀ᵀv with v = r_π + γP_π v on the observed frequencies    fitted Q evaluation, tabular
+#
+# Q and V come from a model, best of all one fitted to other episodes. An episode that was cut off
+# (its last state is not absorbing) goes on in that model: γ^T V(s_T) is added, weighted as the last
+# step is, and `tail` says how much weight that has. The effective sample size of the weights is
+# Kish's (Σw)²/Σw²; below 10 an estimate says nothing, and this module says so.
+
+LEAST_SIZE = 10.0  # effective episodes below which an estimate cannot tell
+RESAMPLES = 1000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OffPolicy:
+    """One estimate of a policy's return.
+
+    Attributes
+    ----------
+    name : str
+    estimate : Estimate
+        With a bootstrap interval over episodes.
+    effective_size : float
+        Of the weights, in episodes (in rows for FQE).
+    tail : float
+        Average discount at which the model takes over from the data.
+    unsupported : float
+        Average probability that the policy gives to actions never seen in the states visited.
+    """
+
+    name: str
+    estimate: Estimate
+    effective_size: float
+    tail: float
+    unsupported: float
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the effective sample size is large enough to say anything."""
+        return self.effective_size >= LEAST_SIZE
+
+    def words(self) -> str:
+        """The estimate, or "cannot tell" with the reason."""
+        if not self.can_tell:
+            return f"cannot tell (effective sample size {self.effective_size:.1f}, below 10)"
+        e = self.estimate
+        span = "" if e.low is None or e.high is None else f" [{e.low:.4g}, {e.high:.4g}]"
+        return f"{e.value:.4g}{span} (effective sample size {self.effective_size:.0f})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        e = self.estimate
+        return {
+            "name": self.name,
+            "value": e.value if np.isfinite(e.value) else None,  # no weight, no estimate
+            "low": e.low,
+            "high": e.high,
+            "effective_size": self.effective_size,
+            "tail": self.tail,
+            "unsupported": self.unsupported,
+            "can_tell": self.can_tell,
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Weights:
+    """w_t (n_episodes, longest), constant after the end of an episode, and its last value."""
+
+    w: FloatArray
+    last: FloatArray
+
+
+def off_policy(
+    problem: Problem,
+    policy: Policy,
+    episodes: Episodes,
+    behaviour: FloatArray,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> tuple[OffPolicy, ...]:
+    """WIS, PDIS, DR and FQE of a policy.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its mean model serves as Q and V (DR), and where an episode was cut off. Fit it to other
+        episodes than these, else DR and FQE lean on the same data twice.
+    behaviour : (n_states, n_actions)
+        π_b(a|s), positive wherever the episodes show an action.
+    """
+    mean = problem.mean_problem()
+    v = policy_values(mean, policy)[0]
+    q = _action_values(mean, v)
+    weights = _ratios(policy.probs, behaviour, episodes)
+    gamma, n = problem.gamma, len(episodes)
+    discount = episodes.discounts(gamma)
+    after = gamma**episodes.lengths * v[episodes.last_state]
+    scores = {
+        "WIS": episodes.returns(gamma) + after,
+        "PDIS": (weights.w * episodes.reward) @ discount + weights.last * after,
+        "DR": _doubly_robust(episodes, weights.w, q, v, gamma),
+    }
+    size = float(weights.last.sum() ** 2 / max(np.square(weights.last).sum(), 1e-300))
+    ended = np.asarray(mean.models.sinks)[episodes.last_state]
+    tail = float(np.mean(np.where(ended, 0.0, gamma**episodes.lengths)))
+    lost = _unsupported(policy.probs, behaviour, episodes)
+    draws = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples)
+    out = []
+    for name, score in scores.items():
+        weight = weights.last if name == "WIS" else np.ones(n)
+        out.append(OffPolicy(name, _ratio(score, weight, draws), size, tail, lost))
+    fitted = _interval(*fitted_q(mean, policy, episodes, seed))
+    rows = row_effective_size(mean, policy, episodes)
+    return (*out, OffPolicy("FQE", fitted, rows, 0.0, lost))
+
+
+def _action_values(mean: Problem, v: FloatArray) -> FloatArray:
+    """Q[s, a] = R + γPv in the mean model."""
+    from softrobust.returns.evaluation import action_values
+
+    return np.asarray(action_values(mean, v[None, :])[0])
+
+
+def _ratios(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> _Weights:
+    taken = behaviour[episodes.s, episodes.a]
+    bad = np.argwhere(episodes.live & ~(taken > 0))
+    if bad.size:
+        i, t = bad[0]
+        raise InputError(
+            "The behaviour policy must give every observed action a positive probability: it gives "
+            f"0 to the action taken at step {t} of episode {i}. Estimate it from the same log."
+        )
+    ratio = np.where(episodes.live, target[episodes.s, episodes.a] / np.maximum(taken, 1e-300), 1.0)
+    w = np.asarray(np.cumprod(ratio, axis=1), dtype=np.float64)
+    return _Weights(w, w[:, -1])
+
+
+def _doubly_robust(
+    episodes: Episodes, w: FloatArray, q: FloatArray, v: FloatArray, gamma: float
+) -> FloatArray:
+    """The score of every episode; its tail cancels: the last γV(s_T) is the model's own."""
+    surprise = episodes.reward + gamma * v[episodes.s_next] - q[episodes.s, episodes.a]
+    surprise = np.where(episodes.live, surprise, 0.0)
+    return np.asarray(v[episodes.s[:, 0]] + (w * surprise) @ episodes.discounts(gamma))
+
+
+def _unsupported(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> float:
+    missing = (target * (behaviour <= 0)).sum(axis=1)
+    return float(missing[episodes.s[episodes.live]].mean())
+
+
+def _ratio(score: FloatArray, weight: FloatArray, draws: NDArray[np.int64]) -> Estimate:
+    """Σ w·score/Σ w with a percentile bootstrap over episodes."""
+    total = float(weight.sum())
+    if total <= 0:
+        return Estimate(float("nan"), None, None)
+    value = float(weight @ score) / total
+    below = draws @ weight
+    usable = below > 0
+    return _interval(value, (draws[usable] @ (weight * score)) / below[usable])
+
+
+def _interval(value: float, resampled: FloatArray) -> Estimate:
+    if resampled.size < 2:
+        return Estimate(value, None, None)
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(value, float(min(low, value)), float(max(high, value)))

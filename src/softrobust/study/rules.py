@@ -1,0 +1,349 @@
+"""Rules from a policy, with the exact price of simplicity.
+
+The search (`rules.search`) moves between trees by their exact objective on all models: down from
+the tree that is the full policy, one rule at a time, and up from a single rule. Where the problem
+is too large for that, a tree is grown on first-order costs: action a instead of π in state s costs
+
+    c(s, a) = Σ_ω ξ_ω h^ω(s)·(Q^ω(s, π) − Q^ω(s, a)),
+
+with ξ the worst-case weights, h the occupancies and Q the action values of the full policy
+(`returns.gradient`); then the actions of its leaves are exchanged as long as the *exact* objective
+rises. What is reported is exact in either case: the objective of the tree's policy on every model,
+and the loss against the full policy. Where a leaf's action is not allowed in one of its states, the
+full policy's action stands there, and the state is listed as an exception.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.settings import whole
+from softrobust.errors import InputError, SolverError
+from softrobust.models.policy import Policy
+from softrobust.returns import evaluate_policy, static_return
+from softrobust.returns.evaluation import action_values
+from softrobust.study.rule_search import Ruled, Search
+from softrobust.study.rule_tree import (
+    Leaf,
+    StateColumns,
+    Tree,
+    grow,
+    leaf_of,
+    leaves,
+    merged,
+    state_columns,
+    with_actions,
+)
+
+if TYPE_CHECKING:
+    from softrobust.problem import Problem
+
+MOST_EXCHANGES = 600  # evaluations of large problems, at most
+WORK = 4e9  # multiply-adds of these evaluations: some ten seconds
+LEAVES = 8
+MOST_LEAVES = 64
+PURITIES = (0.0, 0.1, 1.0)  # ways to grow: by what is saved, and by that and purity
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Rules:
+    """A tree of rules and what it costs.
+
+    Attributes
+    ----------
+    tree : Tree
+    policy : Policy
+        What the rules do in every state.
+    value, full_value : float
+        Exact objective of the rules and of the full policy, on the problem's models.
+    exceptions : tuple of int
+        States where the rule's action is not allowed, so that the full policy's one stands.
+    steps : tuple of (n_leaves, value)
+        What fewer leaves would earn.
+    max_loss : float or None
+        What the rules were allowed to lose.
+    """
+
+    tree: Tree
+    policy: Policy
+    value: float
+    full_value: float
+    exceptions: tuple[int, ...]
+    steps: tuple[tuple[int, float], ...]
+    max_loss: float | None = None
+
+    @property
+    def loss(self) -> float:
+        """Exact objective given up for simplicity; negative where the rules happen to be better."""
+        return self.full_value - self.value
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of rules."""
+        return len(leaves(self.tree))
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the loss is within `max_loss`, but for rounding; None where none was asked."""
+        if self.max_loss is None:
+            return None
+        return self.loss <= self.max_loss + 1e-12 * abs(self.full_value)
+
+    def lines(self) -> list[str]:
+        """The rules, indented, one a line."""
+        out = _lines(self.tree, self.policy, "")
+        for s in self.exceptions:
+            action = self.policy.actions[int(self.policy.decision[s])]
+            out.append(f"except in {self.policy.states[s]}: {action}")
+        return out
+
+    def sentence(self) -> str:
+        """The price of simplicity in words."""
+        return self._price() + self._missed()
+
+    def _missed(self) -> str:
+        if self.met is not False:
+            return ""
+        size = max(n for n, _ in self.steps)
+        return (
+            f" That is more than the {self.max_loss:g} that was asked: of all rules that were "
+            f"tried, up to {size}, these lose least."
+        )
+
+    def _price(self) -> str:
+        n = "1 rule earns" if self.n_leaves == 1 else f"{self.n_leaves} rules earn"
+        if abs(self.loss) <= 1e-9 * max(abs(self.full_value), 1e-300):
+            return f"{n} exactly what the full policy earns, {self.full_value:.6g}."
+        word = "less" if self.loss > 0 else "more"
+        return (
+            f"{n} {self.value:.6g} by the objective: {abs(self.loss):.3g} {word} than the "
+            f"full policy ({self.full_value:.6g}). Both figures are exact on the sampled models."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "rules": self.lines(),
+            "n_leaves": self.n_leaves,
+            "value": self.value,
+            "full_value": self.full_value,
+            "loss": self.loss,
+            "max_loss": self.max_loss,
+            "met": self.met,
+            "exceptions": [self.policy.states[s] for s in self.exceptions],
+            "steps": [{"n_leaves": n, "value": v} for n, v in self.steps],
+        }
+
+
+def simplify(
+    problem: Problem,
+    policy: Policy,
+    columns: StateColumns | None = None,
+    most_leaves: int | None = None,
+    max_loss: float | None = None,
+) -> Rules:
+    """The policy as at most `most_leaves` rules; with `max_loss`, as few as lose no more than that.
+
+    Parameters
+    ----------
+    columns : StateColumns, optional
+        What rules may ask about; by default what the state labels hold.
+    most_leaves : int, optional
+        8 by default; with `max_loss` as many as it takes, up to 64.
+    max_loss : float, optional
+        In units of the objective. The smallest set of rules within it that was found is returned;
+        where none was, the best one is, its `met` is False and its `sentence` says so.
+    """
+    if max_loss is not None and not max_loss >= 0:
+        raise InputError(
+            f"max_loss must be a number ≥ 0, in units of the objective; it is {max_loss}."
+        )
+    default = LEAVES if max_loss is None else MOST_LEAVES
+    most = whole(
+        "most_leaves", default if most_leaves is None else most_leaves, 1, most=MOST_LEAVES
+    )
+    columns = state_columns(problem.models.states) if columns is None else columns
+    full = static_return(problem, policy)
+    search = Search(problem, policy, columns)
+    made = _Found(problem, policy, full, max_loss)
+    if search.looks:
+        _by_search(search, made, most)
+    else:
+        _to_first_order(made, columns, most if most_leaves is not None else LEAVES)
+    return made.chosen(most)
+
+
+@final
+class _Found:
+    """The best rules of every size, with their exact values."""
+
+    def __init__(
+        self, problem: Problem, policy: Policy, full: float, max_loss: float | None
+    ) -> None:
+        self.problem, self.policy, self.full, self.max_loss = problem, policy, full, max_loss
+        self.best: dict[int, Rules] = {}
+
+    def note(self, tree: Tree, columns: StateColumns) -> Rules:
+        """Evaluate the tree, and keep it if it is the best of its size."""
+        where = leaf_of(tree, columns, self.problem.n_states)
+        return self.keep(tree, where, [leaf.action for leaf in leaves(tree)])
+
+    def keep(self, tree: Tree, where: IntArray, actions: list[int]) -> Rules:
+        """`note`, with the leaf of every state at hand."""
+        made, exceptions = rules_policy(self.problem, self.policy, where, actions)
+        value = static_return(self.problem, made)
+        shown = merged(with_actions(tree, iter(actions)))
+        rules = Rules(shown, made, value, self.full, exceptions, (), self.max_loss)
+        size = rules.n_leaves
+        if size not in self.best or _better(rules, self.best[size]):
+            self.best[size] = rules
+        return rules
+
+    def within(self, rules: Rules) -> bool:
+        """Whether the rules lose no more than they may."""
+        return self.max_loss is None or rules.met is True
+
+    def chosen(self, most: int) -> Rules:
+        """The smallest within the loss, or the best: the fewest exceptions, then the value."""
+        steps: list[tuple[int, float]] = []
+        best: Rules | None = None
+        for size in range(1, most + 1):
+            new = self.best.get(size)
+            if new is not None and (best is None or _better(new, best)):
+                best = new
+            if best is None:
+                continue
+            steps.append((size, best.value))
+            if best.met or size >= max(self.best):
+                break
+        if best is None:
+            raise SolverError("No rules were found at all. Please report this with the run.")
+        return replace(best, steps=tuple(steps))
+
+
+def _by_search(search: Search, made: _Found, most: int) -> None:
+    """Down from the full policy one rule at a time, then up from a single rule."""
+    problem, columns = search.problem, search.columns
+    cost = exchange_costs(problem, made.policy)
+    grown = [list(grow(cost, columns, min(most, LEAVES), purity)) for purity in PURITIES]
+    first = [made.note(merged(tree), columns) for trees in grown for tree in trees]
+    labels = np.where(problem.decided, np.argmax(made.policy.probs, axis=1), 0)
+    tree = search.grown(labels)
+    if tree is None:
+        best = max(first, key=lambda rules: (-len(rules.exceptions), rules.value))
+        tree = best.tree
+    at: Ruled | None = Ruled(tree, search.named(tree), made.note(tree, columns).value)
+    kept = search.looks // 3  # for the way up
+    search.looks -= kept
+    while at is not None:
+        if at.n_leaves <= most:
+            at = search.climb(at, at.n_leaves)
+            if not made.within(made.note(at.tree, columns)) or at.n_leaves == 1:
+                break
+        at = search.shrink(at)
+    search.looks += kept
+    up = max((search.started(Leaf(a)) for a in range(problem.n_actions)), key=lambda r: r.value)
+    for size in range(1, min(most, LEAVES) + 1):
+        known = made.best.get(size)
+        if known is not None and not known.exceptions and known.value > up.value:
+            up = Ruled(known.tree, search.named(known.tree), known.value)
+        up = search.climb(up, size)
+        if made.note(up.tree, columns).met:
+            break
+
+
+def _to_first_order(made: _Found, columns: StateColumns, most: int) -> None:
+    """Trees on first-order costs; actions of leaves are exchanged while evaluations last."""
+    cost = exchange_costs(made.problem, made.policy)
+    left = max(most, min(MOST_EXCHANGES, int(WORK / _evaluation(made.problem))))
+    grown = [tree for purity in PURITIES for tree in grow(cost, columns, most, purity)]
+    # The large ones first: where evaluations are dear, these are the ones worth having.
+    trees = sorted(grown, key=lambda tree: -len(leaves(tree)))[:left]
+    noted = [(made.note(tree, columns), tree) for tree in trees]
+    left -= len(noted)
+    noted.sort(key=lambda pair: (len(pair[0].exceptions), -pair[0].value))
+    for rules, tree in noted:
+        left = _exchange(made, tree, columns, rules, left)
+        if left <= 0:
+            return
+
+
+def _evaluation(problem: Problem) -> float:
+    """About how many multiply-adds the exact value of one policy takes."""
+    stored = problem.models.next_states.size / problem.n_actions
+    return problem.n_models * min(problem.n_states**3 / 3.0, 400.0 * stored)
+
+
+def _better(one: Rules, other: Rules) -> bool:
+    """Fewer exceptions first, then the higher value."""
+    if len(one.exceptions) != len(other.exceptions):
+        return len(one.exceptions) < len(other.exceptions)
+    return one.value > other.value + 1e-12 * abs(other.value)
+
+
+def exchange_costs(problem: Problem, policy: Policy) -> FloatArray:
+    """c(s, a), (n_states, n_actions); where an action is not allowed, more than all else."""
+    v, h = evaluate_policy(problem, policy)
+    q = action_values(problem, v)
+    xi = problem.objective.worst_case(v @ problem.p0, problem.models.f)
+    advantage = v[:, :, None] - q
+    cost = np.einsum("n,ns,nsa->sa", xi, h, advantage)
+    cost[~problem.decided] = 0.0
+    # An exception is worse than any loss: rules that are mostly exceptions are none.
+    barred = 1.0 + float(np.abs(cost[problem.allowed]).sum())
+    return np.asarray(np.where(problem.allowed | ~problem.decided[:, None], cost, barred))
+
+
+def _exchange(made: _Found, tree: Tree, columns: StateColumns, rules: Rules, left: int) -> int:
+    """Exchange actions of leaves while the exact objective rises; what is left to try."""
+    where = leaf_of(tree, columns, made.problem.n_states)
+    actions = [leaf.action for leaf in leaves(tree)]
+    improved = True
+    while improved:
+        improved = False
+        for leaf in range(len(actions)):
+            for a in range(made.problem.n_actions):
+                if a == actions[leaf]:
+                    continue
+                if left <= 0:
+                    return left
+                left -= 1
+                trial = [*actions[:leaf], a, *actions[leaf + 1 :]]
+                other = made.keep(tree, where, trial)
+                if _better(other, rules):
+                    actions, rules, improved = trial, other, True
+    return left
+
+
+def rules_policy(
+    problem: Problem, policy: Policy, where: IntArray, actions: list[int]
+) -> tuple[Policy, tuple[int, ...]]:
+    """What the leaves do in every state, and the states where the full policy must stand."""
+    decision = np.array(actions, dtype=np.int64)[where]
+    rows = np.arange(problem.n_states)
+    barred = ~problem.allowed[rows, decision]
+    probs = np.zeros(policy.probs.shape)
+    probs[rows, decision] = 1.0
+    probs[barred] = policy.probs[barred]
+    exceptions = tuple(int(s) for s in np.flatnonzero(barred & problem.decided))
+    return Policy(probs, policy.states, policy.actions, policy.decided), exceptions
+
+
+def _lines(tree: Tree, policy: Policy, indent: str) -> list[str]:
+    """if …: action / else if …: action / else: action, indented under each question."""
+    if isinstance(tree, Leaf):
+        return [f"{indent}{policy.actions[tree.action]}"]
+    head = [f"{indent}if {tree.question}:"]
+    if isinstance(tree.yes, Leaf):
+        head = [f"{head[0]} {policy.actions[tree.yes.action]}"]
+    else:
+        head += _lines(tree.yes, policy, indent + "  ")
+    if isinstance(tree.no, Leaf):
+        return [*head, f"{indent}else: {policy.actions[tree.no.action]}"]
+    first, *rest = _lines(tree.no, policy, indent)
+    return [*head, f"{indent}else {first.strip()}", *rest]

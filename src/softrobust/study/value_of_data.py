@@ -1,0 +1,356 @@
+"""The value of data where the rows of a posterior are independent, as Dirichlet rows are.
+
+Then m observations of (s, a) change the posterior of that row alone. Reweighting whole models would
+also pretend to learn about every other row, because few models carry the weight afterwards. So each
+data set y resamples the *rows* of (s, a) by their likelihood of y, and deals them out to the models
+at random; all else stays. The return of every policy on every model with its new row follows from a
+rank-one update (Sherman and Morrison): with u = π(a|s)·(p′ − p),
+
+    ρ′ = ρ + h(s)·uᵀ(r + γv)/(1 − γ·uᵀg),        g(s′) = discounted visits to s from s′.
+
+The maximum over policies profits from sampling noise, and would do so without any data. So the
+baseline deals the rows out at random too, unweighted, with the same random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.settings import whole
+from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.objective import SoftRobust, soft_robust
+from softrobust.returns import optimal_returns, policy_return
+from softrobust.returns.evaluation import policy_rows
+from softrobust.solvers.baselines.nominal import Nominal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from softrobust.models.policy import Policy
+    from softrobust.objective import SoftRobust
+    from softrobust.problem import Problem
+
+
+LEAST_TAIL = 1e-9
+
+
+@final
+class Inverses(NamedTuple):
+    """For every policy of the pool: G (N, S, S), v (N, S), and returns (N,)."""
+
+    G: list[FloatArray]
+    v: list[FloatArray]
+    rho: list[FloatArray]
+
+
+def invert(problem: Problem, pool: Sequence[Policy]) -> Inverses:
+    """(I − γP_π)⁻¹ of every policy and model."""
+    N, S = problem.n_models, problem.n_states
+    refuse_if_too_large(
+        8.0 * len(pool) * N * S * S,
+        f"The inverses of {len(pool)} policies on {N} models of {S} states",
+        "Value data with fewer draws (--draws), or merge states.",
+    )
+    out = Inverses([], [], [])
+    for policy in pool:
+        rows, columns, values = policy_rows(problem, np.asarray(policy.probs))
+        P = np.zeros((S * S, N))
+        at = np.repeat(np.arange(S), np.diff(rows)) * S + columns
+        np.add.at(P, at, values.T)  # a randomized policy lists a next state more than once
+        dense = np.ascontiguousarray(P.T).reshape(N, S, S)
+        G = np.asarray(np.linalg.inv(np.eye(S) - problem.gamma * dense), dtype=np.float64)
+        r = np.einsum("sa,san->ns", policy.probs, problem.R)
+        v = np.einsum("nst,nt->ns", G, r)
+        out.G.append(G)
+        out.v.append(v)
+        out.rho.append(v @ problem.p0)
+    return out
+
+
+@final
+class Pair(NamedTuple):
+    """One pair, ready for exchanges: see `kernels.row_exchange` for the shapes."""
+
+    rho: FloatArray
+    h: FloatArray
+    z: FloatArray
+    g: FloatArray
+    q: FloatArray
+    p: FloatArray
+
+
+def pair_of(problem: Problem, pool: Sequence[Policy], made: Inverses, s: int, a: int) -> Pair:
+    """What the exchange of the rows of (s, a) needs."""
+    columns, block = problem.models.block(s, a)
+    k = np.full(columns.size, s * problem.n_actions + a, dtype=np.int64)
+    reward, known = problem.rewards.lookup(k, columns)
+    if not known.all():
+        raise InputError(
+            f"The reward of action '{problem.models.actions[a]}' in state "
+            f"'{problem.models.states[s]}' is not known for every next state that is possible."
+        )
+    h = np.array([G[:, :, s] @ problem.p0 for G in made.G])
+    z = np.array([reward + problem.gamma * v[:, columns] for v in made.v])
+    g = np.array([G[:, columns, s] for G in made.G])
+    q = np.array([policy.probs[s, a] for policy in pool])
+    return Pair(np.array(made.rho), h, z, g, q, np.ascontiguousarray(block))
+
+
+def dealt(
+    p: FloatArray, m: int, n: int, rng: np.random.Generator
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Which draw's row every model gets, (n, N), after data and without, and effective sizes (n,).
+
+    Both deal by the same uniforms (systematic resampling) and the same shuffle.
+    """
+    N = p.shape[0]
+    rows = p / p.sum(axis=1, keepdims=True)
+    counts = rng.multinomial(m, rows[rng.integers(0, N, n)])
+    with np.errstate(divide="ignore"):
+        log_rows = np.log(rows)
+    possible = np.isfinite(log_rows)
+    score = counts @ np.where(possible, log_rows, 0.0).T
+    score[(counts > 0).astype(np.float64) @ (~possible).T.astype(np.float64) > 0] = -np.inf
+    w = np.exp(score - score.max(axis=1, keepdims=True))
+    w /= w.sum(axis=1, keepdims=True)
+    grid = (np.arange(N) + rng.random((n, 1))) / N
+    edges = np.cumsum(w, axis=1)
+    edges[:, -1] = 1.0
+    after = np.array([np.searchsorted(e, x) for e, x in zip(edges, grid, strict=True)])
+    shuffle = np.argsort(rng.random((n, N)), axis=1)
+    after = np.take_along_axis(after, shuffle, axis=1)
+    return after.astype(np.int64), shuffle.astype(np.int64), 1.0 / np.square(w).sum(axis=1)
+
+
+def exchanged(
+    pair: Pair, rows: IntArray, problem: Problem, objective: SoftRobust, known: int = 0
+) -> tuple[FloatArray, IntArray, FloatArray]:
+    """The pool's best objective for every deal of rows, the policy that attains it, and luck.
+
+    Luck is the mean return of policy `known`: data do not change its expectation, so that the
+    difference of two deals in it is noise that can be taken out.
+    """
+    from softrobust.kernels.exchange import best_exchanged
+
+    n = rows.shape[0]
+    out, which, luck = np.empty(n), np.empty(n, dtype=np.int64), np.empty(n)
+    tail = max(objective.tail, LEAST_TAIL)
+    best_exchanged(*pair, rows, problem.gamma, objective.lam, tail, known, out, which, luck)
+    return out, which, luck
+
+
+# --------------------------------------------------------------------------------------------------
+# What more data would buy: the expected value of m more observations of one pair.
+#
+#     EVSI(s, a, m) = E_y[ max_π ρ^S(π | D, y) ] − max_π ρ^S(π | D),    y = m next states of (s, a)
+#
+# Posterior draws stand for the posterior. A data set y is drawn by taking a model ω′ and m next
+# states from its row. Two ways to learn from it:
+#
+#     models of one world     every model is reweighted by its likelihood of y, f_ω·Π P^ω(y_i|s,a)
+#     independent rows        only the rows of (s, a) are, and are dealt out anew (see `rows`)
+#
+# The maximum runs over a pool of policies: the chosen one, nominal, practice, the optimal policies
+# of single models. The value is never negative, whatever λ and α: knowing y lets nature's worst
+# case vary less. It is what this pool can make of the data; policies outside it could make more.
+
+DATA_SETS = 400  # resampled data sets for each pair
+POOL = 40  # policies optimal for single models
+MOST_PAIRS = 60  # pairs whose rows matter most
+LEAST_MASS = 1e-9
+ROUNDING = 1e-9
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DataValue:
+    """The value of m more observations of a pair, with a 95 % interval of its simulation.
+
+    Attributes
+    ----------
+    s, a : int
+    value, low, high : float
+        In units of the objective.
+    changes : float
+        Share of data sets after which another policy of the pool would be best.
+    effective_size : float
+        Median effective number of models after seeing the data; where it is small, draw more.
+    """
+
+    s: int
+    a: int
+    value: float
+    low: float
+    high: float
+    changes: float
+    effective_size: float
+
+    def to_dict(self, problem: Problem) -> dict[str, Any]:
+        """Plain values with labels, ready for JSON."""
+        return {
+            "state": problem.models.states[self.s],
+            "action": problem.models.actions[self.a],
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "changes": self.changes,
+            "effective_size": self.effective_size,
+        }
+
+
+def value_of_data(
+    problem: Problem,
+    policy: Policy,
+    observations: int = 10,
+    pairs: Sequence[tuple[int, int]] | None = None,
+    also: Sequence[Policy] = (),
+    independent: bool = False,
+    data_sets: int = DATA_SETS,
+    seed: int = 0,
+) -> tuple[DataValue, ...]:
+    """Value `observations` more of every pair, the best first.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its models stand for the posterior: several hundred draws are good.
+    pairs : sequence of (s, a), optional
+        By default those with a model in states where something is decided, at most the 60 whose
+        rows matter most to the policies of the pool.
+    also : sequence of Policy
+        Further policies for the pool, such as current practice.
+    independent : bool
+        Whether the rows of the posterior are independent, as those of `DirichletPosterior` are.
+    """
+    objective = soft_robust(problem.objective, "The value of data")
+    whole("observations", observations)
+    wanted = _pairs(problem, pairs)
+    rng = np.random.default_rng(seed)
+    pool = _pool(problem, policy, also, rng)
+    worth = _by_models if not independent else _by_rows
+    out = worth(problem, pool, wanted, observations, data_sets, rng, objective)
+    return tuple(sorted(out, key=lambda v: -v.value))
+
+
+def _by_models(
+    problem: Problem, pool: list[Policy], pairs: list[tuple[int, int]], m: int, n: int,
+    rng: np.random.Generator, objective: SoftRobust,
+) -> list[DataValue]:  # fmt: skip
+    """Every model is reweighted."""
+    Z = np.array([policy_return(problem, p) for p in pool])
+    order = np.argsort(Z, axis=1).astype(np.int64)
+    (base,), (best,) = _best(Z, order, problem.models.f[None, :], objective)
+    out = []
+    for s, a in pairs:
+        weights, size = _reweighted(problem, s, a, m, n, rng)
+        value, which = _best(Z, order, weights, objective)
+        # What today's best policy earns on average after the data has the same expectation as
+        # today: as a control variate it removes the luck of the draw.
+        luck = weights @ Z[best] - float(problem.models.f @ Z[best])
+        out.append(_value(s, a, value - base - luck, which != best, size, float(np.abs(Z).max())))
+    return out
+
+
+def _by_rows(
+    problem: Problem, pool: list[Policy], pairs: list[tuple[int, int]], m: int, n: int,
+    rng: np.random.Generator, objective: SoftRobust,
+) -> list[DataValue]:  # fmt: skip
+    """Only the rows of the pair are learned about; the baseline deals them out unweighted."""
+    made = invert(problem, pool)
+    known = int(np.argmax([objective.value(rho, problem.models.f) for rho in made.rho]))
+    ready = [(s, a, pair_of(problem, pool, made, s, a)) for s, a in pairs]
+    ready = sorted(ready, key=lambda item: -_spread(item[2]))[:MOST_PAIRS]
+    scale = float(np.abs(made.rho).max())
+    out = []
+    for s, a, pair in ready:
+        after, before, size = dealt(pair.p, m, n, rng)
+        value, which, luck = exchanged(pair, after, problem, objective, known)
+        base, best, usual = exchanged(pair, before, problem, objective, known)
+        out.append(_value(s, a, value - base - (luck - usual), which != best, size, scale))
+    return out
+
+
+def _spread(pair: Pair) -> float:
+    """How much the row matters: visits times the spread of its value over draws, at most."""
+    worth = np.einsum("kni,ni->kn", pair.z, pair.p)
+    return float((pair.q * pair.h.mean(axis=1) * worth.std(axis=1)).max())
+
+
+def _value(
+    s: int, a: int, gain: FloatArray, changed: NDArray[np.bool_], size: FloatArray, scale: float
+) -> DataValue:
+    """From the gains of every data set; below a billionth of the returns' size they are rounding.
+
+    Where nothing is gained, another policy of the pool is a tie and no change.
+    """
+    real = np.abs(gain) > ROUNDING * scale
+    gain, changed = np.where(real, gain, 0.0), changed & real
+    mean, half = float(gain.mean()), 1.96 * float(gain.std(ddof=1)) / np.sqrt(gain.size)
+    return DataValue(
+        s, a, max(mean, 0.0), max(mean - half, 0.0), max(mean + half, 0.0),
+        float(np.mean(changed)), float(np.median(size)),
+    )  # fmt: skip
+
+
+def _pairs(problem: Problem, pairs: Sequence[tuple[int, int]] | None) -> list[tuple[int, int]]:
+    usable = problem.models.available & problem.decided[:, None]
+    if pairs is None:
+        return [(int(s), int(a)) for s, a in np.argwhere(usable)]
+    for s, a in pairs:
+        if not usable[s, a]:
+            raise InputError(
+                f"No model knows what follows action '{problem.models.actions[a]}' in state "
+                f"'{problem.models.states[s]}', so its data cannot be valued. Keep such pairs with "
+                "the prior (--min-count 0)."
+            )
+    return list(pairs)
+
+
+def _pool(
+    problem: Problem, policy: Policy, also: Sequence[Policy], rng: np.random.Generator
+) -> list[Policy]:
+    """Policies that some data could make best; duplicates are dropped."""
+    states, actions, decided = problem.models.states, problem.models.actions, problem.decided
+    pool = [policy, Nominal().solve(problem).policy, *also]
+    optima = optimal_returns(problem).decisions
+    for omega in rng.permutation(problem.n_models)[:POOL]:
+        pool.append(Policy.from_decision(optima[omega], states, actions, decided))
+    usable = [p for p in pool if (p.probs[~problem.models.available] == 0).all()]
+    return list({p.probs.tobytes(): p for p in usable}.values())
+
+
+def _reweighted(
+    problem: Problem, s: int, a: int, m: int, n: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Weights (n, n_models) after n data sets of m observations each, and their effective sizes."""
+    _, block = problem.models.block(s, a)
+    f = problem.models.f
+    source = rng.choice(f.size, size=n, p=f / f.sum())
+    rows = block[source] / block[source].sum(axis=1, keepdims=True)
+    counts = rng.multinomial(m, rows)
+    with np.errstate(divide="ignore"):
+        log_rows = np.log(block)
+    # 0·log 0 = 0: a next state that was not seen says nothing, even where a model excludes it.
+    finite = np.where(np.isfinite(log_rows), log_rows, 0.0)
+    score = counts @ finite.T
+    excluded = (counts > 0).astype(np.float64) @ (~np.isfinite(log_rows)).astype(np.float64).T > 0
+    score[excluded] = -np.inf
+    weights = f * np.exp(score - score.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights, 1.0 / np.square(weights).sum(axis=1)
+
+
+def _best(Z: FloatArray, order: Any, W: FloatArray, objective: SoftRobust) -> Any:
+    from softrobust.kernels.tail import best_reweighted
+
+    out, which = np.empty(W.shape[0]), np.empty(W.shape[0], dtype=np.int64)
+    tail = max(objective.tail, LEAST_MASS)
+    best_reweighted(Z, order, np.ascontiguousarray(W), objective.lam, tail, out, which)
+    return out, which

@@ -1,0 +1,268 @@
+"""What a file is, what is suspicious in it, and what to run next."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from softrobust import DirichletPosterior, Problem, SoftRobust, read_log, save_models, save_problem
+from softrobust.data import Bins
+from softrobust.data.inspection.columns import looks_like_visits
+from softrobust.data.inspection.findings import Inspection, alike, odd_numbers
+from softrobust.errors import InputError
+from softrobust.run.inspect import inspect_file
+
+CLINIC = Path(__file__).resolve().parents[2] / "examples" / "clinic"
+LOG = (
+    "state,action,next_state,reward,episode\n" + "a,x,b,1,0\nb,y,a,2,0\na,y,b,1,1\nb,x,b,0,1\n" * 4
+)
+MODELS = "idstatefrom,idaction,idstateto,idoutcome,probability,reward\n0,0,0,0,1,1\n0,0,0,1,1,1\n"
+
+
+def put(folder: Path, text: str, name: str = "f.csv") -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def visits(n_ids: int = 6, n_times: int = 6, seed: int = 0) -> list[list[Any]]:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n_ids):
+        for t in range(n_times):
+            rows.append(
+                [f"p{i}", 10 * t, rng.choice(["lo", "hi"]), rng.choice(["u", "v"]), rng.integers(5)]
+            )
+    return rows
+
+
+def table(rows: list[list[Any]], header: str = "patient,day,level,dose,reward") -> str:
+    return header + "\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+
+
+def keys(found: Inspection) -> set[str]:
+    return {finding.key for finding in found.findings}
+
+
+# -------------------------------------------------------------------- what it is
+def test_kinds(tmp_path: Path) -> None:
+    log = read_log(put(tmp_path, LOG))
+    models = DirichletPosterior().fit(log).sample(3, 0)
+    problem = Problem(models, rewards=log.rewards, p0=log.p0, gamma=0.9, objective=SoftRobust())
+    save_problem(tmp_path / "p.npz", problem)
+    save_models(tmp_path / "m.npz", models)
+    Bins.from_cuts({"x": [1.0, 2.0]}).save(tmp_path / "b.npz")
+    kinds = {
+        "f.csv": "log",
+        "p.npz": "problem",
+        "m.npz": "models",
+        "b.npz": "bins",
+        put(tmp_path, MODELS, "m.csv").name: "models",
+        put(tmp_path, table(visits()), "v.csv").name: "visits",
+        put(tmp_path, "state,action,probability\na,x,1\n", "policy.csv").name: "policy",
+        put(tmp_path, "x,action,next_x\n1,u,2\n2,u,3\n", "c.csv").name: "continuous log",
+    }
+    for name, kind in kinds.items():
+        found = inspect_file(tmp_path / name)
+        assert found.kind == kind
+        assert found.headline.startswith(name)
+        json.dumps(found.as_record(), allow_nan=False)
+
+
+def test_a_table_that_could_be_anything(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be told from its columns, 'x', 'y'.*--columns"):
+        inspect_file(put(tmp_path, "x,y\n1,2\n"))
+    with pytest.raises(InputError, match="folder without solution"):
+        inspect_file(tmp_path)
+    with pytest.raises(InputError, match="There is no file"):
+        inspect_file(tmp_path / "absent.csv")
+
+
+def test_options_that_do_not_belong(tmp_path: Path) -> None:
+    path = put(tmp_path, LOG)
+    with pytest.raises(InputError, match="--grid, --write-log is for a table of visits"):
+        inspect_file(path, visits={"grid": "7d"}, write_log_to="x.csv")
+    with pytest.raises(InputError, match="--columns is for a log"):
+        inspect_file(put(tmp_path, MODELS, "m.csv"), columns={"state": "x"})
+
+
+# -------------------------------------------------------------------- logs
+def test_a_log(tmp_path: Path) -> None:
+    found = inspect_file(put(tmp_path, LOG))
+    assert found.record["coverage"] == {
+        "rows": 16, "states": 2, "actions": 2, "pairs_seen": 4, "pairs_never_seen": 0,
+        "pairs_seen_few": 4, "few": 5,
+    }  # fmt: skip
+    assert found.record["behaviour"]["actions"] == {"x": 8, "y": 8}
+    assert found.record["markov"]["verdict"] == "cannot tell"
+    assert not found.blocked
+
+
+def test_suspicious_rows(tmp_path: Path) -> None:
+    lines = ["state,action,next_state,reward,episode,done"]
+    lines += [f"s{i % 5},{'uv'[i % 2]},s{(i + 1) % 5},{i % 3},{i // 10},0" for i in range(60)]
+    lines[13] = "s2,u,s3,999,1,0"  # a code for missing
+    lines[25] = "s4,u,s2,0,2,0"  # a chain that breaks
+    lines[35] = "s4,u,s0,0,3,1"  # an end in the middle
+    found = inspect_file(put(tmp_path, "\n".join(lines) + "\n"))
+    by_key = {finding.key: finding for finding in found.findings}
+    assert by_key["odd_rewards"].rows == (14,)
+    assert "999" in by_key["odd_rewards"].sentence
+    assert by_key["torn"].rows == (27,)
+    assert by_key["after_end"].rows == (37,)
+    assert by_key["torn"].source == "f.csv"
+
+
+def test_nothing_to_choose(tmp_path: Path) -> None:
+    found = inspect_file(put(tmp_path, "s,a,s_next,r\n" + "p,x,q,1\nq,x,p,1\n" * 6))
+    assert {"one_action", "equal_rewards"} <= keys(found)
+
+
+def test_no_rewards_blocks_with_advice(tmp_path: Path) -> None:
+    found = inspect_file(put(tmp_path, "s,a,s_next\np,x,q\n"))
+    assert "--reward-table" in found.blocked
+    assert not found.steps
+
+
+def test_every_bad_cell_of_a_log_is_listed(tmp_path: Path) -> None:
+    text = LOG + "a,,b,1,0\na,x,b,lots,0\n,x,b,NaN,0\na,x,b,2,0\nb,x,a,few,1\n"
+    found = inspect_file(put(tmp_path, text))
+    by_key = {finding.key: finding for finding in found.findings}
+    assert by_key["empty_action"].rows == (18,)
+    assert by_key["bad_reward"].rows == (19, 22)
+    assert by_key["empty_reward"].rows == (20,)
+    assert by_key["empty_state"].rows == (20,)
+    assert "row 19" in found.blocked
+    flags = "s,a,s_next,done\np,x,q,0\np,x,q,maybe\np,x,q,\n"
+    found = inspect_file(put(tmp_path, flags))
+    assert {"bad_terminal", "empty_terminal"} <= keys(found)
+
+
+def test_names_that_are_alike() -> None:
+    assert list(alike(["High", "high ", "low", "n=1", "n=2", "<7", ">7"])) == [["High", "high "]]
+
+
+def test_odd_numbers() -> None:
+    values = np.concatenate([np.linspace(0, 1, 200), [50.0, -99.0]])
+    found = dict(odd_numbers(values))
+    assert [places.tolist() for places in found.values()] == [[201], [200]]
+    assert not list(odd_numbers(np.concatenate([np.zeros(100), np.ones(100)])))
+    assert not list(odd_numbers(np.array([1.0, 1e9])))
+
+
+# -------------------------------------------------------------------- visits
+def test_visits_are_guessed_by_name(tmp_path: Path) -> None:
+    found = inspect_file(put(tmp_path, table(visits())))
+    assert found.kind == "visits"
+    flags = found.record["flags"]
+    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    assert given == {
+        "--id": "patient", "--time": "day", "--action": "dose", "--reward": "reward",
+        "--measurements": "level",
+    }  # fmt: skip
+    assert found.record["trajectories"]["n_transitions"] == 30
+    assert found.record["trajectories"]["gaps"]["median"] == 10.0
+    assert len(found.steps) == 2
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("patient,subject,date,level,dose", "'patient' and 'subject' both could. Say it with --id"),
+        ("patient,day,level,dose,therapy", "'dose' and 'therapy' both could"),
+        ("patient,day,level,x,y", "--action COLUMN"),
+        ("patient,day,dose,reward,outcome", "--reward"),
+    ],
+)
+def test_where_a_guess_would_be_a_bet_the_user_is_asked(
+    header: str, words: str, tmp_path: Path
+) -> None:
+    rows = [[f"p{i % 3}", i, i % 2, i % 2, i % 4] for i in range(12)]
+    if header.startswith("patient,subject"):
+        rows = [[f"p{i % 3}", f"q{i % 2}", i, i % 2, i % 2] for i in range(12)]
+    with pytest.raises(InputError) as error:
+        inspect_file(put(tmp_path, table(rows, header)))
+    assert words in str(error.value)
+
+
+def test_the_users_word_goes_first(tmp_path: Path) -> None:
+    rows = [[f"p{i % 3}", f"q{i % 2}", i, i % 2, i % 2, i % 3] for i in range(24)]
+    path = put(tmp_path, table(rows, "patient,subject,date,level,dose,reward"))
+    found = inspect_file(path, visits={"id": "subject", "measurements": ["level"]})
+    assert found.record["trajectories"]["n_ids"] == 2
+
+
+def test_too_many_columns_for_a_state(tmp_path: Path) -> None:
+    rows = [[f"p{i % 3}", i, *(i % k for k in range(2, 9))] for i in range(60)]
+    header = "patient,day,dose," + ",".join(f"c{j}" for j in range(6))
+    with pytest.raises(
+        InputError, match=r"6 columns of f\.csv could describe.*--measurements c0,c1"
+    ):
+        inspect_file(put(tmp_path, table(rows, header)))
+
+
+def test_messy_visits_get_lenient_choices_and_say_so(tmp_path: Path) -> None:
+    rows = visits(12, 8)
+    rows[3][2] = ""  # a measurement
+    rows[20][3] = ""  # an action
+    rows.append(list(rows[10]))  # twice
+    rows.append([*rows[11][:3], "w", 1])  # same time, another action
+    rows.append(["", 3, "lo", "u", 1])  # nobody
+    found = inspect_file(put(tmp_path, table(rows)))
+    given = dict(zip(found.record["flags"][::2], found.record["flags"][1::2], strict=True))
+    assert given["--missing-measurement"] == "carry"
+    assert given["--duplicates"] == "last"
+    assert given["--missing-rows"] == "drop"
+    assert "--after-end" not in given
+    assert {"missing_action", "duplicates", "same_time", "no_id", "carried_level"} <= keys(found)
+
+
+def test_a_column_of_numbers_and_text_blocks_with_its_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows: list[list[Any]] = [
+        [f"p{i % 4}", i, f"{rng.normal(7, 1):.2f}", "uv"[i % 2], 1] for i in range(80)
+    ]
+    rows[5][2], rows[9][2] = "n.m.", ">9"
+    found = inspect_file(put(tmp_path, table(rows)))
+    finding = next(f for f in found.findings if f.key == "no_number_level")
+    assert finding.rows == (7, 11)
+    assert "row 7 of f.csv has 'n.m.'" in found.blocked
+
+
+def test_irregular_visits_go_on_a_grid_unless_told_not_to(tmp_path: Path) -> None:
+    rows = visits(8, 8)
+    rng = np.random.default_rng(1)
+    for row in rows:
+        row[1] += int(rng.integers(-2, 3)) if row[1] else 0
+    path = put(tmp_path, table(rows))
+    assert "--grid" in inspect_file(path).record["flags"]
+    assert "--grid" not in inspect_file(path, visits={"grid": "none"}).record["flags"]
+
+
+def test_ends_are_guessed_from_names_only(tmp_path: Path) -> None:
+    rows = [[*row, int(row[1] == 50)] for row in visits()]
+    path = put(tmp_path, table(rows, "patient,day,level,dose,reward,died"))
+    found = inspect_file(path)
+    assert found.record["trajectories"]["n_ended"] == 6
+    assert inspect_file(path, visits={"terminal": "none"}).record["trajectories"]["n_ended"] == 0
+
+
+def test_the_clinic() -> None:
+    found = inspect_file(
+        CLINIC / "visits.csv",
+        visits={"events": CLINIC / "events.csv", "bins": {"hba1c": [7.0, 8.0, 9.0]}},
+    )
+    assert not found.blocked
+    facts = found.record["coverage"]
+    assert facts["pairs_never_seen"] / 48 == pytest.approx(0.4, abs=0.05)
+    assert found.record["markov"]["verdict"] in ("no sign", "a trace")  # stale cells leave one
+    assert found.record["trajectories"]["n_ended"] > 0
+    assert "--min-count 5" in found.steps[1].line
+
+
+def test_names_of_visits() -> None:
+    assert looks_like_visits(["PatientID", "visit_date", "x"])
+    assert not looks_like_visits(["a", "b"])

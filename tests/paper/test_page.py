@@ -1,0 +1,67 @@
+"""docs/results.md is what docs/results/*/results.json say, no more and no less."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from softrobust.errors import InputError
+from softrobust.paper.base import EXPERIMENTS, make_experiment
+from softrobust.paper.page import names_in, page, publish
+from softrobust.paper.reproduce import FILES, json_text, read_results
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def test_the_page_is_not_stale() -> None:
+    assert (DOCS / "results.md").read_text(encoding="utf-8") == page(DOCS / "results")
+
+
+@pytest.mark.parametrize("name", [n for n in EXPERIMENTS if n != "cancer"])
+def test_published_results(name: str) -> None:
+    """Full runs, small files, and pictures that can be drawn again from the numbers."""
+    folder = DOCS / "results" / name
+    results = read_results(folder / "results.json")
+    assert not results["quick"]
+    assert (folder / "results.json").stat().st_size < 300_000
+    for file in FILES:
+        assert (folder / file).is_file()
+    experiment = make_experiment(name)
+    assert results["settings"] == experiment.settings(quick=False)
+    assert experiment.draw(results["numbers"]).axes
+
+
+def test_at_least_twenty_data_seeds() -> None:
+    for name in ("pest-density", "pest-frontier", "inventory", "riverswim"):
+        assert (
+            len(read_results(DOCS / "results" / name / "results.json")["settings"]["seeds"]) >= 20
+        )
+    curse = read_results(DOCS / "results" / "optimizers-curse" / "results.json")
+    assert curse["settings"]["repetitions"] >= 1000
+
+
+def test_publish_copies_and_writes(tmp_path: Path) -> None:
+    publish(DOCS / "results", tmp_path)
+    assert (tmp_path / "results.md").read_text() == (DOCS / "results.md").read_text()
+    assert names_in(tmp_path / "results") == names_in(DOCS / "results")
+    with pytest.raises(InputError, match="holds no results"):
+        page(tmp_path / "nothing")
+
+
+def test_json_text_reads_back() -> None:
+    import json
+
+    value = {"a": [[1.123456789, None], [2, 3]], "b": {"c": "x" * 200, "d": {"e": [True]}}}
+    assert json.loads(json_text(value)) == {
+        "a": [[1.12346, None], [2, 3]],
+        "b": {"c": "x" * 200, "d": {"e": [True]}},
+    }
+
+
+def test_read_results_refuses_other_files(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("[1]")
+    with pytest.raises(InputError, match="does not hold the results"):
+        read_results(tmp_path / "results.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_results(tmp_path / "none.json")

@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import softrobust as sr
+from softrobust.certificate import certify
+from softrobust.data import read_log
+from softrobust.errors import InputError
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+from softrobust.report import Report, make_report
+from tests.report.builders import (
+    HANDLER,
+    HOSTILE,
+    first_actions,
+    from_log,
+    hostile_log,
+    ring,
+    stock_log,
+    uniform,
+)
+
+SECTIONS = ["answer", "asked", "returns", "policy", "why", "certificate", "rerun"]
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class _Structure(HTMLParser):
+    """Collects tags and ids, and checks that every element is closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.ids: list[str] = []
+        self.attributes: set[str] = set()
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.text.append(data)
+
+
+def parse(page: Report) -> _Structure:
+    found = _Structure()
+    found.feed(page.html)
+    found.close()
+    assert found.open == []
+    assert len(found.ids) == len(set(found.ids))
+    assert [i for i in found.ids if i in SECTIONS] == SECTIONS
+    return found
+
+
+def words(page: Report) -> str:
+    return re.sub(r"\s+", " ", "".join(parse(page).text))
+
+
+def svgs(page: Report, kind: str = "density") -> list[str]:
+    every = re.findall(r"<svg.*?</svg>", page.html, flags=re.DOTALL)
+    return [svg for svg in every if f'class="{kind}"' in svg]
+
+
+def test_structure_and_content_from_a_log() -> None:
+    log = stock_log()
+    problem, test, posterior = from_log(log)
+    page = make_report(
+        problem, [first_actions(problem)], heldout=test, log=log, posterior=posterior,
+        notes=["A note of the caller."], title="Shelf", settings={"seed": 7},
+    )  # fmt: skip
+    text = words(page)
+    for phrase in (
+        "Shelf",
+        "the worst 10 % of models",
+        "The nominal policy",
+        "300 observed transitions",
+        "40 to choose on, 80 held out",
+        "0.9: a reward one step later counts",
+        "A note of the caller.",
+        "On 80 held-out models",
+        "prior share",
+        "What this does not promise",
+        log.data_hash,
+        *log.notes,
+        *certify(problem, first_actions(problem).policy, test).sentences(),
+    ):
+        assert phrase in text, phrase
+    assert "Seed7" in text.replace(" ", "")
+    assert len(svgs(page)) == 2
+    row = log.states.index("n=3")
+    seen = log.pair_counts[row, np.argmax(problem.allowed[row])]
+    assert f"{seen} of {log.pair_counts[row].sum()}" in text
+    for state in log.states:
+        assert f"<bdi>{state}</bdi>" in page.html
+
+
+def test_pictures_are_well_formed_and_take_their_colours_from_the_page() -> None:
+    log = stock_log()
+    problem, test, posterior = from_log(log)
+    page = make_report(problem, [first_actions(problem)], test, log, posterior)
+    for svg in re.findall(r"<svg.*?</svg>", page.html, flags=re.DOTALL):
+        ElementTree.fromstring(svg)
+        assert "#" not in svg
+        assert "style=" not in svg
+    for svg in svgs(page):
+        for name in ("curve k1", "curve k2", "curve k3", ">this policy<", ">nominal<"):
+            assert name in svg
+
+
+def test_the_page_asks_for_nothing_from_outside() -> None:
+    log = stock_log()
+    problem, test, posterior = from_log(log)
+    html = make_report(problem, [uniform(problem)], heldout=test, log=log, posterior=posterior).html
+    addresses = set(re.findall(r"https?://[^\"' )>]+", html))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+    found = parse(Report(html))
+    assert not found.tags & {"link", "img", "iframe", "object", "embed", "form"}
+    assert html.count("<script") == html.count("<style") == 1
+    for tag in ("script", "style"):
+        [inline] = re.findall(f"<{tag}>(.*?)</{tag}>", html, flags=re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in html
+    assert not [name for name in found.attributes if name.startswith("on") or name == "src"]
+    assert "@import" not in html
+    assert "default-src 'none'" in html
+
+
+def test_labels_are_shown_and_never_become_markup() -> None:
+    log = hostile_log()
+    problem, test, posterior = from_log(log)
+    page = make_report(
+        problem, [uniform(problem, solver=HANDLER)], heldout=test, log=log, posterior=posterior,
+        title=HOSTILE, notes=[HOSTILE], settings={HOSTILE: HANDLER},
+    )  # fmt: skip
+    found = parse(page)
+    assert "img" not in found.tags
+    text = "".join(found.text)
+    assert HOSTILE in text
+    assert HANDLER in text
+    assert page.html.count("<script") == 1
+    assert "alert(1)</script>" not in page.html
+    assert "lost · no recommendation" in re.sub(r"\s+", " ", text)
+    assert "(end)" in text
+    assert "<bdi>(end)</bdi>" not in page.html
+
+
+@pytest.mark.parametrize(
+    ("objective", "phrase"),
+    [
+        (SoftRobust(0.0, 0.9), "only the average counts"),
+        (SoftRobust(1.0, 0.9), "only the bad case counts"),
+        (SoftRobust(0.5, 1.0), "in the worst single model"),
+        (SoftRobust(0.5, 0.0), "no caution is asked for"),
+        (SoftRobust(0.0, 1.0), "only the average counts"),
+    ],
+)
+def test_edges_of_the_objective(objective: SoftRobust, phrase: str) -> None:
+    log = stock_log()
+    problem, test, posterior = from_log(log, objective)
+    page = make_report(problem, [uniform(problem)], heldout=test, log=log, posterior=posterior)
+    text = words(page)
+    assert phrase in text
+    assert "nan" not in text.lower().replace("nominal", "")
+
+
+def equal_returns(n_models: int, reward: float) -> Problem:
+    P = np.ones((n_models, 1, 2, 1))
+    return Problem(ModelSet.from_dense(P), rewards=np.full((1, 2), reward), gamma=0.5)
+
+
+@pytest.mark.parametrize("n_models", [1, 5])
+@pytest.mark.parametrize("reward", [0.0, -3.0, 1e9])
+def test_one_state_and_all_equal_returns(n_models: int, reward: float) -> None:
+    problem = equal_returns(n_models, reward)
+    page = make_report(problem, [uniform(problem)], heldout=problem.models)
+    text = words(page)
+    assert "all models give the same return" in text
+    assert {0.0: "earns 0 ", -3.0: "earns −6 ", 1e9: "earns 2,000,000,000 "}[reward] in text
+    assert "the best possible" in text
+    assert ("in the one model given" in text) == (n_models == 1)
+
+
+def test_some_returns_equal_and_others_not() -> None:
+    P = np.zeros((4, 2, 2, 2))
+    P[:, :, 0, 0] = 1.0
+    P[:, :, 1, 1] = np.linspace(0.2, 0.8, 4)[:, None]
+    P[:, :, 1, 0] = 1 - P[:, :, 1, 1]
+    problem = Problem(ModelSet.from_dense(P), rewards=np.array([[1.0, 0.0], [0.0, 3.0]]), gamma=0.9)
+    page = make_report(problem, [first_actions(problem), uniform(problem)])
+    assert len(svgs(page)) == 1
+    assert "nan" not in svgs(page)[0]
+
+
+def test_models_of_weight_zero_have_no_say() -> None:
+    P = np.full((3, 1, 1, 1), 1.0)
+    R = np.array([1.0, 1.0, 50.0])
+    models = ModelSet.from_dense(P, [0.5, 0.5, 0.0], rewards=sr.Rewards.of_models(R, 1, 1))
+    page = make_report(*_with_solution(Problem(models, gamma=0.5)))
+    assert "all models give the same return" in words(page)
+
+
+def _with_solution(problem: Problem) -> tuple[Problem, list[sr.Solution]]:
+    return problem, [uniform(problem)]
+
+
+def test_nominal_alone_is_said_to_be_nominal() -> None:
+    log = stock_log()
+    problem, _, _ = from_log(log)
+    nominal = first_actions(problem, solver="nominal")
+    text = words(make_report(problem, [nominal]))
+    assert "It is itself the nominal policy" in text
+    assert "nominal would" not in text
+
+
+def test_a_log_with_one_action_per_state_leaves_nothing_to_choose() -> None:
+    log = sr.TransitionLog.from_arrays(["a", "b"] * 5, ["x", "y"] * 5, ["b", "a"] * 5, [1, 2] * 5)
+    problem, test, posterior = from_log(log)
+    page = make_report(problem, [uniform(problem)], test, log, posterior)
+    assert "There is nothing to choose" in words(page)
+
+
+def test_a_solution_found_for_another_question_is_named() -> None:
+    problem, _, _ = from_log(stock_log())
+    other = replace(problem, objective=SoftRobust(0.25, 0.75))
+    page = make_report(problem, [uniform(other)])
+    assert "was found for γ = 0.9, λ = 0.25, α = 0.75" in words(page)
+
+
+def test_many_solutions_share_colours_and_names_sensibly() -> None:
+    problem, test, _ = from_log(stock_log())
+    many = [uniform(problem, "mine") for _ in range(3)] + [first_actions(problem, "mine")]
+    text = words(make_report(problem, many, heldout=test))
+    assert "mine (3) has no curve of its own: it is the same policy as mine." in text
+    assert "mine (4)" in text
+
+
+def test_500_states_stay_below_2_mb() -> None:
+    problem = ring(500, n_actions=30)
+    page = make_report(problem, [uniform(problem)], heldout=problem.models)
+    assert len(page.html.encode()) < 2_000_000
+    assert page.html.count('scope="row" rowspan') == 500
+    assert "and 25 more" in page.html
+
+
+def test_2000_states_are_summarised() -> None:
+    problem = ring(2000)
+    page = make_report(problem, [first_actions(problem)])
+    assert page.html.count('scope="row" rowspan') == 200
+    assert "shows 200 of the 2,000 states" in words(page)
+    assert "policy.csv has all of them" in words(page)
+    assert '<a href="policy.csv" download>' not in page.html
+    linked = make_report(problem, [first_actions(problem)], policy_csv="policy.csv")
+    assert '<a href="policy.csv" download>' in linked.html
+
+
+def test_saved_atomically_and_the_same_every_time(tmp_path: Path) -> None:
+    log = stock_log()
+    problem, test, posterior = from_log(log)
+    chosen = first_actions(problem)
+    pages = [make_report(problem, [chosen], test, log, posterior) for _ in range(2)]
+    target = pages[0].save(tmp_path / "report.html")
+    assert target.read_text(encoding="utf-8") == pages[0].html == pages[1].html
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_no_absolute_path_gets_in(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    rows = "\n".join(f"{i % 3},go,{(i + 1) % 3},1" for i in range(9))
+    file.write_text("state,action,next_state,reward\n" + rows + "\n")
+    log = read_log(file)
+    problem, test, posterior = from_log(log)
+    settings = {"input": str(file), "windows": "C:\\data\\log.csv"}
+    page = make_report(problem, [uniform(problem)], test, log, posterior, settings=settings)
+    assert str(tmp_path) not in page.html
+    assert "C:\\" not in page.html
+    assert "log.csv" in page.html
+
+
+def test_the_package_and_the_module_can_both_be_called() -> None:
+    problem, _, _ = from_log(stock_log())
+    page = sr.make_report(problem, [uniform(problem)])
+    assert isinstance(page, Report)
+    assert "srcdoc=" in page._repr_html_()
+    assert HOSTILE not in page._repr_html_()
+
+
+def test_bad_input_says_what_to_do() -> None:
+    problem, _, _ = from_log(stock_log())
+    with pytest.raises(InputError, match="at least one solution"):
+        make_report(problem, [])
+    with pytest.raises(InputError, match="needs solutions"):
+        make_report(problem, [problem])  # type: ignore[list-item]
+    with pytest.raises(InputError, match="Give the log that the models were made from"):
+        make_report(problem, [uniform(problem)], log=hostile_log())
+    wrong = certify(problem, uniform(problem).policy)
+    with pytest.raises(InputError, match="Certify the first solution"):
+        make_report(problem, [first_actions(problem)], certificate=wrong)
+
+
+def test_riverswim_without_a_log(shared_data: Path) -> None:
+    models = sr.read_models(shared_data / "riverswim" / "training.csv")
+    test = sr.read_models(shared_data / "riverswim" / "test.csv")
+    problem = Problem(models, gamma=0.9, objective=SoftRobust(0.5, 0.7))
+    page = make_report(problem, [uniform(problem)], heldout=test)
+    text = words(page)
+    assert "the worst 30 % of models" in text
+    assert "p0 was taken from initial.csv beside the models." in text
+    assert "seen here" not in text
+
+
+def test_a_policy_worse_than_chance_is_called_so() -> None:
+    problem, _, _ = from_log(stock_log())
+    text = words(make_report(problem, [first_actions(problem)]))
+    assert "Acting at random would be better than this policy" in text

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softrobust.certificate import Estimate
+from softrobust.report.words import (
+    LONGEST_LABEL,
+    STATUS,
+    Figures,
+    count,
+    flagged,
+    grouped,
+    label,
+    percent,
+    tidy,
+    unbroken,
+)
+from softrobust.solvers.base import Status
+
+
+@pytest.mark.parametrize(
+    ("sample", "value", "text"),
+    [
+        ([10.0, 120.0], 115.8297, "115.8"),
+        ([10_009.8, 10_014.8], 10_012.3, "10,012.300"),
+        ([-5.0, 1.0], -3.14159, "−3.142"),
+        ([-5.0, 1.0], -1e-9, "0.000"),
+        ([0.0, 0.0], 0.0, "0"),
+        ([1e6, 9e6], 1234567.8, "1,234,568"),
+        ([1e15, 2e15], 1.5e15, "1.5e+15"),
+        ([7.0, 7.0], 7.0, "7"),
+        ([0.25, 0.25], 0.25, "0.25"),
+        ([1 / 3, 1 / 3], 1 / 3, "0.3333"),
+    ],
+)
+def test_figures_follow_the_spread(sample: list[float], value: float, text: str) -> None:
+    assert Figures.of([np.array(sample)])(value) == text
+
+
+def test_unknown_figures_are_dashes_and_small_gaps_are_written_out() -> None:
+    number = Figures(2)
+    assert number(None) == "–"
+    assert number.gap(0.0034) == "0.003"
+    assert number.gap(0.0) == "0.00"
+    assert number.interval(Estimate(1.0, None, None)) == ()
+    assert number.interval(Estimate(1.0, None, 2.0)) == ("– to", "2.00")
+
+
+@given(st.floats(0, 1))
+def test_percent_never_rounds_something_to_nothing_or_to_all(share: float) -> None:
+    text = percent(share)
+    assert (text == "0\u202f%") == (share == 0)
+    assert (text == "100\u202f%") == (share == 1)
+
+
+def test_percent_reads_well() -> None:
+    shown = [percent(x).replace("\u202f", "") for x in (1 - 0.9, 0.0419, 0.5, 0.0004, 0.9999)]
+    assert shown == ["10%", "4.2%", "50%", "<0.1%", ">99.9%"]
+
+
+def test_nouns_and_labels() -> None:
+    assert (count(1, "state"), count(1200, "state")) == ("1 state", "1,200 states")
+    assert len(label("x" * 500)) == LONGEST_LABEL
+    assert label("plain") == "plain"
+
+
+def test_large_counts_are_written_alike() -> None:
+    assert grouped("over 2000 held-out posterior models") == "over 2,000 held-out posterior models"
+    assert grouped("10000 draws of 2912 rows") == "10,000 draws of 2,912 rows"
+    same = "in 2024, 1234.5 models, 0.2500 of models, v2000 rows, 741.1500 models"
+    assert grouped(same) == same
+    assert "10,000 models" in tidy("10000 models")
+
+
+def test_flags_are_code_and_long_words_may_break() -> None:
+    assert flagged("draw more (--draws 50).") == "draw more (`--draws 50`)."
+    assert flagged("`x --json` and --draws") == "`x --json` and --draws"
+    assert [unbroken(x) for x in ("intensive", "x" * 30, "bp=very high|hba1c=7–8")] == [
+        False, True, False,
+    ]  # fmt: skip
+
+
+def test_every_status_has_words() -> None:
+    assert set(STATUS) == set(Status)

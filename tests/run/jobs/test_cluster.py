@@ -1,0 +1,92 @@
+"""The same tasks on Dask: the same bytes, and a worker that dies loses nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from softrobust.errors import InputError, MissingExtraError
+from softrobust.run.jobs import Task, cluster, run_tasks
+from softrobust.run.jobs.tasks import versions
+from tests.run.jobs.folders import contents
+from tests.run.jobs.jobs import many
+
+pytest.importorskip("distributed")
+
+
+def tasks(folder: Path, mark: str) -> list[Task]:
+    (folder / mark).mkdir()
+    (folder / "log.csv").write_text("a\nb\n")
+    return [
+        *[Task(f"sq{x}", "tests.run.jobs.jobs:square", {"x": x}) for x in range(4)],
+        Task("lines", "tests.run.jobs.jobs:count_lines", {"times": 2}, {"log": folder / "log.csv"}),
+    ]
+
+
+def test_a_dask_worker_killed_in_the_midst_loses_nothing(tmp_path: Path) -> None:
+    shared = tmp_path / "marks"
+    die = Task("die", "tests.run.jobs.jobs:die_once", {"x": 9, "folder": str(shared)})
+    bad = Task("bad", "tests.run.jobs.jobs:fail", {"x": 1})
+    planned = [die, bad, *tasks(tmp_path, "marks")]
+    outcome = run_tasks(planned, tmp_path / "dask", cluster="local:2")
+    assert (shared / "died-9").exists()  # it was killed with the task in its hands
+    assert outcome.results["die"]["square"] == 81
+    assert outcome.failed == {"bad": "ZeroDivisionError: no result for 1"}
+    run_tasks(planned, tmp_path / "here", workers=0)
+    done, here = contents(tmp_path / "dask"), contents(tmp_path / "here")
+    assert {k: v for k, v in done.items() if k != "failures/bad.txt"} == {
+        k: v for k, v in here.items() if k != "failures/bad.txt"
+    }
+    assert not list(tmp_path.rglob("*.pickle")) + list(tmp_path.rglob("*dask-scratch*"))
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with cluster._quiet(), cluster._local_cluster("local:1", 1) as made:
+        yield made.scheduler_address
+
+
+def test_a_cluster_by_its_address(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files travel with their tasks; a worker of another version is refused."""
+    planned = tasks(tmp_path, "marks")
+    outcome = run_tasks(planned, tmp_path / "dask", cluster=address)
+    assert not outcome.failed
+    assert outcome.results["lines"] == {"lines": 4}
+    run_tasks(planned, tmp_path / "here", workers=0)
+    assert contents(tmp_path / "dask") == contents(tmp_path / "here")
+    other = versions() | {"numpy": "1.0"}
+    monkeypatch.setattr(cluster, "versions", lambda: other)
+    refused = run_tasks(planned[:1], tmp_path / "other", cluster=address)
+    assert "same versions on every worker" in refused.failed["sq0"]
+
+
+def test_bad_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+    planned = [Task("sq", "tests.run.jobs.jobs:square", {"x": 1})]
+    for i, wrong in enumerate(("local:0", "local:two")):
+        with pytest.raises(InputError, match="local:N"):
+            run_tasks(planned, tmp_path / f"a{i}", cluster=wrong)
+    with pytest.raises(InputError, match="No Dask scheduler answers"):
+        run_tasks(planned, tmp_path / "b", cluster="tcp://127.0.0.1:9")
+    with pytest.raises(InputError, match="No Dask scheduler answers"):
+        run_tasks(planned, tmp_path / "c", cluster="nonsense://x")
+
+
+def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    planned = [Task("sq", "tests.run.jobs.jobs:square", {"x": 1})]
+    with pytest.raises(MissingExtraError, match=r"softrobust\[cluster\]"):
+        run_tasks(planned, tmp_path / "out", cluster="local:2")
+
+
+def test_the_environment_is_left_as_it_was(tmp_path: Path) -> None:
+    """Dask sets its workers' variables in this process; they must not stay."""
+    before = dict(os.environ)
+    run_tasks(many(1), tmp_path / "out", cluster="local:1")
+    assert dict(os.environ) == before

@@ -1,0 +1,118 @@
+"""What `solve` prints and writes and what `report` writes say the same, cautions first of all."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softrobust.cli.main import run as run_cli
+from softrobust.run import Options, run_line, set_up, summary_lines, write_run
+from softrobust.run.folder import load_run
+from softrobust.run.line import Run
+from softrobust.run.page import report_run
+from softrobust.run.setup import problem_command
+from softrobust.solvers import LocalSearch
+
+HEAD = "state,action,next_state,reward\n"
+
+
+def noisy_log(path: Path, n: int = 60) -> Path:
+    """Sparse, with rewards that vary within a pair: everything to be cautious about."""
+    rng = np.random.default_rng(3)
+    s, a, to = rng.integers(0, 6, n), rng.integers(0, 3, n), rng.integers(0, 6, n)
+    rows = [f"s{i},a{j},s{k},{rng.normal():.3f}\n" for i, j, k in zip(s, a, to, strict=True)]
+    path.write_text(HEAD + "".join(rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
+    folder = tmp_path_factory.mktemp("line")
+    options = Options(gamma=0.9, n_models=30, n_test=300, min_count=1)
+    setup = set_up(noisy_log(folder / "log.csv"), options)
+    run = run_line(setup, LocalSearch(time_limit=60.0), replications=0)
+    write_run(run, folder / "run")
+    return run, folder / "run"
+
+
+def answer(html: str) -> str:
+    """The visible words of the answer, as the page has them."""
+    section = html[html.index('<section id="answer"') : html.index('<ul class="contents"')]
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", "", section)))
+
+
+CAUTIONS = ("fall on pairs seen fewer than", "the probability above is too sure of itself",
+            "are surer of next states than the log is")  # fmt: skip
+
+
+def test_cautions_stand_under_the_first_sentence_everywhere(made: tuple[Run, Path]) -> None:
+    run, path = made
+    short = (path / "report.html").read_text(encoding="utf-8")
+    folder = load_run(path)
+    quick = report_run(folder, path / "x.html", quick=True).html
+    printed = " ".join(line for _, line in summary_lines(run))
+    assert answer(short) == answer(quick)
+    for phrase in CAUTIONS:
+        assert phrase in printed
+        assert phrase in answer(short)
+        assert short.index(phrase.replace("'", "&#39;")) < short.index('class="tiles"')
+    # Said once: no longer hidden among what was assumed.
+    assert "too sure of itself" not in short[short.index('id="asked"') :]
+
+
+def test_the_terminal_and_the_page_agree_on_nominal(made: tuple[Run, Path]) -> None:
+    run, path = made
+    printed = " ".join(line for _, line in summary_lines(run))
+    shown = answer((path / "report.html").read_text(encoding="utf-8"))
+    narrow = str.maketrans({"\u202f": " ", "\u00a0": " "})
+    for found in re.findall(r"[+−][\d.]+ \[[^\]]*\] by the objective", printed):
+        assert found in shown.translate(narrow)
+    assert "by the objective" in printed
+    assert "on 300 held-out models, " in printed
+
+
+def test_the_command_on_the_page_makes_the_same_run(
+    made: tuple[Run, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, path = made
+    page = report_run(load_run(path), path / "x.html", quick=True).html
+    found = re.search(r"<dt>command</dt><dd>([^<]*)</dd>", page)
+    assert found is not None
+    command = unescape(found[1])
+    assert command == (
+        "softrobust solve log.csv --gamma 0.9 --lambda 0.5 --alpha 0.9 --models 30 "
+        "--test-models 300 --min-count 1 --seed 0 --solver local-search"
+    )
+    assert command in unescape((path / "report.html").read_text(encoding="utf-8"))
+    assert "SHA-256 of the log as it was read" in page
+    assert "trace" not in page[page.index('id="rerun"') :]
+    noisy_log(tmp_path / "log.csv")
+    monkeypatch.chdir(tmp_path)
+    words = [*shlex.split(command)[1:], "--replications", "0", "--quiet", "--out", "again"]
+    assert run_cli(words) == 0
+    again = load_run("again").solution.policy
+    np.testing.assert_array_equal(again.probs, run.solution.policy.probs)
+
+
+def test_a_run_from_models_names_its_problem() -> None:
+    assert problem_command("my run", "exact", 3) == (
+        "softrobust solve 'my run/problem.npz' --seed 3 --solver exact"
+    )
+    assert problem_command("run", "given", 0) == ""
+
+
+def test_one_state_is_one_state(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(HEAD + "a,x,a,1\n" * 9 + "a,y,a,1\n" * 9)
+    run = run_line(set_up(tmp_path / "log.csv", Options(gamma=0.5)), LocalSearch(), replications=0)
+    text = " ".join(line for _, line in summary_lines(run))
+    assert "18 transitions, 1 state, 2 actions; 100 models" in text
+    write_run(run, tmp_path / "run")
+    page = report_run(load_run(tmp_path / "run"), tmp_path / "page.html").html
+    assert "No pair is worth 10 more observations" in page
+    assert "none is worse than another" in page
+    assert "protected against" not in page

@@ -1,0 +1,170 @@
+"""New rows for an old run: nothing from nothing, drift found, changes only beyond the margin."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softrobust.cli.main import run as run_cli
+from softrobust.data import TransitionLog, write_log_csv
+from softrobust.data.build import join_logs
+from softrobust.errors import InputError
+from softrobust.posterior import DirichletPosterior
+from softrobust.returns import static_return
+from softrobust.run.folder import Folder, load_run
+from softrobust.run.update import adopt, drift_test, update
+from softrobust.solvers import LocalSearch, solve
+from tests.run.test_checks import P, solved, visits
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    return solved(visits(), tmp_path_factory.mktemp("old"))
+
+
+def rows(n: int, seed: int, P: np.ndarray = P) -> TransitionLog:
+    rng = np.random.default_rng(seed)
+    s, a = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    to = (rng.random(n) < P[s, a, 1]).astype(int)
+    return TransitionLog.from_arrays(s, a, to, to - 0.1 * a, np.arange(n))
+
+
+def test_an_empty_file_changes_nothing(folder: Folder, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.write_text("state,action,next_state,reward,episode\n", encoding="utf-8")
+    before = {f.name: f.read_bytes() for f in folder.path.iterdir()}
+    found = update(folder, empty, LocalSearch())
+    assert found.run is None
+    assert found.changes == ()
+    assert "nothing changes" in found.sentences()[0]
+    assert run_cli(["update", str(folder.path), str(empty), "--out", str(tmp_path / "new")]) == 0
+    assert not (tmp_path / "new").exists()
+    assert {f.name: f.read_bytes() for f in folder.path.iterdir()} == before
+
+
+def test_joined_logs_count_what_both_count() -> None:
+    old, new = visits(), rows(50, 1)
+    both = join_logs(old, new)
+    np.testing.assert_array_equal(both.pair_counts, old.pair_counts + new.pair_counts)
+    assert both.n_rows == old.n_rows + 50
+    assert both.episode is not None
+    assert old.episode is not None
+    assert len(np.unique(both.episode)) == len(np.unique(old.episode)) + 50
+
+
+def test_new_states_come_after_the_old_ones() -> None:
+    old = TransitionLog.from_arrays(["b", "b"], ["x", "y"], ["b", "(end)"], [1.0, 2.0])
+    new = TransitionLog.from_arrays(["a"], ["x"], ["b"], [3.0])
+    both = join_logs(old, new)
+    assert both.states.names == ("b", "a", "(end)")
+    assert both.pair_counts[both.states.index("a"), 0] == 1
+    given = old.with_rewards(np.full((2, 2), 7.0))
+    with pytest.raises(InputError, match="Rewards were given"):
+        join_logs(given, new)
+    with pytest.raises(InputError, match="episodes"):
+        join_logs(old, TransitionLog.from_arrays(["b"], ["x"], ["b"], [1.0], [0]))
+
+
+def test_drift_p_values_are_uniform_where_nothing_changed() -> None:
+    """New rows drawn from a model of the posterior: small p-values are as rare as they say."""
+    fitted = DirichletPosterior().fit(rows(60, 0))
+    models = fitted.sample(120, seed=5)
+    p = []
+    for omega in range(120):
+        table = models[omega].P
+        p.append(drift_test(fitted, rows(40, 1000 + omega, table), seed=omega).p_value)
+    values = np.array(p, dtype=float)
+    assert 0.35 < values.mean() < 0.65  # uniform: 0.5 ± 0.026
+    assert np.mean(values < 0.05) < 0.13  # binomial(120, .05): above has probability 2e-4
+
+
+def test_drift_finds_a_changed_world() -> None:
+    fitted = DirichletPosterior().fit(rows(400, 0))
+    assert drift_test(fitted, rows(200, 1, 1 - P)).p_value == pytest.approx(1 / 1001)
+    strange = TransitionLog.from_arrays(["9"], ["0"], ["9"], [0.0])
+    found = drift_test(fitted, strange)
+    assert found.p_value is None
+    assert found.impossible == 1
+    assert "did not know" in found.sentence()
+    assert found.changed
+
+
+def test_drift_sees_changes_for_the_better_and_in_rewards() -> None:
+    """A world that became more certain is a change too; so are other rewards."""
+    old = rows(300, 0)
+    fitted = DirichletPosterior().fit(old)
+    sure = P.copy()
+    sure[:, 1] = [0.0, 1.0]
+    better = drift_test(fitted, rows(150, 1, sure), old=old)
+    assert better.p_value is not None
+    assert better.p_value < 0.025
+    assert better.changed
+    same = rows(150, 2)
+    assert not drift_test(fitted, same, old=old).changed
+    assert same.reward is not None
+    paid = replace(same, reward=-1000 * same.reward)
+    assert drift_test(fitted, paid, old=old).reward_p == 0.0
+    rng = np.random.default_rng(0)
+    assert old.reward is not None
+    noisy = replace(old, reward=old.reward + rng.normal(size=old.n_rows)).with_rewards(
+        old.rewards.pairs if old.rewards is not None else np.zeros((2, 2))
+    )
+    again = replace(same, reward=same.reward + rng.normal(size=same.n_rows))
+    usual = drift_test(fitted, again, old=noisy).reward_p
+    moved = replace(again, reward=np.asarray(again.reward) + 2.0)
+    assert usual is not None
+    assert drift_test(fitted, moved, old=noisy).reward_p == pytest.approx(0.0, abs=1e-6)
+
+
+def test_changes_need_more_than_the_margin(folder: Folder) -> None:
+    problem = folder.problem
+    old = problem.uniform_policy()
+    best = solve(problem, LocalSearch(seed=0)).policy
+    value = static_return(problem, old)
+    free, gains = adopt(problem, old, best, 0.0)
+    np.testing.assert_array_equal(free.probs, best.probs)
+    assert sum(gains.values()) == pytest.approx(static_return(problem, best) - value)
+    dear, none = adopt(problem, old, best, 1e6)
+    np.testing.assert_array_equal(dear.probs, old.probs)
+    assert none == {}
+    small = min(gains.values()) * 1.01
+    part, some = adopt(problem, old, best, small)
+    assert all(gain > small for gain in some.values())
+    assert static_return(problem, part) == pytest.approx(value + sum(some.values()))
+
+
+def test_the_verb_writes_a_run_with_its_history(folder: Folder, tmp_path: Path) -> None:
+    write_log_csv(rows(80, 3, 1 - P), tmp_path / "new.csv")
+    out = tmp_path / "run2"
+    words = ["update", str(folder.path), str(tmp_path / "new.csv"), "--out", str(out)]
+    assert run_cli(words) == 0
+    again = load_run(out)
+    assert again.log is not None
+    assert folder.log is not None
+    assert again.log.n_rows == folder.log.n_rows + 80
+    record = json.loads((out / "update.json").read_text(encoding="utf-8"))
+    assert record[0]["old_hash"] == folder.log.data_hash
+    assert record[0]["data_hash"] == again.log.data_hash
+    assert record[0]["drift"]["p_value"] < 0.05
+    assert run_cli(["update", str(out), str(tmp_path / "new.csv")]) == 2  # the same rows again
+    write_log_csv(rows(20, 9), tmp_path / "more.csv")
+    assert (
+        run_cli(["update", str(out), str(tmp_path / "more.csv"), "--out", str(tmp_path / "run3")])
+        == 0
+    )
+    history = json.loads((tmp_path / "run3" / "update.json").read_text(encoding="utf-8"))
+    assert len(history) == 2
+
+
+def test_what_the_user_forbade_stays_forbidden(folder: Folder, tmp_path: Path) -> None:
+    allowed = folder.problem.allowed.copy()
+    allowed[0, 1] = False
+    bound = replace(folder, problem=replace(folder.problem, allowed=allowed))
+    write_log_csv(rows(30, 4), tmp_path / "new.csv")
+    found = update(bound, tmp_path / "new.csv", LocalSearch())
+    assert found.run is not None
+    assert not found.run.setup.problem.allowed[0, 1]
