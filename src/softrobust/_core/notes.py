@@ -59,7 +59,7 @@ class Note:
         return cls(str(record["code"]), Level(record["level"]), dict(record["facts"]))
 
     def without_small_counts(self) -> Note:
-        """The same note with small counts as None and no row numbers: the words say "fewer than 5"."""
+        """The same note with small counts as None and without row numbers."""
         hidden = {
             k: None if k == "rows" or (isinstance(v, Count) and v.small) else v
             for k, v in self.facts.items()
