@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CONSTRAINTS := constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test lint types docs test-slow test-search test-browser bench clean
+.PHONY: help demo install test lint types docs golden test-slow test-search test-browser bench clean
 
 help:
 	@echo "make demo          set up, then solve the bundled example log and write demo-run/"
@@ -15,6 +15,7 @@ help:
 	@echo "make docs          the documentation, in docs/_build (warnings are errors)"
 	@echo "make test-slow     the long tests"
 	@echo "make test-search   the tests of properties, on new random examples every time"
+	@echo "make golden        write the words of pages and screens anew (then read the diff)"
 	@echo "make test-browser  the report in headless Chromium (installs it with apt-get)"
 	@echo "make bench         benchmarks, as ratios against named rivals"
 
@@ -47,6 +48,9 @@ docs: $(VENV)/dev.stamp
 
 test: lint types docs
 	$(BIN)/pytest -n 2 --dist loadfile
+
+golden: $(VENV)/dev.stamp
+	GOLDEN=write $(BIN)/pytest tests/test_golden.py
 
 test-slow: $(VENV)/dev.stamp
 	$(BIN)/pytest -m slow

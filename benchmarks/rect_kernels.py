@@ -20,7 +20,7 @@ from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns.rectangular_sweeps import Sweeps
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.rectangular.iteration import iterate, nominal_start
+from softrobust.solvers.rectangular.rectangular import iterate, nominal_start
 
 FloatArray = NDArray[np.float64]
 LAM, ALPHA = 0.5, 0.7
@@ -176,8 +176,8 @@ def late_sweep(smoke: bool) -> Iterator[Figure]:
     for kind, name in ((S_GAME, "S"), (SA_GAME, "SA")):
         sweeps, bare = Sweeps(p), Sweeps(p)
         sweeps.threads = bare.threads = False
-        v = iterate(sweeps, kind, nominal_start(sweeps), 1e-8, Deadline(None), 100).v
-        bare.memory = sweeps.memory
+        v = iterate(sweeps, kind, nominal_start(sweeps), 1e-8, Deadline(None), 100)[0].v
+        bare.warm = sweeps.warm
         bare.out = bare.out._replace(mixed=np.zeros(0))
         z, plain, mixed = race(
             smoke,

@@ -19,7 +19,7 @@ from benchmarks.rivals import read_streams
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_NATURE
 from softrobust.returns.rectangular_sweeps import Sweeps
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.rectangular.iteration import iterate, nominal_start
+from softrobust.solvers.rectangular.rectangular import iterate, nominal_start
 
 
 def peak_gib() -> float:

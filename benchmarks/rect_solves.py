@@ -17,16 +17,15 @@ from softrobust.kernels.sweeps import S_GAME, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import rectangular_sweeps as _rectangle
-from softrobust.returns.rectangular import Lanes
-from softrobust.returns.rectangular_sweeps import Sweeps
+from softrobust.returns.rectangular_sweeps import Bracket, SweepBatch, Sweeps
 from softrobust.solvers.base import Deadline
-from softrobust.solvers.rectangular.iteration import Answer, iterate, nominal_start
 from softrobust.solvers.rectangular.rectangular import (
     Rectangular,
     SARect,
-    Solved,
+    SolvedPoint,
     SRect,
-    rectangular_value_iteration,
+    iterate,
+    nominal_start,
     solve_points,
 )
 
@@ -34,15 +33,17 @@ FloatArray = NDArray[np.float64]
 KINDS = ((S_GAME, "S-rect"), (SA_GAME, "SA-rect"))
 
 
-def solve(p: Problem, kind: int, tol: float = 1e-8) -> tuple[Sweeps, Answer]:
+def solve(p: Problem, kind: int, tol: float = 1e-8) -> tuple[Sweeps, Bracket]:
     """The solver without the policy's exact static value, nothing remembered from earlier."""
     _rectangle._MEANS.pop(p.models, None)
     sweeps = Sweeps(p)
-    return sweeps, iterate(sweeps, kind, nominal_start(sweeps), tol, Deadline(None), 1000)
+    return sweeps, iterate(sweeps, kind, nominal_start(sweeps), tol, Deadline(None), 1000)[0]
 
 
 @case("passes")
 def passes(smoke: bool) -> Iterator[Figure]:
+    from tests.agree.value_iteration import rectangular_value_iteration
+
     makers: tuple[tuple[str, Callable[[float], Problem]], ...] = (
         ("pest-like 51 × 5 × 100", lambda gamma: pest_like(N=5 if smoke else 100, gamma=gamma)),
         (
@@ -60,7 +61,7 @@ def passes(smoke: bool) -> Iterator[Figure]:
                 note = f"certified to {answer.tol:.0e}"
                 if kind == S_GAME and gamma <= 0.99:
                     rival = value_iteration(p, kind)[1]
-                    bounded = rectangular_value_iteration(p, kind)[1]
+                    bounded = rectangular_value_iteration(p, kind)[2]
                     note += (
                         f"; value iteration reads P {rival} times, {bounded} with certified bounds"
                     )
@@ -76,7 +77,7 @@ def passes(smoke: bool) -> Iterator[Figure]:
 
 @case("whole-solve")
 def whole_solve(smoke: bool) -> Iterator[Figure]:
-    from softrobust.kernels.optimal import solve_all_serial
+    from softrobust.kernels.optimal import solve_models
 
     p = pest_like(N=5 if smoke else 100)
     some = slice(0, 3 if smoke else None)
@@ -85,9 +86,9 @@ def whole_solve(smoke: bool) -> Iterator[Figure]:
         N, S = p.n_models, p.n_states
         V, decisions = np.zeros((N, S)), np.zeros((N, S), np.int64)
         m = p.models
-        solve_all_serial(
-            m.indptr, m.next_states, m.prob, p.R, p.allowed, p.gamma,
-            1e-8, 10_000, V, decisions, np.empty(N), np.empty(N),
+        solve_models(
+            False, m.indptr, m.next_states, m.prob, p.R, p.allowed, p.gamma,
+            1e-8, 10_000, 0, N, V, decisions, np.empty(N), np.empty(N),
         )  # fmt: skip
 
     Z = values_of(p, np.zeros(p.n_states))[some]
@@ -110,12 +111,12 @@ def whole_solve(smoke: bool) -> Iterator[Figure]:
 
 
 def solved(
-    p: Problem, solver: Rectangular, lams: list[float], alphas: list[float], lanes: int
-) -> list[Solved]:
+    p: Problem, solver: Rectangular, lams: list[float], alphas: list[float], count: int
+) -> list[SolvedPoint]:
     """A grid without the policies' exact static values, nothing remembered from earlier."""
     _rectangle._MEANS.pop(p.models, None)
-    points = list(solve_points(solver, p, lams, alphas, lanes))
-    assert max(x.answer.tol for x in points) <= 1e-8
+    points = list(solve_points(solver, p, lams, alphas, count))
+    assert max(x.found.tol for x in points) <= 1e-8
     return points
 
 
@@ -123,7 +124,7 @@ def lock_step(
     smoke: bool, p: Problem, solver: Rectangular, lams: list[float], alphas: list[float]
 ) -> Figure:
     """Points swept together against one at a time, both from their neighbours' answers."""
-    together, alone = (partial(solved, p, solver, lams, alphas, lanes) for lanes in (8, 1))
+    together, alone = (partial(solved, p, solver, lams, alphas, count) for count in (8, 1))
     ours, rival = race(smoke, together, alone, seconds=6)
     passes = [sum(x.stats["passes"] for x in run()) for run in (together, alone)]
     size = f"{p.n_states} × {p.n_actions} × {p.n_models}"
@@ -176,7 +177,7 @@ def grid_dense(smoke: bool) -> Iterator[Figure]:
         yield lock_step(smoke, p, solver, lams, alphas)
     first = Sweeps(p)
     first.threads = False
-    together, v = Lanes(first, 8), nominal_start(first)
+    together, v = SweepBatch(first, 8), nominal_start(first)
     values = [v * (1 + 1e-3 * j) for j in range(8)]
     for kind, name in KINDS:
         one, eight = race(

@@ -58,7 +58,7 @@ def measure(agents: int, chunk: int | None) -> dict[str, Any]:
     """The median seconds of one update of `agents` agents side by side."""
     import jax
 
-    from softrobust.solvers.continuous.sac.run import device_name
+    from softrobust.solvers.continuous.sac.training import device_name
 
     step, state = prepared(agents, chunk)
     times: list[float] = []
@@ -95,9 +95,12 @@ def prepared(agents: int, chunk: int | None, small: bool = False) -> tuple[Any, 
 
     from softrobust.domains import CancerGrowth
     from softrobust.solvers.continuous.sac import SoftRobustSAC
-    from softrobust.solvers.continuous.sac.training import compiled_start, roll_out
-    from softrobust.solvers.continuous.sac.update import update
-    from softrobust.solvers.continuous.sac.worlds import on_device
+    from softrobust.solvers.continuous.sac.learning import (
+        compiled_start,
+        play_episodes,
+        update_networks,
+    )
+    from softrobust.solvers.continuous.sac.traced import on_device
 
     problem = CancerGrowth().problem(0, 5 if small else 50)
     sizes = {"batch": 20, "next_states": 10, "hidden": (16, 16)} if small else {}
@@ -105,7 +108,7 @@ def prepared(agents: int, chunk: int | None, small: bool = False) -> tuple[Any, 
     plan, world, arrays = solver.plan(problem, agents)
     data = on_device(arrays)
     state = compiled_start(plan)(jnp.arange(agents))
-    s, a, _, _ = jax.jit(jax.vmap(lambda n, k: roll_out(plan, world, data, n, k)))(
+    s, a, _, _ = jax.jit(jax.vmap(lambda n, k: play_episodes(plan, world, data, n, k)))(
         state.learner.networks["actor"], state.key
     )
     rows = s.reshape(agents, -1, plan.n_variables)[:, : plan.batch]
@@ -115,7 +118,7 @@ def prepared(agents: int, chunk: int | None, small: bool = False) -> tuple[Any, 
     def step(carry: Any) -> Any:
         learner, keys = carry
         split = jax.vmap(jax.random.split)(keys)
-        after, _ = jax.vmap(lambda x, s, a, k: update(plan, world, data, x, s, a, k))(
+        after, _ = jax.vmap(lambda x, s, a, k: update_networks(plan, world, data, x, s, a, k))(
             learner, rows, taken, split[:, 1]
         )
         return after, split[:, 0]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.continuous_problem import ContinuousProblem
 from softrobust.data import Labels
 from softrobust.models.gaussian import GaussianFrame, GaussianModels, Scaling
 from softrobust.objective import SoftRobust
+from softrobust.problem import ContinuousProblem
 
 FloatArray = NDArray[np.float64]
 

@@ -19,16 +19,18 @@ import pytest
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.report import DataFound, Report, make_report
+from softrobust.report import Report
 from softrobust.solvers import LocalSearch
+from softrobust.study.checks import Check
 from softrobust.study.frontier import frontier
-from softrobust.study.value_of_data import DataValue
+from softrobust.study.value_of_data import DataFound, DataValue
 from tests.report.builders import (
     HANDLER,
     HOSTILE,
     first_actions,
     from_log,
     hostile_log,
+    make_page,
     ring,
     stock_log,
     uniform,
@@ -94,10 +96,10 @@ def full(problem: Problem, test: ModelSet, **more: Any) -> Report:
     made = frontier(problem, (0.0, 0.5, 1.0), (0.9,), LocalSearch(), also=[solution.policy])
     values = tuple(DataValue(s, 0, 2.0 - s, 1.0, 3.0, 0.2, 50.0) for s in (0, 1))
     checks = [
-        {"name": HOSTILE, "verdict": verdict, "sentence": f"{HANDLER} (seen 2 times)."}
+        Check.from_dict({"name": HOSTILE, "verdict": verdict, "sentence": f"{HANDLER} (2 rows)."})
         for verdict in ("fine", "caution", "cannot tell")
     ]
-    return make_report(
+    return make_page(
         problem, [solution], test, frontier=made, data=DataFound(10, values), checks=checks,
         policy_csv="policy.csv", **more,
     )  # fmt: skip
@@ -121,7 +123,7 @@ def hostile() -> Report:
 def mixed() -> Report:
     log = stock_log()
     problem, test, posterior = from_log(log)
-    return make_report(problem, [uniform(problem, HOSTILE)], test, log, posterior)
+    return make_page(problem, [uniform(problem, HOSTILE)], test, log, posterior)
 
 
 def without_caution() -> Report:
@@ -134,7 +136,7 @@ def one_state() -> Report:
     problem = Problem(
         ModelSet.from_dense(np.ones((1, 1, 1, 1))), rewards=np.ones((1, 1)), gamma=0.5
     )
-    return make_report(problem, [uniform(problem)])
+    return make_page(problem, [uniform(problem)])
 
 
 def equal_returns() -> Report:
@@ -146,7 +148,7 @@ def equal_returns() -> Report:
 
 def ten_thousand() -> Report:
     problem = ring(10_000)
-    return make_report(problem, [first_actions(problem)], problem.models, policy_csv="policy.csv")
+    return make_page(problem, [first_actions(problem)], problem.models, policy_csv="policy.csv")
 
 
 def vectors() -> Report:
@@ -347,7 +349,7 @@ def test_it_reads_without_scripts(pages: dict[str, Report], tmp_path: Path) -> N
 
 def test_large_pages_stay_small(pages: dict[str, Report]) -> None:
     problem = ring(500, n_actions=30)
-    page = make_report(problem, [uniform(problem)], replace(problem.models))
-    assert len(page.html.encode()) < 2_000_000
+    large = make_page(problem, [uniform(problem)], replace(problem.models))
+    assert len(large.html.encode()) < 2_000_000
     assert len(pages["10 000 states"].html.encode()) < 2_000_000
     assert '<a href="policy.csv" download>' in pages["10 000 states"].html

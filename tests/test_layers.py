@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,6 @@ STAGES = [
     "posterior",
     "objective",
     "problem",
-    "continuous_problem",
     "returns",
     "bounds",
     "solvers",
@@ -47,6 +47,9 @@ LAZY = {
     "distributed",
 }
 FILES = sorted(SRC.rglob("*.py"))
+# Stages whose texts name arguments of the library: the command line adds its flags.
+WITHOUT_FLAGS = ("errors", "_core", "kernels", "data", "models")
+FLAG = re.compile(r"(?<![\w-])--[a-z]")
 
 
 def stage_of(module: str) -> str | None:
@@ -84,3 +87,13 @@ def test_layers(path: Path) -> None:
         assert package not in LAZY, f"import {package} inside the function that needs it"
         assert package != "numba" or own == "kernels", "numba lives in kernels/"
         assert package != "typer" or own == "cli", "typer lives in cli/"
+
+
+@pytest.mark.parametrize("stage", WITHOUT_FLAGS)
+def test_no_stage_names_flags_of_the_command_line(stage: str) -> None:
+    for path in FILES:
+        if path.relative_to(SRC).parts[0].removesuffix(".py") != stage:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not FLAG.search(node.value), f"{path.name}, line {node.lineno}"

@@ -16,6 +16,7 @@ import pytest
 import softrobust
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE: Any = softrobust  # its lists are for tests alone
 HEAVY = {"numpy", "scipy", "numba", "pyarrow", "matplotlib", "jinja2", "typer", "rich", "highspy"}
 
 
@@ -35,19 +36,34 @@ def test_the_help_needs_no_numbers() -> None:
 
 
 def test_typed_and_lazy_names_are_the_same() -> None:
-    tree = ast.parse((ROOT / "src/softrobust/__init__.py").read_text(encoding="utf-8"))
-    block = next(node for node in tree.body if isinstance(node, ast.If))
+    tree = ast.parse((ROOT / "src/softrobust/__init__.pyi").read_text(encoding="utf-8"))
     typed = {
         alias.name: str(node.module)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module != "softrobust"
         for alias in node.names
     }
-    assert typed == {name: f"softrobust.{stage}" for name, stage in softrobust._HOME.items()}
+    assert typed == {name: f"softrobust.{stage}" for name, stage in PACKAGE._HOME.items()}
+    assert len(PACKAGE.__all__) <= 61  # sixty and the version
     for name, module in typed.items():
         assert getattr(softrobust, name) is getattr(importlib.import_module(module), name)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = softrobust.nonsense
+        _ = PACKAGE.nonsense
+
+
+def test_stages_are_attributes() -> None:
+    for stage in PACKAGE._STAGES:
+        assert getattr(softrobust, stage) is importlib.import_module(f"softrobust.{stage}")
+
+
+@pytest.mark.parametrize("name", sorted(PACKAGE._HOME))
+def test_every_public_name_is_documented_and_tested(name: str) -> None:
+    api = (ROOT / "docs/api.md").read_text(encoding="utf-8")
+    assert re.search(rf"softrobust\.{name}\b", api), f"docs/api.md lacks {name}"
+    assert getattr(softrobust, name).__doc__, f"{name} has no docstring"
+    own = Path(__file__)
+    tests = (path for path in (ROOT / "tests").rglob("*.py") if path != own)
+    assert any(re.search(rf"\b{name}\b", path.read_text(encoding="utf-8")) for path in tests)
 
 
 def code_blocks(path: Path) -> list[str]:
@@ -73,13 +89,15 @@ def test_python_of_the_first_page_is_the_command_above_it(
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    words = "solve examples/pest_log.csv --gamma 0.9 --replications 0 --out run --quiet"
+    words = (
+        "solve examples/pest_log.csv --gamma 0.9 --solver exact --replications 0 --out run --quiet"
+    )
     assert run(words.split()) == 0
     capsys.readouterr()
     page: dict[str, Any] = {}
-    exec(compile(code_blocks(ROOT / "docs/start.md")[0], "start", "exec"), page)
+    exec(compile(code_blocks(ROOT / "docs/start.md")[1], "start", "exec"), page)
     assert "this one is the best there is" in capsys.readouterr().out
-    there = softrobust.load_solution("run")
+    there = softrobust.certificate.load_solution("run")
     assert (there.policy.probs == page["solution"].policy.probs).all()
     record = json.loads((tmp_path / "run" / "solution.json").read_text(encoding="utf-8"))
     mine = softrobust.certify(page["problem"], page["solution"], heldout=page["heldout"]).to_dict()

@@ -4,9 +4,22 @@ Every error the package raises on purpose is a `SoftRobustError`; the command li
 as one paragraph and turns the class into an exit code.
 """
 
+from collections.abc import Iterable, Mapping
+
 
 class SoftRobustError(Exception):
-    """Anything this package raises on purpose."""
+    """Anything this package raises on purpose.
+
+    `arguments` are those that the text asks for, perhaps each with an example of its value: how
+    they are written on the command line is for the command line to add.
+    """
+
+    def __init__(
+        self, *text: object, arguments: Mapping[str, str] | Iterable[str] | None = None
+    ) -> None:
+        super().__init__(*text)
+        given = arguments if isinstance(arguments, Mapping) else dict.fromkeys(arguments or (), "")
+        self.arguments = dict(given)
 
 
 class InputError(SoftRobustError, ValueError):

@@ -1,11 +1,21 @@
-"""Risk measures of a weighted sample (eqs. 2.2 and 3.2): mean, VaR, CVaR and their weights.
+"""What is maximised: risk measures of a weighted sample, and the criteria made of them.
 
 For values x_ω with weights f_ω and a confidence α, the tail is the worst 1 − α of the probability:
 
     CVaR^α  averages the tail, splitting the atom at its edge: α = 0 is the mean, α = 1 the minimum
-            over models of positive weight;
-    VaR^α   is the lower (1 − α)-quantile inf{z : G(z) ≥ 1 − α}; the percentile criterion (eq. 2.1)
-            is the upper one, sup{z : P[x ≥ z] ≥ α}.
+            over models of positive weight (eq. 3.2);
+    VaR^α   is the lower (1 − α)-quantile inf{z : G(z) ≥ 1 − α} (eq. 2.2).
+
+The soft-robust criterion (eq. 3.1) weighs the mean against the tail; it is also the least average
+over a set Ξ of model weights that nature may choose (4.1):
+
+    ρ^S = (1 − λ)·mean + λ·CVaR^α = min over ξ ∈ Ξ of Σ_ω ξ_ω x_ω,
+    Ξ = {ξ ∈ Δ^N : (1 − λ)·f ≤ ξ ≤ (1 − λ)·f + λ·f/(1 − α)},
+
+where at α = 1 the upper bound is (1 − λ)·f + λ on models of positive weight. The percentile
+criterion (eq. 2.1), which the paper argues against, is max y such that P[ρ(π, P̂) ≥ y] ≥ α: the
+upper (1 − α)-quantile sup{z : P[x ≥ z] ≥ α} of the returns. It looks at one model only: how bad the
+worst 1 − α are, and how good the rest, does not count.
 
 Accumulated weights carry rounding errors (0.1 + 0.2 > 0.3), so an edge is taken as reached when it
 is missed by less than `EDGE` of the total.
@@ -18,7 +28,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
@@ -106,18 +116,18 @@ def cvar(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
     return float(values @ tail_weights(x, f, alpha))
 
 
-def var(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
+def value_at_risk(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
     """VaR^α, the lower quantile inf{z : G(z) ≥ 1 − α} (eq. 2.2).
 
     Examples
     --------
-    >>> var(range(1, 101), alpha=0.7), var_upper(range(1, 101), alpha=0.7)
+    >>> value_at_risk(range(1, 101), alpha=0.7), upper_value_at_risk(range(1, 101), alpha=0.7)
     (30.0, 31.0)
     """
     return _quantile(x, f, alpha, upper=False)
 
 
-def var_upper(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
+def upper_value_at_risk(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
     """The percentile criterion sup{z : P[x ≥ z] ≥ α} (eq. 2.1): the upper (1 − α)-quantile."""
     return _quantile(x, f, alpha, upper=True)
 
@@ -131,16 +141,11 @@ def _quantile(x: ArrayLike, f: ArrayLike | None, alpha: float, *, upper: bool) -
     edge = tail * cumulative[-1]
     slack = EDGE * cumulative[-1]
     # Lower: first atom whose cumulative weight reaches the edge. Upper: first one that passes it.
-    n = int(
-        np.searchsorted(
-            cumulative, edge + slack if upper else edge - slack, side="right" if upper else "left"
-        )
-    )
+    if upper:
+        n = int(np.searchsorted(cumulative, edge + slack, side="right"))
+    else:
+        n = int(np.searchsorted(cumulative, edge - slack, side="left"))
     return float(values[order[min(n, order.size - 1)]])
-
-
-# --------------------------------------------------------------------------------------------------
-# What an objective is: a monotone figure of the returns over models, and who decides it.
 
 
 class Objective(ABC):
@@ -167,7 +172,7 @@ class Objective(ABC):
         """The figure to maximise."""
 
     @abstractmethod
-    def worst_case(self, x: ArrayLike, f: ArrayLike | None = None) -> NDArray[np.float64]:
+    def worst_case(self, x: ArrayLike, f: ArrayLike | None = None) -> FloatArray:
         """Weights ξ over models with value = Σ ξ_ω x_ω: the models that decide, and how much."""
 
     @property
@@ -187,23 +192,9 @@ class Objective(ABC):
         return {
             "objective": self.value(x, f),
             "mean": mean(x, f),
-            "var": var(x, f, self.alpha),
+            "var": value_at_risk(x, f, self.alpha),
             "cvar": cvar(x, f, self.alpha),
         }
-
-
-# --------------------------------------------------------------------------------------------------
-# The soft-robust criterion (eq. 3.1) and the set Ξ of model weights that nature may choose (4.1).
-#
-#     ρ^S = (1 − λ)·mean + λ·CVaR^α = min over ξ ∈ Ξ of Σ_ω ξ_ω x_ω,
-#     Ξ = {ξ ∈ Δ^N : (1 − λ)·f ≤ ξ ≤ (1 − λ)·f + λ·f/(1 − α)}.
-#
-# At α = 1 the upper bound is (1 − λ)·f + λ on models of positive weight.
-
-TABLES = (
-    "Use local search or the mixed-integer program (--solver local-search, milp), or another "
-    "objective."
-)
 
 
 @final
@@ -269,7 +260,11 @@ class SoftRobust(Objective):
         return np.minimum(weights / (1.0 - self.alpha), 1.0)
 
 
-def soft_robust(objective: Objective, who: str, instead: str = TABLES) -> SoftRobust:
+def soft_robust(
+    objective: Objective,
+    who: str,
+    instead: str = "Use LocalSearch or MILP, or another objective.",
+) -> SoftRobust:
     """The objective as soft-robust, or an error: some methods exist for that criterion only."""
     if not isinstance(objective, SoftRobust):
         raise InputError(
@@ -277,15 +272,6 @@ def soft_robust(objective: Objective, who: str, instead: str = TABLES) -> SoftRo
             f"'{objective.criterion}'. {instead}"
         )
     return objective
-
-
-# --------------------------------------------------------------------------------------------------
-# The percentile criterion (eq. 2.1), which the paper argues against: the return a share α reach.
-#
-#     max y  such that  P[ρ(π, P̂) ≥ y] ≥ α,
-#
-# the upper (1 − α)-quantile of the returns. It looks at one model only: how bad the worst 1 − α
-# are, and how good the rest, does not count.
 
 
 @final
@@ -312,9 +298,9 @@ class Percentile(Objective):
 
     def value(self, x: ArrayLike, f: ArrayLike | None = None) -> float:
         """sup{y : P[x ≥ y] ≥ α}."""
-        return var_upper(x, f, self.alpha)
+        return upper_value_at_risk(x, f, self.alpha)
 
-    def worst_case(self, x: ArrayLike, f: ArrayLike | None = None) -> NDArray[np.float64]:
+    def worst_case(self, x: ArrayLike, f: ArrayLike | None = None) -> FloatArray:
         """All weight on a model at the quantile."""
         returns = np.asarray(x, dtype=np.float64)
         weights = np.full(returns.size, 1.0) if f is None else np.asarray(f, dtype=np.float64)
@@ -323,7 +309,7 @@ class Percentile(Objective):
         out[at] = 1.0
         return out
 
-    def values(self, X: NDArray[np.float64], f: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, X: FloatArray, f: FloatArray) -> FloatArray:
         """`value` of every row of X (n, n_models), all with weights f."""
         live = np.flatnonzero(f > 0)
         order = np.argsort(X[:, live], axis=1, kind="stable")
@@ -333,9 +319,6 @@ class Percentile(Objective):
         rows = np.arange(X.shape[0])
         return np.asarray(X[:, live][rows, order[rows, at]])
 
-
-# --------------------------------------------------------------------------------------------------
-# Objectives by name, as files and the command line say them.
 
 CRITERIA = (SoftRobust.criterion, Percentile.criterion)
 

@@ -160,7 +160,7 @@ def test_regression_nuts() -> None:
     for i in range(100):
         u, w = np.abs(0.3 * rng.standard_normal(3)), rng.standard_normal(4)
         y = z @ w + np.sqrt(psi @ u) * rng.standard_normal(60)
-        data = regression.regression_data(z, y, psi, 0.3)
+        data = {"z": z, "y": y, "psi": psi, "scale": np.array(0.3)}
         run = sampler(regression._model, regression._start, NUTS, data)
         chain = run.sample(data, replace(NUTS, seed=i), "SBC")
         for k, kept in ranks.items():

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from softrobust.continuous_problem import ContinuousProblem
 from softrobust.data import Labels
-from softrobust.models import ContinuousPolicy, Policy, TabularModels
-from softrobust.models.continuous_policy import Arrays, Names
+from softrobust.models import ContinuousPolicy, Policy, TableAsContinuous
+from softrobust.models.continuous_policy import Arrays, Words
 from softrobust.objective import SoftRobust
-from softrobust.problem import Problem
+from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns import s_rect_return, sa_rect_return
 from softrobust.solvers import RPVI, SRVI, SRVISA, SARect, SRect, Status, WorstModelVI
-from softrobust.solvers.continuous.projected import Projected
+from softrobust.solvers.continuous.srvi import Projected
 from tests.continuous_instances import FloatArray, OneHot
 from tests.instances import random_policy, random_problem
 
@@ -27,7 +24,7 @@ LEVELS = [(0.5, 0.7), (1.0, 0.9), (0.0, 0.5), (1.0, 1.0), (0.3, 0.0)]
 
 def as_vectors(p: Problem, r: FloatArray) -> ContinuousProblem:
     """The table as a problem of vectors, with r (S, A, S)."""
-    models = TabularModels(p.models)
+    models = TableAsContinuous(p.models)
 
     def reward(s: Any, a: Any, to: Any) -> FloatArray:
         index = s[..., 0].astype(int), a.astype(int), to[..., 0].astype(int)
@@ -48,13 +45,13 @@ def instance(lam: float, alpha: float, seed: int = 3) -> tuple[Problem, Continuo
 
 def exact(solver: type[Projected], p: ContinuousProblem, **more: Any) -> FloatArray:
     models = p.models
-    assert isinstance(models, TabularModels)
+    assert isinstance(models, TableAsContinuous)
     solution = solver(
         features=OneHot(5), ridge=0.0, states=models.states, tol=1e-13, iterations=1000, **more
     ).solve(p)
     assert solution.status is Status.TOLERANCE_REACHED
     assert solution.v is not None
-    return solution.v(models.states)
+    return np.asarray(solution.v(models.states))
 
 
 def close(found: FloatArray, wanted: FloatArray | None) -> None:
@@ -74,7 +71,7 @@ def test_sa_rectangular(lam: float, alpha: float) -> None:
     solved = SARect(tol=1e-12).solve(table)
     close(exact(SRVISA, vectors), solved.v)
     models = vectors.models
-    assert isinstance(models, TabularModels)
+    assert isinstance(models, TableAsContinuous)
     policy = (
         SRVISA(OneHot(5), ridge=0.0, states=models.states, tol=1e-13, iterations=1000)
         .solve(vectors)
@@ -103,13 +100,11 @@ class TablePolicy(ContinuousPolicy):
     def _probs(self, s: FloatArray) -> FloatArray:
         return np.asarray(self.table.probs[s[:, 0].astype(int)])
 
-    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+    def to_arrays(self) -> tuple[Arrays, Words]:
         raise NotImplementedError
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
-    ) -> Self:
+    def from_arrays(cls, arrays: Arrays, words: Words, variables: Labels, actions: Labels) -> Self:
         raise NotImplementedError
 
 

@@ -116,8 +116,9 @@ def test_against_plain_loops(rows: list[Any], events: list[Any], how: tuple[Any,
 def balances(made: Trajectories, data: dict[str, Any], events: dict[str, Any]) -> None:
     """Rows, steps and rewards are all accounted for."""
     report = made.report
-    left_out = ("no_id", "no_time", "duplicates", "same_time", "after_end", "end_rows")
-    gone = sum(f.n for f in report.findings if f.key in left_out)
+    left_out = ("rows_incomplete", "duplicates", "same_time", "visits_after_end", "end_rows")
+    found = [note for note in report.findings if note.code in left_out]
+    gone = sum(note["n_rows"] for note in found if note["source"] == report.source)
     assert report.n_rows == len(data["id"]) == report.n_visits + gone
     candidates = report.n_steps - report.n_censored
     assert candidates == report.n_transitions + sum(report.lost.values())

@@ -16,10 +16,15 @@ from softrobust.models import Policy
 from softrobust.objective import SoftRobust, cvar
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
-from softrobust.returns import policy_return, static_return
+from softrobust.returns import Returns, policy_return, static_return
 from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.exact.exact import Exact
 from tests.instances import random_problem
+
+
+def equal(x: np.ndarray) -> Returns:
+    """Returns on models of equal weight."""
+    return Returns(x, np.full(x.size, 1 / x.size))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -81,11 +86,12 @@ def test_held_out_intervals_cover() -> None:
     w = np.full(n, 1 / n)
     train = rng.standard_normal(100)
     for _ in range(trials):
-        result = held_out(train, np.full(100, 0.01), rng.standard_normal(n), w, objective)
+        result = held_out(equal(train), Returns(rng.standard_normal(n), w), objective)
         assert result.mean.low is not None
         assert result.mean.high is not None
         assert result.cvar.low is not None
         assert result.cvar.high is not None
+        assert result.var is not None
         assert result.var.low is not None
         assert result.var.high is not None
         assert result.lower_bound is not None
@@ -105,14 +111,14 @@ def test_lower_bound_is_valid_for_any_training_sample() -> None:
     w = np.full(5000, 1 / 5000)
     for seed in range(20):
         train = np.random.default_rng(seed).gamma(2.0, size=30)
-        result = held_out(train, np.full(30, 1 / 30), test, w, SoftRobust(1.0, 0.9))
+        result = held_out(equal(train), Returns(test, w), SoftRobust(1.0, 0.9))
         assert result.lower_bound is not None
         assert result.lower_bound.value <= cvar(test, w, 0.9) + 1e-12
 
 
 def test_alpha_one_promises_nothing_about_the_worst_model() -> None:
     x = np.arange(10.0)
-    result = held_out(x, np.full(10, 0.1), x, np.full(10, 0.1), SoftRobust(0.5, 1.0))
+    result = held_out(equal(x), equal(x), SoftRobust(0.5, 1.0))
     assert result.lower_bound is None
     assert result.cvar.low is None
 
@@ -129,9 +135,9 @@ def test_heldout_of_a_real_log() -> None:
     assert certificate.heldout.n_models == 400
     fresh = policy_return(problem.with_models(test), policy)
     assert certificate.heldout.mean.value == pytest.approx(float(fresh.mean()))
-    text = str(certificate)
-    assert "the worst 10 % of models" in text
-    assert "95 % confidence" in text
+    assert certificate.heldout.lower_bound is not None
+    assert certificate.heldout.lower_bound.low is not None
+    assert str(certificate).startswith("Certificate")
 
 
 def test_objective_can_be_replaced_without_recomputing_rewards() -> None:
@@ -154,9 +160,7 @@ def test_tail_intervals_cover_skewed_laws_too(skewed: bool, alpha: float, n: int
     true = np.log(1 - alpha) - 1 if skewed else -stats.norm.pdf(z) / (1 - alpha)
     hits, trials = np.zeros(2), 300
     for _ in range(trials):
-        result = held_out(
-            draw(100), np.full(100, 0.01), draw(n), np.full(n, 1 / n), SoftRobust(1.0, alpha)
-        )
+        result = held_out(equal(draw(100)), equal(draw(n)), SoftRobust(1.0, alpha))
         assert result.cvar.low is not None
         assert result.cvar.high is not None
         assert result.lower_bound is not None
@@ -169,7 +173,7 @@ def test_tail_intervals_cover_skewed_laws_too(skewed: bool, alpha: float, n: int
 def test_too_few_draws_in_the_tail_give_no_interval() -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal(50)
-    result = held_out(x, np.full(50, 0.02), x, np.full(50, 0.02), SoftRobust(1.0, 0.99))
+    result = held_out(equal(x), equal(x), SoftRobust(1.0, 0.99))
     assert result.cvar.low is None
     assert result.lower_bound is not None
     assert result.lower_bound.low is None
@@ -186,7 +190,7 @@ def test_best_there_is_does_not_depend_on_a_reward_offset() -> None:
         certificate = certify(shifted, worst.policy)
         assert certificate.gap_share is not None
         assert certificate.gap_share > 0.5
-        assert "best there is" not in str(certificate)
+        assert not certificate.nothing_better
 
 
 def test_rows_that_miss_one_are_refused_by_the_policy_not_by_the_certificate() -> None:

@@ -7,13 +7,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from softrobust.certificate import certify_simulated, paired_difference
-from softrobust.certificate.intervals import Noise, noise_of, shrunk
-from softrobust.certificate.simulated import figures_on_models, figures_on_posterior
-from softrobust.continuous_problem import ContinuousProblem
+from softrobust.certificate import certify, paired_difference
+from softrobust.certificate.intervals import MUCH, Noise, noise_of, shrunk
 from softrobust.models import CallableModels, ConstantPolicy, LinearReward
 from softrobust.objective import SoftRobust, cvar
+from softrobust.problem import ContinuousProblem
 from softrobust.returns import Simulation, simulate
+from tests.certificate.test_simulated import on_models, on_posterior
 
 GOAL = SoftRobust(0.75, 0.9)
 TAIL = -norm.pdf(norm.ppf(0.1)) / 0.1  # CVaR of the standard normal at α = 0.9
@@ -32,7 +32,7 @@ def test_held_out_intervals_cover_whatever_the_noise(ratio: float) -> None:
     rng = np.random.default_rng(int(10 * ratio))
     hits = []
     for _ in range(RUNS):
-        found = figures_on_posterior(normal(rng, 300, ratio), GOAL).cvar
+        found = on_posterior(normal(rng, 300, ratio), GOAL).cvar
         assert found.low is not None
         assert found.high is not None
         hits.append(found.low <= ratio * TAIL <= found.high)
@@ -47,7 +47,7 @@ def test_intervals_on_given_models_cover(ratio: float) -> None:
         mu = ratio * rng.standard_normal(50)
         x = mu[:, None] + np.sqrt(20) * rng.standard_normal((50, 20))
         f = np.full(50, 1 / 50)
-        found = figures_on_models(Simulation(x, f, 1, 0, 0.0, 0.0, None), GOAL).cvar
+        found = on_models(Simulation(x, f, 1, 0, 0.0, 0.0, None), GOAL).cvar
         assert found.low is not None
         assert found.high is not None
         hits.append(found.low <= cvar(mu, f, 0.9) <= found.high)
@@ -90,6 +90,7 @@ def test_models_that_agree_do_not_make_a_gamble_look_bad() -> None:
         assert gain.high is not None
         assert gain.low <= true <= gain.high
         assert gain.value < 0
-    words = str(certify_simulated(problem, risky, models(300), 30, 0))
-    assert "is noise of the simulation" in words
-    assert "is noise of the simulation" not in str(certify_simulated(problem, safe, models(300)))
+    for policy, episodes, noisy in ((risky, 30, True), (safe, 100, False)):
+        found = certify(problem, policy, models(300), episodes=episodes).sample.simulation
+        assert found is not None
+        assert (found.noise_share > MUCH) == noisy

@@ -55,7 +55,7 @@ def test_models_alone_are_few_draws_and_the_summary_says_so(
     path = tmp_path / "m.csv"
     path.write_text(MODELS)
     assert run(["solve", str(path), "--gamma", ".5", "--solver", "bcr"]) == 0
-    assert "quantile_saturated: BCR builds its sets" in " ".join(capsys.readouterr().out.split())
+    assert "BCR builds its sets" in " ".join(capsys.readouterr().out.split())
     for name in ("spibb", "empirical"):
         assert run(["solve", str(path), "--gamma", ".5", "--solver", name]) == 2
         assert "holds models only" in " ".join(capsys.readouterr().err.split())

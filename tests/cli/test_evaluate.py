@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from softrobust.cli.main import run as run_cli
-from tests.run.test_checks import solved, visits
+from tests.study.test_checks import solved, visits
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return solved(visits(), tmp_path_factory.mktemp("evaluate")).path
+    return Path(solved(visits(), tmp_path_factory.mktemp("evaluate")).path)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
@@ -56,4 +56,4 @@ def test_logs_work_and_mistakes_are_said(
     bad = tmp_path / "bad.csv"
     bad.write_text("state,action\n7,1\n", encoding="utf-8")
     assert run_cli(["evaluate", str(run), "--policy", str(bad)]) == 2
-    assert "Unknown state '7'" in " ".join(capsys.readouterr().err.split())
+    assert "row 2 of bad.csv has '7'" in " ".join(capsys.readouterr().err.split())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from softrobust.cli.main import run as run_cli
-from tests.run.test_checks import solved, visits
+from tests.study.test_checks import solved, visits
 
 
 @pytest.fixture(scope="module")

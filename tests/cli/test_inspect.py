@@ -99,7 +99,7 @@ def test_a_log_as_csv_keeps_its_start(folder: Path, capsys: pytest.CaptureFixtur
     assert whole.episode is not None
     assert text.episode.tolist() == whole.episode.tolist()
     assert set(text.states) == set(whole.states)
-    assert any("no action" in note for note in whole.notes)
+    assert "missing_actions" in [note.code for note in whole.notes]
     assert paste(lines[0], "--solver", "nominal", "--quiet") == 0
     with_guideline = {row.split(",")[0] for row in Path("guideline.csv").read_text().splitlines()}
     assert with_guideline - {"state"} == set(whole.states) - {"(end)"}
@@ -183,6 +183,36 @@ def test_bad_flags(
     assert "Traceback" not in printed.err
 
 
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["solve", "visits.csv", "--gamma", ".9"], "--columns state=…, begin with `softrobust"),
+        (["inspect", "visits.csv"], "On the command line: --reward COLUMN, --events FILE."),
+        (["inspect", "visits.csv", "--columns", "state=bp"], "--columns action=…."),
+        (["solve", "v.csv", "--gamma", ".9"], "--columns state=…, --continuous."),
+        (["sample", "v.csv", "--out", "m.npz"], "v.csv"),  # this verb has no such flag
+    ],
+)
+def test_the_command_line_adds_its_flags(
+    args: list[str], words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "v.csv").write_text("x,dose,next_x\n1,2,3\n")
+    assert run(args) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert words in said
+    assert ("On the command line:" in said) == (args[0] != "sample")
+
+
+def test_settings_of_a_solver_are_flags_too(capsys: pytest.CaptureFixture[str]) -> None:
+    from softrobust.cli.main import _flags
+    from softrobust.errors import InputError
+
+    error = InputError("Set samples=100.", arguments={"samples": "100", "nobody": ""})
+    assert _flags(error, "solve") == " On the command line: --set samples=100, --set nobody=…."
+    assert _flags(error, "rules") == ""
+    assert _flags(InputError("No."), "solve") == ""
+
+
 def test_solving_visits_points_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["solve", "visits.csv", "--gamma", ".9"]) == 2
     assert "begin with `softrobust inspect`" in " ".join(capsys.readouterr().err.split())
@@ -243,7 +273,7 @@ def test_the_walk_through_runs(folder: Path, capsys: pytest.CaptureFixture[str])
             assert said[label] == line.split()[0]
     (code,) = blocks("python")
     exec(compile(code, "README.md", "exec"), {})
-    assert "gave 2283 transitions" in capsys.readouterr().out
+    assert "gave 2,283 transitions" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from softrobust.cli import options as complete
 from softrobust.cli.main import app, run
 from softrobust.domains import DOMAINS
 from softrobust.paper.base import ALL, EXPERIMENTS
-from softrobust.posterior.saved import NAMES
+from softrobust.posterior.registry import NAMES
 from softrobust.solvers.registry import CONTINUOUS_SOLVERS, SOLVERS
 
 ROOT = Path(__file__).resolve().parents[2]

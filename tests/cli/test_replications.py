@@ -69,7 +69,7 @@ def test_it_can_be_left_out_and_is_for_logs(
     capsys.readouterr()
     problem = str(tmp_path / "run" / "problem.npz")
     assert run(["solve", problem, "--replications", "5"]) == 2
-    assert "from the posterior of a log" in " ".join(capsys.readouterr().err.split())
+    assert "fresh models from the posterior of a log" in " ".join(capsys.readouterr().err.split())
 
 
 def test_held_out_models_of_another_origin_do_not_speak_for_the_posterior(

@@ -10,25 +10,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softrobust._core.notes import Note
 from softrobust.certificate import certify
 from softrobust.cli.main import run as run_cli
 from softrobust.errors import InputError
 from softrobust.objective import Percentile
 from softrobust.problem import Problem
-from softrobust.report import DataFound
 from softrobust.returns import static_return
 from softrobust.run.evaluate import compare_runs, same_question
-from softrobust.run.folder import Folder, load_run
-from softrobust.run.page import certificate_of, checks_of, data_of, frontier_of, report_run
+from softrobust.run.folder import Run, load_run, run_page
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.study.frontier import Frontier
+from softrobust.study.review import data_within, frontier_within
+from softrobust.study.value_of_data import DataFound
 from tests.report.builders import ring, uniform
-from tests.run.test_checks import solved, visits
+from tests.study.test_checks import solved, visits
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return solved(visits(), tmp_path_factory.mktemp("page"))
 
 
@@ -38,7 +39,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_solve_writes_a_short_page_and_report_the_full_one(
-    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     short = (folder.path / "report.html").read_text(encoding="utf-8")
     assert 'id="caution"' not in short
@@ -66,64 +67,59 @@ def test_solve_writes_a_short_page_and_report_the_full_one(
     assert "Counts below 5 are not shown" in again
 
 
-def test_the_certificate_is_the_one_of_the_run(folder: Folder) -> None:
-    made = certificate_of(folder)
-    assert made.to_dict()["static"] == folder.record["static"]
-    assert made.to_dict()["heldout"] == folder.record["heldout"]
-    assert made.to_dict()["posterior"] == folder.record["posterior"]
-    assert made.bound.value == pytest.approx(folder.record["bound"])
-    broken = replace(folder, record={"posterior": {"lower": 1}})
-    with pytest.raises(InputError, match="The part 'posterior'"):
-        certificate_of(broken)
+def test_the_certificate_is_the_one_of_the_run(folder: Run) -> None:
+    record = json.loads((folder.path / "solution.json").read_text(encoding="utf-8"))
+    assert folder.certificate.to_dict().items() <= record.items()
+    assert folder.record() == record
+    practice = behaviour_policy(folder.problem, folder.log)[0]
+    again = certify(
+        folder.problem, folder.solution, folder.heldout, practice=practice, indicative=True
+    )
+    own = replace(folder.certificate, nominal=None, posterior=None, promise=None)
+    assert own.to_dict() == again.to_dict()
 
 
-def test_the_frontier_holds_the_policy_and_the_question(folder: Folder) -> None:
+def test_the_frontier_holds_the_policy_and_the_question(folder: Run) -> None:
     problem, policy = folder.problem, folder.solution.policy
-    found = frontier_of(problem, policy)
+    found = frontier_within(problem, policy)
     assert isinstance(found, Frontier)
     assert problem.objective.lam in found.lams
     own = next(p for p in found if p.lam == problem.objective.lam)
     assert own.certificate.static["objective"] >= static_return(problem, policy) - 1e-9
 
 
-def test_what_takes_long_or_does_not_apply_is_said(folder: Folder) -> None:
+def test_what_takes_long_or_does_not_apply_is_said(folder: Run) -> None:
     percentile = replace(folder.problem, objective=Percentile(0.9))
-    text = frontier_of(percentile, folder.solution.policy)
-    assert isinstance(text, str)
-    assert "no λ" in text
-    assert isinstance(data_of(replace(folder, problem=percentile)), str)
-    assert isinstance(data_of(folder), DataFound)
     large = ring(10_000, n_models=60)
-    late = frontier_of(large, large.uniform_policy())
-    assert isinstance(late, str)
-    assert "softrobust frontier" in late
-    slow = data_of(replace(folder, problem=large))
-    assert isinstance(slow, str)
-    assert "value-of-data" in slow
     one = folder.problem.with_models(folder.problem.models.select([0]))
-    assert isinstance(frontier_of(one, folder.solution.policy), str)
+    policy = folder.solution.policy
+    assert isinstance(data_within(folder), DataFound)
+    for found, code in (
+        (frontier_within(percentile, policy), "frontier_without_lambda"),
+        (frontier_within(large, large.uniform_policy()), "frontier_too_long"),
+        (frontier_within(one, policy), "frontier_without_trade"),
+        (data_within(replace(folder, problem=percentile)), "data_without_criterion"),
+        (data_within(replace(folder, problem=large)), "data_too_long"),
+    ):
+        assert isinstance(found, Note)
+        assert found.code == code
 
 
-def test_the_table_links_to_the_csv_from_anywhere(folder: Folder, tmp_path: Path) -> None:
-    page = report_run(folder, folder.path / "report.html", quick=True)
+def test_the_table_links_to_the_csv_from_anywhere(folder: Run, tmp_path: Path) -> None:
+    page = run_page(folder, folder.path / "report.html")
     assert str(folder.path) not in page.html
-    assert str(tmp_path) not in report_run(folder, tmp_path / "x.html", quick=True).html
+    assert str(tmp_path) not in run_page(folder, tmp_path / "x.html").html
 
 
-def test_mistakes_are_said(
-    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_are_said(folder: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["report", str(tmp_path / "none")]) == 2
     assert "does not exist" in said(capsys)
     assert run_cli(["report", str(folder.path), "--out", str(tmp_path)]) == 2
     assert "needs a file" in said(capsys)
-    (tmp_path / "checks.json").write_text("[1]")
-    with pytest.raises(InputError, match="Run `softrobust check` again"):
-        checks_of(tmp_path / "checks.json")
 
 
 @pytest.fixture(scope="module")
-def second(folder: Folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def second(folder: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("second") / "cautious"
     words = "--gamma 0.8 --lambda 1 --solver local-search --models 40 --test-models 200 --quiet"
     log = folder.path.parent / "log.csv"
@@ -132,7 +128,7 @@ def second(folder: Folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_runs_and_solvers_side_by_side(
-    folder: Folder, second: Path, capsys: pytest.CaptureFixture[str]
+    folder: Run, second: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = ["compare", str(folder.path), str(second), "--solvers", "s-rect,nominal"]
     assert run_cli([*line, "--json"]) == 0
@@ -142,23 +138,24 @@ def test_runs_and_solvers_side_by_side(
         "run (local-search)", "nominal", "current practice", "cautious (local-search)", "s-rect",
     ]  # fmt: skip
     first = rows["run (local-search)"]
-    assert first["static"] == pytest.approx(folder.record["static"])
+    assert first["static"] == pytest.approx(folder.certificate.static)
     assert first["same_action"] == first["same_action_visits"] == 1.0
-    practice = behaviour_policy(folder.problem, folder.log)[0]  # type: ignore[arg-type]
+    practice = behaviour_policy(folder.problem, folder.log)[0]
     assert rows["current practice"]["static"] == pytest.approx(
         certify(folder.problem, practice, time_limit=0).static
     )
     for row in rows.values():
         assert row["gap_abs"] >= 0
         assert row["heldout"]["n_models"] == 200
-    assert "was solved for γ = 0.8, λ = 1" in found["notes"][0]
+    assert found["notes"][0]["code"] == "other_question"
+    assert found["notes"][0]["facts"]["lam"] == 1.0
     assert run_cli(line) == 0
     text = capsys.readouterr().out
     assert "\x1b" not in text
     assert re.search(r"^run \(local-search\) +[\d.]+ +[\d.]+", text, flags=re.MULTILINE)
 
 
-def test_bounds_are_shared_only_between_equal_questions(folder: Folder, second: Path) -> None:
+def test_bounds_are_shared_only_between_equal_questions(folder: Run, second: Path) -> None:
     other = load_run(second)
     assert same_question(folder.problem, load_run(folder.path).problem)
     assert not same_question(folder.problem, other.problem)
@@ -166,7 +163,7 @@ def test_bounds_are_shared_only_between_equal_questions(folder: Folder, second: 
     assert not same_question(folder.problem, shifted)
 
 
-def test_runs_with_other_labels_cannot_be_compared(folder: Folder) -> None:
+def test_runs_with_other_labels_cannot_be_compared(folder: Run) -> None:
     strange = replace(folder, solution=_other(folder.problem))
     with pytest.raises(InputError, match="same states and actions"):
         compare_runs([folder, strange])

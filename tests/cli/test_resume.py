@@ -64,7 +64,8 @@ def test_an_interrupted_search_goes_on(
     first = solution(out)
     assert first["status"] == "interrupted"
     assert (out / "search.npz").exists()
-    assert "--resume goes on" in (out / "report.html").read_text("utf-8")
+    assert "search_open" in [note["code"] for note in first["notes"]]  # type: ignore[attr-defined]
+    assert "--resume" in (out / "report.html").read_text("utf-8")
     assert cut(problem_file, out, monkeypatch, "--resume") == 0  # and once more
     second = solution(out)
     assert second["bound"] <= first["bound"]  # type: ignore[operator]
@@ -124,7 +125,7 @@ def test_what_cannot_be_resumed_is_refused_with_what_to_do(
     assert solve(problem_file, "--out", str(tmp_path / "none"), "--resume") == 2
     assert "no such folder" in words(capsys)
     assert solve(problem_file, "--resume") == 2
-    assert "give it with --out" in words(capsys)
+    assert "On the command line: --out" in words(capsys)
     assert (
         run(["solve", str(problem_file), "--solver", "s-rect", "--out", str(out), "--resume"]) == 2
     )

@@ -17,6 +17,7 @@ from softrobust.cli.main import run
 from softrobust.models import load_models
 from softrobust.problem import load_problem
 from softrobust.returns import static_return
+from tests.instances import random_problem
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = """state,action,next_state,reward
@@ -108,7 +109,8 @@ def test_problem_file_can_be_solved_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log, out = put(tmp_path, LOG, "log.csv"), tmp_path / "run"
-    assert run(["solve", log, "--gamma", ".9", "--quiet", "--out", str(out)]) == 0
+    flags = ["--gamma", ".9", "--solver", "exact", "--quiet", "--out", str(out)]
+    assert run(["solve", log, *flags]) == 0
     assert run(["solve", str(out / "problem.npz"), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["static"] == json.loads((out / "solution.json").read_text())["static"]
@@ -157,7 +159,8 @@ def test_a_garbled_solution_is_bad_input(
 
 def test_apply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
-    run(["solve", put(tmp_path, LOG, "log.csv"), "--gamma", ".9", "--quiet", "--out", str(out)])
+    log = put(tmp_path, LOG, "log.csv")
+    run(["solve", log, "--gamma", ".9", "--solver", "exact", "--quiet", "--out", str(out)])
     assert run(["apply", str(out), "--state", "wet"]) == 0
     action = capsys.readouterr().out.strip()
     assert action == load_solution(out).policy.action("wet")
@@ -243,15 +246,18 @@ BAD_FLAGS = {
     "lambda": (["--gamma", ".9", "--lambda", "-1"], "lambda must lie in [0, 1]"),
     "solver": (["--gamma", ".9", "--solver", "sarect"], "Did you mean 'sa-rect'"),
     "columns": (["--gamma", ".9", "--columns", "state"], "role=name"),
-    "time limit": (["--gamma", ".9", "--time-limit", "0"], "time limit"),
+    "time limit": (["--gamma", ".9", "--time-limit", "0"], "--time-limit."),
     "models": (["--gamma", ".9", "--models", "0"], "whole number"),
-    "weights with a log": (["--gamma", ".9", "--weights", "w.csv"], "--weights is for models"),
+    "weights with a log": (["--gamma", ".9", "--weights", "w.csv"], "weights is for models"),
     "a word": (["--gamma", "much"], "gamma"),
-    "seed": (["--gamma", ".9", "--seed", "-1"], "seed is a whole number"),
+    "seed": (["--gamma", ".9", "--seed", "-1"], "seed must be a whole number"),
     "strength 0": (["--gamma", ".9", "--strength", "0"], "strength must be a positive"),
     "per cell 0": (["--gamma", ".9", "--per-cell", "0"], "per_cell must be a positive"),
     "no test models": (["--gamma", ".9", "--test-models", "0"], "whole number"),
-    "nominal limit": (["--gamma", ".9", "--solver", "nominal", "--time-limit", "-5"], "time limit"),
+    "nominal limit": (
+        ["--gamma", ".9", "--solver", "nominal", "--time-limit", "-5"],
+        "--time-limit.",
+    ),
 }
 
 
@@ -310,12 +316,12 @@ def test_riverswim(
 
 def test_the_help_lists_the_solvers_there_are() -> None:
     from softrobust.cli import solve
-    from softrobust.objective import SoftRobust
+    from softrobust.solvers.improve import Improve
     from softrobust.solvers.registry import DEFAULT_SOLVER, SOLVERS, default_solver
 
     assert set(solve.SOLVERS.split(", ")) == set(SOLVERS)
-    assert solve.DEFAULT == DEFAULT_SOLVER
-    assert default_solver(SoftRobust()) == DEFAULT_SOLVER
+    assert f"{Improve.name} for logs, {DEFAULT_SOLVER} for models" == solve.DEFAULT
+    assert default_solver(random_problem(0)) == DEFAULT_SOLVER
 
 
 def test_percentile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,8 +47,10 @@ def test_the_clinic_has_the_defects_it_promises() -> None:
     log = made.log
     pairs = log.pair_counts[:-1]
     assert 0.35 <= (pairs == 0).mean() <= 0.45
-    keys = {f.key for f in made.report.findings}
-    assert {"unsorted", "duplicates", "missing_action", "carried_bp", "carried_hba1c"} <= keys
+    codes = {note.code for note in made.report.findings}
+    assert {"unsorted", "duplicates", "missing_actions", "carried_cells"} <= codes
+    carried = {n["column"] for n in made.report.findings if n.code == "carried_cells"}
+    assert carried == {"bp", "hba1c"}
     assert made.report.gaps is not None
     assert not made.report.gaps.regular
     assert made.report.gaps.step == "28d"

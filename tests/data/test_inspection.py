@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softrobust import DirichletPosterior, Problem, SoftRobust, read_log, save_models, save_problem
+from softrobust import DirichletPosterior, Problem, SoftRobust, read_log, save_models
 from softrobust.data import Bins
-from softrobust.data.inspection.columns import looks_like_visits
-from softrobust.data.inspection.findings import Inspection, alike, odd_numbers
+from softrobust.data.inspection import Inspection
+from softrobust.data.profile import alike, looks_like_visits, odd_numbers
 from softrobust.errors import InputError
+from softrobust.problem import save_problem
+from softrobust.report.inspection import inspection_record
 from softrobust.run.inspect import inspect_file
 
 CLINIC = Path(__file__).resolve().parents[2] / "examples" / "clinic"
@@ -43,8 +45,14 @@ def table(rows: list[list[Any]], header: str = "patient,day,level,dose,reward") 
     return header + "\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
 
 
-def keys(found: Inspection) -> set[str]:
-    return {finding.key for finding in found.findings}
+def codes(found: Inspection) -> set[str]:
+    return {finding.code for finding in found.findings}
+
+
+def flags(found: Inspection) -> dict[str, str]:
+    """The choices for visits as the next command says them."""
+    words = inspection_record(found)["flags"]
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 # -------------------------------------------------------------------- what it is
@@ -68,13 +76,14 @@ def test_kinds(tmp_path: Path) -> None:
     for name, kind in kinds.items():
         found = inspect_file(tmp_path / name)
         assert found.kind == kind
-        assert found.headline.startswith(name)
-        json.dumps(found.as_record(), allow_nan=False)
+        record = json.loads(json.dumps(inspection_record(found), allow_nan=False))
+        assert record["headline"].startswith(name)
 
 
 def test_a_table_that_could_be_anything(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot be told from its columns, 'x', 'y'.*--columns"):
+    with pytest.raises(InputError, match=r"cannot be told from its columns, 'x', 'y'") as error:
         inspect_file(put(tmp_path, "x,y\n1,2\n"))
+    assert {"columns", "id", "time", "action"} == set(error.value.arguments)
     with pytest.raises(InputError, match="folder without solution"):
         inspect_file(tmp_path)
     with pytest.raises(InputError, match="There is no file"):
@@ -83,21 +92,22 @@ def test_a_table_that_could_be_anything(tmp_path: Path) -> None:
 
 def test_options_that_do_not_belong(tmp_path: Path) -> None:
     path = put(tmp_path, LOG)
-    with pytest.raises(InputError, match="--grid, --write-log is for a table of visits"):
+    with pytest.raises(InputError, match="Only a table of visits takes grid, write_log"):
         inspect_file(path, visits={"grid": "7d"}, write_log_to="x.csv")
-    with pytest.raises(InputError, match="--columns is for a log"):
+    with pytest.raises(InputError, match="Only a log takes columns"):
         inspect_file(put(tmp_path, MODELS, "m.csv"), columns={"state": "x"})
 
 
 # -------------------------------------------------------------------- logs
 def test_a_log(tmp_path: Path) -> None:
     found = inspect_file(put(tmp_path, LOG))
-    assert found.record["coverage"] == {
+    assert found.facts["coverage"] == {
         "rows": 16, "states": 2, "actions": 2, "pairs_seen": 4, "pairs_never_seen": 0,
-        "pairs_seen_few": 4, "few": 5,
+        "pairs_seen_few": 4, "few": 5, "min_count": None, "action_names": ["x", "y"],
+        "counts": {"a": [4, 4], "b": [4, 4]},
     }  # fmt: skip
-    assert found.record["behaviour"]["actions"] == {"x": 8, "y": 8}
-    assert found.record["markov"]["verdict"] == "cannot tell"
+    assert found.facts["behaviour"]["actions"] == {"x": 8, "y": 8}
+    assert found.facts["markov"]["verdict"] == "cannot tell"
     assert not found.blocked
 
 
@@ -108,37 +118,36 @@ def test_suspicious_rows(tmp_path: Path) -> None:
     lines[25] = "s4,u,s2,0,2,0"  # a chain that breaks
     lines[35] = "s4,u,s0,0,3,1"  # an end in the middle
     found = inspect_file(put(tmp_path, "\n".join(lines) + "\n"))
-    by_key = {finding.key: finding for finding in found.findings}
-    assert by_key["odd_rewards"].rows == (14,)
-    assert "999" in by_key["odd_rewards"].sentence
-    assert by_key["torn"].rows == (27,)
-    assert by_key["after_end"].rows == (37,)
-    assert by_key["torn"].source == "f.csv"
+    by_code = {finding.code: finding for finding in found.findings}
+    assert by_code["codes_for_missing"]["rows"] == [14]
+    assert by_code["codes_for_missing"]["examples"] == [999.0]
+    assert by_code["torn"]["rows"] == [27]
+    assert by_code["rows_after_end"]["rows"] == [37]
+    assert by_code["torn"]["source"] == "f.csv"
 
 
 def test_nothing_to_choose(tmp_path: Path) -> None:
     found = inspect_file(put(tmp_path, "s,a,s_next,r\n" + "p,x,q,1\nq,x,p,1\n" * 6))
-    assert {"one_action", "equal_rewards"} <= keys(found)
+    assert {"one_action", "equal_rewards"} <= codes(found)
 
 
 def test_no_rewards_blocks_with_advice(tmp_path: Path) -> None:
     found = inspect_file(put(tmp_path, "s,a,s_next\np,x,q\n"))
-    assert "--reward-table" in found.blocked
+    assert found.blocked is not None
+    assert "reward table" in str(found.blocked)
     assert not found.steps
 
 
 def test_every_bad_cell_of_a_log_is_listed(tmp_path: Path) -> None:
     text = LOG + "a,,b,1,0\na,x,b,lots,0\n,x,b,NaN,0\na,x,b,2,0\nb,x,a,few,1\n"
     found = inspect_file(put(tmp_path, text))
-    by_key = {finding.key: finding for finding in found.findings}
-    assert by_key["empty_action"].rows == (18,)
-    assert by_key["bad_reward"].rows == (19, 22)
-    assert by_key["empty_reward"].rows == (20,)
-    assert by_key["empty_state"].rows == (20,)
-    assert "row 19" in found.blocked
+    empty = {n["role"]: n["rows"] for n in found.findings if n.code == "empty_cells"}
+    assert empty == {"action": [18], "reward": [20], "state": [20]}
+    assert [n["rows"] for n in found.findings if n.code == "no_numbers"] == [[19, 22]]
+    assert "row 19" in str(found.blocked)
     flags = "s,a,s_next,done\np,x,q,0\np,x,q,maybe\np,x,q,\n"
     found = inspect_file(put(tmp_path, flags))
-    assert {"bad_terminal", "empty_terminal"} <= keys(found)
+    assert {"no_flags", "empty_cells"} <= codes(found)
 
 
 def test_names_that_are_alike() -> None:
@@ -147,8 +156,8 @@ def test_names_that_are_alike() -> None:
 
 def test_odd_numbers() -> None:
     values = np.concatenate([np.linspace(0, 1, 200), [50.0, -99.0]])
-    found = dict(odd_numbers(values))
-    assert [places.tolist() for places in found.values()] == [[201], [200]]
+    found = {code: places.tolist() for code, places, _ in odd_numbers(values)}
+    assert found == {"codes_for_missing": [201], "far_numbers": [200]}
     assert not list(odd_numbers(np.concatenate([np.zeros(100), np.ones(100)])))
     assert not list(odd_numbers(np.array([1.0, 1e9])))
 
@@ -157,24 +166,22 @@ def test_odd_numbers() -> None:
 def test_visits_are_guessed_by_name(tmp_path: Path) -> None:
     found = inspect_file(put(tmp_path, table(visits())))
     assert found.kind == "visits"
-    flags = found.record["flags"]
-    given = dict(zip(flags[::2], flags[1::2], strict=True))
-    assert given == {
+    assert flags(found) == {
         "--id": "patient", "--time": "day", "--action": "dose", "--reward": "reward",
         "--measurements": "level",
     }  # fmt: skip
-    assert found.record["trajectories"]["n_transitions"] == 30
-    assert found.record["trajectories"]["gaps"]["median"] == 10.0
+    assert found.facts["trajectories"]["n_transitions"] == 30
+    assert found.facts["trajectories"]["gaps"]["median"] == 10.0
     assert len(found.steps) == 2
 
 
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("patient,subject,date,level,dose", "'patient' and 'subject' both could. Say it with --id"),
+        ("patient,subject,date,level,dose", "'patient' and 'subject' both could. Say it with id"),
         ("patient,day,level,dose,therapy", "'dose' and 'therapy' both could"),
-        ("patient,day,level,x,y", "--action COLUMN"),
-        ("patient,day,dose,reward,outcome", "--reward"),
+        ("patient,day,level,x,y", "Say which it is with action"),
+        ("patient,day,dose,reward,outcome", "Say it with reward"),
     ],
 )
 def test_where_a_guess_would_be_a_bet_the_user_is_asked(
@@ -192,14 +199,14 @@ def test_the_users_word_goes_first(tmp_path: Path) -> None:
     rows = [[f"p{i % 3}", f"q{i % 2}", i, i % 2, i % 2, i % 3] for i in range(24)]
     path = put(tmp_path, table(rows, "patient,subject,date,level,dose,reward"))
     found = inspect_file(path, visits={"id": "subject", "measurements": ["level"]})
-    assert found.record["trajectories"]["n_ids"] == 2
+    assert found.facts["trajectories"]["n_ids"] == 2
 
 
 def test_too_many_columns_for_a_state(tmp_path: Path) -> None:
     rows = [[f"p{i % 3}", i, *(i % k for k in range(2, 9))] for i in range(60)]
     header = "patient,day,dose," + ",".join(f"c{j}" for j in range(6))
     with pytest.raises(
-        InputError, match=r"6 columns of f\.csv could describe.*--measurements c0,c1"
+        InputError, match=r"6 columns of f\.csv could describe.*measurements=\['c0', 'c1'\]"
     ):
         inspect_file(put(tmp_path, table(rows, header)))
 
@@ -212,12 +219,18 @@ def test_messy_visits_get_lenient_choices_and_say_so(tmp_path: Path) -> None:
     rows.append([*rows[11][:3], "w", 1])  # same time, another action
     rows.append(["", 3, "lo", "u", 1])  # nobody
     found = inspect_file(put(tmp_path, table(rows)))
-    given = dict(zip(found.record["flags"][::2], found.record["flags"][1::2], strict=True))
+    given = flags(found)
     assert given["--missing-measurement"] == "carry"
     assert given["--duplicates"] == "last"
     assert given["--missing-rows"] == "drop"
     assert "--after-end" not in given
-    assert {"missing_action", "duplicates", "same_time", "no_id", "carried_level"} <= keys(found)
+    assert {
+        "missing_actions",
+        "duplicates",
+        "same_time",
+        "rows_incomplete",
+        "carried_cells",
+    } <= codes(found)
 
 
 def test_a_column_of_numbers_and_text_blocks_with_its_rows(tmp_path: Path) -> None:
@@ -227,9 +240,9 @@ def test_a_column_of_numbers_and_text_blocks_with_its_rows(tmp_path: Path) -> No
     ]
     rows[5][2], rows[9][2] = "n.m.", ">9"
     found = inspect_file(put(tmp_path, table(rows)))
-    finding = next(f for f in found.findings if f.key == "no_number_level")
-    assert finding.rows == (7, 11)
-    assert "row 7 of f.csv has 'n.m.'" in found.blocked
+    finding = next(f for f in found.findings if f.code == "no_numbers")
+    assert (finding["column"], finding["rows"]) == ("level", [7, 11])
+    assert "row 7 of f.csv has 'n.m.'" in str(found.blocked)
 
 
 def test_irregular_visits_go_on_a_grid_unless_told_not_to(tmp_path: Path) -> None:
@@ -238,16 +251,16 @@ def test_irregular_visits_go_on_a_grid_unless_told_not_to(tmp_path: Path) -> Non
     for row in rows:
         row[1] += int(rng.integers(-2, 3)) if row[1] else 0
     path = put(tmp_path, table(rows))
-    assert "--grid" in inspect_file(path).record["flags"]
-    assert "--grid" not in inspect_file(path, visits={"grid": "none"}).record["flags"]
+    assert "--grid" in flags(inspect_file(path))
+    assert "--grid" not in flags(inspect_file(path, visits={"grid": "none"}))
 
 
 def test_ends_are_guessed_from_names_only(tmp_path: Path) -> None:
     rows = [[*row, int(row[1] == 50)] for row in visits()]
     path = put(tmp_path, table(rows, "patient,day,level,dose,reward,died"))
     found = inspect_file(path)
-    assert found.record["trajectories"]["n_ended"] == 6
-    assert inspect_file(path, visits={"terminal": "none"}).record["trajectories"]["n_ended"] == 0
+    assert found.facts["trajectories"]["n_ended"] == 6
+    assert inspect_file(path, visits={"terminal": "none"}).facts["trajectories"]["n_ended"] == 0
 
 
 def test_the_clinic() -> None:
@@ -256,11 +269,11 @@ def test_the_clinic() -> None:
         visits={"events": CLINIC / "events.csv", "bins": {"hba1c": [7.0, 8.0, 9.0]}},
     )
     assert not found.blocked
-    facts = found.record["coverage"]
+    facts = found.facts["coverage"]
     assert facts["pairs_never_seen"] / 48 == pytest.approx(0.4, abs=0.05)
-    assert found.record["markov"]["verdict"] in ("no sign", "a trace")  # stale cells leave one
-    assert found.record["trajectories"]["n_ended"] > 0
-    assert "--min-count 5" in found.steps[1].line
+    assert found.facts["markov"]["verdict"] in ("no sign", "a trace")  # stale cells leave one
+    assert found.facts["trajectories"]["n_ended"] > 0
+    assert found.steps[1].options["min_count"] == 5
 
 
 def test_names_of_visits() -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softrobust._core.notes import Note
 from softrobust.data.labels import Labels, natural_key, order_names
 from softrobust.errors import InputError
 
@@ -70,32 +71,36 @@ def test_integers_are_filled_from_zero_for_states_only() -> None:
     ordered = order_names(["3", "1"], "state", fill=True)
     assert ordered.labels.names == ("0", "1", "2", "3")
     assert ordered.positions == [3, 1]
-    assert "2 of the states 0…3 never occur" in ordered.notes[0]
+    facts = {"noun": "state", "largest": 3, "added": 2}
+    assert ordered.notes == (Note("integers_filled", facts=facts),)
     actions = order_names(["100", "0", "50"], "action", fill=False)
     assert actions.labels.names == ("0", "50", "100")
     assert actions.notes == ()
 
 
 @pytest.mark.parametrize(
-    ("names", "order", "word"),
+    ("names", "order"),
     [
-        (["5", "-1", "3"], ("-1", "3", "5"), "negative"),
-        (["7", "123456789012"], ("7", "123456789012"), "large"),
+        (["5", "-1", "3"], ("-1", "3", "5")),
+        (["7", "123456789012"], ("7", "123456789012")),
     ],
 )
 def test_negative_and_huge_integers_are_not_filled(
-    names: list[str], order: tuple[str, ...], word: str
+    names: list[str], order: tuple[str, ...]
 ) -> None:
     ordered = order_names(names, "state", fill=True)
     assert ordered.labels.names == order
-    assert word in ordered.notes[0]
+    assert ordered.notes[0].code == "integers_not_filled"
+    assert ordered.notes[0]["smallest"] == int(order[0])
+    assert ordered.notes[0]["largest"] == int(order[-1])
 
 
 def test_whole_floats_are_integers_if_all_labels_are() -> None:
     ordered = order_names(["1.0", "0", "1"], "state", fill=True)
     assert ordered.labels.names == ("0", "1")
     assert ordered.positions == [1, 0, 1]
-    assert "'1.0' were read as integers" in ordered.notes[0]
+    facts = {"noun": "state", "example": "1.0"}
+    assert ordered.notes == (Note("names_as_integers", facts=facts),)
     mixed = order_names(["1.0", "1.5"], "state", fill=True)
     assert mixed.labels.names == ("1.0", "1.5")
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softrobust._core.notes import Note
 from softrobust.data import END, Rewards, TransitionLog
 from softrobust.errors import InputError
 
@@ -39,7 +40,7 @@ def test_arrays_are_read_only() -> None:
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
     with pytest.raises(dataclasses.FrozenInstanceError):
-        log.p0_source = "me"  # type: ignore[misc]
+        log.p0_source = Note("p0_given")  # type: ignore[misc]
 
 
 @settings(max_examples=50, deadline=None)
@@ -77,8 +78,8 @@ def test_p0_is_uniform_over_visited_states_without_episodes() -> None:
     log = TransitionLog.from_arrays([0, 3], [0, 0], [1, 0], terminals=[0, 1])
     assert log.states.names == ("0", "1", "2", "3", END)
     np.testing.assert_allclose(log.p0, [1 / 3, 1 / 3, 0, 1 / 3, 0])
-    assert log.p0_source == "uniform over the 3 visited states"
-    assert any("p0 is uniform over the 3 visited states" in note for note in log.notes)
+    assert log.p0_source == Note("p0_uniform", facts={"states": 3})
+    assert log.p0_source in log.notes
 
 
 def test_p0_is_the_episode_starts() -> None:
@@ -86,7 +87,7 @@ def test_p0_is_the_episode_starts() -> None:
         [0, 1, 1, 0, 1, 0], [0] * 6, [0] * 6, episodes=["x", "x", "y", "y", "z", "x"]
     )
     np.testing.assert_allclose(log.p0, [1 / 3, 2 / 3])
-    assert log.p0_source == "the 3 episode starts"
+    assert log.p0_source == Note("p0_episode_starts", facts={"n_starts": 3})
     assert log.episode is not None
     np.testing.assert_array_equal(log.episode, [0, 0, 1, 1, 2, 0])
 
@@ -94,7 +95,7 @@ def test_p0_is_the_episode_starts() -> None:
 def test_given_p0() -> None:
     log = small().with_initial({"n=2": 0.25, "n=10": 0.75})
     np.testing.assert_array_equal(log.p0, [0.25, 0, 0.75])
-    assert log.p0_source == "given by the user"
+    assert log.p0_source == Note("p0_given", facts={"source": None})
     np.testing.assert_array_equal(small().with_initial([0, 1, 0]).p0, [0, 1, 0])
     with pytest.raises(InputError, match=r"Unknown state 'n=22'. Did you mean 'n=2'"):
         small().with_initial({"n=22": 1.0})
@@ -115,7 +116,7 @@ def test_terminal_rows_lead_to_the_end() -> None:
     assert log.states.names == ("a", "b", END)
     assert log.end == 2
     np.testing.assert_array_equal(log.s_next, [1, 2])
-    assert any("1 terminal row leads to the state '(end)'" in note for note in log.notes)
+    assert Note("terminal_rows", facts={"n_rows": 1}) in log.notes
     assert not log.visited[2]
     assert log.sinks[2]
 
@@ -134,14 +135,14 @@ def test_the_end_is_never_left() -> None:
 
 
 def test_notes_name_what_the_log_does_not_show() -> None:
-    notes = " ".join(small().notes)
-    assert "2 of the 4 pairs of action and state (where any action was seen) were never" in notes
-    assert "No action was seen in the visited state 'n=3'." in notes
-    many = TransitionLog.from_arrays([9], [0], [0])
-    assert "No action was seen in 8 unvisited states: '1', '2', '3', '4', '5' and 3 more." in (
-        " ".join(many.notes)
-    )
-    assert "no rewards" in " ".join(many.notes)
+    notes = small().notes
+    assert Note("pairs_never_seen", facts={"unseen": 2, "pairs": 4}) in notes
+    facts = {"count": 1, "states": ["n=3"], "visited": True}
+    assert Note("states_never_left", facts=facts) in notes
+    many = TransitionLog.from_arrays([9], [0], [0]).notes
+    facts = {"count": 8, "states": ["1", "2", "3", "4", "5"], "visited": False}
+    assert Note("states_never_left", facts=facts) in many
+    assert Note("no_rewards") in many
 
 
 def test_missing_labels_are_named_by_row() -> None:

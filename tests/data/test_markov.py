@@ -34,15 +34,12 @@ def test_markov_chains_pass() -> None:
     # Two standard errors on one side: 2.3 % each if the gain were centred at 0, which it is not.
     assert sum(check.gains[0].helps for check in checks) <= 1
     assert not any(check.verdict == "helps" for check in checks)
-    assert "No sign" in " ".join(checks[0].sentences())
+    assert checks[0].verdict == "no sign"
 
 
 def test_memory_is_found() -> None:
     checks = [markov_check(chain(0.5, seed=seed)) for seed in range(6)]
     assert all(check.verdict == "helps" for check in checks)
-    words = " ".join(checks[0].sentences())
-    assert "not Markov" in words
-    assert "Consider adding" in words
 
 
 def test_the_gain_of_a_known_process() -> None:
@@ -77,10 +74,9 @@ def test_the_column_that_matters_is_named() -> None:
     s, s_next, episodes = (list(column) for column in zip(*rows, strict=True))
     log = TransitionLog.from_arrays(s, ["u"] * len(s), s_next, None, episodes)
     check = markov_check(log)
-    gains = {gain.before: gain for gain in check.gains}
-    assert gains["the previous value of 'x'"].helps
-    assert not gains["the previous value of 'y'"].helps
-    assert "previous value of 'x'" in " ".join(check.sentences())
+    gains = {gain.column: gain for gain in check.gains if gain.before == "column"}
+    assert gains["x"].helps
+    assert not gains["y"].helps
 
 
 def test_folds_are_made_of_whole_groups() -> None:
@@ -102,9 +98,9 @@ def test_folds_are_made_of_whole_groups() -> None:
 def test_too_little_to_tell() -> None:
     log = chain(0.5, 4)
     assert markov_check(log).verdict == "cannot tell"
-    assert "100 of 10 are needed" in " ".join(markov_check(log).sentences())
+    assert markov_check(log).reason == "too few"
     bare = TransitionLog.from_arrays([0, 1], [0, 0], [1, 0])
-    assert "no episodes" in " ".join(markov_check(bare).sentences())
+    assert markov_check(bare).reason == "no episodes"
     with pytest.raises(InputError, match="one entry per row"):
         markov_check(log, groups=[1, 2])
 
@@ -117,6 +113,6 @@ def test_breaks_in_a_chain_are_no_neighbours() -> None:
 def test_the_record_is_plain() -> None:
     import json
 
-    record = json.loads(json.dumps(markov_check(chain(0.5)).record(), allow_nan=False))
+    record = json.loads(json.dumps(markov_check(chain(0.5)).to_dict(), allow_nan=False))
     assert record["verdict"] == "helps"
-    assert record["gains"][0]["before"] == "the previous state"
+    assert record["gains"][0]["before"] == "state"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from softrobust._core.notes import Note
 from softrobust.data import END, TransitionLog, read_labels, read_log, save_log, sniff
 from softrobust.data.table import read_table
 from softrobust.errors import InputError
@@ -137,6 +138,32 @@ def test_saved_log_takes_other_rewards_and_start(tmp_path: Path) -> None:
         read_log(path, states=["n=2", "n=10"])
 
 
+def test_logs_of_version_1_had_sentences(tmp_path: Path) -> None:
+    """Their notes stay what they are; that p0 was given is known."""
+    import json
+
+    from softrobust.data.readers import log_to_arrays
+    from softrobust.report.sentences import sentence
+
+    log = read_log(write(tmp_path / "log.csv"))
+    for words, code in (
+        ("given in start.csv", "p0_given"),
+        ("given by the user", "p0_given"),
+        ("the 2 episode starts", "p0_recorded"),
+    ):
+        arrays = log_to_arrays(log)
+        meta = json.loads(arrays["meta"]) | {"p0_source": words, "remarks": ["1 row was odd."]}
+        old = {"format_version": 1, "meta": json.dumps(meta), "reward_note": "Rewards are r(s,a)."}
+        np.savez(tmp_path / "old.npz", **(arrays | old))
+        back = read_log(tmp_path / "old.npz")
+        assert back.data_hash == log.data_hash
+        assert back.p0_source.code == code
+        assert sentence(back.p0_source) == f"The start distribution p0 is {words}."
+        assert sentence(back.remarks[0]) == "1 row was odd."
+        assert back.rewards is not None
+        assert sentence(back.rewards.notes[0]) == "Rewards are r(s,a)."
+
+
 def test_npz_of_plain_columns(tmp_path: Path) -> None:
     np.savez(tmp_path / "plain.npz", obs=[0, 1], action=["a", "b"], next_obs=[1, 0], r=[1.0, 2.0])
     log = read_log(tmp_path / "plain.npz")
@@ -161,17 +188,17 @@ def test_named_columns_go_before_aliases(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", "s,site,dose,next\n9,a,1,b\n9,b,2,a\n")
     log = read_log(path, columns={"state": "site", "action": "dose", "next_state": "Next"})
     assert log.states.names == ("a", "b")
-    assert "Columns not used: 's'." in log.notes
+    assert Note("columns_not_used", facts={"columns": ["s"]}) in log.notes
 
 
 def test_row_index_and_step_are_passed_over(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", '"",step,s,a,s_next,weather\n"1",0,0,0,0,fine\n')
-    assert "Columns not used: 'weather'." in read_log(path).notes
+    assert Note("columns_not_used", facts={"columns": ["weather"]}) in read_log(path).notes
 
 
 def test_delimiter_is_said(tmp_path: Path) -> None:
     log = read_log(write(tmp_path / "log.csv", TEXT.replace(",", ";")))
-    assert "Columns are separated by a semicolon." in log.notes
+    assert Note("delimiter", facts={"delimiter": "semicolon"}) in log.notes
 
 
 def test_labels_with_delimiters_newlines_and_unicode(tmp_path: Path) -> None:
@@ -198,7 +225,7 @@ def test_initial_file(tmp_path: Path) -> None:
     path = write(tmp_path / "initial.csv", "probability,idstate\n0.25,n=10\n0.75,n=2\n")
     log = read_log(write(tmp_path / "log.csv"), initial=path)
     np.testing.assert_array_equal(log.p0, [0.75, 0.25, 0])
-    assert log.p0_source == "given in initial.csv"
+    assert log.p0_source == Note("p0_given", facts={"source": "initial.csv"})
 
 
 def test_reward_table_goes_before_the_column(tmp_path: Path) -> None:
@@ -207,7 +234,8 @@ def test_reward_table_goes_before_the_column(tmp_path: Path) -> None:
     assert log.rewards is not None
     np.testing.assert_array_equal(log.rewards.pairs, [[-2, 9], [8, 1.5], [0, 0]])
     assert log.rewards.known.all()
-    assert log.rewards.note.startswith("Rewards come from rewards.csv.")
+    assert log.rewards.notes[0] == Note("rewards_table", facts={"source": "rewards.csv"})
+    assert log.rewards.notes[1]["elsewhere"]
 
 
 def test_reward_table_with_next_states(tmp_path: Path) -> None:
@@ -332,7 +360,7 @@ def test_public_logs(shared_data: Path) -> None:
     np.testing.assert_array_equal(log.s_next, raw[:, 3])
     np.testing.assert_array_equal(log.reward, raw[:, 4])
     assert log.p0[10] == 1
-    assert log.p0_source == "the start of the only episode"
+    assert log.p0_source == Note("p0_episode_starts", facts={"n_starts": 1})
     assert log.rewards is not None
     assert log.rewards.kind == "pair"
 

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softrobust._core.notes import Note
 from softrobust.data import Rewards, TransitionLog
+from softrobust.data.reward_rules import NOISY
 
 
 def rewards_of(
@@ -19,7 +21,7 @@ def rewards_of(
 def test_function_of_the_pair_comes_first() -> None:
     rewards = rewards_of([0, 0, 1], [0, 0, 0], [0, 1, 1], [2.0, 2.0 + 1e-9, 5.0])
     assert rewards.kind == "pair"
-    assert "r(s,a)" in rewards.note
+    assert rewards.notes == (Note("rewards_of_log", facts={"kind": "pair"}),)
     np.testing.assert_allclose(rewards.pairs[:, 0], [2.0, 5.0], rtol=1e-9)
 
 
@@ -31,14 +33,15 @@ def test_equal_rewards_stay_exact() -> None:
 def test_function_of_the_next_state_comes_second() -> None:
     rewards = rewards_of([0, 0, 1], [0, 0, 0], [0, 1, 1], [2.0, 3.0, 3.0])
     assert rewards.kind == "next"
-    assert "r(s′)" in rewards.note
+    assert rewards.notes[0]["never_reached"] == 0
     np.testing.assert_array_equal(rewards.at([0, 0], [0, 0], [0, 1])[0], [2.0, 3.0])
 
 
 def test_a_next_state_never_reached_gets_the_mean_of_the_pair() -> None:
     rewards = rewards_of([2, 2, 2], [0, 0, 0], [0, 0, 1], [1.0, 1.0, 4.0])
     assert rewards.kind == "next"
-    assert "one of the 1 states never reached" in rewards.note
+    facts = {"kind": "next", "never_reached": 1}
+    assert rewards.notes == (Note("rewards_of_log", facts=facts),)
     value, known = rewards.at([2, 2], [0, 0], [1, 2])
     np.testing.assert_array_equal(value, [4.0, 2.0])
     assert known.all()
@@ -48,7 +51,7 @@ def test_a_next_state_never_reached_gets_the_mean_of_the_pair() -> None:
 def test_function_of_the_triple_comes_third() -> None:
     rewards = rewards_of([0, 0, 0, 1], [0, 0, 0, 0], [0, 0, 1, 1], [2.0, 2.0, 5.0, 7.0])
     assert rewards.kind == "triple"
-    assert "r(s,a,s′)" in rewards.note
+    assert rewards.notes == (Note("rewards_of_log", facts={"kind": "triple"}),)
     value, known = rewards.at([0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 0])
     np.testing.assert_array_equal(value, [2.0, 5.0, 7.0, 7.0])
     assert known.all()
@@ -69,20 +72,23 @@ def test_noise_is_averaged_and_said() -> None:
     rewards = rewards_of([0, 0, 0, 0], [0] * 4, [1, 1, 0, 0], [1.0, 3.0, 2.0, 2.0])
     assert rewards.kind == "pair"
     assert rewards.pairs[0, 0] == 2.0
-    assert "noisy (state '0', action '0', next state '1' has rewards from 1 to 3)" in rewards.note
-    assert "standard deviation of 0.707" in rewards.note
-    assert "widest range 2" in rewards.note
+    (note,) = rewards.notes
+    assert note.code == NOISY
+    assert [note[name] for name in ("state", "action", "next_state")] == ["0", "0", "1"]
+    assert (note["low"], note["high"], note["range"]) == (1.0, 3.0, 2.0)
+    assert note["deviation"] == pytest.approx(0.5**0.5)
 
 
 def test_rounding_at_the_scale_of_the_column_is_no_noise() -> None:
     rewards = rewards_of([0, 0, 1], [0, 0, 0], [0, 0, 1], [0.0, 1e-11, 1000.0])
     assert rewards.kind == "pair"
-    assert "noisy" not in rewards.note
+    assert rewards.notes[0].code != NOISY
 
 
 def test_relative_tolerance_is_one_in_a_billion() -> None:
-    assert "noisy" in rewards_of([0, 0], [0, 0], [0, 0], [1.0, 1.0 + 3e-9]).note
-    assert "r(s,a)" in rewards_of([0, 0], [0, 0], [0, 0], [1.0, 1.0 + 0.9e-9]).note
+    over, within = ([1.0, 1.0 + 3e-9], [1.0, 1.0 + 0.9e-9])
+    assert rewards_of([0, 0], [0, 0], [0, 0], over).notes[0].code == NOISY
+    assert rewards_of([0, 0], [0, 0], [0, 0], within).notes[0].code == "rewards_of_log"
 
 
 def test_reward_of_the_last_step_counts_and_the_end_yields_nothing() -> None:
@@ -123,7 +129,7 @@ def test_rewards_reproduce_the_column_unless_it_is_noisy(seed: int, rule: str) -
             np.testing.assert_allclose(value[rows], column[rows].mean(), rtol=0, atol=1e-12)
     else:
         np.testing.assert_allclose(value, column, rtol=1e-9)
-        assert "noisy" not in log.rewards.note
+        assert log.rewards.notes[0].code != NOISY
 
 
 @pytest.mark.parametrize("min_count", [0, 1])

@@ -95,8 +95,8 @@ def test_unknown_reward_of_a_needed_pair_is_refused_by_name() -> None:
     names: dict[str, Any] = {"states": Labels(("field",)), "actions": Labels(("wait", "spray"))}
     with pytest.raises(InputError, match="state 'field', action 'spray' has none") as error:
         rewards.expected(*data, **names)
-    assert "--reward-table" in str(error.value)
-    assert "--reward-default" in str(error.value)
+    assert "reward_table" in error.value.arguments
+    assert "reward_default" in error.value.arguments
     R = rewards.expected(*data, needed=known, **names)
     np.testing.assert_array_equal(R, [[[2.0], [0.0]]])
     R = rewards.with_default(-3.0).expected(*data, **names)

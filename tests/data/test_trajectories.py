@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softrobust._core.notes import Note
 from softrobust.data import read_trajectories
 from softrobust.errors import InputError
 from tests.data.visits import COLUMNS, REWARDED, SMALL, finding, read, rows_of
@@ -26,18 +27,26 @@ def test_transitions_by_shift_and_censored_last_visits() -> None:
     assert made.log.episode is not None
     assert made.log.episode.tolist() == [0, 0, 1]
     assert made.log.p0.tolist() == [0.5, 0.5]
-    assert made.log.p0_source == "the first visits of 2 ids"
+    assert made.log.p0_source == Note("p0_first_visits", facts={"n_ids": 2, "n_others": 0})
     assert made.log.rewards is None
     assert "censored" not in made.report.lost
-    assert any("3 transitions" in note for note in made.log.notes)
+    assert made.log.notes[0].code == "visits_read"
+    assert made.log.notes[0]["n_transitions"] == 3
+
+
+def test_actions_that_are_numbers() -> None:
+    made = read(SMALL.replace(",u", ",10.0").replace(",v", ",9.0"))
+    assert made.log.actions.names == ("9", "10")
+    assert [row[2] for row in rows_of(made)] == ["10", "9", "10"]
+    assert Note("names_as_integers", facts={"noun": "action", "example": "10.0"}) in made.log.notes
 
 
 def test_order_of_rows_does_not_matter_and_is_counted() -> None:
     shuffled = "id,t,x,a\np,2,lo,u\nq,5,hi,\np,0,lo,u\nq,0,hi,u\np,1,hi,v\n"
     made = read(shuffled)
     assert rows_of(made) == rows_of(read(SMALL))
-    assert finding(made, "unsorted").n == 2
-    assert finding(made, "unsorted").rows == (3, 4)
+    assert finding(made, "unsorted")["n_rows"] == 2
+    assert finding(made, "unsorted")["rows"] == [3, 4]
 
 
 def test_dates_and_times() -> None:
@@ -79,11 +88,11 @@ def test_missing_actions() -> None:
     text = SMALL.replace("p,1,hi,v", "p,1,hi,")
     made = read(text)
     assert rows_of(made) == [("p", "lo", "u", "hi"), ("q", "hi", "u", "hi")]
-    assert made.report.lost == {"the action is missing": 1}
-    assert finding(made, "missing_action").n == 1  # that of the last visit does not matter
+    assert made.report.lost == {"action": 1}
+    assert finding(made, "missing_actions")["n_rows"] == 1  # that of the last visit does not matter
     kept = read(text, missing_action="none")
     assert ("p", "hi", "none", "lo") in rows_of(kept)
-    assert "'none'" in finding(kept, "missing_action").sentence
+    assert finding(kept, "missing_actions")["taken_as"] == "none"
     with pytest.raises(InputError, match=r"row 2 of the table \(id 'p'\) has none \(1 such"):
         read(text, missing_action="error")
 
@@ -112,9 +121,10 @@ def test_missing_measurements() -> None:
         read(MISSING)
     carried = read(MISSING, missing_measurement="carry")
     assert ("p", "x=lo|y=2", "v", "x=hi|y=1") in rows_of(carried)
-    assert finding(carried, "carried_x").rows == (2,)
-    assert finding(carried, "missing_x").rows == (4,)
-    assert carried.report.lost == {"the state before or after is unknown": 1}
+    for code, rows in (("carried_cells", [2]), ("missing_cells", [4])):
+        assert finding(carried, code)["column"] == "x"
+        assert finding(carried, code)["rows"] == rows
+    assert carried.report.lost == {"state": 1}
     dropped = read(MISSING, missing_measurement="drop")
     assert rows_of(dropped) == [("q", "x=lo|y=2", "u", "x=lo|y=1")]
     level = read(MISSING, missing_measurement="level")
@@ -128,13 +138,14 @@ def test_rows_without_id_or_time() -> None:
         read(text)
     made = read(text, missing_rows="drop")
     assert rows_of(made) == rows_of(read(SMALL))
-    assert [finding(made, key).n for key in ("no_id", "no_time")] == [1, 1]
+    lacking = [n for n in made.report.findings if n.code == "rows_incomplete"]
+    assert [(n["lacks"], n["n_rows"]) for n in lacking] == [("id", 1), ("time", 1)]
 
 
 def test_rows_that_stand_twice() -> None:
     made = read(SMALL + "p,1,hi,v\n")
     assert rows_of(made) == rows_of(read(SMALL))
-    assert finding(made, "duplicates").rows == (6,)
+    assert finding(made, "duplicates")["rows"] == [6]
     text = SMALL + "p,1,lo,v\n"
     with pytest.raises(InputError, match=r"row 2 of the table .* and row 6 .* differ"):
         read(text)
@@ -145,7 +156,7 @@ def test_rows_that_stand_twice() -> None:
     halves = SMALL.replace("p,1,hi,v", "p,1,hi,\np,1,,v")
     merged = read(halves, duplicates="merge")
     assert rows_of(merged) == rows_of(read(SMALL))
-    assert finding(merged, "same_time").n == 1
+    assert finding(merged, "same_time")["n_rows"] == 1
 
 
 # -------------------------------------------------------------------- ends
@@ -161,7 +172,7 @@ def test_an_end_with_and_without_an_action() -> None:
     assert rows_of(made) == [
         ("p", "lo", "u", "hi"), ("p", "hi", "v", "(end)"), ("q", "lo", "u", "lo"),
     ]  # fmt: skip
-    assert finding(made, "end_rows").rows == (3,)
+    assert finding(made, "end_rows")["rows"] == [3]
 
 
 def test_an_end_among_the_events() -> None:
@@ -169,7 +180,7 @@ def test_an_end_among_the_events() -> None:
     made = read(SMALL, terminal="kind=death", events=events)
     assert rows_of(made)[2] == ("p", "lo", "u", "(end)", "-5")
     assert made.report.n_ended == 1
-    assert finding(made, "unknown_ids").rows == (2,)
+    assert finding(made, "unknown_ids")["rows"] == [2]
 
 
 def test_visits_after_the_end() -> None:
@@ -178,13 +189,13 @@ def test_visits_after_the_end() -> None:
         read(text, terminal="dead")
     made = read(text, terminal="dead", after_end="drop")
     assert rows_of(made) == [("p", "lo", "u", "(end)")]
-    assert finding(made, "after_end").n == 2
+    assert finding(made, "visits_after_end")["n_rows"] == 2
 
 
 def test_an_end_that_nobody_has_is_said() -> None:
     text = "id,t,x,a,s\np,0,lo,u,alive\np,1,hi,v,alive\n"
     made = read(text, terminal="s=dead", measurements="x")
-    assert finding(made, "ends").n == 0
+    assert finding(made, "no_ends")["terminal"] == "s=dead"
     with pytest.raises(InputError, match="Did you mean 'Died'"):
         read(text.replace("alive", "Died"), terminal="s=died", measurements="x")
     with pytest.raises(InputError, match="must be true or false"):
@@ -198,10 +209,10 @@ def test_rewards_in_the_rows() -> None:
     start = read(REWARDED, reward="r")
     assert [row[-1] for row in rows_of(start)] == ["1", "2"]
     assert start.report.rewards["used"] == (2, 3.0)
-    assert start.report.rewards["at or after the last visit of an id that did not end"] == (1, 4.0)
+    assert start.report.rewards["after_last"] == (1, 4.0)
     end = read(REWARDED, reward="r", reward_at="end")
     assert [row[-1] for row in rows_of(end)] == ["2", "4"]
-    assert end.report.rewards["before the first visit of the id"] == (1, 1.0)
+    assert end.report.rewards["before_first"] == (1, 1.0)
 
 
 def test_missing_rewards() -> None:
@@ -212,7 +223,7 @@ def test_missing_rewards() -> None:
     assert [row[-1] for row in rows_of(read(text, reward="r", missing_reward="zero"))] == ["0", "2"]
     dropped = read(text, reward="r", missing_reward="drop")
     assert [row[-1] for row in rows_of(dropped)] == ["2"]
-    assert dropped.report.lost == {"the reward is missing": 1}
+    assert dropped.report.lost == {"reward": 1}
     with pytest.raises(InputError, match="row 2 of the table has 'lots'"):
         read(REWARDED.replace("v,2", "v,lots"), reward="r")
 
@@ -229,9 +240,9 @@ def test_events_fall_into_the_step_they_happen_in() -> None:
     tallies = {words: tally.total for words, tally in made.report.rewards.items()}
     assert tallies == {
         "used": 15.0,
-        "before the first visit of the id": 100.0,
-        "at or after the last visit of an id that did not end": 200.0,
-        "of ids that have no visit": 400.0,
+        "before_first": 100.0,
+        "after_last": 200.0,
+        "unknown_id": 400.0,
     }
 
 
@@ -246,7 +257,7 @@ def test_what_follows_the_end_is_not_earned() -> None:
     events = {"id": ["p"] * 3, "t": [1.5, 2, 3], "kind": ["e", "death", "e"], "reward": [1, 2, 4]}
     made = read(text, events=events, terminal="kind=death")
     assert rows_of(made)[1] == ("p", "hi", "v", "(end)", "3")
-    assert made.report.rewards["after the end of the id"] == (1, 4.0)
+    assert made.report.rewards["after_end"] == (1, 4.0)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +265,7 @@ def test_what_follows_the_end_is_not_earned() -> None:
     [
         ({"who": ["p"], "t": [0], "reward": [1]}, "column for the id"),
         ({"id": ["p"], "at": [0], "reward": [1]}, "column for the time"),
-        ({"id": ["p"], "t": [0], "cost": [1]}, "column of rewards"),
+        ({"id": ["p"], "t": [0], "cost": [1]}, "column for the reward"),
         ({"id": ["p"], "t": [0], "reward": [None]}, "Every event needs a reward"),
         ({"id": ["p"], "t": ["2024-01-01"], "reward": [1]}, "as those of the visits are"),
         ({"id": ["p"], "t": [0], "reward": ["x"]}, "has 'x' in column 'reward'"),

@@ -6,6 +6,7 @@ import csv
 import io
 from typing import Any
 
+from softrobust._core.notes import Note
 from softrobust.data import Trajectories, read_trajectories
 
 COLUMNS: dict[str, Any] = {"id": "id", "time": "t", "action": "a"}
@@ -45,5 +46,5 @@ def rows_of(made: Trajectories) -> list[tuple[str, ...]]:
     return out
 
 
-def finding(made: Trajectories, key: str) -> Any:
-    return next(f for f in made.report.findings if f.key == key)
+def finding(made: Trajectories, code: str) -> Note:
+    return next(note for note in made.report.findings if note.code == code)

@@ -23,8 +23,11 @@ SCHEDULES = {"never": t < 0, "always": t >= 0, "until 15": t <= 15, "until 4": t
     ],
 )  # fmt: skip
 def test_schedule_returns(penalty: float, schedule: str, wanted: float) -> None:
-    found = CancerSimulator(penalty).schedule_return(SCHEDULES[schedule])
-    assert found == pytest.approx(wanted, abs=0.05)
+    s, total = np.array([0.0, 7.13, 41.2, 0.0]), 0.0
+    for step, dose in enumerate(SCHEDULES[schedule]):
+        s, reward = CancerSimulator(penalty).step(s, dose)  # without noise
+        total += 0.9**step * float(reward)
+    assert total == pytest.approx(wanted, abs=0.05)
 
 
 def test_one_step_by_hand() -> None:

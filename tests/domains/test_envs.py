@@ -60,7 +60,7 @@ def test_steps_match_rows(name: str, domain: TabularDomain, pairs: list[tuple[in
             env.s = s
             after.append(env.step(a)[0])
     model = domain.true_model()
-    rows = np.stack([model[0].row(s, a) for s, a in pairs])
+    rows = np.stack([model[0].P[s, a] for s, a in pairs])
     counts = tally(np.repeat(np.arange(len(pairs)), n), np.array(after), len(pairs), model.n_states)
     assert p_value(rows, counts) > 1e-3
 

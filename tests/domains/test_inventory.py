@@ -8,6 +8,7 @@ from scipy import stats
 
 from softrobust.domains import Inventory
 from softrobust.posterior import Shop
+from softrobust.posterior.demand import demand_law
 
 
 @pytest.mark.parametrize("backlog", [0, 6])
@@ -17,7 +18,7 @@ def test_rows_and_rewards_by_enumeration(backlog: int) -> None:
     d = np.arange(51)
     law = stats.poisson(10).pmf(d)
     law /= law.sum()
-    np.testing.assert_allclose(domain.demand(), law, rtol=1e-12)
+    np.testing.assert_allclose(demand_law(np.array([10.0]), 50)[0], law, rtol=1e-12)
     assert frame.rewards is not None
     for s, a in ((0, 0), (0, 40), (13, 20), (50, 3), (30, 40), (-backlog, 11)):
         i = s + backlog
@@ -25,7 +26,7 @@ def test_rows_and_rewards_by_enumeration(backlog: int) -> None:
         row = np.zeros(51 + backlog)
         left = np.maximum(s + o - d, -backlog)
         np.add.at(row, left + backlog, law)
-        np.testing.assert_allclose(model[0].row(i, a), row, atol=1e-15)
+        np.testing.assert_allclose(model[0].P[i, a], row, atol=1e-15)
         sold = s + o - left
         pay = 4.99 * sold - 2.49 * o - 3.99 * (o > 0) - 0.1 * np.maximum(left, 0)
         pay = pay - 0.15 * np.maximum(-left, 0)

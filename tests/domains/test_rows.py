@@ -50,7 +50,7 @@ def test_simulation_matches_rows(domain: TabularDomain) -> None:
     n = 3000
     s, a = np.repeat(pairs[:, 0], n), np.repeat(pairs[:, 1], n)
     after = domain.step(s, a, np.random.default_rng(11))
-    rows = np.stack([model[0].row(int(i), int(j)) for i, j in pairs])
+    rows = model[0].P[pairs[:, 0], pairs[:, 1]]
     counts = tally(np.repeat(np.arange(len(pairs)), n), after, len(pairs), S)
     assert p_value(rows, counts) > 1e-3
 

@@ -249,7 +249,7 @@ LOGS: dict[str, Callable[[], Case]] = {
         words="Update", name="f.npz"),
     "npz whose version is a word": lambda: Case(npz(**(SAVED | {"format_version": "new"})),
         words="f.npz", name="f.npz"),
-    "saved log without its rewards": lambda: Case(npz(**SAVED), words="no reward column",
+    "saved log without its rewards": lambda: Case(npz(**SAVED), words="needs to know what is good",
         name="f.npz"),
     "saved log, code out of range": lambda: Case(npz(**(SAVED | {"s": np.array([5])})),
         words="from 0 to 0", name="f.npz"),

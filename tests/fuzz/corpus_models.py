@@ -29,7 +29,7 @@ MODELS: dict[str, Callable[[], Case]] = {
         [("dry", "wait", "wet", "a", "1", "1"), ("wet", "wait", "dry", "a", "1", "0")],
     ),
     "twice, summed": lambda: text(
-        M_HEAD + "0,0,0,0,0.5,1\n0,0,0,0,0.5,1\n", [("0", "0", "0", "0", "1", "1")], "summed"
+        M_HEAD + "0,0,0,0,0.5,1\n0,0,0,0,0.5,1\n", [("0", "0", "0", "0", "1", "1")], "duplicate row"
     ),
     "twice, two rewards": lambda: text(
         M_HEAD + "0,0,0,0,0.5,1\n0,0,0,0,0.5,2\n", words="rewards 1 and 2"

@@ -14,8 +14,10 @@ import pytest
 
 from softrobust.cli.main import run
 from softrobust.data import TransitionLog, read_log
-from softrobust.data.inspection.visits import read_visits_file
+from softrobust.data.inspection import choose_rules
+from softrobust.data.table import opened
 from softrobust.models import read_models
+from softrobust.report.sentences import in_words, sentence
 from softrobust.run.inspect import inspect_file
 from tests.fuzz.corpus import LOGS, SLOW_LOGS, Case, Row
 from tests.fuzz.corpus_models import MODELS, VISITS
@@ -94,7 +96,7 @@ def test_logs(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert case.rows is not None
         expected = Counter((*row[:3], repr(number(row[3]))) for row in case.rows)
         assert rows_of(log) == expected
-        assert not case.words or case.words in " ".join(log.notes)
+        assert not case.words or case.words in " ".join(map(sentence, log.notes))
     ended(["inspect", str(path)], capsys)
 
 
@@ -147,7 +149,7 @@ def test_models(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert found.keys() == wanted.keys()
         for key, pair in wanted.items():
             assert found[key] == pytest.approx(pair, rel=1e-12), key
-        assert not case.words or case.words in " ".join(models.notes)
+        assert not case.words or case.words in " ".join(in_words(models.notes))
     ended(["inspect", str(path)], capsys)
 
 
@@ -159,7 +161,8 @@ def test_visits(
     case = VISITS[name]()
     path = put(case, tmp_path)
     if settled(case, ended(["inspect", path.name, "--write-log", "log.npz"], capsys)):
-        made = read_visits_file(path, {})[1].made
+        with opened(path) as table:
+            made = choose_rules(table, {}).made
         assert made is not None
         assert case.rows is not None
         assert rows_of(made.log) == Counter((*row[:3], repr(number(row[3]))) for row in case.rows)

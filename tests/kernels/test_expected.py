@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softrobust.kernels.ball_sweeps import mean_rows
-from softrobust.kernels.expected import expected_values, rounding
+from softrobust.kernels.expected import expected_rounding, expected_values, mean_rows
 from softrobust.models.model_set import ModelSet
 from tests.instances import random_problem
 
@@ -23,7 +22,7 @@ def test_dense(n_states: int, threads: bool) -> None:
     m = p.models
     Z = expected_values(m.prob, m.indptr, m.next_states, p.R, v, p.gamma, threads)
     truth = dense_truth(m, p.R, v, p.gamma)
-    bound = rounding(n_states, v, float(np.abs(p.R).max()), False, p.gamma)
+    bound = expected_rounding(n_states, v, float(np.abs(p.R).max()), False, p.gamma)
     assert np.abs(Z - truth).max() <= 2 * bound
 
 

@@ -1,4 +1,4 @@
-"""Several value functions at once against one at a time: Z, sweeps, lanes that sit out."""
+"""Several value functions at once against one at a time: Z, sweeps, points that sit out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from softrobust.kernels.group import group_values
 from softrobust.kernels.sweeps import S_GAME, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns.rectangular import Lanes
-from softrobust.returns.rectangular_sweeps import Sweeps
+from softrobust.returns.rectangular_sweeps import SweepBatch, Sweeps
 from tests.instances import random_problem
 
 LEVELS = [(0.5, 0.7), (1.0, 0.9), (0.0, 0.5), (1e-6, 0.8), (1.0, 1.0), (0.3, 0.0), (0.7, 1.0)]
@@ -45,36 +44,36 @@ def points(p: Problem) -> list[Problem]:
 
 @pytest.mark.parametrize("kind", [S_GAME, SA_GAME])
 @pytest.mark.parametrize(("n_states", "masks"), [(5, True), (30, True), (70, False)])
-def test_lanes_sweep_as_alone(kind: int, n_states: int, masks: bool) -> None:
+def test_points_sweep_as_alone(kind: int, n_states: int, masks: bool) -> None:
     p = random_problem(1, n_states=n_states, n_models=9, masks=masks)
     rng = np.random.default_rng(0)
     for threads in (False, True) if n_states == 70 else (False,):
         first = Sweeps(p)
         first.threads = threads
-        together = Lanes(first, len(LEVELS))
+        together = SweepBatch(first, len(LEVELS))
         for x, point in zip(together.sweeps, points(p), strict=True):
             x.reset(point)
-        for lanes in (range(7), (0, 2, 5), (6,), range(1, 7)):  # warm from the second on
-            values = [rng.normal(size=n_states) for _ in lanes]
+        for slots in (range(7), (0, 2, 5), (6,), range(1, 7)):  # warm from the second on
+            values = [rng.normal(size=n_states) for _ in slots]
             before = [x.passes for x in together.sweeps]
-            together.run(kind, list(lanes), values)
-            for j, v in zip(lanes, values, strict=True):
-                alone, lane = Sweeps(points(p)[j]), together.sweeps[j]
+            together.run(kind, list(slots), values)
+            for j, v in zip(slots, values, strict=True):
+                alone, mine = Sweeps(points(p)[j]), together.sweeps[j]
                 alone.run(kind, v)
                 # Both bracket the same number.
-                assert (lane.out.lb <= alone.out.ub).all()
-                assert (alone.out.lb <= lane.out.ub).all()
-                assert (lane.out.ub - lane.out.lb).max() < 1e-8
-                np.testing.assert_allclose(lane.step(v), alone.step(v), rtol=1e-6)
-                assert lane.passes - before[j] < 2 * p.allowed.mean() / len(lanes) + 1
-            for j in set(range(7)) - set(lanes):
+                assert (mine.out.lb <= alone.out.ub).all()
+                assert (alone.out.lb <= mine.out.ub).all()
+                assert (mine.out.ub - mine.out.lb).max() < 1e-8
+                np.testing.assert_allclose(mine.step(v), alone.step(v), rtol=1e-6)
+                assert mine.passes - before[j] < 2 * p.allowed.mean() / len(slots) + 1
+            for j in set(range(7)) - set(slots):
                 assert together.sweeps[j].passes == before[j]
 
 
 def test_passes_are_shared() -> None:
     p = random_problem(2, n_states=30, lam=0.0)
     first = Sweeps(p)
-    together = Lanes(first, 8)
+    together = SweepBatch(first, 8)
     for x in together.sweeps:
         x.reset(p)  # λ = 0: no tail to read again
     together.run(S_GAME, range(8), [np.zeros(30)] * 8)

@@ -46,14 +46,14 @@ def test_other_errors_are_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None
 COUNT = """
 import numpy as np
 from numba import types
-from softrobust.kernels import s_game, s_pivot
+from softrobust.kernels import s_game, s_simplex
 from softrobust.kernels.s_game import solve_games
 
 Z = np.random.default_rng(0).normal(size=(4, 3, 6))
 solve_games(Z, np.full(6, 1 / 6), np.full(6, 0.5), 0.5)
 parts = {
     s_game: ("solve_game", "_run", "_start_warm", "_start_cold", "_certify"),
-    s_pivot: ("primal", "pivot", "price", "factor_basis", "refresh", "best_row"),
+    s_simplex: ("primal", "pivot", "price_models", "factor_basis", "refresh", "largest_row"),
 }
 for module, names in parts.items():
     for name in names:

@@ -1,4 +1,4 @@
-"""Worst cases over L1 and L∞ balls: the hand case, linear programs, and errors."""
+"""Worst cases over L1 and L∞ balls: the hand case and linear programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from softrobust.errors import InputError
-from softrobust.kernels.ball_minima import l1_reach, l1_worst_case, linf_worst_case
+from softrobust.kernels.balls import l1_reach
+from tests.kernels.balls import l1_worst_case, linf_worst_case
 
 FloatArray = NDArray[np.float64]
 HAND = np.array([0.4, 0.3, 0.1, 0.2]), np.array([1.0, 2.0, 5.0, 4.0])
@@ -109,28 +109,3 @@ def test_what_it_takes_to_reach_a_level_is_the_worst_case_backwards() -> None:
     assert l1_reach(np.array([0.5, 0.5]), np.array([0.0, 1.0]), -1.0, np.empty(2)) == np.inf
     assert l1_reach(np.array([0.5, 0.5]), np.array([0.0, 1.0]), 0.0, np.empty(2)) == 1.0
     assert l1_reach(np.array([0.5, 0.5]), np.array([0.0, 1.0]), 0.9, np.empty(2)) == 0.0
-
-
-def test_rows_at_once() -> None:
-    rng = np.random.default_rng(1)
-    P, Z, budgets = rng.dirichlet(np.ones(4), size=5), rng.normal(size=(5, 4)), rng.uniform(size=5)
-    W = rng.uniform(0.5, 2.0, size=(5, 4))
-    for worst_case in (l1_worst_case, linf_worst_case):
-        for weights in (None, W):
-            values, _ = worst_case(P, Z, budgets, weights)
-            for i in range(5):
-                w = None if weights is None else weights[i]
-                assert values[i] == worst_case(P[i], Z[i], float(budgets[i]), w)[0][0]
-
-
-@pytest.mark.parametrize("worst_case", [l1_worst_case, linf_worst_case])
-@pytest.mark.parametrize(
-    ("z", "budget", "weight"),
-    [(np.nan, 1.0, 1.0), (np.inf, 1.0, 1.0), (0.0, -1.0, 1.0), (0.0, np.nan, 1.0),
-     (0.0, 1.0, 0.0), (0.0, 1.0, -1.0), (0.0, 1.0, np.nan)],
-)  # fmt: skip
-def test_what_is_refused(worst_case: object, z: float, budget: float, weight: float) -> None:
-    with pytest.raises(InputError):
-        worst_case(  # type: ignore[operator]
-            np.array([0.5, 0.5]), np.array([z, 1.0]), budget, np.array([weight, 1.0])
-        )

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from softrobust.kernels.s_simplex import add_pair, invert, remove_pair, replace_column, replace_row
+from softrobust.kernels.s_simplex import (
+    add_pair,
+    invert_basis,
+    remove_pair,
+    replace_column,
+    replace_row,
+)
 
 FloatArray = NDArray[np.float64]
 ROW, COLUMN = 0, 1
@@ -23,7 +29,7 @@ def inverse(B: FloatArray) -> FloatArray:
     W, J = np.zeros((9, 9)), np.zeros((4, 9), np.int64)
     n = len(B)
     W[:n, :n] = B
-    assert invert(W, n, J)
+    assert invert_basis(W, n, J)
     return W
 
 
@@ -70,4 +76,4 @@ def test_singular_is_said() -> None:
     J = np.zeros((4, 9), np.int64)
     W = np.zeros((9, 9))
     W[:3, :3] = bordered(M, [0, 1], [0, 1])
-    assert not invert(W, 3, J)
+    assert not invert_basis(W, 3, J)

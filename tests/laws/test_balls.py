@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from softrobust.kernels.ball_minima import l1_worst_case, linf_worst_case
+from tests.kernels.balls import l1_worst_case, linf_worst_case
 
 FloatArray = NDArray[np.float64]
 NORMS = (l1_worst_case, linf_worst_case)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from softrobust.bounds import Covers, clairvoyant_bound
 from softrobust.bounds.advantage import relax
 from softrobust.bounds.best import best_bound
-from softrobust.bounds.paper_errors import eps1, eps2, paper_errors, static_dynamic_error
+from softrobust.bounds.paper_errors import eps1, eps2, paper_errors, reward_radius
 from softrobust.bounds.reduction import reduce
-from softrobust.bounds.safe_dual import dual_bound, evaluate, into_xi
+from softrobust.bounds.safe_dual import dual_bound, dual_value, into_xi
 from softrobust.objective import SoftRobust, soft_robust
 from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_return, static_return
@@ -63,7 +63,7 @@ def test_any_weights_give_a_bound_on_every_choice(problem: Problem, seed: int) -
     xi = into_xi(np.random.default_rng(seed).dirichlet(np.ones(p.n_models)), lower, upper)
     for bound in (
         dual_bound(p, relaxation, relaxation.terms),
-        evaluate(p, relaxation, relaxation.terms, xi),
+        dual_value(p, relaxation, relaxation.terms, xi),
     ):
         for s, a in np.argwhere(p.allowed):
             assert values[decisions[:, s] == a].max() <= bound.choice[s, a]
@@ -119,7 +119,8 @@ def test_corrected_theorem_on_static_and_mixed_returns(problem: Problem, seed: i
     for _ in range(3):
         xi = problem.objective.worst_case(rng.normal(size=f.size), f)
         mixed = policy_return(problem.mean_problem(xi), policy)[0]
-        assert abs(mixed - xi @ x) <= static_dynamic_error(problem, policy) + 1e-9
+        error = reward_radius(problem) * eps1(problem, policy) / (1 - problem.gamma)  # thm. 5.1
+        assert abs(mixed - xi @ x) <= error + 1e-9
 
 
 def test_paper_errors_are_marked_indicative() -> None:

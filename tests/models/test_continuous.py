@@ -8,12 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softrobust.continuous_problem import ContinuousProblem
 from softrobust.errors import InputError
-from softrobust.models import CallableModels, LinearReward, MixtureModel, ModelSet, TabularModels
+from softrobust.models import (
+    CallableModels,
+    LinearReward,
+    MixtureModel,
+    ModelSet,
+    TableAsContinuous,
+)
 from softrobust.models.continuous_rewards import fit_linear_reward
 from softrobust.models.gaussian import load_gaussian, save_gaussian
 from softrobust.objective import SoftRobust
+from softrobust.problem import ContinuousProblem
 from tests.continuous_instances import FloatArray, linear_models
 from tests.instances import random_problem
 
@@ -119,7 +125,7 @@ def test_bad_callables() -> None:
 
 def test_tables_as_vectors() -> None:
     table = random_problem(0).models
-    m = TabularModels(table)
+    m = TableAsContinuous(table)
     s, a = m.states[[0, 3]], np.array([1, 2])
     rows = m.rows(s, a)
     np.testing.assert_allclose(rows[2, 1], table.P[2, 3, 2])
@@ -132,7 +138,7 @@ def test_tables_as_vectors() -> None:
     np.testing.assert_allclose(m.mean_model().table.P[0], np.tensordot(table.f, table.P, 1))
     assert m.variance(s, a, omega=[0, 1]).shape == (2, 1)
     with pytest.raises(InputError, match="no transitions"):
-        TabularModels(_gap())
+        TableAsContinuous(_gap())
 
 
 def _gap() -> ModelSet:

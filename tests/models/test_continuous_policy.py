@@ -20,12 +20,10 @@ from softrobust.models import (
     NetworkPolicy,
     PolynomialFeatures,
     RBFFeatures,
-    load_policy,
-    save_policy,
 )
 from softrobust.models.continuous_policy import POLICY_FORMAT
 from softrobust.models.features import Features
-from softrobust.models.lookahead import LinearPolicy, Update
+from softrobust.models.lookahead import BellmanUpdate, LinearPolicy, load_continuous_policy
 from softrobust.solvers import SRVI, SRVISA
 from tests.continuous_instances import FloatArray, linear_problem
 
@@ -103,8 +101,8 @@ POLICIES = {
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_saved_and_loaded_policies_decide_the_same(name: str, tmp_path: Path) -> None:
     policy = POLICIES[name]()  # type: ignore[no-untyped-call]
-    save_policy(tmp_path / "p.npz", policy)
-    again = load_policy(tmp_path / "p.npz")
+    policy.save(tmp_path / "p.npz")
+    again = load_continuous_policy(tmp_path / "p.npz")
     assert type(again) is type(policy)
     assert (again.variables, again.actions) == (policy.variables, policy.actions)
     np.testing.assert_array_equal(again.probs(STATES), policy.probs(STATES))
@@ -112,10 +110,10 @@ def test_saved_and_loaded_policies_decide_the_same(name: str, tmp_path: Path) ->
 
 def test_a_fresh_interpreter_needs_only_the_file(tmp_path: Path) -> None:
     policy = network()
-    save_policy(tmp_path / "p.npz", policy)
+    policy.save(tmp_path / "p.npz")
     code = (
-        "from softrobust import load_policy; import sys, json;"
-        f"p = load_policy({str(tmp_path / 'p.npz')!r}).probs([[0.3, 0.4]]).tolist();"
+        "from softrobust.models.lookahead import load_continuous_policy; import sys, json;"
+        f"p = load_continuous_policy({str(tmp_path / 'p.npz')!r}).probs([[0.3, 0.4]]).tolist();"
         "print(json.dumps([p, 'jax' in sys.modules, 'gymnasium' in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -127,22 +125,22 @@ def test_a_fresh_interpreter_needs_only_the_file(tmp_path: Path) -> None:
 
 def test_damaged_and_foreign_files(tmp_path: Path) -> None:
     path = tmp_path / "p.npz"
-    save_policy(path, network())
+    network().save(path)
     arrays = read_npz(path, POLICY_FORMAT, 1)
     del arrays["weights_1"], arrays["format"], arrays["format_version"]
     write_npz(path, POLICY_FORMAT, 1, arrays)
     with pytest.raises(InputError, match="lacks or garbles"):
-        load_policy(path)
+        load_continuous_policy(path)
     arrays["policy"] = np.array(json.dumps({"kind": "os.system"}))
     write_npz(path, POLICY_FORMAT, 1, arrays)
     with pytest.raises(InputError, match="unknown kind"):
-        load_policy(path)
+        load_continuous_policy(path)
     write_npz(path, POLICY_FORMAT, 2, arrays)
     with pytest.raises(InputError, match="format version"):
-        load_policy(path)
+        load_continuous_policy(path)
     np.savez(path, policy=np.array([object()]), format=np.array(POLICY_FORMAT))
     with pytest.raises(InputError, match="safely"):
-        load_policy(path)
+        load_continuous_policy(path)
 
 
 class Own:
@@ -159,7 +157,7 @@ def test_features_of_your_own_are_not_saved(tmp_path: Path) -> None:
     policy = LinearPolicy(Own(), np.eye(2), XY, ONOFF, np.array([True, True]))
     assert policy.probs(STATES).shape == (40, 2)
     with pytest.raises(InputError, match="cannot be saved without their code"):
-        save_policy(tmp_path / "p.npz", policy)
+        policy.save(tmp_path / "p.npz")
 
 
 def test_forbidden_actions_are_not_taken() -> None:
@@ -167,15 +165,15 @@ def test_forbidden_actions_are_not_taken() -> None:
     Z[:, 1] += 10.0
     f, u = np.full(5, 0.2), np.ones(5)
     for s_rectangular in (True, False):
-        free = Update(1.0, f, u, s_rectangular, np.ones(3, bool)).decide(Z)
-        bound = Update(1.0, f, u, s_rectangular, np.array([True, False, True])).decide(Z)
+        free = BellmanUpdate(1.0, f, u, s_rectangular, np.ones(3, bool)).decide(Z)
+        bound = BellmanUpdate(1.0, f, u, s_rectangular, np.array([True, False, True])).decide(Z)
         assert (free.d[:, 1] == 1).all()
         assert (bound.d[:, 1] == 0).all()
         np.testing.assert_allclose(bound.d.sum(axis=1), 1.0)
     linear = LinearPolicy(Own(), np.eye(2), XY, ONOFF, np.array([True, False]))
     assert (linear.act(STATES) == 0).all()
     with pytest.raises(SolverError, match="grown without bound"):
-        Update(1.0, f, u, True, np.ones(3, bool)).decide(Z * np.inf)
+        BellmanUpdate(1.0, f, u, True, np.ones(3, bool)).decide(Z * np.inf)
 
 
 def test_bad_networks() -> None:

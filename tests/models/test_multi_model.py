@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softrobust._core.notes import Note
 from softrobust.errors import InputError
 from softrobust.models import read_models, write_models_csv
 from softrobust.problem import Problem
@@ -76,7 +77,7 @@ def test_weights_file(tmp_path: Path) -> None:
     for text, message in [
         ("idoutcome,weight\n0,1\n", "model '1' has none"),
         ("idoutcome,weight\n0,0.5\n7,0.5\n", "row 3 of w.csv has '7'"),
-        ("idoutcome,weight\n0,0.5\n0,0.5\n", "row 3 of w.csv repeats '0'"),
+        ("idoutcome,weight\n0,0.5\n0,0.5\n", "rows 2 and 3 of w.csv both give model '0'"),
         ("idoutcome,weight\n0,0.5\n1,0.4\n", "sum to 1"),
         ("idoutcome,weight\n0,0\n1,0\n", "all zero"),
     ]:
@@ -88,7 +89,7 @@ def test_duplicates_of_equal_reward_are_summed_with_a_notice(tmp_path: Path) -> 
     text = ROWS.replace("0,0,0,0,1,5", "0,0,0,0,0.4,5\n0,0,0,0,0.6,5")
     models = read_models(write(tmp_path, text))
     assert models.P[0, 0, 0, 0] == 1.0
-    assert "1 duplicate rows" in models.notes[0]
+    assert models.notes[0] == Note("duplicate_rows_summed", facts={"n_rows": 1})
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
 
 def test_normalise(tmp_path: Path) -> None:
     path = write(tmp_path, ROWS.replace("0,1,1,0,0.5,0", "0,1,1,0,0.5000005,0"))
-    with pytest.raises(InputError, match="--normalise"):
+    with pytest.raises(InputError, match="normalise=True"):
         read_models(path)
     assert read_models(path, normalise=True).P[0, 0, 1].sum() == pytest.approx(1, abs=1e-15)
 
@@ -129,6 +130,6 @@ def test_public_files(shared_data: Path) -> None:
     assert riverswim.gamma == 0.9
     true = read_models(shared_data / "riverswim" / "true.csv")
     assert true.n_models == 1
-    assert "2 duplicate rows" in true.notes[0]
+    assert true.notes[0] == Note("duplicate_rows_summed", facts={"n_rows": 2})
     hiv = read_models(shared_data / "hiv" / "training.csv")
     assert (hiv.n_states, hiv.n_actions, hiv.n_models) == (4, 3, 50)

@@ -41,7 +41,7 @@ def test_states_not_listed_follow_the_rest(tmp_path: Path) -> None:
         ("state,action\nlow,treat\nhihg,wait\n", "high"),
         ("state,action\nlow,treet\nhigh,wait\n", "treat"),
         ("state,action\nlow,treat\nlow,wait\nhigh,wait\n", "sum to 2"),
-        ("state,action,probability\nlow,treat,0.5\nlow,treat,0.5\nhigh,wait,1\n", "repeats"),
+        ("state,action,probability\nlow,treat,0.5\nlow,treat,0.5\nhigh,wait,1\n", "rows 2 and 3"),
         ("state,action,probability\nlow,treat,1.5\nhigh,wait,1\n", "between 0 and 1"),
         ("state,action,probability\nlow,treat,0.6\nhigh,wait,1\n", "sum to 0.6"),
     ],

@@ -10,7 +10,14 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog
 
 from softrobust.errors import InputError
-from softrobust.objective import SoftRobust, cvar, mean, tail_weights, var, var_upper
+from softrobust.objective import (
+    SoftRobust,
+    cvar,
+    mean,
+    tail_weights,
+    upper_value_at_risk,
+    value_at_risk,
+)
 
 finite = st.floats(-1e6, 1e6, allow_subnormal=False)
 
@@ -29,11 +36,11 @@ alphas = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 0.9, 0.95, 1.0]) | st.floats
 
 def test_quantiles_of_one_to_hundred() -> None:
     x = np.arange(1.0, 101.0)
-    assert var(x, alpha=0.7) == 30
-    assert var_upper(x, alpha=0.7) == 31
+    assert value_at_risk(x, alpha=0.7) == 30
+    assert upper_value_at_risk(x, alpha=0.7) == 31
     # Ten weights of 0.1 add up to 0.30000000000000004 at the third: still the third.
-    assert var(np.arange(10.0), np.full(10, 0.1), 0.7) == 2
-    assert var_upper(np.arange(10.0), np.full(10, 0.1), 0.7) == 3
+    assert value_at_risk(np.arange(10.0), np.full(10, 0.1), 0.7) == 2
+    assert upper_value_at_risk(np.arange(10.0), np.full(10, 0.1), 0.7) == 3
 
 
 def test_cvar_splits_the_atom_at_the_edge() -> None:
@@ -90,8 +97,8 @@ def test_order_of_the_measures(sample: tuple[np.ndarray, np.ndarray], alpha: flo
     slack = 1e-9 * max(1.0, float(np.abs(x).max()))
     low, high = x[f > 0].min(), x[f > 0].max()
     assert low - slack <= cvar(x, f, alpha) <= mean(x, f) + slack
-    assert low <= var(x, f, alpha) <= var_upper(x, f, alpha) <= high
-    assert cvar(x, f, alpha) <= var(x, f, alpha) + slack
+    assert low <= value_at_risk(x, f, alpha) <= upper_value_at_risk(x, f, alpha) <= high
+    assert cvar(x, f, alpha) <= value_at_risk(x, f, alpha) + slack
     assert tail_weights(x, f, alpha).sum() == pytest.approx(1, abs=1e-9)
 
 
@@ -117,6 +124,6 @@ def test_values_must_be_finite() -> None:
 
 @pytest.mark.parametrize("f", [[0.0, 0.0], [5.0, 5.0], [1.5, -0.5], [np.nan, 1.0]])
 def test_bad_weights(f: list[float]) -> None:
-    for measure in (mean, var, var_upper, cvar):
+    for measure in (mean, value_at_risk, upper_value_at_risk, cvar):
         with pytest.raises(InputError, match=r"sum to 1"):
             measure([1.0, 2.0], f)

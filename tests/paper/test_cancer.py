@@ -122,7 +122,7 @@ def test_full_run_without_agents_or_accelerator_is_refused(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cancer, "HOME", Path("nowhere"))
     monkeypatch.setattr(cancer, "_accelerator", lambda: False)
-    with pytest.raises(InputError, match=r"agents-sr-sac.npz.*no accelerator.*--quick"):
+    with pytest.raises(InputError, match=r"agents-sr-sac.npz.*no accelerator.*quick=True"):
         Cancer().tasks(Cancer().settings(quick=False))
     monkeypatch.setattr(cancer, "_accelerator", lambda: True)
     assert len(Cancer().tasks(Cancer().settings(quick=False))) == 4 * 5 + 2 + 1

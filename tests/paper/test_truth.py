@@ -10,6 +10,12 @@ from scipy.stats import chisquare
 
 from softrobust.models.model_set import ModelSet
 from softrobust.paper.claims import Verdict
+from softrobust.paper.pairs import (
+    PRIORS,
+    ListPosterior,
+    Prior,
+    RiverPosterior,
+)
 from softrobust.paper.reproduce import reproduce
 from softrobust.paper.truth import Truth, joined
 from softrobust.paper.truth_tables import (
@@ -21,14 +27,6 @@ from softrobust.paper.truth_tables import (
     remarks,
     strict_level,
 )
-from softrobust.paper.worlds import (
-    WORLDS,
-    ListPosterior,
-    RiverInnerWorld,
-    RiverPosterior,
-    RiverWorld,
-    World,
-)
 
 
 def chance_of_right(models: ModelSet) -> np.ndarray:
@@ -38,7 +36,7 @@ def chance_of_right(models: ModelSet) -> np.ndarray:
     return block.reshape(models.n_models, -1)[:, 6]
 
 
-def ranks(world: World, n: int) -> tuple[list[int], list[int]]:
+def ranks(world: Prior, n: int) -> tuple[list[int], list[int]]:
     """Where the truth stands among 9 draws, over n pairs: uniform if the posterior is exact.
 
     Second: only logs in which the swimmer was held up at the first state, three times or more.
@@ -55,14 +53,14 @@ def ranks(world: World, n: int) -> tuple[list[int], list[int]]:
 
 
 def test_the_river_posterior_is_exact_and_the_inner_one_is_not() -> None:
-    for found in ranks(RiverWorld(), 800):
+    for found in ranks(PRIORS["riverswim"], 800):
         assert chisquare(np.bincount(found, minlength=10)).pvalue > 0.01
-    _, held_up = ranks(RiverInnerWorld(), 800)
+    _, held_up = ranks(PRIORS["riverswim-inner"], 800)
     assert chisquare(np.bincount(held_up, minlength=10)).pvalue < 1e-4
 
 
 def test_river_posterior_against_a_grid() -> None:
-    pair = RiverWorld().pair(np.random.default_rng(3))
+    pair = PRIORS["riverswim"].pair(np.random.default_rng(3))
     assert isinstance(pair.posterior, RiverPosterior)
     log = pair.log
     swim = log.a == 1
@@ -88,7 +86,7 @@ def test_river_posterior_against_a_grid() -> None:
 
 
 def test_list_posterior_is_bayes() -> None:
-    pair = WORLDS["pest"].pair(np.random.default_rng(0))
+    pair = PRIORS["pest"].pair(np.random.default_rng(0))
     post = pair.posterior
     assert isinstance(post, ListPosterior)
     likelihood = np.ones(post.every.n_models)
@@ -136,7 +134,7 @@ def test_verdicts_on_promises() -> None:
     assert {c.verdict for c in claims({"random": few}, made)[:11]} == {Verdict.CANNOT_TELL}
     near = world_with(dict.fromkeys(keys, "1" * 345 + "0" * 55))
     assert coverage(near, bcr).high < 0.9
-    assert coverage(near, bcr, strict_level(promises(0.9, 100, 300), WORLDS)).high > 0.9
+    assert coverage(near, bcr, strict_level(promises(0.9, 100, 300), PRIORS)).high > 0.9
     assert "BCR" in remarks({"riverswim-inner": world}, made)[0]
 
 

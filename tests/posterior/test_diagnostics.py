@@ -11,7 +11,7 @@ from softrobust.data import TransitionLog
 from softrobust.errors import MissingExtraError
 from softrobust.models import ModelSet
 from softrobust.posterior import Diagnostics, DirichletPosterior, PosteriorWarning, predictive_check
-from softrobust.posterior.diagnostics import import_arviz
+from softrobust.posterior.diagnostics import REMEDIES, import_arviz
 from softrobust.posterior.nuts import import_numpyro
 
 pytest.importorskip("arviz")
@@ -37,13 +37,15 @@ def test_bad_chains_and_what_to_do() -> None:
     lost = np.zeros((4, 200), bool)
     lost[0, :3] = True
     quality = Diagnostics.of_chains(draws, lost, {"level": 1.0})
-    text = " ".join(quality.problems)
-    assert "'x'" in text
-    for advice in ("double the warm-up", "extend(draws)", "target_accept", "choose another"):
-        assert advice in text
-    assert "3 of 800 transitions diverged" in text
-    with pytest.warns(PosteriorWarning, match="R-hat"):
+    found = {note.code: note for note in quality.problems}
+    assert set(found) == set(REMEDIES) - {"prior_too_sharp"}
+    assert found["chains_disagree"]["parameter"] == "x"
+    diverged = found["transitions_diverged"]
+    assert (diverged["diverged"], diverged["draws"]) == (3, 800)
+    with pytest.warns(PosteriorWarning, match=r"rhat .*double the warm-up"):
         quality.warn()
+    [sharp] = Diagnostics.of_exact({"transitions": 0.0}).problems
+    assert sharp.code == "prior_too_sharp"
     assert set(quality.parameters) == {"x", "y[0]", "y[1]"}
 
 

@@ -24,7 +24,7 @@ SHORT = {"chains": 2, "warmup": 60, "draws": 40, "block": 20}
 def short_fit(log: TransitionLog, **more: object) -> FittedPopulation:
     """A run that is too short to be trusted, and says so."""
     settings = Nuts(**(SHORT | more))  # type: ignore[arg-type]
-    with pytest.warns(PosteriorWarning, match=r"effective size .* continue the chains"):
+    with pytest.warns(PosteriorWarning, match=r"effective_size .* continue the chains"):
         return PopulationPosterior(nuts=settings).fit(log)
 
 

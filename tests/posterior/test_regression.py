@@ -85,7 +85,7 @@ def test_a_wrong_noise_model_is_noticed() -> None:
     """Noise of the cancer data is a share of the value; a constant one misses Qp."""
     domain = CancerGrowth()
     problems = domain.posterior().fit(domain.collect(0)).diagnostics().problems
-    assert any("'Qp'" in text for text in problems)
+    assert any("'Qp'" in note["statistic"] for note in problems)
 
 
 def test_degenerate_data_are_refused() -> None:

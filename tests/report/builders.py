@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from softrobust.data import Labels, TransitionLog
@@ -10,10 +13,26 @@ from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.posterior import DirichletPosterior, FittedDirichlet
 from softrobust.problem import Problem
+from softrobust.report import Report, make_report
 from softrobust.solvers.base import Solution, Status, finish
+from softrobust.study.review import review
 
+REVIEWED = {"certificate", "frontier", "data", "diagnostics", "checks", "seconds"}
 HOSTILE = "<script>alert(1)</script>"
 HANDLER = "<img src=x onerror=\"document.title='ran'\">"
+
+
+def make_page(
+    problem: Problem,
+    solutions: Solution | Sequence[Solution],
+    heldout: ModelSet | None = None,
+    log: TransitionLog | None = None,
+    posterior: FittedDirichlet | None = None,
+    **more: Any,
+) -> Report:
+    """The page in one step: the problem is reviewed, then written down."""
+    own = {name: more.pop(name) for name in REVIEWED & set(more)}
+    return make_report(review(problem, solutions, heldout, log, posterior, **own), **more)
 
 
 def first_actions(problem: Problem, solver: str = "first") -> Solution:

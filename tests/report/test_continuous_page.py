@@ -12,16 +12,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from softrobust._core.notes import Level
 from softrobust.errors import InputError
-from softrobust.models.continuous_policy import ConstantPolicy, save_policy
+from softrobust.models.continuous_policy import ConstantPolicy
 from softrobust.report.continuous import influence, inks_of
-from softrobust.report.words import tidy
-from softrobust.run.continuous import (
-    continuous_record,
-    load_continuous_run,
-    report_continuous,
-    write_continuous_run,
-)
+from softrobust.report.sentences import in_words
+from softrobust.report.verdict import certificate_sentences, comparison_sentence
+from softrobust.run import load_run, run_page
 from tests.report.builders import HANDLER, HOSTILE
 from tests.report.vectors import vector_log, vector_page, vector_run
 
@@ -32,13 +29,14 @@ def words_of(html: str) -> str:
 
 def test_the_answer_comes_first_and_its_figures_are_the_records(tmp_path: Path) -> None:
     run = vector_run(tmp_path, vector_log())
-    html, record = report_continuous(run, "run").html, continuous_record(run)
-    text = words_of(html)
-    assert run.judged.practice is not None
-    first = text.index(" ".join(tidy(run.judged.practice.sentence()).split()))
+    html, record = run_page(run, tmp_path / "x.html", name="run").html, run.record()
+    text, c = words_of(html), run.certificate
+    assert c.practice is not None
+    first = text.index(" ".join(comparison_sentence(c.practice).split()))
     assert first < text.index("What was asked") < text.index("How good, how bad")
-    for sentence in [*run.judged.certificate.sentences(), *run.judged.practice_sentences()]:
-        assert " ".join(tidy(sentence).split()) in text
+    squeezed = "".join(text.split())  # what stands in backticks has a tag of its own
+    for sentence in [*certificate_sentences(c, brief=True), *in_words(run.notes)]:
+        assert "".join(sentence.replace("`", "").split()) in squeezed
     assert record["practice"]["observed"]["n"] == 12
     assert "120 observed transitions" in text
     for picture in re.findall(r"<svg.*?</svg>", html, re.S):
@@ -70,16 +68,17 @@ def test_true_ends_are_not_passed_over_in_silence(tmp_path: Path) -> None:
     ends = np.zeros(120, bool)
     ends[[9, 19]] = True
     run = vector_run(tmp_path, replace(vector_log(), terminal=ends))
-    assert any("In 2 rows an episode ended for good" in said for said in run.setup.cautions)
-    assert "In 2 rows an episode ended for good" in words_of(report_continuous(run, "run").html)
+    found = [note for note in run.notes if note.code == "ends_not_modelled"]
+    assert [(note.level, note["n_rows"]) for note in found] == [(Level.CAUTION, 2)]
+    assert in_words(found)[0] in words_of(run_page(run, tmp_path / "x.html").html)
     plain = vector_run(tmp_path, vector_log())
-    assert not any("for good" in said for said in plain.setup.cautions)
+    assert not any(note.code == "ends_not_modelled" for note in plain.notes)
 
 
 def test_models_without_a_log_have_no_practice(tmp_path: Path) -> None:
     run = vector_run(tmp_path, None)
-    assert continuous_record(run)["practice"] is None
-    text = words_of(report_continuous(run, "run").html)
+    assert run.record()["practice"] is None
+    text = words_of(run_page(run, tmp_path / "x.html").html)
     assert "practice" not in text
     assert "always on" in text
     assert "it was chosen on" in text
@@ -87,34 +86,39 @@ def test_models_without_a_log_have_no_practice(tmp_path: Path) -> None:
 
 def test_a_run_read_back_gives_the_same_page(tmp_path: Path) -> None:
     run, out = vector_run(tmp_path, vector_log()), tmp_path / "run"
-    write_continuous_run(run, out, report_continuous(run, "run"))
-    again = report_continuous(load_continuous_run(out), "run")
-    assert again.html == (out / "report.html").read_text(encoding="utf-8")
+    run.save(out)
+    again = load_run(out)
+    assert again.certificate == run.certificate
+    assert again.notes == run.notes
+    assert again.record() == run.record()
+    page = run_page(again, tmp_path / "x.html")
+    assert page.html == (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
     run, out = vector_run(tmp_path, vector_log()), tmp_path / "run"
-    write_continuous_run(run, out)
-    problem = run.setup.problem
-    save_policy(out / "policy.npz", ConstantPolicy("0", problem.variables, problem.actions))
+    run.save(out)
+    problem = run.problem
+    ConstantPolicy("0", problem.variables, problem.actions).save(out / "policy.npz")
     with pytest.raises(InputError, match="do not belong together"):
-        load_continuous_run(out)
+        run_page(load_run(out), tmp_path / "x.html")
     record = json.loads((out / "solution.json").read_text())
-    del record["source"]
+    del record["train"]
     (out / "solution.json").write_text(json.dumps(record))
-    with pytest.raises(InputError, match="source"):
-        load_continuous_run(out)
+    with pytest.raises(InputError, match="train"):
+        load_run(out)
 
 
 def test_influence_of_a_variable(tmp_path: Path) -> None:
     run = vector_run(tmp_path, vector_log())
-    policy = run.judged.behaviour
-    assert policy is not None
+    assert run.simulated is not None
+    practice = run.simulated.behaviour
+    assert practice is not None
     states = np.random.default_rng(1).uniform(0.2, 1.8, size=(400, 2))
-    x, y = influence(policy.policy, states)
+    x, y = influence(practice.policy, states)
     assert x > 0.1
     assert y < 0.5 * x
-    constant = ConstantPolicy("0", run.setup.problem.variables, run.setup.problem.actions)
+    constant = ConstantPolicy("0", run.problem.variables, run.problem.actions)
     assert influence(constant, states).tolist() == [0, 0]
 
 

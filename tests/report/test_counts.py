@@ -3,52 +3,98 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softrobust._core.notes import SMALL, Count, Level, Note, Total, read_notes
 from softrobust.certificate import certify
 from softrobust.data import TransitionLog
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
-from softrobust.report import DataFound, make_report
-from softrobust.report.compare import compare
-from softrobust.report.counts import Seen, count_text, notes_said, said
-from softrobust.report.policy import policy_table, time_share
+from softrobust.report.counts import Seen, command_shown, count_text
+from softrobust.report.policy import policy_table
+from softrobust.report.sentences import WORDS, in_words, sentence
+from softrobust.report.study_words import check_sentence
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import Behaviour
 from softrobust.solvers.baselines.nominal import Nominal
-from softrobust.study.value_of_data import DataValue
-from tests.report.builders import from_log, stock_log, uniform
+from softrobust.study.checks import Check, Verdict
+from softrobust.study.review import review
+from softrobust.study.value_of_data import DataFound, DataValue
+from tests.report.builders import from_log, make_page, stock_log, uniform
+from tests.report.data_facts import DATA_FACTS
+from tests.report.note_facts import CHECK_FACTS, NOTE_FACTS
 
 
-@pytest.mark.parametrize(
-    ("sentence", "shown"),
-    [
-        ("most of all 'spot' in 'n=1' (seen 4 times).", "(seen <5 times)."),
-        ("The start distribution p0 is the 3 episode starts.", "p0 is the episode starts."),
-        ("The 505 observed episodes earned 19.", "The observed episodes earned 19."),
-        ("it leads there 1 time, in 1 visit", "<5 times, in <5 visits"),
-        ("spot seen 1 → 4 times, wait seen 7 → 12 times", "spot seen <5 → <5 times, wait seen 7"),
-        (
-            "The log has 14 episodes and 1.4 observations a pair.",
-            "several episodes and 1.4 observations",
-        ),
-        ("it was seen once.", "it was seen <5 times."),
-        ("0.3 of models, 3 states, 4 pairs", "0.3 of models, 3 states, 4 pairs"),
-    ],
-)
-def test_counts_in_sentences(sentence: str, shown: str) -> None:
-    assert shown in said(sentence, suppress=True)
-    assert said(sentence, suppress=False) == sentence
+def test_counts_are_typed_by_their_names() -> None:
+    parts = [{"n_seen": 7}]
+    note = Note("x", Level.INFO, {"n_seen": 3, "models": 3, "n_rows": 300, "parts": parts})
+    assert type(note["n_seen"]) is Count
+    assert type(note["n_rows"]) is Total
+    assert type(note["models"]) is int
+    assert type(note["parts"][0]["n_seen"]) is Count
+    hidden = note.without_small_counts()
+    assert dict(hidden.facts) == {
+        "n_seen": None, "models": 3, "n_rows": None, "parts": [{"n_seen": 7}],
+    }  # fmt: skip
+    assert Note.from_dict(note.to_dict()) == note
+    [old] = read_notes(["Three rows were dropped."])
+    assert in_words([old]) == ["Three rows were dropped."]
+    assert "Three" not in " ".join(in_words([old], suppress=True))
+
+
+def test_every_code_has_facts_to_be_tested_with() -> None:
+    assert set(NOTE_FACTS) | set(DATA_FACTS) == set(WORDS)
+
+
+def varied(facts: Any, n: int, name: str = "") -> Any:
+    """The same facts with every count set to n, and every text about n."""
+    if isinstance(facts, dict):
+        return {key: varied(value, n, key) for key, value in facts.items()}
+    if isinstance(facts, list):
+        return [varied(value, n, name) for value in facts]
+    if name.startswith("n_"):
+        return n
+    return f"{n} rows" if name == "text" else list(range(n)) if name == "rows" else facts
+
+
+@pytest.mark.parametrize("code", NOTE_FACTS)
+def test_no_note_tells_small_counts_apart(code: str) -> None:
+    """Sentences that hide a count are the same whatever it is; shown, each code has its words."""
+    notes = [Note(code, facts=varied(NOTE_FACTS[code], n)) for n in range(1, SMALL)]
+    hidden = {" ".join(in_words([note], suppress=True)) for note in notes}
+    assert len(hidden) == 1
+    assert "None" not in hidden.pop()
+    assert sentence(Note(code, facts=NOTE_FACTS[code]))
+
+
+@pytest.mark.parametrize("name", CHECK_FACTS)
+def test_no_check_tells_small_counts_apart(name: str) -> None:
+    code, verdict, facts = CHECK_FACTS[name]
+    hidden = {
+        check_sentence(Check(code, verdict, varied(facts, n)).without_small_counts())
+        for n in range(1, SMALL)
+    }
+    assert len(hidden) == 1
+    assert "None" not in hidden.pop()
+    assert check_sentence(Check(code, verdict, facts))
+
+
+def test_totals_are_hidden_whatever_their_size() -> None:
+    words = [in_words([Note("duplicate_rows_summed", facts={"n_rows": n})], True) for n in (2, 900)]
+    assert words[0] == words[1]
 
 
 def test_single_counts() -> None:
     assert [count_text(n, True) for n in (0, 4, 5, 1200)] == ["<5", "<5", "5", "1,200"]
     assert count_text(4, False) == "4"
+    command = "softrobust solve 'my log.csv' --min-count 3 --seed 3"
+    assert command_shown(command, True) == "softrobust solve 'my log.csv' --min-count … --seed 3"
+    assert command_shown(command, False) == command
 
 
 def test_what_a_state_may_say() -> None:
@@ -61,15 +107,19 @@ def test_what_a_state_may_say() -> None:
     assert Seen(np.array([[3, 20]])).of_all(0) == "23"
 
 
+def rare(n: int) -> Check:
+    facts = {"share": 0.2, "fewer_than": 5, "state": "n=1", "action": "wait", "n_seen": n}
+    return Check("rare_pairs", Verdict.CAUTION, facts)
+
+
 def test_the_page_hides_small_counts_everywhere() -> None:
     log = stock_log(60)
     problem, test, posterior = from_log(log)
     counts = np.asarray(log.pair_counts)
     assert ((counts > 0) & (counts < 5)).any()
-    checks = [{"name": "rare", "verdict": "caution", "sentence": "x (seen 2 times)."}]
     plain, hidden = (
-        make_report(problem, [uniform(problem)], test, log, posterior, checks=checks,
-               suppress_small=suppress).html
+        make_page(problem, [uniform(problem)], test, log, posterior, checks=[rare(2)],
+                  suppress_small=suppress).html
         for suppress in (False, True)
     )  # fmt: skip
     assert re.search(r'[⚠ ][0-4]<span class="wide"> of \d', plain)
@@ -77,41 +127,14 @@ def test_the_page_hides_small_counts_everywhere() -> None:
     assert not re.search(r"\b[0-4](<[^>]*>)? of \d+<", hidden)
     assert not re.search(r"seen [0-4]\b", hidden)
     assert "&lt;5" in hidden
-    assert "Counts below 5 are not shown." in hidden
     # Sorting would order by count, the prior's share gives it away, and so do shares of practice.
     assert not re.search(r'data-v="[1-4]"', hidden)
-    compared = compare(problem, uniform(problem), test, log)
-    seen = Seen.of(log, suppress=True)
-    table = policy_table(
-        problem, compared, seen, posterior, time_share(problem, compared[0].policy)
-    )
-    few = [choice for row in table.rows for choice in row.choices if choice.few]
+    found = review(problem, uniform(problem), test, log, posterior)
+    table = policy_table(found, Seen.of(log, suppress=True))
+    few = [choice for row in table["rows"] for choice in row["choices"] if choice["few"]]
     assert few
-    assert {choice.prior for choice in few} == {"–"}
-    assert all("%" not in row.usual for row in table.rows if (counts[row.key] < 5).any())
-
-
-def test_remarks_on_reading_the_log_lose_their_numbers() -> None:
-    log = replace(
-        stock_log(60),
-        p0_source="the first visits of 286 ids (14 more begin where no transition is known)",
-        remarks=(
-            "2912 rows of v2.csv: 2900 visits of 300 ids, from 2022-01-05 to 2024-03-15.",
-            "18 missing cells of 'bp 2' take the last value known (rows 303, 341 and 16 more).",
-            "4 missing cells of 'bp': the state is unknown there (rows 98, 416).",
-            "1 terminal row leads to the state '(end)'.",
-            "646 rewards (sum 1479) in steps that are no transitions: not used.",
-        ),
-    )
-    shown = notes_said(log.notes, log, suppress=True)
-    assert shown[:3] == [
-        "Several rows of v2.csv: several visits of several ids, from 2022-01-05 to 2024-03-15.",
-        "Several missing cells of 'bp 2' take the last value known.",
-        "Several rewards in steps that are no transitions: not used.",
-    ]
-    assert "286" not in " ".join(shown)
-    assert "fewer than 5 rows are left out" in shown[-1]
-    assert notes_said(log.notes, log, suppress=False) == list(log.notes)
+    assert {choice["prior"] for choice in few} == {"–"}
+    assert all("%" not in row["usual"] for row in table["rows"] if (counts[row["key"]] < 5).any())
 
 
 def small_log(small: tuple[int, int], ended: int) -> TransitionLog:
@@ -127,13 +150,11 @@ def small_log(small: tuple[int, int], ended: int) -> TransitionLog:
 def small_page(log: TransitionLog, problem: Problem, solutions: list[Solution]) -> str:
     """The page on fixed models: what can differ between logs is what the log's counts show."""
     n = np.asarray(log.pair_counts)
-    checks = [
-        {"name": "rare", "verdict": "caution", "sentence": f"'y' in 'A' (seen {n[0, 1]} times)."},
-        {"name": "replay", "verdict": "fine", "sentence": f"The {log.n_rows} observed episodes."},
-    ]
-    page = make_report(
+    replay = dict(CHECK_FACTS["replay"][2]) | {"n_episodes": log.n_rows}
+    page = make_page(
         problem, solutions, log=log, posterior=DirichletPosterior(min_count=2).fit(log),
-        certificate=certify(problem, solutions[0].policy, time_limit=0), checks=checks,
+        certificate=certify(problem, solutions[0].policy, time_limit=0),
+        checks=[rare(int(n[0, 1])), Check("replay", Verdict.FINE, replay)],
         suppress_small=True,
         data=DataFound(10, (DataValue(0, 1, 2.0, 1.0, 3.0, 0.2, 50.0),)), seconds=60.0,
         settings={"command": "softrobust solve log.csv --min-count 2 --seed 0"},

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from markupsafe import escape
 
 from softrobust.certificate import certify
 from softrobust.data import TransitionLog
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
-from softrobust.report import make_report, words
-from softrobust.report.verdict import under_posterior
+from softrobust.report import words
+from softrobust.report.verdict import beyond
 from softrobust.solvers.exact.exact import Exact
+from tests.report.builders import make_page
 
 
 def log() -> TransitionLog:
@@ -27,21 +29,20 @@ def test_limits_and_what_is_indicative() -> None:
     test = posterior.sample(600, seed=7)
     number = words.Figures(3)
     plain = certify(problem, solution.policy, test)
-    assert under_posterior(plain, number) == []
+    assert beyond(plain, number) == []
     full = certify(
         problem, solution.policy, test, posterior=posterior, replications=4, indicative=True
     )
-    pairs = dict(under_posterior(full, number))
+    pairs = dict(beyond(full, number))
     found = full.posterior
     assert found is not None
     assert found.upper is not None
     assert pairs["No deterministic policy earns more than"].startswith(number(found.upper))
-    assert "95" in pairs["This policy earns at least"]
-    assert "90" in pairs["So at most this is missed"]
-    assert pairs["From"] == "4 × 30 fresh models, each bounded by branch and bound"
-    (last,) = [name for name in pairs if "5.3" in name]
-    assert "not a bound" in last
-    page = make_report(problem, solution, test, log=data, certificate=full).html
-    assert "Beyond these models" in page
-    assert "not a bound" in page
-    assert "Beyond these models" not in make_report(problem, solution, test, log=data).html
+    assert (found.confidence, found.gap_confidence) == (0.95, 0.9)
+    assert (found.replications, found.n_models) == (4, 30)
+    last = list(pairs)[-1]
+    assert full.indicative is not None
+    assert f"{full.indicative.error:.3g}" in pairs[last]
+    page = make_page(problem, solution, test, log=data, certificate=full).html
+    assert all(f"<dt>{escape(name)}</dt>" in page for name in pairs)
+    assert escape(last) not in make_page(problem, solution, test, log=data).html

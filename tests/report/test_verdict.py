@@ -8,18 +8,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softrobust.certificate import Estimate
+from softrobust.certificate import Comparison, Estimate
 from softrobust.certificate.comparison import paired
 from softrobust.data import Rewards
 from softrobust.models.model_set import ModelSet
-from softrobust.objective import Percentile, SoftRobust
+from softrobust.objective import Objective, Percentile, SoftRobust
 from softrobust.problem import Problem
-from softrobust.report import make_report
-from softrobust.report.compare import compare
-from softrobust.report.verdict import against, difference, judged, price
+from softrobust.report.sections import answer
+from softrobust.report.verdict import against, chance, difference, judged, price, sign
 from softrobust.report.words import Figures
+from softrobust.returns import Returns
 from softrobust.solvers.baselines.nominal import Nominal
-from tests.report.builders import first_actions
+from softrobust.study.compare import compare
+from softrobust.study.review import review
+from tests.report.builders import first_actions, make_page
 from tests.report.test_page import words
 
 F = np.full(400, 1 / 400)
@@ -46,55 +48,44 @@ def test_nominal_wins_on_held_out_models_and_the_page_says_so() -> None:
     problem, test = lucky()
     solution = first_actions(problem)  # 'safe'
     assert solution.static_value > Nominal().solve(problem).static_value
-    page = make_report(problem, solution, test)
-    text = words(page)
-    assert "The nominal policy is the better of the two: −4.0" in text
-    assert "ahead, which did not hold: choose on more models" in text
-    assert "gives up" not in text
-    compared = compare(problem, solution, test)
-    tiles = re.findall(r'class="name">([^<]*)<.*?class="value">([^<]*)<', page.html)
-    number = Figures.of([c.train for c in compared])
-    assert tiles[0] == ("on average, held out", number(compared[0].heldout.mean.value))  # type: ignore[union-attr]
-    assert tiles[1][1] == number(compared[0].figure("cvar"))
-    assert "better on the 10 models it was chosen on" in tiles[2][0]
+    found = review(problem, solution, test)
+    assert found.nominal is not None
+    assert found.nominal.versus is not None
+    assert sign(found.nominal.versus.objective) == -1
+    number = Figures.of([c.train for c in found.compared])
+    text = " ".join(words(make_page(problem, solution, test)).split())
+    assert " ".join(against(found.chosen, found.nominal, number).replace("`", "").split()) in text
+    tiles = answer(found, number)["tiles"]
+    assert tiles[0]["value"] == number(found.chosen.figure("mean"))
+    assert tiles[1]["value"] == number(found.chosen.figure("cvar"))
+    assert found.chosen.figure("mean") == found.chosen.heldout.mean.value  # type: ignore[union-attr]
 
 
-def test_without_held_out_models_the_exact_trade_is_said() -> None:
-    problem, _ = lucky()
-    text = words(make_report(problem, first_actions(problem)))
-    assert "gives up 6.20 on average and gains 28.00 in the bad case" in text
-    assert "0.22 on average for each 1 gained" in text
-
-
-def shifted(by: float, spread: float = 1.0, goal: SoftRobust | Percentile | None = None) -> str:
+def compared(by: float, goal: Objective | None = None, spread: float = 1.0) -> Comparison:
+    """A policy that earns `by` more than nominal on 400 held-out models, give or take."""
     rng = np.random.default_rng(1)
     old = rng.normal(100, 10, 400)
     new = old + by + rng.normal(0, spread, 400)
     chosen = SoftRobust(0.5, 0.9) if goal is None else goal
-    return judged(paired(new, old, F, chosen, "nominal", True), Figures(2), 0.5, 100)
+    return paired(Returns(new, F), Returns(old, F), chosen, "nominal", True)
 
 
-@pytest.mark.parametrize(
-    ("by", "phrase"),
-    [
-        (3.0, "This policy is the better of the two: +"),
-        (-3.0, "The nominal policy is the better of the two: −"),
-        (0.0, "No difference is proven: "),
-    ],
-)
-def test_who_is_better_follows_the_interval(by: float, phrase: str) -> None:
-    text = shifted(by)
-    assert text.startswith(phrase)
-    assert ("may be luck" in text) == (by == 0.0)
-    assert ("did not hold" in text) == (by < 0)
-    assert re.search(r"by the objective, [+−][\d.]+ \[", text)
+@pytest.mark.parametrize(("by", "who"), [(3.0, 1), (-3.0, -1), (0.0, 0)])
+def test_who_is_better_follows_the_interval(by: float, who: int) -> None:
+    c = compared(by)
+    assert sign(c.objective) == who
+    text = judged(c, Figures(2), 0.5, 100)
+    assert difference(c.objective, Figures(2)) in text
+    # A lead on its own models that did not hold, or may be luck, is told with its size.
+    assert (Figures(2).gap(0.5) + " ahead" in text) == (who <= 0)
+    assert len({judged(compared(x), Figures(2), 0.5, 100) for x in (3.0, -3.0, 0.0)}) == 3
 
 
 def test_no_interval_and_no_difference() -> None:
-    assert "ahead of it, how surely is not known" in shifted(3.0, goal=Percentile(0.9))
-    assert "behind it" in shifted(-3.0, goal=Percentile(0.9))
-    same = paired(F, F, F, SoftRobust(0.5, 0.9), "nominal", True)
-    assert judged(same, Figures(2), 0.0, 100) == "The two earn the same on every held-out model."
+    assert sign(compared(3.0, Percentile(0.9)).objective) is None
+    same = paired(Returns(F, F), Returns(F, F), SoftRobust(0.5, 0.9), "nominal", True)
+    assert same.ties == pytest.approx(1.0)
+    assert not re.search(r"\d", judged(same, Figures(2), 0.0, 100))
     assert difference(Estimate(-1.5, None, None), Figures(1)) == "−1.5"
     assert difference(Estimate(0.0, -1.0, 1.0), Figures(1)) == "same"
 
@@ -102,13 +93,25 @@ def test_no_interval_and_no_difference() -> None:
 def test_the_price_is_held_out_and_a_rate_needs_both_signs() -> None:
     problem, test = lucky()
     chosen, nominal = compare(problem, first_actions(problem), test)
-    text = price(chosen, nominal, problem.objective, Figures(2))
-    assert "on held-out models: −4.00" in text
-    assert "bought nothing" in text
+    number = Figures(2)
+    assert nominal.versus is not None
+    text = price(chosen, nominal, problem.objective, number)
+    assert difference(nominal.versus.mean, number) in text
+    assert "for each 1" not in text
     bought = choices([4.0] * 600, list(np.linspace(-10.0, 20.0, 600)))
     chosen, nominal = compare(problem, first_actions(problem), bought)
-    assert "on average for each 1 gained" in price(chosen, nominal, problem.objective, Figures(2))
-    assert "is the better of the two" in against(chosen, nominal, Figures(2))
-    assert "costs nothing" in price(chosen, None, problem.objective, Figures(2))
+    assert "for each 1" in price(chosen, nominal, problem.objective, number)
+    mine, theirs = compare(problem, first_actions(problem), None)
+    lost, gained = (mine.static[key] - theirs.static[key] for key in ("mean", "cvar"))
+    assert f"{-lost / gained:.2g}" in price(mine, theirs, problem.objective, number)
     twin = replace(nominal, solution=chosen.solution)
-    assert "is the same policy here" in against(chosen, twin, Figures(2))
+    for alone in (price(chosen, None, problem.objective, number), against(chosen, twin, number)):
+        assert not re.search(r"\d", alone)
+
+
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [(1.0, "100 %"), (0.9999, "more than 99.9 %"), (0.00001, "less than 0.1 %"), (0.5, "50 %")],
+)
+def test_chances_in_words(p: float, words: str) -> None:
+    assert chance(p) == words

@@ -6,16 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softrobust.certificate import Estimate
+from softrobust.objective import SoftRobust
 from softrobust.report.words import (
     LONGEST_LABEL,
     STATUS,
     Figures,
+    bad_case,
+    between,
     count,
-    flagged,
-    grouped,
+    estimate,
     label,
     percent,
-    tidy,
     unbroken,
 )
 from softrobust.solvers.base import Status
@@ -67,20 +68,24 @@ def test_nouns_and_labels() -> None:
     assert label("plain") == "plain"
 
 
-def test_large_counts_are_written_alike() -> None:
-    assert grouped("over 2000 held-out posterior models") == "over 2,000 held-out posterior models"
-    assert grouped("10000 draws of 2912 rows") == "10,000 draws of 2,912 rows"
-    same = "in 2024, 1234.5 models, 0.2500 of models, v2000 rows, 741.1500 models"
-    assert grouped(same) == same
-    assert "10,000 models" in tidy("10000 models")
-
-
-def test_flags_are_code_and_long_words_may_break() -> None:
-    assert flagged("draw more (--draws 50).") == "draw more (`--draws 50`)."
-    assert flagged("`x --json` and --draws") == "`x --json` and --draws"
+def test_figures_keep_together_and_long_words_may_break() -> None:
+    assert " " not in between(1.5, 2.0)
+    assert estimate(Estimate(1.0, None, None)) == "1"
+    assert estimate(Estimate(1.0, 0.5, 2.0)) == "1 [0.5,\u00a02]"
+    assert "10\u202f%" in bad_case(SoftRobust(0.5, 0.9))
     assert [unbroken(x) for x in ("intensive", "x" * 30, "bp=very high|hba1c=7–8")] == [
         False, True, False,
     ]  # fmt: skip
+
+
+def test_differences_carry_their_sign() -> None:
+    number = Figures(1)
+    assert [number.signed(x) for x in (1.26, -1.26, 0.0, 0.004)] == [
+        "+1.3",
+        "−1.3",
+        "same",
+        "+0.004",
+    ]
 
 
 def test_every_status_has_words() -> None:

@@ -10,8 +10,7 @@ import numpy as np
 from softrobust.data.continuous import ContinuousLog
 from softrobust.models.gaussian import save_gaussian
 from softrobust.report import Report
-from softrobust.run.continuous import ContinuousRun, report_continuous, run_continuous
-from softrobust.run.continuous_setup import ContinuousOptions, set_up_continuous
+from softrobust.run import Options, Run, choose, run_page, set_up
 from softrobust.solvers.continuous.srvi import SRVI
 from tests.continuous_instances import linear_models
 
@@ -39,19 +38,19 @@ def vector_log(
     )  # fmt: skip
 
 
-def vector_run(folder: Path, log: ContinuousLog | None, **options: object) -> ContinuousRun:
+def vector_run(folder: Path, log: ContinuousLog | None, **options: object) -> Run:
     """Solved from a log, or from models where there is none."""
     if log is None:
         path = folder / "models.npz"
         save_gaussian(path, linear_models(6))
-        setup = set_up_continuous(path, ContinuousOptions(**options))  # type: ignore[arg-type]
+        given = dict(options)
     else:
         path = folder / "log.csv"
         log.save_csv(path)
         given = {"gamma": 0.8, "n_models": 8, "n_test": 12, **options}
-        setup = set_up_continuous(path, ContinuousOptions(**given))  # type: ignore[arg-type]
-    return run_continuous(setup, QUICK, seed=0, episodes=4)
+    setup = set_up(path, Options(continuous=True, **given))  # type: ignore[arg-type]
+    return choose(setup, QUICK, seed=0, episodes=4)
 
 
 def vector_page(folder: Path, log: ContinuousLog | None, **options: object) -> Report:
-    return report_continuous(vector_run(folder, log, **options), "run")
+    return run_page(vector_run(folder, log, **options), folder / "report.html", name="run")

@@ -70,5 +70,5 @@ def test_models_of_no_weight_represent_nothing() -> None:
 
 @pytest.mark.parametrize("k", [0, 8, 2.5])
 def test_bad_k(k: float) -> None:
-    with pytest.raises(InputError, match="whole number from 1 to 7"):
+    with pytest.raises(InputError, match="whole number in 1…7"):
         reduce_models(random_problem(0), k)  # type: ignore[arg-type]

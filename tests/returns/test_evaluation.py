@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softrobust._core.limits import NO_LIMIT
 from softrobust.errors import InputError
 from softrobust.models import ModelSet, Policy
 from softrobust.objective import SoftRobust
@@ -83,6 +84,7 @@ def test_krylov_and_lapack_agree_with_numpy(gamma: float) -> None:
         evaluation.policy_reward(problem, policy.probs),
         np.tile(problem.p0, (problem.n_models, 1)),
         True,
+        NO_LIMIT,
     )
     np.testing.assert_allclose(again, v, atol=1e-11 * scale)
     np.testing.assert_allclose(occupancy, h, atol=1e-11 / (1 - gamma))

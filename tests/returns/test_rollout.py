@@ -10,7 +10,7 @@ from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
-from softrobust.returns.simulation import roll_out
+from softrobust.returns.simulation import simulate_table
 
 STATES, ACTIONS = Labels(("x", "y", "end"), noun="state"), Labels(("a", "b"), noun="action")
 
@@ -30,7 +30,7 @@ def test_first_steps_have_the_models_frequencies() -> None:
     policy = Policy(np.array([[0.3, 0.7], [1, 0], [1, 0]]), STATES, ACTIONS)
     n = 40_000
     omega = np.arange(n) % 2
-    got = roll_out(p, policy, np.zeros(n), np.ones(n), omega, seed=1)
+    got = simulate_table(p, policy, np.zeros(n), np.ones(n), omega, seed=1)
     assert np.mean(got.a[:, 0] == 1) == pytest.approx(0.7, abs=4 * np.sqrt(0.21 / n))
     for w in (0, 1):
         for a in (0, 1):
@@ -43,7 +43,9 @@ def test_first_steps_have_the_models_frequencies() -> None:
 def test_episodes_end_in_sinks_and_repeat_with_the_seed() -> None:
     p = problem()
     policy = p.uniform_policy()
-    a, b = (roll_out(p, policy, np.zeros(50), np.full(50, 200), np.zeros(50), 3) for _ in "ab")
+    a, b = (
+        simulate_table(p, policy, np.zeros(50), np.full(50, 200), np.zeros(50), 3) for _ in "ab"
+    )
     np.testing.assert_array_equal(a.s_next, b.s_next)
     last = a.s_next[np.arange(50), a.length - 1]
     assert ((last == 2) | (a.length == 200)).all()
@@ -58,4 +60,4 @@ def test_actions_without_models_are_refused() -> None:
     p = Problem(models, rewards=np.ones((1, 2)), gamma=0.5)
     policy = Policy(np.array([[0.0, 1.0]]), models.states, ACTIONS)
     with pytest.raises(InputError, match="no model"):
-        roll_out(p, policy, [0], [1], [0])
+        simulate_table(p, policy, [0], [1], [0])

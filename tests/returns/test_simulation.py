@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softrobust.continuous_problem import ContinuousProblem
 from softrobust.errors import InputError, SolverError
 from softrobust.models import CallableModels, ConstantPolicy
+from softrobust.problem import ContinuousProblem
 from softrobust.returns import roll_out_policy, simulate, simulate_returns
 from tests.continuous_instances import linear_models, linear_problem
 

@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 from softrobust.cli.main import run as run_cli
-from softrobust.run import Options, run_line, set_up, summary_lines, write_run
-from softrobust.run.folder import load_run
-from softrobust.run.line import Run
-from softrobust.run.page import report_run
-from softrobust.run.setup import problem_command
+from softrobust.report.summary import summary_lines
+from softrobust.run import Options, Run, choose, load_run, run_page, set_up
+from softrobust.run.options import folder_command
 from softrobust.solvers import LocalSearch
 
 HEAD = "state,action,next_state,reward\n"
@@ -35,8 +33,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
     folder = tmp_path_factory.mktemp("line")
     options = Options(gamma=0.9, n_models=30, n_test=300, min_count=1)
     setup = set_up(noisy_log(folder / "log.csv"), options)
-    run = run_line(setup, LocalSearch(time_limit=60.0), replications=0)
-    write_run(run, folder / "run")
+    run = choose(setup, LocalSearch(time_limit=60.0), replications=0)
+    run.save(folder / "run")
     return run, folder / "run"
 
 
@@ -54,7 +52,7 @@ def test_cautions_stand_under_the_first_sentence_everywhere(made: tuple[Run, Pat
     run, path = made
     short = (path / "report.html").read_text(encoding="utf-8")
     folder = load_run(path)
-    quick = report_run(folder, path / "x.html", quick=True).html
+    quick = run_page(folder, path / "x.html").html
     printed = " ".join(line for _, line in summary_lines(run))
     assert answer(short) == answer(quick)
     for phrase in CAUTIONS:
@@ -80,39 +78,39 @@ def test_the_command_on_the_page_makes_the_same_run(
     made: tuple[Run, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, path = made
-    page = report_run(load_run(path), path / "x.html", quick=True).html
+    page = run_page(load_run(path), path / "x.html").html
     found = re.search(r"<dt>command</dt><dd>([^<]*)</dd>", page)
     assert found is not None
     command = unescape(found[1])
     assert command == (
         "softrobust solve log.csv --gamma 0.9 --lambda 0.5 --alpha 0.9 --models 30 "
-        "--test-models 300 --min-count 1 --seed 0 --solver local-search"
+        "--test-models 300 --min-count 1 --seed 0 --solver local-search --replications 0"
     )
     assert command in unescape((path / "report.html").read_text(encoding="utf-8"))
     assert "SHA-256 of the log as it was read" in page
     assert "trace" not in page[page.index('id="rerun"') :]
     noisy_log(tmp_path / "log.csv")
     monkeypatch.chdir(tmp_path)
-    words = [*shlex.split(command)[1:], "--replications", "0", "--quiet", "--out", "again"]
+    words = [*shlex.split(command)[1:], "--quiet", "--out", "again"]
     assert run_cli(words) == 0
     again = load_run("again").solution.policy
     np.testing.assert_array_equal(again.probs, run.solution.policy.probs)
 
 
 def test_a_run_from_models_names_its_problem() -> None:
-    assert problem_command("my run", "exact", 3) == (
+    assert folder_command("my run", "exact", 3) == (
         "softrobust solve 'my run/problem.npz' --seed 3 --solver exact"
     )
-    assert problem_command("run", "given", 0) == ""
+    assert folder_command("run", "given", 0) == ""
 
 
 def test_one_state_is_one_state(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(HEAD + "a,x,a,1\n" * 9 + "a,y,a,1\n" * 9)
-    run = run_line(set_up(tmp_path / "log.csv", Options(gamma=0.5)), LocalSearch(), replications=0)
+    run = choose(set_up(tmp_path / "log.csv", Options(gamma=0.5)), LocalSearch(), replications=0)
     text = " ".join(line for _, line in summary_lines(run))
     assert "18 transitions, 1 state, 2 actions; 100 models" in text
-    write_run(run, tmp_path / "run")
-    page = report_run(load_run(tmp_path / "run"), tmp_path / "page.html").html
+    run.save(tmp_path / "run")
+    page = run_page(load_run(tmp_path / "run"), tmp_path / "page.html", full=True).html
     assert "No pair is worth 10 more observations" in page
     assert "none is worse than another" in page
     assert "protected against" not in page

@@ -10,19 +10,20 @@ import pytest
 from softrobust.cli.main import run as run_cli
 from softrobust.data import read_log
 from softrobust.errors import InputError
-from softrobust.run.folder import Folder
-from softrobust.run.rehearsal import Stage, _held, rehearse, summary
-from tests.run.test_checks import solved, visits
+from softrobust.run.folder import Run
+from softrobust.run.rehearsal import rehearse
+from softrobust.study.rehearsal import Stage, summary
+from tests.study.test_checks import noise, solved, visits
 
 TIMES = 300
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return solved(visits(), tmp_path_factory.mktemp("rehearse"))
 
 
-def test_coverage_is_nominal_where_the_model_is_right(folder: Folder, tmp_path: Path) -> None:
+def test_coverage_is_nominal_where_the_model_is_right(folder: Run, tmp_path: Path) -> None:
     """Worlds from the prior: the posterior of the simulated log is exact, so β means β."""
     found = rehearse(folder, tmp_path / "r", TIMES, world="prior", workers=0, progress=False)
     assert found.failed == 0
@@ -35,11 +36,10 @@ def test_coverage_is_nominal_where_the_model_is_right(folder: Folder, tmp_path: 
     assert found.gains["current practice"][0] > 0
 
 
-def test_simulated_logs_have_the_shape_of_the_real_one(folder: Folder) -> None:
+def test_simulated_logs_have_the_shape_of_the_real_one(folder: Run) -> None:
     assert folder.log is not None
-    record = {"posterior": "dirichlet", "strength": 1.0, "per_cell": None,
-              "support": "neighbours", "min_count": 1}  # fmt: skip
-    stage = Stage.of(folder.problem, folder.log, record)
+    assert folder.posterior is not None
+    stage = Stage.of(folder.problem, folder.log, folder.posterior)
     rng = np.random.default_rng(0)
     log = stage.simulated(stage.world("posterior", rng), rng)
     assert log.n_rows == folder.log.n_rows
@@ -52,9 +52,7 @@ def test_simulated_logs_have_the_shape_of_the_real_one(folder: Folder) -> None:
     np.testing.assert_allclose(again.concentration, stage.fitted.concentration)
 
 
-def test_the_same_for_any_number_of_workers_and_after_a_resume(
-    folder: Folder, tmp_path: Path
-) -> None:
+def test_the_same_for_any_number_of_workers_and_after_a_resume(folder: Run, tmp_path: Path) -> None:
     one = rehearse(folder, tmp_path / "a", 6, workers=0, progress=False)
     two = rehearse(folder, tmp_path / "b", 6, workers=2, progress=False)
     assert one == two
@@ -72,12 +70,9 @@ def test_summary_of_known_figures() -> None:
     assert found.regret == pytest.approx(1.0)
     assert found.gains["current practice"][0] == pytest.approx(0.5)
     assert found.gains["the nominal policy"][3] == 0.75
-    assert any("too few" in line for line in found.sentences())
-    assert "LESS often" in _held(0.9, 0.5, 0.4, 0.6)
-    assert "as often" in _held(0.5, 0.5, 0.4, 0.6)
 
 
-def test_bad_input(folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input(folder: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InputError, match="posterior or the prior"):
         rehearse(folder, tmp_path / "x", 2, world="moon")
     with pytest.raises(InputError, match="no solver"):
@@ -89,8 +84,6 @@ def test_bad_input(folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_noisy_rewards_are_rehearsed(tmp_path: Path) -> None:
     """Rewards are pure noise: the line promises what the best of many means promises."""
-    from tests.run.test_checks import noise
-
     found = rehearse(solved(noise(), tmp_path), tmp_path / "r", 60, workers=0, progress=False)
     assert found.coverage[0.5][0] < 0.3
-    assert any("LESS often" in line for line in found.sentences())
+    assert found.coverage[0.5][2] < 0.5  # and the interval says so

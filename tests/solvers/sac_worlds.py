@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.continuous_problem import ContinuousProblem
 from softrobust.data.labels import Labels
 from softrobust.models.continuous import CallableModels
 from softrobust.models.gaussian import GaussianFrame, GaussianModels, Scaling
+from softrobust.problem import ContinuousProblem
 
 FloatArray = NDArray[np.float64]
 TINY: dict[str, Any] = {

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from softrobust.data import Rewards, TransitionLog
 from softrobust.errors import InputError
-from softrobust.kernels.ball_minima import l1_worst_case, linf_worst_case
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
 from softrobust.solvers import L1Robust, LInfRobust, Nominal, Status, solve
 from softrobust.solvers.baselines.ball_robust import pair_rows
 from tests.instances import random_problem
+from tests.kernels.balls import l1_worst_case, linf_worst_case
 
 FloatArray = NDArray[np.float64]
 
@@ -199,7 +199,7 @@ def test_settings_are_checked() -> None:
         solve(problem, L1Robust(np.ones((5, 2))))
     with pytest.raises(InputError, match="weights of a norm"):
         solve(problem, L1Robust(0.1, weights=np.zeros(5)))
-    with pytest.raises(InputError, match="tol is"):
+    with pytest.raises(InputError, match="tol"):
         L1Robust(0.1, tol=-1.0)
     with pytest.raises(InputError, match="max_rounds"):
         L1Robust(0.1, max_rounds=0)

@@ -95,11 +95,11 @@ def test_alpha_matters_when_draws_suffice_and_not_when_they_do_not() -> None:
     few = POSTERIOR.sample(10, seed=5)  # 8/δ = 10 … 160 are needed
     saturated = []
     for alpha in (0.3, 0.7, 0.95):
-        with pytest.warns(SaturationWarning, match="10 were used"):
+        with pytest.warns(SaturationWarning, match="has 10 draws"):
             saturated.append(solve(problem_of(alpha=alpha), BCR(few)))
     assert len({s.stats["budget_mean"] for s in saturated}) == 1
     assert all(s.stats["quantile_saturated"] for s in saturated)
-    assert "quantile_saturated" in saturated[0].stats["notes"][0]
+    assert saturated[0].stats["notes"][0]["code"] == "quantile_saturated"
 
 
 def test_the_paper_form_takes_the_sample_as_it_is() -> None:

@@ -12,7 +12,12 @@ from softrobust.solvers import Status
 from softrobust.solvers.base import Deadline
 from softrobust.solvers.exact import exact, local_search
 from softrobust.solvers.exact.exact import Exact
-from softrobust.solvers.exact.local_search import BlockClimber, Climber, LocalSearch, policy_of
+from softrobust.solvers.exact.local_search import (
+    BlockClimber,
+    ExchangeClimber,
+    LocalSearch,
+    policy_of,
+)
 from tests.agree.static_instances import static_instance
 from tests.instances import random_problem
 
@@ -38,7 +43,7 @@ def test_neighbours_by_one_inverse_are_exact(seed: int) -> None:
     reduced = reduce(problem)
     p = reduced.problem
     decision = np.argmax(reduced.allowed, axis=1)
-    climber = Climber(reduced)
+    climber = ExchangeClimber(reduced)
     climber.neighbours(decision)
     X = climber.X.reshape(*reduced.allowed.shape, p.n_models).copy()
     for s, a in np.argwhere(reduced.allowed):

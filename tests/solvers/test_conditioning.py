@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softrobust.bounds.reduction import least_reach, reach, row_sums
+from softrobust.bounds.reduction import least_reach, pair_sums, reach
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_return
 from softrobust.solvers import MILP, Status, write_milp
-from softrobust.solvers.exact.milp import load
+from softrobust.solvers.exact.milp import load_highs
 from softrobust.solvers.exact.milp_model import build_milp, condition
 from tests.agree.static_instances import all_decisions, brute_force
 from tests.instances import random_policy, random_problem
@@ -131,7 +131,7 @@ def test_what_is_written_is_not_touched(tmp_path: Path) -> None:
     highs.setOptionValue("output_flag", False)
     highs.readModel(str(tmp_path / "program.mps"))
     reduced = problem.with_models(problem.models.select(problem.models.f > 0))
-    plain = load(build_milp(reduced, reduced.allowed, "strengthened"))
+    plain = load_highs(build_milp(reduced, reduced.allowed, "strengthened"))
     assert max(np.abs(highs.getLp().col_cost_)) == pytest.approx(
         max(np.abs(plain.getLp().col_cost_)), rel=1e-9
     )
@@ -140,7 +140,7 @@ def test_what_is_written_is_not_touched(tmp_path: Path) -> None:
 @pytest.mark.parametrize("miss", [9e-9, -9e-9, 0.0])
 def test_occupancies_lie_within_the_reach_of_row_sums(miss: float) -> None:
     problem = off_one(0, miss)
-    np.testing.assert_allclose(row_sums(problem), 1 + miss, rtol=1e-14)
+    np.testing.assert_allclose(pair_sums(problem), 1 + miss, rtol=1e-14)
     for seed in range(5):
         total = occupancies(problem, random_policy(problem, seed)).sum(axis=1)
         assert (total <= reach(problem)).all()

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softrobust.models.model_set import ModelSet
-from softrobust.objective import var
+from softrobust.objective import value_at_risk
 from softrobust.posterior import Diagnostics, FittedPosterior
 from softrobust.solvers.baselines.draws import (
+    DrawnSample,
     PosteriorDraws,
-    Sample,
     UpperTail,
     tail_mass,
     whole_draws,
@@ -40,8 +40,12 @@ def test_parts_give_the_quantile_of_the_whole(
         both[lower_side] = above.quantile()
     # The upper quantile inf{x : G(x) ≥ 1 − tail}, and VaR as the lower quantile of −x.
     f = w / w.sum()
-    np.testing.assert_array_equal(both[False], [var(x, f, tail), var(-x, f, tail)])
-    np.testing.assert_array_equal(both[True], [-var(-x, f, 1 - tail), -var(x, f, 1 - tail)])
+    np.testing.assert_array_equal(
+        both[False], [value_at_risk(x, f, tail), value_at_risk(-x, f, tail)]
+    )
+    np.testing.assert_array_equal(
+        both[True], [-value_at_risk(-x, f, 1 - tail), -value_at_risk(x, f, 1 - tail)]
+    )
 
 
 def test_what_is_kept_is_the_tail() -> None:
@@ -64,10 +68,10 @@ def test_pairs_that_may_be_taken_share_the_risk() -> None:
 
 def test_unequal_weights_are_worth_fewer_draws() -> None:
     problem = random_problem(1)
-    sample = Sample(problem, None, 1.0)
+    sample = DrawnSample(problem, None, 1.0)
     assert sample.effective == pytest.approx(1 / (problem.models.f**2).sum())
     assert sample.effective < 7
-    equal = Sample(problem, ModelSet.from_dense(problem.models.P), 1.0)
+    equal = DrawnSample(problem, ModelSet.from_dense(problem.models.P), 1.0)
     assert equal.effective == pytest.approx(7)
     assert not equal.saturated(1 / 7)
     assert equal.saturated(1 / 7 - 1e-6)
@@ -91,7 +95,7 @@ class Kept(FittedPosterior):
 
 def test_a_sampler_gives_what_it_has_kept_and_no_draw_twice() -> None:
     problem = random_problem(2)
-    sample = Sample(problem, PosteriorDraws(Kept()), 100.0)
+    sample = DrawnSample(problem, PosteriorDraws(Kept()), 100.0)
     parts = [models for models, _ in sample]
     assert [m.n_models for m in parts] == [9]
     assert len({p.tobytes() for p in parts[0].P}) == 9
@@ -102,7 +106,7 @@ def test_a_sampler_gives_what_it_has_kept_and_no_draw_twice() -> None:
 def test_draws_that_do_not_fit_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(2)
     monkeypatch.setattr("softrobust.solvers.baselines.draws.KEPT_BYTES", 1)
-    sample = Sample(problem, PosteriorDraws(Kept()), 100.0)
+    sample = DrawnSample(problem, PosteriorDraws(Kept()), 100.0)
     (first,), (second,) = ([models for models, _ in sample] for _ in range(2))
     assert first is not second
     np.testing.assert_array_equal(first.prob, second.prob)

@@ -26,7 +26,7 @@ from softrobust.solvers import Status
 from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.exact import branch_and_bound, exact
 from softrobust.solvers.exact.exact import Exact, load_checkpoint
-from softrobust.solvers.exact.local_search import Climber, LocalSearch
+from softrobust.solvers.exact.local_search import ExchangeClimber, LocalSearch
 from softrobust.solvers.exact.milp import MILP
 from tests.agree.static_instances import brute_force
 from tests.instances import random_problem
@@ -205,14 +205,14 @@ def test_local_search_says_what_it_is() -> None:
     [
         (lambda: Exact(gap=-1.0), "gap"),
         (lambda: Exact(node_limit=-1), "node_limit"),
-        (lambda: Exact(time_limit=0.0), "time limit"),
+        (lambda: Exact(time_limit=0.0), "time_limit"),
         (lambda: LocalSearch(starts=0), "starts"),
         (lambda: LocalSearch(starts=1.5), "starts"),  # type: ignore[arg-type]
-        (lambda: LocalSearch(time_limit="5"), "time limit"),  # type: ignore[arg-type]
+        (lambda: LocalSearch(time_limit="5"), "time_limit"),  # type: ignore[arg-type]
         (lambda: Exact(gap="x"), "gap"),  # type: ignore[arg-type]
         (lambda: Exact(gap=float("nan")), "gap"),
         (lambda: Exact(node_limit=2.5), "node_limit"),  # type: ignore[arg-type]
-        (lambda: Exact(time_limit="x"), "time limit"),  # type: ignore[arg-type]
+        (lambda: Exact(time_limit="x"), "time_limit"),  # type: ignore[arg-type]
         (lambda: Exact(seed="x"), "seed"),  # type: ignore[arg-type]
         (lambda: Exact(seed=-1), "seed"),
         (lambda: MILP(gap="x"), "gap"),  # type: ignore[arg-type]
@@ -333,7 +333,7 @@ def test_an_interrupt_in_the_first_climb_keeps_what_it_has_reached(
 ) -> None:
     problem = climbing()
     nominal = Nominal().solve(problem).static_value
-    interrupt(monkeypatch, Climber, "neighbours", 6)
+    interrupt(monkeypatch, ExchangeClimber, "neighbours", 6)
     solution = solver().solve(problem)
     assert solution.status is Status.INTERRUPTED
     assert solution.static_value > nominal + 1e-6

@@ -18,7 +18,7 @@ from softrobust.problem import Problem
 from softrobust.solvers.base import Deadline, Status
 from softrobust.solvers.exact import milp
 from softrobust.solvers.exact.local_search import LocalSearch
-from softrobust.solvers.exact.milp import BUILD_SHARE, MILP, _share, load, run_highs, write_milp
+from softrobust.solvers.exact.milp import BUILD_SHARE, MILP, load_highs, run_highs, write_milp
 from softrobust.solvers.exact.milp_model import build_milp
 from tests.agree.static_instances import brute_force
 from tests.instances import random_problem
@@ -34,7 +34,7 @@ def test_the_program_itself_has_the_right_optimum(form: str, lam: float, alpha: 
     """HiGHS's own objective value, without local search or re-evaluation."""
     base = random_problem(2, n_states=4, n_actions=2, n_models=5, lam=lam, alpha=alpha)
     problem = base.with_models(base.models.select(base.models.f > 0))
-    highs = load(build_milp(problem, problem.allowed, form))  # type: ignore[arg-type]
+    highs = load_highs(build_milp(problem, problem.allowed, form))  # type: ignore[arg-type]
     highs.setOptionValue("mip_rel_gap", 0.0)
     highs.run()
     assert highs.modelStatusToString(highs.getModelStatus()) == "Optimal"
@@ -85,7 +85,7 @@ def test_strengthened_relaxation_is_tighter() -> None:
     values = []
     for form in ("strengthened", "paper"):
         model = build_milp(problem, problem.allowed, form)
-        highs = load(model)
+        highs = load_highs(model)
         highs.setOptionValue("solve_relaxation", True)
         highs.run()
         values.append(highs.getInfo().objective_function_value)
@@ -120,7 +120,7 @@ def test_occupancy_bounds_are_attained(seed: int) -> None:
     h = np.linalg.solve(M.transpose(0, 1, 3, 2), problem.p0[:, None])[..., 0]
     for state, action in np.argwhere(problem.allowed):
         taking = h[decisions[:, state] == action][:, :, state]
-        least, greatest = bounds.least[state, action], bounds.greatest[state, action]
+        least, greatest = (x[state, action] for x in bounds)
         assert (least <= taking.min(axis=0) * (1 + 1e-12)).all()
         assert (greatest >= taking.max(axis=0) * (1 - 1e-12)).all()
         np.testing.assert_allclose(least, taking.min(axis=0), rtol=1e-9)
@@ -203,7 +203,7 @@ def test_an_interrupt_anywhere_keeps_the_local_search(
 
 
 def test_building_leaves_time_for_highs() -> None:
-    assert _share(Deadline(None), 0.5).limit is None
-    part = _share(Deadline(30.0), BUILD_SHARE)
+    assert Deadline(None).part(0.5).limit is None
+    part = Deadline(30.0).part(BUILD_SHARE)
     assert part.limit is not None
     assert 9.0 < part.limit <= 10.0

@@ -94,7 +94,7 @@ def test_cadp_improves_on_wsu_for_its_goal(seed: int) -> None:
 def test_bad_horizons() -> None:
     problem = random_problem(0)
     for horizon in (0, -1, 2.5):
-        with pytest.raises(InputError, match="whole number of steps"):
+        with pytest.raises(InputError, match="horizon must be a whole number"):
             WSU().solve_horizon(problem, horizon)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="shape"):
         TimedPolicy(np.zeros((2, 3), int), problem.models.states, problem.models.actions)

@@ -15,7 +15,7 @@ from softrobust.errors import InputError
 from softrobust.models import ModelSet, Policy
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.problem import Problem, load_problem, save_problem
-from softrobust.returns import policy_return, s_rect_return, static_return
+from softrobust.returns import Returns, policy_return, s_rect_return, static_return
 from softrobust.solvers import CADP, MILP, Exact, LocalSearch, Nominal, RandomizedAscent, SRect
 from tests.instances import random_problem
 
@@ -118,7 +118,9 @@ def test_held_out_limit_of_a_quantile_covers() -> None:
     train = rng.standard_normal(50)
     for _ in range(300):
         z = rng.standard_normal(n)
-        result = held_out(train, np.full(50, 0.02), z, np.full(n, 1 / n), objective)
+        result = held_out(
+            Returns(train, np.full(50, 0.02)), Returns(z, np.full(n, 1 / n)), objective
+        )
         assert result.lower_bound is not None
         assert result.lower_bound.low is not None
         hits += result.lower_bound.low <= -1.2815515655446004

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from softrobust.bounds import Covers
+from softrobust.errors import InputError
 from softrobust.models import ModelSet, Policy
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import static_return
-from softrobust.solvers.exact.randomized import RandomizedAscent
+from softrobust.solvers import Solution, Status, solve
+from softrobust.solvers.baselines.behaviour import given
+from softrobust.solvers.exact.randomized import Deterministic, RandomizedAscent
 from tests.instances import random_problem
 
 
@@ -101,3 +104,63 @@ def test_time_limit_still_gives_a_policy() -> None:
     problem = random_problem(0, n_states=30, n_actions=4, n_models=30)
     solution = RandomizedAscent(time_limit=0.05).solve(problem)
     assert solution.static_value <= solution.bound.value  # type: ignore[union-attr]
+
+
+# -- made deterministic ---------------------------------------------------------------------------
+
+
+def mixed(problem: Problem) -> Solution:
+    """The uniform policy, as somebody handed it in."""
+    return given(problem, problem.uniform_policy(), "uniform")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rounded_policy_is_a_local_optimum_and_its_cost_is_told(seed: int) -> None:
+    problem = random_problem(seed, masks=seed % 2 == 0, lam=1.0, alpha=0.9)
+    climbed = RandomizedAscent(starts=1).solve(problem)
+    for solution in (climbed, mixed(problem)):
+        rounded = solve(problem, Deterministic(solution))
+        assert rounded.status is Status.LOCAL_OPTIMUM
+        assert rounded.policy.deterministic
+        assert (rounded.policy.probs[~problem.allowed] == 0).all()
+        stats = rounded.stats
+        assert stats["of"] == solution.solver
+        assert stats["randomized_value"] == pytest.approx(static_return(problem, solution.policy))
+        cost = stats["randomized_value"] - rounded.static_value
+        assert stats["cost"] == pytest.approx(cost, abs=1e-12)
+        # No single exchange is better, and no rule at all by more than the search can miss.
+        rule, m = rounded.policy.decision, problem.models
+        for s, a in np.argwhere(problem.allowed):
+            other = rule.copy()
+            other[s] = a
+            policy = Policy.from_decision(other, m.states, m.actions)
+            assert static_return(problem, policy) <= rounded.static_value + 1e-9
+        assert rounded.static_value <= best_deterministic(problem) + 1e-9
+
+
+def test_a_deterministic_policy_is_only_improved() -> None:
+    problem = random_problem(3)
+    best = best_deterministic(problem)
+    m = problem.models
+    rule = next(
+        rule
+        for rule in itertools.product(*(np.flatnonzero(row) for row in problem.allowed))
+        if static_return(problem, Policy.from_decision(rule, m.states, m.actions)) >= best - 1e-12
+    )
+    optimum = given(problem, Policy.from_decision(rule, m.states, m.actions), "optimum")
+    kept = solve(problem, Deterministic(optimum, draws=0))
+    np.testing.assert_array_equal(kept.policy.decision, rule)
+    assert kept.stats["cost"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_rounding_has_limits_and_settings() -> None:
+    problem = random_problem(5, n_states=6)
+    stopped = solve(problem, Deterministic(mixed(problem), time_limit=1e-9))
+    assert stopped.status is Status.TIME_LIMIT
+    assert stopped.policy.deterministic
+    one, two = (solve(problem, Deterministic(mixed(problem), seed=7)) for _ in range(2))
+    np.testing.assert_array_equal(one.policy.probs, two.policy.probs)
+    with pytest.raises(InputError, match="draws"):
+        Deterministic(mixed(problem), draws=-1)
+    with pytest.raises(InputError, match="states and"):
+        solve(random_problem(0, n_states=3), Deterministic(mixed(problem)))

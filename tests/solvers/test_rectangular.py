@@ -12,8 +12,8 @@ from softrobust.errors import InputError
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns.rectangular import lane_bytes, rectangular_value
-from softrobust.returns.rectangular_sweeps import Sweeps, game_lp, settle
+from softrobust.returns.rectangular import rectangular_value
+from softrobust.returns.rectangular_sweeps import Sweeps, game_lp, improve_by_lp, slot_bytes
 from softrobust.solvers.base import Status, solve_grid
 from softrobust.solvers.rectangular import rectangular as rectangular_grid
 from softrobust.solvers.rectangular.rectangular import SARect, SRect
@@ -105,40 +105,40 @@ def test_grid_is_the_points_one_by_one(
 
 @Solvers
 @pytest.mark.parametrize("n_states", [5, 40])
-def test_lanes_share_passes_and_answers(solver: SRect | SARect, n_states: int) -> None:
+def test_chains_share_passes_and_answers(solver: SRect | SARect, n_states: int) -> None:
     p = random_problem(11, n_states=n_states, n_models=9, gamma=0.99, masks=True)
     lams, alphas = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.3, 0.6, 0.9]
     together, alone = (
-        {x.at: x for x in rectangular_grid.solve_points(solver, p, lams, alphas, lanes)}
-        for lanes in (8, 1)
+        {x.at: x for x in rectangular_grid.solve_points(solver, p, lams, alphas, count)}
+        for count in (8, 1)
     )
-    assert together.keys() == alone.keys() == set(rectangular_grid.snake(6, 3))
+    assert together.keys() == alone.keys() == set(rectangular_grid.neighbour_walk(6, 3))
     for at, x in together.items():
         point = replace(p, objective=SoftRobust(lams[at[0]], alphas[at[1]]))
         single = solver.solve(point)
         assert single.v is not None
         for v, reached in (
             (single.v, single.stats["tol_achieved"]),
-            (alone[at].answer.v, alone[at].answer.tol),
+            (alone[at].found.v, alone[at].found.tol),
         ):
-            assert x.answer.status == Status.TOLERANCE_REACHED
-            size = max(float(np.abs(v).max()), float(np.abs(x.answer.v).max()))
-            assert np.abs(x.answer.v - v).max() <= (x.answer.tol + reached) * size * (1 + 1e-9)
+            assert x.status == Status.TOLERANCE_REACHED
+            size = max(float(np.abs(v).max()), float(np.abs(x.found.v).max()))
+            assert np.abs(x.found.v - v).max() <= (x.found.tol + reached) * size * (1 + 1e-9)
     passes = [sum(x.stats["passes"] for x in grid.values()) for grid in (together, alone)]
     assert passes[0] < 0.45 * passes[1]
 
 
 # As above: the S kernel for float32 takes long to compile.
 @pytest.mark.parametrize("solver", [pytest.param(SRect(), marks=pytest.mark.slow), SARect()])
-def test_lanes_read_float32(solver: SRect | SARect) -> None:
+def test_chains_read_float32(solver: SRect | SARect) -> None:
     p = random_problem(16, n_states=30, gamma=0.99)
     half = replace(solver, float32=True)
-    for x in rectangular_grid.solve_points(half, p, [0.2, 0.9], [0.5, 0.9], lanes=4):
+    for x in rectangular_grid.solve_points(half, p, [0.2, 0.9], [0.5, 0.9], together=4):
         alone = half.solve(x.problem)
         assert alone.v is not None
         assert x.stats["certificate_of"] == "models rounded to float32"
-        assert x.answer.status == Status.TOLERANCE_REACHED
-        assert np.abs(x.answer.v - alone.v).max() <= 2e-8 * np.abs(alone.v).max()
+        assert x.status == Status.TOLERANCE_REACHED
+        assert np.abs(x.found.v - alone.v).max() <= 2e-8 * np.abs(alone.v).max()
 
 
 @Solvers
@@ -153,21 +153,21 @@ def test_a_grid_keeps_its_limits(
             for x in row:
                 assert x.status in (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
                 assert x.stats["sweeps"] == 1
-    with pytest.raises(InputError, match="time limit"):
-        replace(solver, time_limit=-1.0).solve_grid(p, [0.3], [0.5])
+    with pytest.raises(InputError, match="time_limit"):
+        replace(solver, time_limit=-1.0)
 
 
-def test_lanes_are_as_many_as_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_are_as_many_as_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     sweeps = Sweeps(random_problem(13))
-    assert rectangular_grid.lanes_for(sweeps, 3) == 1  # too small to gain
+    assert rectangular_grid.chains_for(sweeps, 3) == 1  # too small to gain
     monkeypatch.setattr(rectangular_grid, "TOGETHER", 100)
-    assert rectangular_grid.lanes_for(sweeps, 3) == 3
-    assert rectangular_grid.lanes_for(sweeps, 100) == rectangular_grid.MOST
-    free = 2.5 * lane_bytes(sweeps.models) / 0.9
+    assert rectangular_grid.chains_for(sweeps, 3) == 3
+    assert rectangular_grid.chains_for(sweeps, 100) == rectangular_grid.CHAINS
+    free = 2.5 * slot_bytes(sweeps.models) / 0.9
     monkeypatch.setattr("softrobust._core.arrays.available_memory", lambda: free)
-    assert rectangular_grid.lanes_for(sweeps, 100) == 2
+    assert rectangular_grid.chains_for(sweeps, 100) == 2
     monkeypatch.setattr("softrobust._core.arrays.available_memory", lambda: 1.0)
-    assert rectangular_grid.lanes_for(sweeps, 100) == 1
+    assert rectangular_grid.chains_for(sweeps, 100) == 1
 
 
 @Solvers
@@ -221,10 +221,10 @@ def test_lp_fallback_improves_or_keeps() -> None:
     sweeps, v = Sweeps(p), np.zeros(p.n_states)
     sweeps.run(S_GAME, v)
     lb, ub = sweeps.out.lb.copy(), sweeps.out.ub.copy()
-    settle(sweeps.rect, v, 0.0, 0, sweeps.out)  # nothing to gain: kept
+    improve_by_lp(sweeps.rect, v, 0.0, 0, sweeps.out)  # nothing to gain: kept
     assert sweeps.out.ub[0] - sweeps.out.lb[0] <= ub[0] - lb[0]
     sweeps.out.lb[0], sweeps.out.ub[0] = -np.inf, np.inf
-    settle(sweeps.rect, v, 0.0, 0, sweeps.out)
+    improve_by_lp(sweeps.rect, v, 0.0, 0, sweeps.out)
     assert sweeps.out.lb[0] == pytest.approx(lb[0], abs=1e-8)
     assert sweeps.out.ub[0] == pytest.approx(ub[0], abs=1e-8)
     assert sweeps.out.d[0].sum() == pytest.approx(1.0, abs=1e-12)

@@ -11,9 +11,9 @@ from scipy.optimize import linprog
 
 from softrobust.data import Rewards
 from softrobust.errors import InputError
-from softrobust.kernels.ball_minima import l1_reach
+from softrobust.kernels.balls import l1_reach
 from softrobust.models.model_set import ModelSet
-from softrobust.objective import SoftRobust, var
+from softrobust.objective import SoftRobust, value_at_risk
 from softrobust.problem import Problem
 from softrobust.returns import policy_return
 from softrobust.solvers import BCR, RSVF, Nominal, SaturationWarning, Status, solve
@@ -121,7 +121,7 @@ def test_at_the_end_every_ball_meets_the_set_of_its_own_value() -> None:
         Z = equal.R + equal.gamma * np.einsum("nsat,t->san", equal.models.P, solution.v)
         d = solution.policy.decision
         for s in range(6):
-            level = var(Z[s, d[s]], equal.models.f, 1 - tail)
+            level = value_at_risk(Z[s, d[s]], equal.models.f, 1 - tail)
             assert solution.v[s] <= level + 1e-5 * np.abs(solution.v).max()
 
 

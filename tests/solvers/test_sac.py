@@ -13,7 +13,7 @@ import pytest
 
 from softrobust.errors import InputError, MissingExtraError
 from softrobust.models.continuous import CallableModels
-from softrobust.models.continuous_policy import NetworkPolicy, save_policy
+from softrobust.models.continuous_policy import NetworkPolicy
 from softrobust.solvers.base import Status
 from softrobust.solvers.continuous.sac import SAC, ActorCritic, RobustSAC, SoftRobustSAC
 from tests.solvers.sac_worlds import TINY, gaussian_problem, random_table
@@ -24,8 +24,8 @@ pytest.importorskip("optax")
 
 def targets(solver: ActorCritic, problem: Any) -> tuple[Any, ...]:
     """(n_models, batch) targets, their combination, and what they were made of."""
-    from softrobust.solvers.continuous.sac.update import combined, first_learner, model_targets
-    from softrobust.solvers.continuous.sac.worlds import on_device
+    from softrobust.solvers.continuous.sac.learning import combined, first_learner, model_targets
+    from softrobust.solvers.continuous.sac.traced import on_device
 
     plan, world, arrays = solver.plan(problem)
     data = on_device(arrays)
@@ -113,7 +113,7 @@ def test_plain_reaches_the_soft_optimum_of_a_table() -> None:
 
 def test_mixture_of_a_table_is_its_mean() -> None:
     """Draws of the mean model of functions have the frequencies of the average rows."""
-    from softrobust.solvers.continuous.sac.worlds import on_device
+    from softrobust.solvers.continuous.sac.traced import on_device
 
     table = random_table(N=3)
     f = np.array([0.5, 0.3, 0.2])
@@ -129,7 +129,7 @@ def test_mixture_of_a_table_is_its_mean() -> None:
 
 
 def test_policy_is_the_actor_and_needs_no_jax(tmp_path: Path) -> None:
-    from softrobust.solvers.continuous.sac.update import forward, inputs
+    from softrobust.solvers.continuous.sac.learning import forward, inputs
 
     problem = gaussian_problem()
     found = SoftRobustSAC(**TINY).solve(problem)
@@ -143,20 +143,20 @@ def test_policy_is_the_actor_and_needs_no_jax(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         policy.probs(s), np.asarray(jax.nn.softmax(forward(actor, x))), atol=2e-6
     )
-    save_policy(tmp_path / "policy.npz", policy)
+    policy.save(tmp_path / "policy.npz")
     code = (
         "import sys; sys.modules['jax'] = None; sys.modules['optax'] = None\n"
-        "from softrobust.models.continuous_policy import load_policy\n"
-        f"print(load_policy({str(tmp_path / 'policy.npz')!r}).probs([[0.1, 0.2]])[0, 0])"
+        "from softrobust.models.lookahead import load_continuous_policy\n"
+        f"print(load_continuous_policy({str(tmp_path / 'policy.npz')!r}).probs([[0.1, 0.2]])[0, 0])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(done.stdout) == policy.probs([[0.1, 0.2]])[0, 0]
 
 
 def test_forbidden_actions_are_never_taken() -> None:
-    from softrobust.continuous_problem import ContinuousProblem
+    from softrobust.problem import ContinuousProblem
+    from softrobust.solvers.continuous.sac.learning import compiled_start
     from softrobust.solvers.continuous.sac.solver import network_policy
-    from softrobust.solvers.continuous.sac.training import compiled_start
 
     problem = ContinuousProblem(gaussian_problem().models, allowed=[True, False, True])
     plan, world, data = SoftRobustSAC(**TINY).plan(problem)
@@ -168,7 +168,7 @@ def test_forbidden_actions_are_never_taken() -> None:
     assert (probs[:, 1] == 0.0).all()
     np.testing.assert_allclose(probs.sum(axis=1), 1.0, atol=1e-12)
     # Index 1 among the allowed ones is action 2 of the models.
-    from softrobust.solvers.continuous.sac.worlds import on_device
+    from softrobust.solvers.continuous.sac.traced import on_device
 
     device, key = on_device(data), jax.random.PRNGKey(0)
     s = np.array([[0.5, 1.0]], np.float32)
@@ -184,8 +184,8 @@ def test_untraceable_models_are_refused() -> None:
     models = CallableModels(
         lambda s, a, omega, rng: pull[omega][:, None] * s, 2, ["x"], ["off", "on"]
     )
-    from softrobust.continuous_problem import ContinuousProblem
     from softrobust.models.continuous_rewards import LinearReward
+    from softrobust.problem import ContinuousProblem
 
     problem = ContinuousProblem(models, [[1.0]], LinearReward(np.zeros(1), np.ones(1)), 0.9, 5)
     with pytest.raises(InputError, match=r"step must be a function that JAX can trace.*jax\.numpy"):

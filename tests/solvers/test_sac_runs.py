@@ -14,7 +14,7 @@ from softrobust.errors import InputError, SolverError
 from softrobust.models.continuous_policy import NetworkPolicy
 from softrobust.solvers.base import Status
 from softrobust.solvers.continuous.sac import SoftRobustSAC
-from softrobust.solvers.continuous.sac.run import FORMAT, VERSION
+from softrobust.solvers.continuous.sac.training import FORMAT, VERSION
 from tests.solvers.sac_worlds import TINY, gaussian_problem
 
 jax = pytest.importorskip("jax")
@@ -86,7 +86,7 @@ def test_a_run_goes_on_with_lower_rates_and_says_so(tmp_path: Path) -> None:
     lower = SoftRobustSAC(**TINY, checkpoint=file, actor_rate=1e-5)
     with pytest.warns(UserWarning, match=r"other learning rates.*from iteration 5 on"):
         assert lower.solve(problem).stats["iterations"] == TINY["iterations"]
-    with pytest.raises(InputError, match="folder of the checkpoint"):
+    with pytest.raises(InputError, match="no folder for the checkpoint"):
         SoftRobustSAC(**TINY, checkpoint=str(tmp_path / "none" / "run.npz")).solve(problem)
 
 

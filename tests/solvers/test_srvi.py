@@ -21,8 +21,8 @@ from softrobust.models.lookahead import LinearPolicy, LookaheadPolicy
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.returns import simulate
 from softrobust.solvers import RPVI, SRVI, SRVISA, SARect, Status, WorstModelVI, solve
-from softrobust.solvers.continuous.projected import Projected, regress
-from softrobust.solvers.registry import CONTINUOUS_SOLVERS, make_continuous_solver
+from softrobust.solvers.continuous.srvi import Projected, regress
+from softrobust.solvers.registry import CONTINUOUS_SOLVERS, make_solver
 from tests.continuous_instances import FloatArray, linear_problem
 from tests.instances import random_problem
 
@@ -41,9 +41,9 @@ def test_the_protocol(kind: type[Projected]) -> None:
     s = problem.sample_start(3, np.random.default_rng(0))
     assert solution.v(s).shape == (3,)
     again = solve(problem, kind(**SMALL))
-    np.testing.assert_array_equal(again.v.w, solution.v.w)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(again.v.w, solution.v.w)
     other = solve(problem, kind(**SMALL, seed=1))
-    assert not np.array_equal(other.v.w, solution.v.w)  # type: ignore[union-attr]
+    assert not np.array_equal(other.v.w, solution.v.w)
     with pytest.raises((FrozenInstanceError, AttributeError)):
         kind().ridge = 1.0  # type: ignore[misc]
 
@@ -210,7 +210,7 @@ def test_divergence_is_an_error_with_advice() -> None:
     ("settings", "words"),
     [
         ({"ridge": -1.0}, "ridge"), ({"iterations": 0}, "iterations"), ({"samples": 1}, "samples"),
-        ({"features": 3}, "no fit"), ({"tol": -1}, "tol"), ({"time_limit": 0}, "time limit"),
+        ({"features": 3}, "no fit"), ({"tol": -1}, "tol"), ({"time_limit": 0}, "time_limit"),
         ({"states": [[1.0]]}, "shape"), ({"features": RBFFeatures}, "an object, not a class"),
     ],
 )  # fmt: skip
@@ -221,21 +221,24 @@ def test_bad_settings(settings: dict[str, Any], words: str) -> None:
 
 def test_solvers_and_problems_must_fit() -> None:
     with pytest.raises(InputError, match="has continuous states, and 'sa-rect' is not"):
-        solve(linear_problem(), SARect())  # type: ignore[call-overload]
+        solve(linear_problem(), SARect())
     with pytest.raises(InputError, match="a table of states, and 'srvi' is not"):
-        solve(random_problem(0), SRVI())  # type: ignore[call-overload]
+        solve(random_problem(0), SRVI())
     with pytest.raises(InputError, match="soft-robust objective"):
         SRVI().solve(replace(linear_problem(), objective=Percentile(0.9)))
 
 
 def test_the_registry() -> None:
     for name in ("srvi", "srvi-sa", "rpvi-control"):
-        assert make_continuous_solver(name).name == name
-    assert make_continuous_solver(seed=3, settings={"degree": 3, "ridge": 1}).seed == 3  # type: ignore[attr-defined]
+        assert make_solver(name, continuous=True).name == name
+    cubic = make_solver("srvi", continuous=True, seed=3, settings={"degree": 3, "ridge": 1})
+    assert (cubic.seed, cubic.features.degree) == (3, 3)  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="Did you mean 'srvi-sa'"):
-        make_continuous_solver("srvisa")
+        make_solver("srvisa", continuous=True)
     with pytest.raises(InputError, match="no setting 'rigde'"):
-        make_continuous_solver("srvi", settings={"rigde": 1})
+        make_solver("srvi", continuous=True, settings={"rigde": 1})
+    with pytest.raises(InputError, match="for solvers of continuous states"):
+        make_solver("exact", settings={"gap": 1})
     assert set(CONTINUOUS_SOLVERS) >= {"sr-sac", "r-sac", "sac"}
 
 
@@ -245,8 +248,8 @@ def test_worst_model_ignores_the_objective() -> None:
         WorstModelVI(states=s, iterations=5).solve(linear_problem(lam, alpha))
         for lam, alpha in ((0.0, 0.0), (1.0, 0.9))
     )
-    np.testing.assert_array_equal(first.v.w, second.v.w)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(first.v.w, second.v.w)
     same = SRVI(states=s, iterations=5).solve(
         replace(linear_problem(), objective=SoftRobust(1.0, 1.0))
     )
-    np.testing.assert_allclose(first.v.w, same.v.w, rtol=1e-9)  # type: ignore[union-attr]
+    np.testing.assert_allclose(first.v.w, same.v.w, rtol=1e-9)

@@ -107,4 +107,3 @@ def test_the_tipping_point_tips() -> None:
         else:
             assert rows.least_value(new, found.tipping) >= found.practice - 1e-9
             assert rows.least_value(new, found.tipping * 1.01) <= found.practice + 1e-9
-        assert "Not covered" in found.words()

@@ -14,10 +14,10 @@ import pytest
 from softrobust.cli.main import run
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
-from softrobust.report import frontier_rows, plot_frontier, save_frontier_csv, save_frontier_plot
+from softrobust.report import plot_frontier, save_frontier_plot
 from softrobust.returns import static_return
 from softrobust.solvers import Exact, Nominal, SARect
-from softrobust.study.frontier import Frontier, frontier
+from softrobust.study.frontier import Frontier, frontier, save_frontier_csv
 from tests.instances import random_problem
 
 LAMS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -87,7 +87,7 @@ def test_files(tmp_path: Path) -> None:
     found = make(0)
     save_frontier_csv(found, tmp_path / "f.csv")
     rows = list(csv.DictReader((tmp_path / "f.csv").read_text().splitlines()))
-    assert len(rows) == len(LAMS) * len(ALPHAS) == len(frontier_rows(found))
+    assert len(rows) == len(LAMS) * len(ALPHAS) == len(found.rows())
     assert float(rows[0]["mean"]) == found.points[0][0].mean
     save_frontier_plot(found, tmp_path / "f.svg", tmp_path / "f.png")
     assert (tmp_path / "f.png").read_bytes()[:4] == b"\x89PNG"

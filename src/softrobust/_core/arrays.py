@@ -22,17 +22,25 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 def frozen(values: npt.ArrayLike, dtype: type[_T]) -> npt.NDArray[_T]:
-    """Return `values` as a contiguous read-only array of `dtype`.
+    """Return `values` as a contiguous read-only array of `dtype` that nobody else can write to.
 
-    A writeable array of the caller is copied, so that nobody can change it behind our back;
-    an array that is already read-only is shared.
+    An array that could still be written, itself or through what it is a view of, is copied; one
+    that is read-only all the way down is shared.
     """
     array: npt.NDArray[Any] = np.asarray(values)
-    if array.dtype == dtype and not array.flags.writeable and array.flags.c_contiguous:
+    if array.dtype == dtype and array.flags.c_contiguous and not _writeable(array):
         return array
     out = np.array(array, dtype=dtype, order="C", copy=True)
     out.flags.writeable = False
     return out
+
+
+def _writeable(array: Any) -> bool:
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False
 
 
 def seal(array: npt.NDArray[_T]) -> npt.NDArray[_T]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -42,6 +43,14 @@ def atomic_write(
         with suppress(OSError):
             os.unlink(name)
         raise
+
+
+def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write columns of equal length with their names, atomically."""
+    with atomic_write(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(columns)
+        rows.writerows(zip(*columns.values(), strict=True))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Time limits inside long computations: they look at the clock between two chunks of models.
 
 A compiled loop cannot be stopped, not even by Ctrl-C. So work on many models is cut into chunks of
-a fraction of a second, and between two of them the caller's `late()` is asked.
+a fraction of a second, and between two of them the caller's `Deadline` is asked.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
 from softrobust._core.settings import real, whole
 from softrobust.errors import InputError
-
-Late = Callable[[], bool]
 
 CHUNK_SECONDS = 0.2  # between two looks at the clock, about
 
@@ -43,36 +42,66 @@ def chunks(n: int, first: int = 1) -> Iterator[slice]:
         length = max(first, int(length * min(2.0, CHUNK_SECONDS / max(took, 1e-6))))
 
 
-def check(late: Late | None) -> None:
-    """Raise `OutOfTime` once it is late."""
-    if late is not None and late():
-        raise OutOfTime
+class Deadline:
+    """A time limit in seconds from now; None never passes."""
 
+    __slots__ = ("limit", "start")
 
-# --------------------------------------------------------------------------------------------------
-# Checks of the settings that the static solvers share: gap, limits and seed.
+    def __init__(self, limit: float | None = None) -> None:
+        check_time_limit(limit)
+        self.limit = limit
+        self.start = time.monotonic()
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.start
 
-def check_gap(gap: Any) -> None:
-    """A share of |static_value|."""
-    real("gap", gap, least=0, hint="Give a share of the value, such as 1e-6.")
+    @property
+    def left(self) -> float:
+        """Seconds left, at least 0; infinite without a limit."""
+        return math.inf if self.limit is None else max(0.0, self.limit - self.elapsed)
 
+    @property
+    def passed(self) -> bool:
+        """Whether the limit is over."""
+        return self.left == 0.0
 
-def check_node_limit(limit: Any) -> None:
-    """A number of nodes, or None."""
-    if limit is not None:
-        whole("node_limit", limit, least=0)
+    def check(self) -> None:
+        """Raise `OutOfTime` once the limit is over."""
+        if self.passed:
+            raise OutOfTime
+
+    def part(self, share: float) -> Deadline:
+        """A deadline after a share of the time left; never, where there is no limit."""
+        return self if self.limit is None else Deadline(max(share * self.left, 1e-9))
+
+    def at_least(self, seconds: float) -> Deadline:
+        """The same deadline, or so many seconds from now if that is later."""
+        return self if self.left >= seconds else Deadline(seconds)
 
 
 def check_time_limit(limit: Any) -> None:
     """Seconds, or None; infinite is none."""
     if limit is None or (isinstance(limit, float) and limit == math.inf):
         return
-    real("The time limit", limit, above=0, hint="Give seconds, such as 60, or leave it out.")
+    real("time_limit", limit, above=0, hint="Give seconds, such as 60, or leave it out.")
 
 
-def check_seed(seed: Any) -> None:
-    """Anything that makes a generator."""
+def check_search(
+    time_limit: Any, seed: Any, gap: Any = 0.0, node_limit: Any = None, checkpoint: Any = None
+) -> None:
+    """The settings that searches share.
+
+    Seconds or None, anything that makes a generator, a share of |static_value|, a number of nodes
+    or None, and a file in a folder that is there or None.
+    """
+    check_time_limit(time_limit)
+    real("gap", gap, least=0, hint="Give a share of the value, such as 1e-6.")
+    if node_limit is not None:
+        whole("node_limit", node_limit, least=0)
+    if checkpoint is not None and not Path(checkpoint).resolve().parent.is_dir():
+        raise InputError(f"There is no folder for the checkpoint '{checkpoint}'. Create it first.")
     try:
         np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
@@ -81,10 +110,8 @@ def check_seed(seed: Any) -> None:
         ) from None
 
 
-# --------------------------------------------------------------------------------------------------
-# One live line on a terminal, and nothing in a pipe.
-
-INTERVAL = 0.2  # seconds between two refreshes
+NO_LIMIT = Deadline()
+INTERVAL = 0.2  # seconds between two refreshes of a live line
 
 
 @final
@@ -101,13 +128,13 @@ class LiveLine:
         self.shown = 0.0
         self.width = 0
 
-    def update(self, text: Callable[[], str]) -> None:
-        """Show text(), unless the last one is too recent or there is no terminal."""
+    def update(self, text: str | Callable[[], str]) -> None:
+        """Show the text, unless the last one is too recent or there is no terminal."""
         now = time.monotonic()
         if not self.active or now - self.shown < INTERVAL:
             return
         self.shown = now
-        line = text()
+        line = text if isinstance(text, str) else text()
         sys.stderr.write("\r" + line.ljust(self.width))
         sys.stderr.flush()
         self.width = len(line)

@@ -1,19 +1,24 @@
 """What a stage found and a person should know, as facts: sentences are written in `report` alone.
 
 A fact whose name begins with `n_` is a `Count`: a number of rows, episodes, observations or people
-that a reader may not be allowed to know where it is small; `rows` are places in a user's file.
-Hiding small counts is a rule on these types, never a pattern over prose.
+that a reader may not be allowed to know where it is small. Those named in `TOTALS` add up what is
+in a log: from a total and the counts that are shown, a small one would follow. `rows` are places in
+a user's file, `text` is what somebody else wrote, with whatever counts it may hold. Hiding small
+counts is a rule on these types, at any depth of the facts, never a pattern over prose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, final
 
-SMALL = 5  # counts from 1 to 4 are hidden where counts are suppressed
+SMALL = 5  # counts below this are hidden where counts are suppressed
+TOTALS = frozenset({"n_rows", "n_episodes", "n_transitions", "n_starts", "n_visits", "n_ids"})
+UNTYPED = frozenset({"rows", "text"})
+RECORDED = "recorded"  # the code of a sentence that an older version wrote down
 
 
 class Level(StrEnum):
@@ -33,6 +38,15 @@ class Count(int):
         return self < SMALL
 
 
+class Total(Count):
+    """A number of observations that is hidden whatever its size."""
+
+    @property
+    def small(self) -> bool:
+        """Always: what is left of it after other counts may be small."""
+        return True
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -43,8 +57,7 @@ class Note:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        typed = {k: Count(v) if _counted(k, v) else v for k, v in self.facts.items()}
-        object.__setattr__(self, "facts", MappingProxyType(typed))
+        object.__setattr__(self, "facts", MappingProxyType(_typed("", self.facts)))
 
     def __getitem__(self, name: str) -> Any:
         return self.facts[name]
@@ -59,13 +72,35 @@ class Note:
         return cls(str(record["code"]), Level(record["level"]), dict(record["facts"]))
 
     def without_small_counts(self) -> Note:
-        """The same note with small counts as None and without row numbers."""
-        hidden = {
-            k: None if k == "rows" or (isinstance(v, Count) and v.small) else v
-            for k, v in self.facts.items()
-        }
-        return Note(self.code, self.level, hidden)
+        """The same note with small counts, row numbers and others' words as None."""
+        return Note(self.code, self.level, _hidden("", self.facts))
 
 
-def _counted(name: str, value: Any) -> bool:
-    return name.startswith("n_") and isinstance(value, int) and not isinstance(value, bool)
+def read_notes(records: Iterable[Note | Mapping[str, Any] | str]) -> tuple[Note, ...]:
+    """Notes of a file; sentences of an older version stay what they are."""
+    return tuple(_read(record) for record in records)
+
+
+def _read(record: Note | Mapping[str, Any] | str) -> Note:
+    if isinstance(record, str):
+        return Note(RECORDED, facts={"text": record})
+    return record if isinstance(record, Note) else Note.from_dict(record)
+
+
+def _typed(name: str, value: Any) -> Any:
+    """Counts as such, by their names."""
+    if isinstance(value, Mapping):
+        return {k: _typed(k, v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_typed(name, v) for v in value]
+    if name.startswith("n_") and isinstance(value, int) and not isinstance(value, bool):
+        return (Total if name in TOTALS else Count)(value)
+    return value
+
+
+def _hidden(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _hidden(k, v) for k, v in value.items()}
+    if name in UNTYPED or (isinstance(value, Count) and value.small):
+        return None
+    return [_hidden(name, v) for v in value] if isinstance(value, list) else value

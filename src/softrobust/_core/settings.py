@@ -6,9 +6,11 @@ what to do. Text is never read as a number, a fraction never rounded, and True i
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,35 @@ def instance(name: str, value: Any, kind: type[Any]) -> None:
         raise _refused(name, f"a {kind.__name__}", value, f"Pass {kind.__name__}(…).")
 
 
+def did_you_mean(word: Any, known: Iterable[str]) -> str:
+    """The known word that is near, as a question that goes on a sentence; else nothing."""
+    close = difflib.get_close_matches(str(word), list(known), n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def from_settings(cls: type[Any], what: str, settings: Mapping[str, Any]) -> Any:
+    """An instance of a dataclass; settings of its parts (a sampler, a shop) are given like its own.
+
+    Fields named `frame` hold what is no plain value and cannot be given this way.
+    """
+    default = cls()
+    held = {field.name: getattr(default, field.name) for field in fields(default)}
+    parts: dict[str, Any] = {name: value for name, value in held.items() if is_dataclass(value)}
+    own = sorted(held.keys() - parts.keys() - {"frame"})
+    place = {field.name: name for name, part in parts.items() for field in fields(part)}
+    values: dict[str, Any] = {}
+    for key, value in settings.items():
+        if key in own:
+            values[key] = value
+        elif key in place:
+            parts[place[key]] = replace(parts[place[key]], **{key: value})
+        else:
+            raise InputError(
+                f"{what} has no setting '{key}'. Its settings are {', '.join([*own, *place])}."
+            )
+    return cls(**values, **parts)
+
+
 def _is_bool(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_))
 
@@ -82,4 +113,5 @@ def _refused(name: str, rule: str, value: Any, hint: str) -> InputError:
     what = repr(value.item() if isinstance(value, np.generic) else value)  # 3, not np.int64(3)
     shown = what if len(what) <= 60 else f"{what[:57]}…"
     text = f"{name} must be {rule.strip()}; it is {shown}."
-    return InputError(f"{text} {hint or 'Give such a value, or leave it out for the default.'}")
+    text += f" {hint or 'Give such a value, or leave it out for the default.'}"
+    return InputError(text, arguments=(name,) if name.isidentifier() else ())

@@ -1,22 +1,10 @@
 """Upper bounds on what any policy of a class can earn."""
 
-from softrobust.bounds.best import (
-    Bound,
-    Covers,
-    ReplicationBound,
-    best_bound,
-    clairvoyant_bound,
-    replication_bound,
-)
-from softrobust.bounds.paper_errors import PaperErrors, paper_errors
-
-__all__ = [
-    "Bound",
-    "Covers",
-    "PaperErrors",
-    "ReplicationBound",
-    "best_bound",
-    "clairvoyant_bound",
-    "paper_errors",
-    "replication_bound",
-]
+from softrobust.bounds.best import Bound as Bound
+from softrobust.bounds.best import Covers as Covers
+from softrobust.bounds.best import ReplicationBound as ReplicationBound
+from softrobust.bounds.best import best_bound as best_bound
+from softrobust.bounds.best import clairvoyant_bound as clairvoyant_bound
+from softrobust.bounds.best import replication_bound as replication_bound
+from softrobust.bounds.paper_errors import PaperErrors as PaperErrors
+from softrobust.bounds.paper_errors import paper_errors as paper_errors

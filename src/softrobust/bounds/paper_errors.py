@@ -15,19 +15,17 @@ r_max is half the range of expected rewards, which a shift of all rewards allows
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust.models.policy import Policy
+from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_reward, policy_values
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
+from softrobust.returns.dynamic import worst_mixture
 
 NOTE = (
     "This is not a bound: the terms are needed for all policies, and were evaluated for the ones "
@@ -38,27 +36,13 @@ NOTE = (
 @final
 @dataclass(frozen=True, slots=True)
 class PaperErrors:
-    """Corollary 5.3's terms, evaluated for the policies named; indicative, never a bound.
+    """Corollary 5.3's terms, evaluated for the policies named; indicative, never a bound."""
 
-    Attributes
-    ----------
-    eps1 : float
-        The largest ε₁(π) among the policies given.
-    eps2 : float
-        ε₂ with the first policy standing in for π_D.
-    r_max : float
-        Half the range of the expected rewards.
-    error : float
-        (2·r_max·eps1 + eps2)/(1 − γ).
-    policies : tuple of str
-        What stood in for "all policies" and for π_D.
-    """
-
-    eps1: float
-    eps2: float
-    r_max: float
-    error: float
-    policies: tuple[str, ...]
+    eps1: float  # the largest ε₁(π) among the policies given
+    eps2: float  # ε₂ with the first policy standing in for π_D
+    r_max: float  # half the range of the expected rewards
+    error: float  # (2·r_max·eps1 + eps2)/(1 − γ)
+    policies: tuple[str, ...]  # what stood in for "all policies" and for π_D
     indicative: bool = True
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,14 +56,6 @@ class PaperErrors:
             "note": NOTE,
         }
 
-    def sentence(self) -> str:
-        """In words, with what they are not."""
-        return (
-            f"For orientation only, the paper's error terms (corrected): ε₁ = {self.eps1:.3g}, "
-            f"ε₂ = {self.eps2:.3g}, r_max = {self.r_max:.3g}; its corollary 5.3 would allow an "
-            f"error of {self.error:.3g}. {NOTE}"
-        )
-
 
 def eps1(problem: Problem, policy: Policy) -> float:
     """ε₁(π): the largest L1 distance between occupancies of two models of positive weight."""
@@ -87,25 +63,16 @@ def eps1(problem: Problem, policy: Policy) -> float:
     return max(float(np.abs(h - row).sum(axis=1).max()) for row in h)
 
 
-def static_dynamic_error(problem: Problem, policy: Policy) -> float:
-    """r_max·ε₁(π)/(1 − γ) ≥ |ρ^D(π) − ρ^S(π)| (theorem 5.1, corrected)."""
-    return reward_radius(problem) * eps1(problem, policy) / (1 - problem.gamma)
-
-
 def eps2(problem: Problem, policy: Policy, xi: FloatArray | None = None) -> float:
     """ε₂ with `policy` standing in for π_D.
 
-    Parameters
-    ----------
-    xi : (n_models,), optional
-        The mixture whose value function is v_D; by default the worst one that descent finds.
+    `xi` (n_models,) is the mixture whose value function is v_D; by default the worst that descent
+    finds.
     """
     if xi is None:
-        from softrobust.returns.dynamic import worst_mixture
-
         xi = worst_mixture(problem, policy)[1]
     v = policy_values(problem.mean_problem(xi), policy)[0]
-    z = policy_reward(problem, policy.probs) + problem.gamma * _ahead(problem, policy.probs, v)
+    z = policy_reward(problem, policy.probs) + problem.gamma * _ahead_of(problem, policy.probs, v)
     f = problem.models.f
     worst = [problem.objective.value(column, f) for column in z.T]  # min over ξ of Σ ξ_ω z_ω(s)
     return max(float(np.max(v - np.array(worst))), 0.0)  # v itself is reached by its own ξ
@@ -126,7 +93,7 @@ def paper_errors(problem: Problem, policies: Sequence[Policy], names: Sequence[s
     return PaperErrors(first, second, r_max, error, tuple(names))
 
 
-def _ahead(problem: Problem, probs: FloatArray, v: FloatArray) -> FloatArray:
+def _ahead_of(problem: Problem, probs: FloatArray, v: FloatArray) -> FloatArray:
     """(n_models, n_states): Σ_a π(a|s)·P̂^ω(·|s,a)ᵀv."""
     m, A = problem.models, problem.n_actions
     out = np.zeros((m.n_models, m.n_states))

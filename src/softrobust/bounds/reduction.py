@@ -1,17 +1,33 @@
-"""What can be left out of a static problem without changing any policy's return.
+"""What can be left out of a static problem, and what rounding can do to what is left.
 
 Models of weight 0 have ξ_ω = 0 for every ξ ∈ Ξ. In a state that no allowed policy reaches from p₀
 in any model, every action is as good as another. Two actions of a state with the same rewards and
 the same transition rows in all models are one action (an order above the free shelf space, say).
 What is kept is the first action of each kind, so a bound for the reduced problem is a bound for the
 whole one, and a decision of the reduced problem is a decision of the whole one.
+
+Sums of transition rows may miss 1 by 1e-8. With σ the largest row sum, Σ_s h_π(s) ≤ Σp₀/(1 − γσ) =:
+reach for every policy: an error e in every reward moves a return by at most reach·e. With the least
+row sum it is a lower bound of Σ_s h_π(s).
+
+A share of the value says nothing of rounding where the value is 0: returns of −20 and +20 that
+cancel, or costs that a free action avoids, are rounded all the same. What rounding can leave
+between a bound and the value it bounds is of the size of what was computed. With x the largest |V|,
+‖R‖ the largest |reward| and w the longest row,
+
+    a model's optimum     x·10⁻¹¹ (where its iteration stops) + 4ε·(‖R‖ + (w + 2)·x)/(1 − γσ),
+    mean and CVaR of N    16ε·(N + S)·x, and 8·EDGE·x where the edge of the tail is a tie.
+
+Nothing of this is taken off a bound: it says when a gap is no gap. So it must never excuse what
+anybody would call one: a penalty of 10¹³ that stands for "forbidden" rounds by more than all that
+is at stake. What is excused is therefore at most a millionth of the smallest reward.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,37 +35,22 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.errors import InputError
 from softrobust.objective import EDGE
+from softrobust.problem import Problem
 
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
-
-
+EPS = float(np.finfo(np.float64).eps)
 PAIRS = 50_000  # above this many pairs (s, a), finding copies costs more than it saves
+EXCUSED = 1e-6  # of the smallest reward that is not 0
+STOP = 1e-11  # `optimal_returns` and `kernels.optimal` stop at this share of the largest value
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduced:
-    """A problem on its models of positive weight, with one action of each kind per state.
+    """A problem on its models of positive weight, with one action of each kind per state."""
 
-    Attributes
-    ----------
-    problem : Problem
-        The same problem without the models of weight 0.
-    allowed : (n_states, n_actions) bool
-        The actions kept.
-    reachable : (n_states,) bool
-        States that some allowed policy visits in some model.
-    """
-
-    problem: Problem
-    allowed: BoolArray
-    reachable: BoolArray
-
-    @property
-    def count(self) -> float:
-        """How many decision rules are left (infinite where that overflows)."""
-        return count_policies(self.allowed)
+    problem: Problem  # without the models of weight 0
+    allowed: BoolArray  # (n_states, n_actions) the actions kept
+    reachable: BoolArray  # (n_states,) states that some allowed policy visits in some model
 
 
 def count_policies(allowed: BoolArray) -> float:
@@ -118,17 +119,7 @@ def first_of_kind(problem: Problem) -> BoolArray:
     return keep
 
 
-# --------------------------------------------------------------------------------------------------
-# Sums of transition rows, which may miss 1 by 1e-8, and what follows for returns.
-#
-# With σ the largest row sum, Σ_s h_π(s) ≤ Σp₀/(1 − γσ) =: reach for every policy: an error e in
-# every reward moves a return by at most reach·e. With the least row sum it is a lower bound of Σ_s
-# h_π(s).
-
-EPS = float(np.finfo(np.float64).eps)
-
-
-def row_sums(problem: Problem) -> FloatArray:
+def pair_sums(problem: Problem) -> FloatArray:
     """(n_states, n_actions, n_models): Σ_s' P̂^ω(s'|s,a), each off by at most `sum_error`."""
     m = problem.models
     widths = np.diff(m.indptr)
@@ -153,7 +144,7 @@ def sum_error(problem: Problem) -> float:
 
 def reach(problem: Problem, sums: FloatArray | None = None) -> FloatArray:
     """(n_models,): at least Σp₀/(1 − γσ_ω), rounding included."""
-    sums = row_sums(problem) if sums is None else sums
+    sums = pair_sums(problem) if sums is None else sums
     sigma = sums.max(axis=(0, 1)) + sum_error(problem)
     # γσ ≤ 1 − 9e-8 (`Problem` refuses greater γ): 1 − γσ is off by 5e-9 of itself at most.
     start = float(problem.p0.sum()) * (1 + problem.n_states * EPS)
@@ -162,41 +153,18 @@ def reach(problem: Problem, sums: FloatArray | None = None) -> FloatArray:
 
 def least_reach(problem: Problem, sums: FloatArray | None = None) -> FloatArray:
     """(n_models,): at most Σp₀/(1 − γσ_ω) for the least row sum of an allowed pair."""
-    sums = row_sums(problem) if sums is None else sums
+    sums = pair_sums(problem) if sums is None else sums
     sigma = sums[problem.allowed].min(axis=0) - sum_error(problem)
     start = float(problem.p0.sum()) * (1 - problem.n_states * EPS)
     return np.asarray(start / (1 - problem.gamma * sigma) * (1 - 1e-8))
 
 
-# --------------------------------------------------------------------------------------------------
-# What floating point can leave between a bound and the value it bounds, where the two are equal.
-#
-# A share of the value says nothing where the value is 0: returns of −20 and +20 that cancel, or
-# costs that a free action avoids, are rounded all the same. What rounding can do is of the size of
-# what was computed. With x the largest |V|, ‖R‖ the largest |reward| and w the longest row,
-#
-#     a model's optimum     x·10⁻¹¹ (where its iteration stops) + 4ε·(‖R‖ + (w + 2)·x)/(1 − γσ),
-#     mean and CVaR of N    16ε·(N + S)·x, and 8·EDGE·x where the edge of the tail is a tie.
-#
-# Nothing here is taken off a bound: it says when a gap is no gap. So it must never excuse what
-# anybody would call one: a penalty of 10¹³ that stands for "forbidden" rounds by more than all that
-# is at stake. What is excused is therefore at most a millionth of the smallest reward.
-
-EXCUSED = 1e-6  # of the smallest reward that is not 0
-STOP = 1e-11  # `optimal_returns` and `kernels.restricted` stop at this share of the largest value
-
-
 def rounding(problem: Problem, V: NDArray[np.float64] | None = None, excused: bool = True) -> float:
     """The largest gap that may be rounding alone, in units of the return.
 
-    Parameters
-    ----------
-    V : (n_models, n_states), optional
-        The models' optimal values. Without them |V| counts as ‖R‖/(1 − γσ), its greatest possible
-        size, which one large penalty that nobody need pay can make much too large.
-    excused : bool
-        Whether a gap is to be excused by it (at most a millionth of the smallest reward); else it
-        is what arithmetic can do.
+    V (n_models, n_states) are the models' optimal values. Without them |V| counts as ‖R‖/(1 − γσ),
+    its greatest possible size, which one large penalty that nobody need pay can make much too
+    large. If it is not to be `excused`, it is what arithmetic can do.
     """
     S, _, N = problem.R.shape
     far = float(reach(problem).max())

@@ -18,39 +18,28 @@ so actions with UB(s,a) below a known value can be taken away (reduced-cost fixi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust._core.limits import NO_LIMIT, Deadline
+from softrobust.bounds.advantage import Relaxation
+from softrobust.bounds.reduction import EPS
 from softrobust.objective import soft_robust
+from softrobust.problem import Problem
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from softrobust.bounds.advantage import Relaxation
-    from softrobust.problem import Problem
-
-EPS = float(np.finfo(np.float64).eps)
 ROUNDS = 30  # of row generation
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class DualBound:
-    """UB(ξ), with what it says of every choice.
-
-    Attributes
-    ----------
-    value : float
-    xi : (n_models,)
-    choice : (n_states, n_actions)
-        UB(s,a) for allowed actions, −inf for others.
-    """
+    """UB(ξ), with what it says of every choice."""
 
     value: float
-    xi: FloatArray
-    choice: FloatArray
+    xi: FloatArray  # (n_models,)
+    choice: FloatArray  # (n_states, n_actions) UB(s,a) for allowed actions, −inf for others
 
 
 def into_xi(xi: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
@@ -66,15 +55,12 @@ def into_xi(xi: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     return point
 
 
-def evaluate(
+def dual_value(
     problem: Problem, relaxation: Relaxation, terms: FloatArray, xi: FloatArray
 ) -> DualBound:
     """UB for a given ξ ∈ Ξ, rounding included.
 
-    Parameters
-    ----------
-    terms : (n_states, n_actions, n_models)
-        m·adv, or with per-state m for randomized policies.
+    `terms` (n_states, n_actions, n_models) are m·adv, for randomized policies with per-state m.
     """
     val = np.where(relaxation.allowed, terms @ xi, -np.inf)
     top = val.max(axis=1)
@@ -92,29 +78,24 @@ def dual_bound(
     terms: FloatArray,
     xi: FloatArray | None = None,
     floor: float = -np.inf,
-    left: Callable[[], float] | None = None,
+    deadline: Deadline = NO_LIMIT,
 ) -> DualBound:
     """The best UB over ξ ∈ Ξ, or the best found in time: UB holds for any ξ ∈ Ξ.
 
-    Parameters
-    ----------
-    xi : (n_models,), optional
-        A ξ ∈ Ξ to try first; if it already proves `floor`, the program is not solved.
-    left : callable, optional
-        The seconds left.
+    `xi` (n_models,) ∈ Ξ is tried first; if it already proves `floor`, the program is not solved.
     """
     objective, f = soft_robust(problem.objective, "The safe dual bound"), problem.models.f
     lower, upper = objective.xi_bounds(f)
     clairvoyant = into_xi(objective.worst_case(relaxation.x, f), lower, upper)
-    best = evaluate(problem, relaxation, terms, clairvoyant)
+    best = dual_value(problem, relaxation, terms, clairvoyant)
     if xi is not None and best.value > floor:
-        given = evaluate(problem, relaxation, terms, xi)
+        given = dual_value(problem, relaxation, terms, xi)
         best = given if given.value < best.value else best
     if best.value <= floor or not terms.any() or objective.lam == 0:
         return best
-    proposal = best_xi(relaxation, terms, lower, upper, best.xi, left)
+    proposal = best_xi(relaxation, terms, lower, upper, best.xi, deadline)
     if proposal is not None:
-        solved = evaluate(problem, relaxation, terms, into_xi(proposal, lower, upper))
+        solved = dual_value(problem, relaxation, terms, into_xi(proposal, lower, upper))
         best = solved if solved.value < best.value else best
     return best
 
@@ -125,7 +106,7 @@ def best_xi(
     lower: FloatArray,
     upper: FloatArray,
     xi: FloatArray,
-    left: Callable[[], float] | None = None,
+    deadline: Deadline = NO_LIMIT,
 ) -> FloatArray | None:
     """The ξ ∈ Ξ of least x·ξ + Σ_s t_s, t_s ≥ val(s,a): an LP by row generation; None if it fails.
 
@@ -149,8 +130,7 @@ def best_xi(
     rows: dict[tuple[int, int], None] = {}
     answer: FloatArray | None = None
     for _ in range(ROUNDS):
-        seconds = np.inf if left is None else left()
-        if seconds <= 0:
+        if deadline.passed:
             break
         val = np.where(allowed[states], terms[states] @ xi, -np.inf)
         top = np.argmax(val, axis=1)
@@ -164,7 +144,7 @@ def best_xi(
         A_ub[np.arange(len(rows)), N + index[:, 0]] = -1.0
         result = program(
             c, A_ub=A_ub, b_ub=np.zeros(len(rows)), A_eq=equal, b_eq=[1.0], bounds=bounds,
-            method="highs", options={"time_limit": seconds},
+            method="highs", options={"time_limit": deadline.left},
         )  # fmt: skip
         if result.x is None:
             return answer

@@ -4,22 +4,19 @@
     held-out mean, VaR, CVaR, objective   on other draws of the posterior: with intervals
     lower  ≤  ρ^S(π)  ≤  max ρ^S  ≤  upper   under the posterior itself: with confidence
 
-None says that the posterior is right: all take the log and the prior at their word.
+Where states are vectors, returns are simulated: figures on the sampled models have intervals too,
+and nothing bounds the best policy. None says that the posterior is right: all take the log and the
+prior at their word.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from importlib import import_module
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
-
-from softrobust._core.files import atomic_write
+from softrobust._core.show import facts_html, facts_text
 from softrobust.bounds import (
     Bound,
     Covers,
@@ -29,26 +26,28 @@ from softrobust.bounds import (
     paper_errors,
 )
 from softrobust.bounds.reduction import rounding
-from softrobust.certificate.comparison import Comparison, compare_policies
-from softrobust.certificate.intervals import TAIL_DRAWS, Estimate, HeldOut, held_out
+from softrobust.certificate.comparison import PRACTICE, Comparison, compare_policies, paired
+from softrobust.certificate.intervals import FIGURES, Estimate, Sample, held_out, sample_of
 from softrobust.certificate.posterior import (
     REPLICATIONS,
     Draw,
     PosteriorCertificate,
     certify_posterior,
 )
-from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
-from softrobust.models.policy import Policy
-from softrobust.objective import Objective, SoftRobust, make_objective
-from softrobust.returns import policy_return, static_return, uniform_value
-from softrobust.solvers.base import Solution, Status, gap_share
+from softrobust.objective import Objective, SoftRobust
+from softrobust.problem import ContinuousProblem, Problem
+from softrobust.returns import Returns, returns_of, static_return, uniform_value
+from softrobust.solvers.base import Solution, gap_share
+from softrobust.solvers.promise import Promise
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from softrobust._core.notes import Note
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
     from softrobust.posterior import FittedPosterior
-    from softrobust.problem import Problem
 
 
 DUAL_STATES = 300  # above this the safe dual costs more than a certificate should
@@ -57,24 +56,61 @@ PAIRED_DRAWS = 2000  # held-out models that a comparison needs at most: differen
 ROUNDING = 1e-9  # a value above its bound by more than this share is a bug, not rounding
 
 
+UNBOUNDED = Bound(math.inf, Covers.ALL, "none")  # of simulated returns: nothing is proven
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The promise: exact figures on the models, a bound and who it covers, held-out figures.
+    """The promise: figures on the models, a bound and who it covers, and what other draws say.
 
-    `rounding` is the gap that may be rounding alone (see `bounds.rounding`).
+    Attributes
+    ----------
+    sample : Sample
+        On the problem's models: exact, or simulated with their noise.
+    bound : Bound
+        No policy of the class it covers exceeds it on these models; infinite where nothing is
+        known.
+    heldout : Sample or None
+        On models that the policy was not chosen on.
+    practice, nominal : Comparison or None
+        Against current practice and against the policy that is best for the average model.
+    constant : mapping action → Estimate
+        Objective of the policy minus that of always taking the action, where states are vectors.
+    posterior : PosteriorCertificate or None
+        Under the posterior itself, with confidence.
+    promise : Promise or None
+        Of the truth, after all corrections; the other figures take the posterior at its word.
+    notes : tuple of Note
+        What to know before relying on it.
+    rounding : float
+        The gap that may be rounding alone (see `bounds.rounding`).
     """
 
-    static: dict[str, float]
-    bound: Bound
-    uniform_value: float
+    sample: Sample
     objective: Objective
-    n_models: int
-    heldout: HeldOut | None = None
+    bound: Bound = UNBOUNDED
+    uniform_value: float = -math.inf
+    heldout: Sample | None = None
     practice: Comparison | None = None
+    nominal: Comparison | None = None
+    constant: Mapping[str, Estimate] = field(default_factory=dict)
     posterior: PosteriorCertificate | None = None
+    promise: Promise | None = None
     indicative: PaperErrors | None = None
+    notes: tuple[Note, ...] = ()
     rounding: float = 0.0
+
+    @property
+    def static(self) -> dict[str, float]:
+        """Values of objective, mean, VaR (where returns are exact) and CVaR on the models."""
+        figures = ((name, getattr(self.sample, name)) for name in FIGURES)
+        return {name: figure.value for name, figure in figures if figure is not None}
+
+    @property
+    def n_models(self) -> int:
+        """How many models the policy was chosen on."""
+        return self.sample.n_models
 
     @property
     def gap_abs(self) -> float:
@@ -98,6 +134,8 @@ class Certificate:
         gained: one disastrous action makes every other gap a small share of that.
         """
         share, size = self.gap_share, max(abs(self.bound.value), abs(self.static["objective"]))
+        if math.isinf(size):
+            return False
         if share is not None:
             return share <= 1e-6 and self.gap_abs <= max(self.rounding, 1e-6 * size)
         # Where the uniform policy reaches the bound there is no share, and this one may be worse.
@@ -105,8 +143,21 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate's part of `solution.json`."""
-        return {
-            "static": dict(self.static),
+        held, practice = self.heldout, self.practice
+        common = {
+            "heldout": None if held is None else held.to_dict(),
+            "practice": None if practice is None else practice.to_dict(),
+        }
+        if self.sample.simulation is not None:
+            low = None if held is None else held.lower_bound
+            return common | {
+                "train": self.sample.to_dict(),
+                "optimism": None if held is None else held.optimism,
+                "lower_bound": None if low is None else {"value": low.value, "low": low.low},
+                "against_constant": {name: e.to_dict() for name, e in self.constant.items()},
+            }
+        return common | {
+            "static": self.static,
             "bound": self.bound.value,
             "bound_covers": str(self.bound.covers),
             "bound_method": self.bound.method,
@@ -114,89 +165,40 @@ class Certificate:
             "gap_abs": self.gap_abs,
             "gap": self.gap,
             "gap_share": self.gap_share,
-            "heldout": None if self.heldout is None else _heldout_dict(self.heldout),
-            "practice": None if self.practice is None else self.practice.to_dict(),
+            "nominal": None if self.nominal is None else self.nominal.to_dict(),
             "posterior": None if self.posterior is None else self.posterior.to_dict(),
+            "promise": None if self.promise is None else self.promise.to_dict(),
             "indicative": None if self.indicative is None else self.indicative.to_dict(),
         }
 
     def __str__(self) -> str:
-        return "\n".join(self.sentences())
+        return facts_text("Certificate", self.to_dict())
 
     def _repr_html_(self) -> str:
-        # How an object is shown is for the last stage to say: looked up when somebody looks.
-        html: str = import_module("softrobust.report.notebook").certificate_html(self)
-        return html
-
-    def plot(self, axes: Any = None) -> Any:
-        """Mean, bad case and objective against the bound; returns the matplotlib axes."""
-        return import_module("softrobust.report.notebook").plot_certificate(self, axes)
-
-    def _bound_sentence(self) -> str:
-        limit = f"No {self.bound.covers.words} can exceed {self.bound.value:.6g} on these models"
-        if self.nothing_better:
-            return f"{limit}: this one is the best there is."
-        if self.gap_share is None or self.gap_share > 1:
-            return f"{limit}: at most {self.gap_abs:.3g} more. Acting at random earns more too."
-        return (
-            f"{limit}: at most {self.gap_abs:.3g} more, which is {100 * self.gap_share:.3g} % of "
-            "what is to be gained over acting at random."
-        )
-
-    def sentences(self) -> list[str]:
-        """The certificate in words, one sentence a line."""
-        value, words = self.static["objective"], self.objective.words
-        lines = [] if self.practice is None else [self.practice.sentence()]
-        lines += [
-            f"On the {self.n_models} sampled models the policy earns {value:.6g} by the objective "
-            f"(mean {self.static['mean']:.6g}; {words}: {self.static['cvar']:.6g}).",
-            self._bound_sentence(),
-        ]
-        h = self.heldout
-        if h is not None:
-            lines.append(
-                f"On {h.n_models} held-out models: objective {_words(h.objective)}, mean "
-                f"{_words(h.mean)}, {words} {_words(h.cvar)}; training was "
-                f"{abs(h.optimism):.3g} {'optimistic' if h.optimism >= 0 else 'pessimistic'}."
-            )
-            if self.objective.lam > 0 and h.cvar.low is None and self.objective.tail > 0:
-                lines.append(
-                    f"That is too few for an interval of {words}: hold out at least "
-                    f"{math.ceil(TAIL_DRAWS / self.objective.tail)}."
-                )
-            if h.lower_bound is not None and h.lower_bound.low is not None:
-                lines.append(
-                    "Under the posterior that the held-out models were drawn from, the objective "
-                    f"is at least {h.lower_bound.low:.6g} with 95 % confidence (estimate "
-                    f"{h.lower_bound.value:.6g})."
-                )
-        if self.posterior is not None:
-            lines += self.posterior.sentences()
-        if self.indicative is not None:
-            lines.append(self.indicative.sentence())
-        return lines
+        return facts_html("Certificate", self.to_dict())
 
 
 def certify(
-    problem: Problem,
-    policy: Policy | Solution,
-    heldout: ModelSet | None = None,
+    problem: Problem | ContinuousProblem,
+    policy: Any,
+    heldout: Any = None,
     bounds: Sequence[Bound] = (),
     time_limit: float = 5.0,
-    practice: Policy | None = None,
+    practice: Any = None,
     posterior: FittedPosterior | Draw | None = None,
     replications: int = REPLICATIONS,
     indicative: bool = False,
     seed: int | np.random.Generator = 0,
+    episodes: int = 100,
 ) -> Certificate:
     """Certify any policy for the problem.
 
     Parameters
     ----------
-    policy : Policy or Solution
+    policy : Policy, ContinuousPolicy or Solution
         A solution of this problem brings the bound that its solver proved; a policy alone does
         not, and is certified against a bound that is quick to have.
-    heldout : ModelSet, optional
+    heldout : ModelSet or ContinuousModels, optional
         Models the policy was not chosen on. With a `posterior` they must be draws of it.
     bounds : sequence of Bound
         Bounds that solvers proved; the tightest one that covers the policy's own class is used,
@@ -204,9 +206,8 @@ def certify(
     time_limit : float
         Seconds for a tighter bound by the safe dual, where no solver brought one for the policy's
         class; 0 leaves it at the clairvoyant bound.
-    practice : Policy, optional
-        Current practice, as `behaviour_policy` estimates it: the first sentence is how probably
-        the policy beats it.
+    practice : Policy or ContinuousPolicy, optional
+        Current practice, as `behaviour_policy` estimates it: how probably the policy beats it.
     posterior : FittedPosterior or callable, optional
         Draws fresh models, `posterior.sample(n, rng)` or `posterior(n, rng)`: the certificate then
         speaks of the posterior itself too, with confidence (see `certificate.posterior`).
@@ -216,33 +217,67 @@ def certify(
         Whether to add the paper's error terms ε₁, ε₂ and corollary 5.3, which promise nothing here
         (see `bounds.paper_errors`); left out where they would take long.
     seed : int or Generator
-        For the fresh models.
+        For the fresh models, or for simulations: policies with one seed meet the same luck.
+    episodes : int
+        Simulated per model, where states are vectors.
     """
+    if isinstance(problem, ContinuousProblem):
+        if bounds or posterior is not None or indicative:
+            raise InputError(
+                "Where states are vectors, returns are simulated and nothing bounds the best "
+                "policy: leave bounds, posterior and indicative out."
+            )
+        return _certify_vectors(problem, policy, heldout, practice, episodes, seed)
     if isinstance(policy, Solution):
         policy, bounds = _with_its_bound(problem, policy, bounds)
-    returns = policy_return(problem, policy)
-    static = problem.objective.summary(returns, problem.models.f)
+    train = returns_of(problem, policy)
+    sample = sample_of(train, problem.objective, given=True)
     own = Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
     brought = any(b.covers is own for b in bounds)
     known = clairvoyant_bound(problem)
     if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES:
         known = best_bound(problem, own, time_limit)
-    held = None if heldout is None else _on_heldout(problem, policy, returns, heldout)
-    under = None
+    held = under = None
+    if heldout is not None:
+        held = held_out(train, returns_of(problem, policy, heldout), problem.objective, sample)
     if posterior is not None:
         under = certify_posterior(problem, policy, posterior, held, replications, seed=seed)
     return Certificate(
-        static=static,
-        bound=_tightest(problem, policy, [known, *bounds], static),
-        uniform_value=uniform_value(problem),
+        sample=sample,
         objective=problem.objective,
-        n_models=problem.n_models,
+        bound=_tightest(problem, policy, [known, *bounds], sample),
+        uniform_value=uniform_value(problem),
         heldout=held,
         practice=None if practice is None else _against(problem, policy, practice, heldout),
         posterior=under,
         indicative=_indicative(problem, policy) if indicative else None,
         rounding=rounding(problem),
     )
+
+
+def _certify_vectors(
+    problem: ContinuousProblem, policy: Any, heldout: Any, practice: Any, episodes: int, seed: Any
+) -> Certificate:
+    policy = policy.policy if isinstance(policy, Solution) else policy
+    train = returns_of(problem, policy, None, episodes, seed)
+    fresh = None if heldout is None else returns_of(problem, policy, heldout, episodes, seed)
+    found = simulated_certificate(train, fresh, problem.objective)
+    if practice is None:
+        return found
+    old = returns_of(problem, practice, heldout, episodes, seed)
+    own = train if fresh is None else fresh
+    return replace(
+        found, practice=paired(own, old, problem.objective, PRACTICE, heldout is not None)
+    )
+
+
+def simulated_certificate(
+    train: Returns, fresh: Returns | None, objective: Objective
+) -> Certificate:
+    """The certificate from simulated returns on the training models and on held-out ones."""
+    sample = sample_of(train, objective, given=True)
+    held = None if fresh is None else held_out(train, fresh, objective, sample)
+    return Certificate(sample, objective, heldout=held)
 
 
 def _with_its_bound(
@@ -283,13 +318,11 @@ def _against(
     return compare_policies(problem, policy, practice, heldout)
 
 
-def _tightest(
-    problem: Problem, policy: Policy, bounds: Sequence[Bound], static: dict[str, float]
-) -> Bound:
+def _tightest(problem: Problem, policy: Policy, bounds: Sequence[Bound], sample: Sample) -> Bound:
     valid = [b for b in bounds if policy.deterministic or b.covers is not Covers.DETERMINISTIC]
     best = min(valid, key=lambda b: b.value)
-    value = static["objective"]
-    scale = max(abs(value), abs(best.value), abs(static["mean"]), 1e-300)
+    value = sample.objective.value
+    scale = max(abs(value), abs(best.value), abs(sample.mean.value), 1e-300)
     # A policy's rows may miss 1 by 1e-12, which its value shows 1/(1 − γ) times; around 0 the
     # size of the returns is what rounds, not the size of the value.
     room = (ROUNDING + 4e-12 / (1 - problem.gamma)) * scale + rounding(problem, excused=False)
@@ -300,126 +333,3 @@ def _tightest(
         )
     # Anything above a valid bound is a valid bound: rounding never makes the two cross.
     return replace(best, value=max(best.value, value))
-
-
-def _on_heldout(problem: Problem, policy: Policy, returns: Any, heldout: ModelSet) -> HeldOut:
-    other = problem.with_models(heldout)
-    fresh = policy_return(other, policy)
-    return held_out(returns, problem.models.f, fresh, heldout.f, problem.objective)
-
-
-def _heldout_dict(h: HeldOut) -> dict[str, Any]:
-    def figure(e: Estimate | None) -> dict[str, float | None] | None:
-        return None if e is None else {"value": e.value, "low": e.low, "high": e.high}
-
-    return {
-        "n_models": h.n_models,
-        "objective": figure(h.objective),
-        "mean": figure(h.mean),
-        "var": figure(h.var),
-        "cvar": figure(h.cvar),
-        "optimism": h.optimism,
-        "lower_bound": figure(h.lower_bound),
-    }
-
-
-def _words(e: Estimate) -> str:
-    if e.low is None or e.high is None:
-        return f"{e.value:.6g}"
-    return f"{e.value:.6g} [{e.low:.6g}, {e.high:.6g}]"
-
-
-# --------------------------------------------------------------------------------------------------
-# `solution.json`: a solution with its certificate, readable without log, models or this package.
-#
-# The JSON Schema is `softrobust/schemas/solution.schema.json`.
-
-FORMAT_VERSION = 2  # 2: with the parts practice, posterior and indicative of the certificate
-
-
-def solution_record(solution: Solution, certificate: Certificate) -> dict[str, Any]:
-    """What `solution.json` holds; bound and gaps are the certificate's."""
-    policy = solution.policy
-    return {
-        "format_version": FORMAT_VERSION,
-        "solver": solution.solver,
-        "status": str(solution.status),
-        "gamma": solution.gamma,
-        "criterion": solution.objective.criterion,
-        "alpha": solution.objective.alpha,
-        "tail": solution.objective.tail,
-        "lam": solution.objective.lam,
-        "n_states": len(policy.states),
-        "n_actions": len(policy.actions),
-        "n_models": solution.n_models,
-        "states": list(policy.states),
-        "actions": list(policy.actions),
-        "model_value": solution.model_value,
-        **certificate.to_dict(),
-        "policy": policy.probs.tolist(),
-        "decided": np.asarray(policy.decided).tolist(),
-        "v": None if solution.v is None else solution.v.tolist(),
-        "stats": dict(solution.stats),
-    }
-
-
-def save_solution(path: str | Path, solution: Solution, certificate: Certificate) -> None:
-    """Write `solution.json`, atomically."""
-    text = json.dumps(solution_record(solution, certificate), indent=1, allow_nan=False)
-    with atomic_write(path) as file:
-        file.write(text + "\n")
-
-
-def load_solution(path: str | Path) -> Solution:
-    """Read a solution back from `solution.json`, or from the run folder that holds it."""
-    file = Path(path)
-    file = file / "solution.json" if file.is_dir() else file
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(
-            f"There is no solution at {file}. Is it the folder given as --out?"
-        ) from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{file} is not a readable solution.json ({error}).") from None
-    if not isinstance(record, dict) or "format_version" not in record:
-        raise InputError(f"{file} is not a solution.json: it has no format_version.")
-    if record.get("kind") == "continuous":
-        raise InputError(
-            f"{file} is of a run with continuous states. Read its policy with "
-            "load_policy('policy.npz'), or ask `softrobust apply RUN --observation …`."
-        )
-    if not isinstance(record["format_version"], int):
-        raise InputError(f"{file}: format_version must be a whole number.")
-    if record["format_version"] > FORMAT_VERSION:
-        raise InputError(
-            f"{file} was written by a newer softrobust (format {record['format_version']}). "
-            "Upgrade: pip install -U softrobust"
-        )
-    try:
-        return _solution(record)
-    except (KeyError, TypeError, ValueError) as error:  # an InputError is a ValueError
-        raise InputError(f"{file} lacks or garbles a field of solution.json: {error}.") from None
-
-
-def _solution(record: dict[str, Any]) -> Solution:
-    policy = Policy(
-        np.array(record["policy"], dtype=np.float64),
-        Labels(tuple(record["states"]), noun="state"),
-        Labels(tuple(record["actions"]), noun="action"),
-        np.array(record["decided"], dtype=bool),
-    )
-    return Solution(
-        solver=record["solver"],
-        policy=policy,
-        static_value=record["static"]["objective"],
-        uniform_value=record["uniform_value"],
-        gamma=record["gamma"],
-        objective=make_objective(record["criterion"], record["lam"], record["alpha"]),
-        n_models=record["n_models"],
-        status=Status(record["status"]),
-        v=None if record["v"] is None else np.array(record["v"], dtype=np.float64),
-        model_value=record["model_value"],
-        bound=Bound(record["bound"], Covers(record["bound_covers"]), record["bound_method"]),
-        stats=record["stats"],
-    )

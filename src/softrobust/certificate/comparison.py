@@ -1,4 +1,4 @@
-"""Does the new policy beat the old one? Both are evaluated on the same models, in pairs.
+"""Does the new policy beat the old one? Both meet the same models, in pairs.
 
     d_ω = ρ(π, P̂^ω) − ρ(π_old, P̂^ω)        chance = Σ_ω f_ω·[d_ω > 0]
 
@@ -7,27 +7,48 @@ log at their word. Pairing removes what both policies share, so that differences
 intervals than the two figures would suggest. The difference of the two CVaRs averages the paired
 difference of their scores b − (b − z)₊/(1 − α) (see `intervals`); it compares each policy's own
 worst models, which need not be the same ones.
+
+Where returns are simulated, both policies meet the same starts and luck too, so that most of the
+noise cancels in d. Where what is left of it is as large as d_ω, the sign of d_ω is a toss-up, and
+the chance is that much blurred (mostly towards one half). `blurred` says in how many models.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
-from softrobust.certificate.intervals import LEVEL, Estimate, average, effective_size, tail_score
-from softrobust.objective import Objective, cvar, mean, var
-from softrobust.returns import policy_return
+from softrobust.certificate.intervals import (
+    LEVEL,
+    NOTICE,
+    Estimate,
+    average,
+    debias,
+    debiased_score,
+    effective_size,
+    goal_score,
+    noise_of,
+    shrunk,
+    tail_score,
+    widened,
+    with_models,
+)
+from softrobust.errors import InputError
+from softrobust.objective import Objective, Percentile, SoftRobust, cvar, value_at_risk
+from softrobust.problem import ContinuousProblem, Problem
+from softrobust.returns import Returns, Simulation, returns_of
 from softrobust.solvers.baselines.behaviour import unmasked
 
-if TYPE_CHECKING:
-    from softrobust.models.model_set import ModelSet
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
-
 SAME = 1e-9  # of the size of the returns: differences below this are ties
+PRACTICE = "current practice"
+DIFFERENCES, PLAIN = (
+    ("chance", "mean", "cvar", "objective"),
+    ("rival", "ties", "n_models", "heldout"),
+)
 
 
 @final
@@ -47,6 +68,8 @@ class Comparison:
         New minus old; `objective` without an interval for criteria that are not averages.
     heldout : bool
         Whether the models are ones that the policy was not chosen on.
+    about : mapping
+        What else is known of the rival, ready for JSON.
     """
 
     rival: str
@@ -58,78 +81,150 @@ class Comparison:
     n_models: int
     heldout: bool
     goal: Objective
-
-    def sentence(self) -> str:
-        """The first thing to know."""
-        if self.ties > 1 - 1e-12:
-            return f"This policy does exactly what {self.rival} does, as far as returns go."
-        where = "held-out posterior models" if self.heldout else "sampled models"
-        tie = "" if self.ties < 5e-4 else f" (and equals it with {percent(self.ties)})"
-        return (
-            f"This policy beats {self.rival} with a probability of {percent(self.chance.value)} "
-            f"over {self.n_models} {where}{tie}: {_gain(self.mean)} on average, "
-            f"{_gain(self.cvar)} in {self.goal.words}. This takes the log and the prior at their "
-            "word."
-        )
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
+        figures = {name: getattr(self, name).interval for name in DIFFERENCES}
+        return {name: getattr(self, name) for name in PLAIN} | figures | dict(self.about)
 
-        def figure(e: Estimate) -> dict[str, float | None]:
-            return {"value": e.value, "low": e.low, "high": e.high}
-
-        return {
-            "rival": self.rival,
-            "chance": figure(self.chance),
-            "ties": self.ties,
-            "mean": figure(self.mean),
-            "cvar": figure(self.cvar),
-            "objective": figure(self.objective),
-            "n_models": self.n_models,
-            "heldout": self.heldout,
-        }
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], goal: Objective) -> Comparison:
+        """The inverse of `to_dict`."""
+        made: dict[str, Any] = {name: Estimate(**record[name]) for name in DIFFERENCES}
+        made |= {name: record[name] for name in PLAIN}
+        return cls(**made, goal=goal, about={k: v for k, v in record.items() if k not in made})
 
 
 def compare_policies(
-    problem: Problem,
-    policy: Policy,
-    rival: Policy,
-    heldout: ModelSet | None = None,
-    name: str = "current practice",
+    problem: Problem | ContinuousProblem,
+    policy: Any,
+    rival: Any,
+    heldout: Any = None,
+    name: str = PRACTICE,
+    episodes: int = 100,
+    seed: int = 0,
 ) -> Comparison:
-    """Compare two policies on held-out models, or on the problem's own where there are none."""
-    where = unmasked(problem if heldout is None else problem.with_models(heldout))
-    new, old = policy_return(where, policy), policy_return(where, rival)
-    return paired(new, old, where.models.f, problem.objective, name, heldout is not None)
+    """Compare two policies on held-out models, or on the problem's own where there are none.
+
+    `episodes` per model and `seed` are for continuous states, where returns are simulated.
+    """
+    where = problem if heldout is None else problem.with_models(heldout)
+    where = unmasked(where) if isinstance(where, Problem) else where
+    new, old = (returns_of(where, p, None, episodes, seed) for p in (policy, rival))
+    return paired(new, old, problem.objective, name, heldout is not None)
 
 
 def paired(
-    new: FloatArray, old: FloatArray, f: FloatArray, goal: Objective, rival: str, heldout: bool
+    new: Returns | Simulation, old: Returns | Simulation, goal: Objective, rival: str, heldout: bool
 ) -> Comparison:
-    """The comparison from the returns of both policies on the same models."""
-    size = max(float(np.abs(new).max()), float(np.abs(old).max()), 1e-300)
-    difference = new - old
+    """The comparison from the returns of both policies on the same models, with the same luck."""
+    new, old = Returns.of(new), Returns.of(old)
+    f, difference = new.f, new.x - old.x
+    size = max(float(np.abs(new.x).max()), float(np.abs(old.x).max()), 1e-300)
     tie = np.abs(difference) <= SAME * size
     chance = float(f @ (~tie & (difference > 0)))
-    alpha, lam = goal.alpha, goal.lam
-    scores = [tail_score(z, var(z, f, alpha), f, alpha) for z in (new, old)]
-    tail = None if scores[0] is None or scores[1] is None else scores[0] - scores[1]
-    blend = difference if lam == 0 else None
-    if lam > 0 and tail is not None:
-        blend = (1 - lam) * difference + lam * tail
-    gain = goal.value(new, f) - goal.value(old, f)
-    is_average = goal.criterion == "soft-robust"
+    goals = (SoftRobust(lam=0.0, alpha=goal.alpha), SoftRobust(lam=1.0, alpha=goal.alpha), goal)
+    found = (paired_difference(new, old, by) for by in goals)
+    average_, tail, objective = (Estimate(e.value, e.low, e.high) for e in found)
+    if rival == PRACTICE:
+        # Who asks whether to change asks for the bad case of the change, not of two policies. Noise
+        # of simulations only lowers it, and has no interval here.
+        bad = cvar(difference, f, goal.alpha)
+        score = tail_score(difference, value_at_risk(difference, f, goal.alpha), f, goal.alpha)
+        tail = average(bad, score, f) if new.noise is None else Estimate(bad)
     return Comparison(
         rival=rival,
         chance=share_estimate(chance, effective_size(f)),
         ties=float(f @ tie),
-        mean=average(mean(new, f) - mean(old, f), difference, f),
-        cvar=average(cvar(new, f, alpha) - cvar(old, f, alpha), tail, f),
-        objective=average(gain, blend if is_average else None, f),
+        mean=average_,
+        cvar=tail,
+        objective=objective,
         n_models=int(f.size),
         heldout=heldout,
         goal=goal,
     )
+
+
+def paired_difference(
+    new: Returns | Simulation, old: Returns | Simulation, objective: Objective
+) -> Estimate:
+    """Objective of one policy minus that of another, on the same models and with the same luck.
+
+    What both share cancels in the difference, so its interval is narrower than those of the two.
+    Intervals are for the posterior; for the percentile criterion, whose figure is no average, there
+    is none.
+    """
+    new, old = Returns.of(new), Returns.of(old)
+    if new.noise is not None and old.noise is not None:
+        return _simulated(new.noise, old.noise, objective)
+    f = new.f
+    gain = objective.value(new.x, f) - objective.value(old.x, f)
+    return average(gain, _gain_score(new.x, old.x, f, objective), f)
+
+
+def _gain_score(
+    new: FloatArray, old: FloatArray, f: FloatArray, objective: Objective
+) -> FloatArray | None:
+    """Scores whose mean is the gain by the objective; None where it is no average."""
+    lam, alpha = objective.lam, objective.alpha
+    if isinstance(objective, Percentile):
+        return None
+    if lam == 0:
+        return new - old
+    scores = [tail_score(z, value_at_risk(z, f, alpha), f, alpha) for z in (new, old)]
+    if scores[0] is None or scores[1] is None:
+        return None
+    return (1 - lam) * (new - old) + lam * (scores[0] - scores[1])
+
+
+def _simulated(new: Simulation, old: Simulation, objective: Objective) -> Estimate:
+    if new.returns.shape != old.returns.shape or not np.array_equal(new.f, old.f):
+        raise InputError(
+            f"Two policies are compared on the same models and episodes; the shapes are "
+            f"{new.returns.shape} and {old.returns.shape}."
+        )
+    f, E = new.f, new.returns.shape[1]
+    both, N = np.concatenate([new.returns, old.returns]), f.size
+
+    def difference(z: FloatArray) -> float:
+        return objective.value(z[:N], f) - objective.value(z[N:], f)
+
+    def gain(z: FloatArray) -> FloatArray | None:
+        scores = [goal_score(part, f, objective) for part in (z[:N], z[N:])]
+        return None if scores[0] is None or scores[1] is None else scores[0] - scores[1]
+
+    value = float(debias(both, difference))
+    bias = difference(np.asarray(both.mean(axis=1))) - value
+    xi = [objective.worst_case(x.means, f)[:, None] for x in (new, old)]
+    per = xi[0] * new.returns - xi[1] * old.returns
+    noise = float(np.sqrt(per.var(axis=1, ddof=1).sum() / E))
+    found = with_models(value, bias, noise, debiased_score(both, gain), f)
+    parts = [noise_of(x.returns, f) for x in (new, old)]
+    if max(part.share for part in parts) <= NOTICE:
+        return found
+
+    def value_of(z: FloatArray) -> float:
+        return objective.value(z, f)
+
+    figures = [
+        [value_of(shrunk(x.returns, f, c)) for c in (part.mid, part.low, part.high)]
+        for x, part in zip((new, old), parts, strict=True)
+    ]
+    best = [
+        values[0] if part.much else float(debias(x.returns, value_of))
+        for x, part, values in zip((new, old), parts, figures, strict=True)
+    ]
+    others = [a - b for a in figures[0] for b in figures[1]]
+    return widened(found, [best[0] - best[1], *others], much=True)
+
+
+def blurred(new: Simulation, old: Simulation) -> float:
+    """The weight of models whose difference lies within two standard errors of the simulation."""
+    d = new.returns - old.returns
+    error = d.std(axis=1, ddof=1) / np.sqrt(d.shape[1])
+    near = (np.abs(d.mean(axis=1)) <= 2 * error) & (error > 0)
+    return float(new.f @ near)
 
 
 def share_estimate(p: float, n: float) -> Estimate:
@@ -140,23 +235,3 @@ def share_estimate(p: float, n: float) -> Estimate:
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
     return Estimate(p, max(0.0, centre - half), min(1.0, centre + half))
-
-
-def percent(p: float) -> str:
-    """A probability in words: never "100 %" for what is merely likely."""
-    if p >= 1:
-        return "100 %"
-    if p > 0.999:
-        return "more than 99.9 %"
-    if 0 < p < 0.001:
-        return "less than 0.1 %"
-    return f"{100 * p:.3g} %"
-
-
-def _gain(e: Estimate) -> str:
-    word = "more" if e.value >= 0 else "less"
-    text = f"{abs(e.value):.4g} {word}"
-    if e.low is None or e.high is None:
-        return text
-    ends = sorted((e.low, e.high)) if e.value >= 0 else sorted((-e.high, -e.low))
-    return f"{text} [{ends[0]:.4g}, {ends[1]:.4g}]"

@@ -9,85 +9,206 @@ than `TAIL_DRAWS` draws in the tail no interval is given for CVaR at all.
 
 The posterior lower bound fixes b on the *training* models: for any fixed b the score's expectation
 is at most the true CVaR, so the held-out average is an unbiased estimate of a valid lower bound.
+
+Where returns are simulated, x[ω, e] is the return of episode e under model ω and x̄_ω its average
+over E episodes. A figure g of the models' expected returns is estimated from x̄, and its noise is
+taken apart:
+
+- **bias.** x̄ is spread wider than the expected returns, and CVaR looks at the edge: g(x̄) is too
+  low. The bias is taken off (see the end of this file); the scores that intervals rest on are
+  corrected in the same way, so that the noise of the correction is in them. Where noise is not
+  small against the spread of models, intervals are widened by what the correction leaves open.
+- **simulation noise.** Given the models, the variance of g is Σ_ω q_ω²·s²_ω/E to first order, with
+  q the weights that g gives to models (f for the mean, those of the tail for CVaR) and s²_ω the
+  variance of a model's episodes.
+- **model noise.** The scores of x̄ vary over models by both; what simulation does not explain is due
+  to the finite number of models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
-from softrobust.objective import EDGE, Objective, Percentile, cvar, mean, var
+from softrobust.objective import (
+    EDGE,
+    Objective,
+    Percentile,
+    cvar,
+    mean,
+    tail_weights,
+    value_at_risk,
+)
+from softrobust.returns import Returns, Simulation
 
 LEVEL = 0.95
 TAIL_DRAWS = 30  # effective draws in the tail below which its intervals cannot be trusted
+NORMAL = 1.959963984540054  # two-sided 95 %
+FIGURES = ("objective", "mean", "var", "cvar")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its 95 % interval; `low` and `high` are None where no interval is known."""
+    """A figure with its 95 % interval; `low` and `high` are None where no interval is known.
+
+    Where returns are simulated, its noise is taken apart:
+
+    Attributes
+    ----------
+    bias : float or None
+        Of the simulation; taken off the value.
+    simulation_se : float or None
+        Standard error from the finite number of episodes, given the models.
+    model_se : float or None
+        Standard error from the finite number of models; None where these are all that is asked
+        about, or where too few of them lie in the tail.
+    """
 
     value: float
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
+    bias: float | None = None
+    simulation_se: float | None = None
+    model_se: float | None = None
 
     @property
     def width(self) -> float:
         """High − low; infinite where no interval is known."""
         return np.inf if self.low is None or self.high is None else self.high - self.low
 
+    @property
+    def interval(self) -> dict[str, float | None]:
+        """Value and ends alone, ready for JSON."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Ready for JSON."""
+        if self.simulation_se is None:
+            return self.interval
+        noise = {"bias": self.bias, "simulation_se": self.simulation_se, "model_se": self.model_se}
+        return self.interval | noise
+
 
 @final
 @dataclass(frozen=True, slots=True)
-class HeldOut:
-    """A policy on models that it was not chosen on.
+class Quality:
+    """How far figures rest on simulation rather than on the data.
 
-    `optimism` is the training objective minus the held-out one. `lower_bound` estimates a valid
-    lower bound on the policy's objective under the posterior itself; its `low` is a one-sided 95 %
-    confidence limit (None with too few draws in the tail). There is no such bound at α = 1, where
-    no finite sample bounds the worst model.
+    Attributes
+    ----------
+    episodes : int
+        Per model.
+    clipped, clipped_episodes : float
+        Share of steps that ended at the edge of the models' box, and of episodes with such a step.
+    outside : float or None
+        Share of visited states beyond the range of the data; None where that is not known.
+    noise_share : float
+        Of the variance of the models' averages: noise of the simulation.
+    """
+
+    episodes: int
+    clipped: float
+    clipped_episodes: float
+    outside: float | None
+    noise_share: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A policy's figures on one set of models: those it was chosen on, or held-out ones.
+
+    On held-out models, `optimism` is the training objective minus this one. `lower_bound` estimates
+    a valid lower bound on the policy's objective under the posterior itself; its `low` is a
+    one-sided 95 % confidence limit (None with too few draws in the tail). There is no such bound at
+    α = 1, where no finite sample bounds the worst model, nor for a simulated quantile.
+    `simulation` is None where returns are exact, and `var` where they are not.
     """
 
     n_models: int
     objective: Estimate
     mean: Estimate
-    var: Estimate
+    var: Estimate | None
     cvar: Estimate
-    optimism: float
-    lower_bound: Estimate | None
+    optimism: float | None = None
+    lower_bound: Estimate | None = None
+    simulation: Quality | None = None
+
+    @classmethod
+    def exact(cls, n_models: int, static: Mapping[str, float]) -> Self:
+        """Figures without noise: objective, mean, var, cvar."""
+        objective, mean_, var_, cvar_ = (Estimate(static[name]) for name in FIGURES)
+        return cls(n_models, objective, mean_, var_, cvar_)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        made: dict[str, Any] = {"n_models": self.n_models}
+        made |= {n: e.to_dict() for n in FIGURES if (e := getattr(self, n)) is not None}
+        if self.simulation is not None:
+            return made | {f.name: getattr(self.simulation, f.name) for f in fields(Quality)}
+        low = self.lower_bound
+        return made | {
+            "optimism": self.optimism,
+            "lower_bound": None if low is None else low.to_dict(),
+        }
+
+
+def sample_of(returns: Returns, objective: Objective, *, given: bool) -> Sample:
+    """The figures of a policy.
+
+    Parameters
+    ----------
+    given : bool
+        Whether exactly these models are asked about: exact returns then have no noise, simulated
+        ones that of the simulation alone. Else the models are draws of a posterior, and intervals
+        are for that.
+    """
+    x, f = returns.x, returns.f
+    if returns.noise is not None:
+        return _simulated(returns.noise, objective, given)
+    summary = objective.summary(x, f)
+    if given:
+        return Sample.exact(int(x.size), summary)
+    alpha = objective.alpha
+    if isinstance(objective, Percentile):
+        goal = _quantile(x, f, alpha, summary["objective"])
+    else:
+        goal = average(summary["objective"], goal_score(x, f, objective), f)
+    return Sample(
+        n_models=int(x.size),
+        objective=goal,
+        mean=average(summary["mean"], x, f),
+        var=_quantile(x, f, alpha, summary["var"]),
+        cvar=average(summary["cvar"], tail_score(x, value_at_risk(x, f, alpha), f, alpha), f),
+    )
 
 
 def held_out(
-    train: FloatArray, f: FloatArray, test: FloatArray, w: FloatArray, objective: Objective
-) -> HeldOut:
-    """Returns on the training models (weights f) beside those on held-out ones (weights w)."""
-    lam, alpha = objective.lam, objective.alpha
-    tail = tail_score(test, var(test, w, alpha), w, alpha)
-    value = objective.value(test, w)
-    if isinstance(objective, Percentile):
-        goal = _quantile(test, w, alpha, value)
-    else:
-        goal = average(value, _blend(test, tail, lam), w)
-    return HeldOut(
-        n_models=int(test.size),
-        objective=goal,
-        mean=average(mean(test, w), test, w),
-        var=_quantile(test, w, alpha, var(test, w, alpha)),
-        cvar=average(cvar(test, w, alpha), tail, w),
-        optimism=objective.value(train, f) - value,
-        lower_bound=_lower_bound(train, f, test, w, objective),
-    )
+    train: Returns, test: Returns, objective: Objective, chosen: Sample | None = None
+) -> Sample:
+    """Returns on the training models beside those on held-out ones.
+
+    `chosen` are the figures on the training models, where they are known already.
+    """
+    own = sample_of(train, objective, given=True) if chosen is None else chosen
+    found = sample_of(test, objective, given=False)
+    low = None
+    # Noise only lowers averages of concave scores (Jensen); a quantile it may raise.
+    if test.noise is None or not isinstance(objective, Percentile):
+        low = _lower_bound(train.x, train.f, test.x, test.f, objective)
+    return replace(found, optimism=own.objective.value - found.objective.value, lower_bound=low)
 
 
 def cvar_interval_width(z: FloatArray, alpha: float) -> float:
     """Width of the 95 % interval of CVaR from equally weighted returns z; infinite if unknown."""
     w = np.full(z.size, 1.0 / z.size)
-    return average(cvar(z, w, alpha), tail_score(z, var(z, w, alpha), w, alpha), w).width
+    return average(cvar(z, w, alpha), tail_score(z, value_at_risk(z, w, alpha), w, alpha), w).width
 
 
 def tail_score(z: FloatArray, b: float, w: FloatArray, alpha: float) -> FloatArray | None:
@@ -97,10 +218,19 @@ def tail_score(z: FloatArray, b: float, w: FloatArray, alpha: float) -> FloatArr
     return b - np.maximum(b - z, 0.0) / (1 - alpha)
 
 
-def _blend(z: FloatArray, tail: FloatArray | None, lam: float) -> FloatArray | None:
-    """Scores of the objective: (1 − λ)·mean + λ·tail."""
+def goal_score(
+    z: FloatArray, f: FloatArray, objective: Objective, b: float | None = None
+) -> FloatArray | None:
+    """(1 − λ)·z + λ·tail, whose mean is the objective; None where it is no average.
+
+    b is the VaR of the sample unless it was fixed beforehand.
+    """
+    lam, alpha = objective.lam, objective.alpha
+    if isinstance(objective, Percentile):
+        return None
     if lam == 0:
         return z
+    tail = tail_score(z, value_at_risk(z, f, alpha) if b is None else b, f, alpha)
     return None if tail is None else (1 - lam) * z + lam * tail
 
 
@@ -121,10 +251,10 @@ def _lower_bound(
         return Estimate(value, _order_statistic(test, w, alpha, 1 - LEVEL), None)
     if lam > 0 and 1 - alpha <= EDGE:
         return None
-    b = var(train, f, alpha)
+    b = value_at_risk(train, f, alpha)
     plain = test if lam == 0 else b - np.maximum(b - test, 0.0) / (1 - alpha)
     value = mean((1 - lam) * test + lam * plain, w)
-    score = _blend(test, tail_score(test, b, w, alpha), lam)
+    score = goal_score(test, w, objective, b)
     if score is None or np.count_nonzero(w) < 2:
         return Estimate(value, None, None)
     (step,) = _hall_steps(score, w, LEVEL)
@@ -187,23 +317,24 @@ def _order_statistic(z: FloatArray, w: FloatArray, alpha: float, level: float) -
 # --------------------------------------------------------------------------------------------------
 # The noise of simulated returns inside figures that look at the edge of them.
 #
-# x[ω, e] is the return of episode e under model ω, x̄_ω its average over E episodes. x̄ is spread
-# wider than the expected returns μ, and so CVaR of x̄ lies too low. Two corrections, for two cases:
+# x̄ is spread wider than the expected returns μ, and so CVaR of x̄ lies too low. Two corrections,
+# for two cases:
 #
 # - **little noise.** The bias is about c/E. Half as many episodes have twice as much, so
 #   g(half) − g(x̄), averaged over random halvings, estimates it (Gordy and Juneja 2010). No shape
-#   of
-#   the returns is assumed.
+#   of the returns is assumed.
 # - **much noise.** Where models hardly differ the bias is of order 1/√E, and halving takes off a
 #   third of it only. Then deviations from the mean are shrunk to the spread that μ must have,
 #   Var μ = Var x̄ − noise: exact for models that are a location and a scale of one shape. How far
-#   to
-#   shrink is itself uncertain, and the interval holds the figures for every factor that could be.
+#   to shrink is itself uncertain, and the interval holds the figures for every factor that could
+#   be.
 
 HALVINGS = 20
 NOTICE = 0.02  # of the variance of x̄: below this share of noise halving does it
 MUCH = 0.2  # above this share the shrunk figure is the estimate
 WIDE = 2.0  # standard errors of the share of noise
+Figure = Callable[[FloatArray], float]
+Score = Callable[[FloatArray], FloatArray | None]
 
 
 @final
@@ -277,3 +408,84 @@ def debias(returns: FloatArray, g: Callable[[FloatArray], Any], halvings: int = 
             halves = halves + g(np.asarray(returns[:, half].mean(axis=1))) / (2 * halvings)
     # With an odd number an episode is left out: its halves have E/⌊E/2⌋ times the bias.
     return whole - (halves - whole) / (E / (E // 2) - 1.0)
+
+
+def _simulated(sim: Simulation, objective: Objective, given: bool) -> Sample:
+    z, f, alpha = sim.means, sim.f, objective.alpha
+
+    def tail(x: FloatArray) -> FloatArray | None:
+        return tail_score(x, value_at_risk(x, f, alpha), f, alpha)
+
+    return Sample(
+        n_models=int(z.size),
+        objective=_figure(
+            sim,
+            lambda x: objective.value(x, f),
+            objective.worst_case(z, f),
+            lambda x: goal_score(x, f, objective),
+            given,
+        ),
+        mean=_figure(sim, lambda x: mean(x, f), f, lambda x: x, given),
+        var=None,
+        cvar=_figure(sim, lambda x: cvar(x, f, alpha), tail_weights(z, f, alpha), tail, given),
+        simulation=Quality(
+            int(sim.returns.shape[1]),
+            sim.clipped,
+            sim.clipped_episodes,
+            sim.outside,
+            noise_of(sim.returns, sim.f).share,
+        ),
+    )
+
+
+def _figure(
+    sim: Simulation, of: Figure, weights: FloatArray, score: Score, given: bool
+) -> Estimate:
+    """A figure with the noise of its simulation, for these models or for their posterior."""
+    E, plain = sim.returns.shape[1], of(sim.means)
+    value = float(debias(sim.returns, of))
+    error = float(np.sqrt((weights**2 * sim.returns.var(axis=1, ddof=1)).sum() / E))
+    if given:
+        reach = NORMAL * error
+        found = Estimate(value, value - reach, value + reach, plain - value, error)
+    else:
+        found = with_models(value, plain - value, error, debiased_score(sim.returns, score), sim.f)
+    noise = noise_of(sim.returns, sim.f)
+    if noise.share <= NOTICE:
+        return found
+    factors = (noise.mid, noise.low, noise.high)
+    return widened(found, [of(shrunk(sim.returns, sim.f, c)) for c in factors], noise.much)
+
+
+def widened(figure: Estimate, others: Sequence[float], much: bool) -> Estimate:
+    """The figure with what the noise leaves open: `others` are its shrunk values, the best first.
+
+    Ends keep their distance from the value that they were made for.
+    """
+    value = others[0] if much else figure.value
+    bias = (figure.bias or 0.0) + figure.value - value
+    if figure.low is None or figure.high is None:
+        return replace(figure, value=value, bias=bias)
+    ends = [*others, figure.value]
+    low = min(ends) + (figure.low - figure.value)
+    high = max(ends) + (figure.high - figure.value)
+    return replace(figure, value=value, bias=bias, low=low, high=high)
+
+
+def debiased_score(returns: FloatArray, score: Score) -> FloatArray | None:
+    """Scores whose mean is the corrected figure; None where the figure has no scores."""
+    if score(np.asarray(returns.mean(axis=1))) is None:
+        return None
+    return np.asarray(debias(returns, score))
+
+
+def with_models(
+    value: float, bias: float, noise: float, score: FloatArray | None, f: FloatArray
+) -> Estimate:
+    """The interval for the posterior, from scores over models; `noise` is the simulation's part."""
+    if score is None:
+        return Estimate(value, None, None, bias, noise)
+    span, size = average(value, score, f), effective_size(f)
+    total = float((f**2 * (score - score @ f) ** 2).sum()) * size / max(size - 1, 1e-9)
+    model = float(np.sqrt(max(total - noise**2, 0.0)))
+    return Estimate(value, span.low, span.high, bias, noise, model)

@@ -16,32 +16,32 @@ Each average gets a one-sided limit at 95 %. Lower and upper hold together with 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust._core.notes import RECORDED, Note, read_notes
 from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.bounds.best import check_replications, upper_limit
 from softrobust.certificate.intervals import (
     LEVEL,
     TAIL_DRAWS,
-    HeldOut,
+    Sample,
     cvar_interval_width,
     held_out,
 )
 from softrobust.errors import InputError
-from softrobust.objective import EDGE, SoftRobust, var
+from softrobust.objective import EDGE, SoftRobust, value_at_risk
 from softrobust.posterior import FittedPosterior
-from softrobust.returns import policy_return
+from softrobust.returns import Returns, policy_return, returns_of
 from softrobust.solvers.exact.exact import Exact
 
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
-    from softrobust.posterior import FittedPosterior
     from softrobust.problem import Problem
 
 
@@ -55,6 +55,9 @@ EXACT_WORK = 3e6  # N·A·S³ up to which replications are solved by branch and 
 GAP = 1e-5  # to this gap
 SPAWN = 3  # children 0 to 2 of a run's seed are train, test and set-building draws
 METHODS = {"clairvoyant": "the clairvoyant bound", "safe dual": "the safe dual"}
+RECORDED_AS = ("confidence", "replications", "models", "lower", "lower_from", "upper", "upper_mean",
+               "upper_error", "upper_method", "paired_gap")  # fmt: skip
+RENAMED = {"models": "n_models", "upper_method": "method"}  # names in files → attributes
 POOL_BYTES = 256 * 2**20  # draws up to this size are made at once
 
 
@@ -94,7 +97,7 @@ class PosteriorCertificate:
     replications: int
     n_models: int
     confidence: float = LEVEL
-    reason: str = ""
+    reason: Note | None = None
 
     @property
     def gap(self) -> float | None:
@@ -110,45 +113,19 @@ class PosteriorCertificate:
 
     def to_dict(self) -> dict[str, Any]:
         """The part `posterior` of `solution.json`."""
-        return {
-            "confidence": self.confidence,
-            "replications": self.replications,
-            "models": self.n_models,
-            "lower": self.lower,
-            "lower_from": self.lower_from,
-            "upper": self.upper,
-            "upper_mean": self.upper_mean,
-            "upper_error": self.upper_error,
+        return {name: getattr(self, RENAMED.get(name, name)) for name in RECORDED_AS} | {
             "upper_covers": str(self.covers),
-            "upper_method": self.method,
             "gap": self.gap,
             "gap_confidence": self.gap_confidence,
-            "paired_gap": self.paired_gap,
-            "reason": self.reason,
+            "reason": "" if self.reason is None else self.reason.to_dict(),
         }
 
-    def sentences(self) -> list[str]:
-        """In words; none of it is certain, and each says how sure."""
-        if self.upper is None:
-            return [f"How far the best under the posterior can be is not known: {self.reason}"]
-        sure = f"{100 * self.confidence:g} %"
-        lines = [
-            f"Under the posterior, no {self.covers.words} exceeds {self.upper:.6g} with {sure} "
-            f"confidence ({self.replications} replications of {self.n_models} fresh models, each "
-            f"bounded by {self.method})."
-        ]
-        if self.gap is not None and self.lower is not None:
-            missed = "nothing" if self.negligible(self.gap) else f"at most {self.gap:.3g}"
-            lines[0] = lines[0][:-1] + (
-                f"; this one earns at least {self.lower:.6g}, so that {missed} is missed with "
-                f"{100 * self.gap_confidence:g} % confidence."
-            )
-        if self.paired_gap is not None and not self.negligible(self.paired_gap):
-            lines.append(
-                f"On the same fresh models, the best is at most {self.paired_gap:.3g} better than "
-                f"this policy, with {sure} confidence."
-            )
-        return lines
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> PosteriorCertificate:
+        """The inverse of `to_dict`."""
+        made = {RENAMED.get(name, name): record[name] for name in RECORDED_AS}
+        reason = read_notes([record["reason"]])[0] if record["reason"] else None
+        return cls(**made, covers=Covers(record["upper_covers"]), reason=reason)
 
     def negligible(self, gap: float) -> bool:
         """Whether the gap is what floating point leaves of none."""
@@ -159,7 +136,7 @@ def certify_posterior(
     problem: Problem,
     policy: Policy,
     posterior: FittedPosterior | Draw,
-    heldout: HeldOut | None = None,
+    heldout: Sample | None = None,
     replications: int = REPLICATIONS,
     seconds: float = SECONDS,
     seed: int | np.random.Generator = 0,
@@ -173,7 +150,7 @@ def certify_posterior(
     posterior : FittedPosterior or callable
         Draws n models with `posterior.sample(n, rng)`, or `posterior(n, rng)`: independent, of
         equal weight, and not those that the policy was chosen on.
-    heldout : HeldOut, optional
+    heldout : Sample, optional
         The policy on other draws of the same posterior, for a sharper lower limit.
     replications : int
         At most; fewer where they would take longer than `seconds`.
@@ -185,16 +162,15 @@ def certify_posterior(
     check_replications(replications, LEAST)
     covers = Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
     if not isinstance(problem.objective, SoftRobust):
-        reason = "replications bound averages, and the percentile criterion is none."
-        return _without(problem, heldout, covers, reason)
+        return _without(problem, heldout, covers, Note("replications_bound_averages"))
     rng = _generator(seed)
     try:
         bounds, returns = _replicate(problem, policy, posterior, covers, replications, seconds, rng)
     except InputError as error:  # a sampler that has kept too few draws
-        return _without(problem, heldout, covers, str(error))
+        return _without(problem, heldout, covers, Note(RECORDED, facts={"text": str(error)}))
     if len(bounds) < LEAST:
-        reason = f"{LEAST} replications would take much longer than {seconds:g} s."
-        return _without(problem, heldout, covers, reason)
+        facts = {"least": LEAST, "seconds": seconds}
+        return _without(problem, heldout, covers, Note("replications_too_slow", facts=facts))
     return _limits(problem, policy, bounds, returns, heldout)
 
 
@@ -268,12 +244,12 @@ def _limits(
     policy: Policy,
     bounds: list[Bound],
     returns: list[FloatArray],
-    heldout: HeldOut | None,
+    heldout: Sample | None,
 ) -> PosteriorCertificate:
     """One-sided limits from the replications."""
-    train, f = policy_return(problem, policy), problem.models.f
+    train = returns_of(problem, policy)
     upper, mean, error = upper_limit(np.array([b.value for b in bounds]), LEVEL)
-    scores = [_score(problem, train, x) for x in returns]
+    scores = [_score(problem, train.x, x) for x in returns]
     paired = None
     if scores[0] is not None:
         missed = [b.value - s for b, s in zip(bounds, scores, strict=True) if s is not None]
@@ -282,7 +258,7 @@ def _limits(
     if lower is None:
         every = np.concatenate(returns)
         w = np.full(every.size, 1.0 / every.size)
-        lower, _ = _lower(held_out(train, f, every, w, problem.objective))
+        lower, _ = _lower(held_out(train, Returns(every, w), problem.objective))
         source = "replications"
     if lower is not None:  # chance may put the limits the wrong way round; above is still above
         upper = max(upper, lower)
@@ -312,19 +288,19 @@ def _score(problem: Problem, train: FloatArray, x: FloatArray) -> float | None:
         return float(x.mean())
     if 1 - alpha <= EDGE:
         return None
-    b = var(train, problem.models.f, alpha)
+    b = value_at_risk(train, problem.models.f, alpha)
     tail = b - float(np.maximum(b - x, 0.0).mean()) / (1 - alpha)
     return (1 - lam) * float(x.mean()) + lam * tail
 
 
-def _lower(heldout: HeldOut | None) -> tuple[float | None, str]:
+def _lower(heldout: Sample | None) -> tuple[float | None, str]:
     if heldout is None or heldout.lower_bound is None:
         return None, "held-out models"
     return heldout.lower_bound.low, "held-out models"
 
 
 def _without(
-    problem: Problem, heldout: HeldOut | None, covers: Covers, reason: str
+    problem: Problem, heldout: Sample | None, covers: Covers, reason: Note
 ) -> PosteriorCertificate:
     lower, source = _lower(heldout)
     return PosteriorCertificate(

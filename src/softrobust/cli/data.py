@@ -51,10 +51,10 @@ def inspect(
 
     Example: softrobust inspect visits.csv --events events.csv
     """
-    from softrobust.cli.options import pairs_of
-    from softrobust.cli.output import print_inspection, print_inspection_json
-    from softrobust.data.visit_rules import bins_of_words, split_words
-    from softrobust.errors import InputError
+    from softrobust.cli.options import bins_of_words, pairs_of, split_words
+    from softrobust.cli.output import print_inspection
+    from softrobust.cli.screen import print_record
+    from softrobust.report.inspection import inspection_record
     from softrobust.run.inspect import inspect_file
 
     cuts: Any = bins
@@ -78,11 +78,11 @@ def inspect(
         force=force,
     )
     if json:
-        print_inspection_json(found)
+        print_record(inspection_record(found))
     else:
         print_inspection(found)
-    if found.blocked:
-        raise InputError(found.blocked)
+    if found.blocked is not None:
+        raise found.blocked
 
 
 # --------------------------------------------------------------------------------------------------
@@ -139,12 +139,14 @@ def sample(
 
 def _show(fitted: Fitted, drawn: Any, written: list[Path], as_json: bool) -> None:
     """What was drawn and how well, for people or for machines."""
-    from softrobust.cli.screen import print_record, say
+    from softrobust.cli.screen import plain, print_record, say
+    from softrobust.report.sentences import in_words
 
     quality = fitted.diagnostics()
-    notes = [*getattr(drawn, "notes", ()), *quality.problems]
+    notes = (*getattr(drawn, "notes", ()), *quality.problems)
     if as_json:
-        record = {"models": drawn.n_models, "diagnostics": quality.table(), "notes": notes}
+        record = {"models": drawn.n_models, "diagnostics": quality.table()}
+        record["notes"] = [note.to_dict() for note in notes]
         print_record({"written": [str(path) for path in written]} | record)
         return
     say(f"{drawn!r} written to {written[0]}.")
@@ -153,8 +155,8 @@ def _show(fitted: Fitted, drawn: Any, written: list[Path], as_json: bool) -> Non
             f"  {row['parameter']:<12} {row['mean']:>10.4g} ± {row['sd']:<9.3g} R-hat "
             f"{row['rhat']:.3f}, effective size {row['ess_bulk']:.0f}"
         )
-    for note in notes:
-        say(f"  · {note}", error=True)
+    for note in in_words(notes):
+        say(f"  · {plain(note)}", error=True)
 
 
 def _settings(
@@ -162,7 +164,7 @@ def _settings(
 ) -> Posterior:
     """The posterior that was named; a sampler's chains take the seed, too."""
     from softrobust.domains import make_domain
-    from softrobust.posterior.saved import make_posterior
+    from softrobust.posterior.registry import make_posterior
 
     if domain is not None:
         return make_domain(domain, **settings).posterior()

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer import Context
 
-from softrobust import __version__
+from softrobust._core import __version__
 from softrobust.cli.data import collect, domains, inspect, sample
 from softrobust.cli.screen import visible
 from softrobust.cli.solve import solve
@@ -22,6 +22,16 @@ from softrobust.cli.study import check, explain, frontier, rehearse, rules, valu
 from softrobust.cli.sweep import reproduce, sweep
 from softrobust.cli.use import apply, compare, evaluate, report, update
 from softrobust.errors import InputError, SoftRobustError
+
+# What the library calls by the name of a function, and no verb has as an option.
+OTHERWISE = {"read_trajectories": "begin with `softrobust inspect`"}
+# What arguments of the library are called here.
+CALLED = {
+    "n_models": "models",
+    "n_test": "test_models",
+    "criterion": "objective",
+    "episodes": "test_episodes",
+}
 
 app = typer.Typer(
     name="softrobust",
@@ -41,7 +51,8 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
         try:
             verb(*words, **options)
         except KeyboardInterrupt as error:  # a run that can go on says so itself
-            _say(str(error) or "Interrupted; nothing was written.")
+            asked = _flags(error, verb.__name__)
+            _say(f"{error}{asked}" if str(error) else "Interrupted; nothing was written.")
             raise typer.Exit(130) from None
 
     return answer
@@ -102,13 +113,33 @@ def run(words: list[str]) -> int:
     except SoftRobustError as error:
         if debug:
             raise
-        _say(str(error))
+        _say(f"{error}{_flags(error, words[0])}")
         return 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt:
         _say("Interrupted; nothing was written.")
         return 130
     except Exception as error:
         return _usage_or_bug(error, debug)
+
+
+def _flags(error: BaseException, verb: str) -> str:
+    """How what an error asks for is written on the line of a verb: the library names arguments."""
+    from typer.main import get_command
+
+    asked: dict[str, str] = getattr(error, "arguments", {})
+    verbs: dict[str, Any] = getattr(get_command(app), "commands", {}) if asked else {}
+    options = {name: {o.name: o.opts for o in found.params} for name, found in verbs.items()}
+    own = options.get(verb, {})
+    found = []
+    for argument, example in asked.items():
+        name = CALLED.get(argument, argument)
+        if name in own:
+            found.append(f"{max(own[name], key=len)} {example}".strip())
+        elif name in OTHERWISE:
+            found.append(OTHERWISE[name])
+        elif "set_" in own and not any(name in others for others in options.values()):
+            found.append(f"--set {name}={example or '…'}")
+    return f" On the command line: {', '.join(found)}." if found else ""
 
 
 def _usage_or_bug(error: Exception, debug: bool) -> int:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from softrobust.data.inspection.findings import Grid, Inspection, Section
+    from softrobust.data.inspection import Inspection
     from softrobust.problem import Problem
+    from softrobust.report.inspection import Grid, Section
     from softrobust.run import Run
     from softrobust.study.explain import Explanation
     from softrobust.study.frontier import Frontier
@@ -33,31 +34,29 @@ if TYPE_CHECKING:
 
 def print_json(run: Run) -> None:
     """`solution.json` on stdout."""
-    from softrobust.certificate import solution_record
-
-    record = solution_record(run.solution, run.certificate)
-    sys.stdout.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(run.record(), indent=1, allow_nan=False) + "\n")
 
 
 def print_summary(run: Run, out: Path | None) -> None:
     """The summary, wrapped to the terminal."""
-    from softrobust.run import summary_lines
+    from softrobust.report.summary import summary_lines
 
     console = make_console()
-    styles = {"head": "bold", "text": "", "note": "dim", "row": "cyan"}
+    styles = {"head": "bold", "text": "", "note": "dim", "row": "cyan", "caution": "yellow"}
+    starts = {"head": "", "note": "  · ", "caution": "  ! "}
     for kind, line in summary_lines(run):
         if kind == "head":
             console.print()
-        paragraph(console, line, styles[kind], {"head": "", "note": "  · "}.get(kind, "  "))
+        paragraph(console, line, styles[kind], starts.get(kind, "  "))
     if out is not None:
         say(f"\nWritten to {out}: open {out / 'report.html'} in a browser.")
 
 
 def print_frontier_json(found: Frontier) -> None:
     """One object per point on stdout."""
-    from softrobust.report.caution import HEADER, frontier_rows
+    from softrobust.study.frontier import COLUMNS
 
-    points = [dict(zip(HEADER, row, strict=True)) for row in frontier_rows(found)]
+    points = [dict(zip(COLUMNS, row, strict=True)) for row in found.rows()]
     sys.stdout.write(json.dumps(points, indent=1, allow_nan=False) + "\n")
 
 
@@ -180,30 +179,28 @@ def print_data_values(
 BAR = 36  # cells of the longest bar, where there is room
 
 
-def print_inspection_json(found: Inspection) -> None:
-    """Everything as one JSON object."""
-    sys.stdout.write(json.dumps(found.as_record(), indent=1, allow_nan=False) + "\n")
-
-
 def print_inspection(found: Inspection) -> None:
     """What the file is, its sections, what to look at, and what to run."""
+    from softrobust.report.inspection import WHY, command_line, headline, sections
+    from softrobust.report.sentences import sentence
+
     console = make_console()
-    paragraph(console, found.headline, "bold")
-    for section in found.sections:
+    paragraph(console, headline(found), "bold")
+    for section in sections(found):
         _section(console, section)
     if found.findings:
         _title(console, "Worth a look")
         for finding in found.findings:
-            text = styled(wrapped(console, finding.sentence, "  ! "))
+            text = styled(wrapped(console, sentence(finding), "  ! "))
             text.stylize("bold yellow", 0, 4)
             console.print(text)
     if found.steps:
         _title(console, "Run next")
         for step in found.steps:
-            paragraph(console, step.why, "dim", "  # ", "    ")
+            paragraph(console, WHY[step.code], "dim", "  # ", "    ")
             # Never wrapped by us: a command must survive being copied.
-            console.print(styled("  " + step.line, "bold green"))
-        if any("--gamma" in step.line for step in found.steps):
+            console.print(styled("  " + command_line(step), "bold green"))
+        if any("gamma" in step.options for step in found.steps):
             words = "--gamma says how much a reward one step later counts: it is yours to choose."
             paragraph(console, words, "dim", "  ")
     console.print()
@@ -245,7 +242,7 @@ def _shade(count: str) -> str:
 
 
 def _bars(console: Console, bars: tuple[tuple[str, int], ...]) -> None:
-    from softrobust.data.inspection.findings import percent
+    from softrobust.report.inspection import percent
 
     most = max(n for _, n in bars)
     total = sum(n for _, n in bars)

@@ -88,12 +88,17 @@ def paragraph(
 def wrapped(console: Console, words: str, indent: str = "", rest: str | None = None) -> str:
     """The text of a paragraph; a number stays with its sign and names stay whole."""
     rest = " " * len(indent) if rest is None else rest
-    whole = visible(words).replace(" %", "\u00a0%")
+    whole = visible(words.replace("`", "")).replace(" %", "\u00a0%")
     filled = textwrap.fill(
         whole, text_width(console), initial_indent=indent, subsequent_indent=rest,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
-    return filled.replace("\u00a0%", " %")
+    return plain(filled)
+
+
+def plain(words: str) -> str:
+    """A sentence as a terminal shows it: plain spaces, no marks of code."""
+    return words.translate({0x60: None, 0xA0: " ", 0x202F: " "})
 
 
 def show_table(

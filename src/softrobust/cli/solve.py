@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from softrobust.cli import options as complete
 
 if TYPE_CHECKING:
-    from softrobust.models.continuous_policy import ContinuousPolicy
     from softrobust.problem import Problem
-    from softrobust.run.continuous import ContinuousRun
 
 
 SOLVERS = ", ".join(complete.SOLVERS)
-DEFAULT = "exact"
+VECTOR_SOLVERS = ", ".join(complete.CONTINUOUS)
+DEFAULT = "improve for logs, exact for models"
 INPUT = "The input"
 PRIOR = "The posterior (logs only)"
 OUTPUT = "Output"
 VECTORS = "Continuous states (--continuous)"
-TABLES_ONLY = ("states", "initial", "allowed", "reward_table", "reward_default", "weights",
-               "normalise", "strength", "per_cell", "support", "replications",
-               "resume", "export_milp")  # fmt: skip
-VECTORS_ONLY = (
-    "horizon",
-    "actions",
-    "start",
-    "reward_now",
-    "reward_next",
-    "clip",
-    "test_episodes",
-    "set_",
-)
+SAME = ("gamma", "lam", "alpha", "states", "initial", "weights", "heldout", "reward_table",
+        "reward_default", "allowed", "normalise", "seed", "strength", "per_cell", "support",
+        "min_count", "continuous", "horizon")  # options that the library calls alike  # fmt: skip
 
 
 def solve(
@@ -61,6 +47,7 @@ def solve(
     normalise: Annotated[bool, typer.Option("--normalise", help="Accept row sums off by up to 1e-6 and divide by them.", rich_help_panel=INPUT)] = False,
     models: Annotated[int | None, typer.Option(help="Models drawn from the posterior to choose on (default 100).", rich_help_panel=PRIOR)] = None,
     test_models: Annotated[int | None, typer.Option(help="Held-out draws (default: as many as the intervals need, at most 10 000).", rich_help_panel=PRIOR)] = None,
+    posterior: Annotated[str | None, typer.Option(help="learned (default: rows borrow from what resembles them, as far as the log shows) or dirichlet (each row on its own; the default with a named solver or the settings below).", rich_help_panel=PRIOR)] = None,
     strength: Annotated[float | None, typer.Option(help="Prior mass of a pair, in observations (default 1).", rich_help_panel=PRIOR)] = None,
     per_cell: Annotated[float | None, typer.Option(help="Prior mass of each next state instead; 1 is the uniform prior.", rich_help_panel=PRIOR)] = None,
     support: Annotated[str | None, typer.Option(help="Next states thought possible: neighbours (default), visited or all.", rich_help_panel=PRIOR)] = None,
@@ -88,68 +75,56 @@ def solve(
     Example: softrobust solve log.csv --gamma 0.95 --out run
     """
     flags = dict(locals())
-    # GONE
-    from softrobust.cli.options import pairs_of
+    from dataclasses import replace
+
+    from softrobust.cli.options import clip_of, coefficients_of, names_of, pairs_of, settings_of
     from softrobust.cli.output import print_json, print_summary
     from softrobust.run import (
         Options,
         check_out,
-        keep_search,
+        choose,
         prepare_search,
-        run_line,
+        save_with_search,
         set_up,
-        with_hint,
-        write_run,
+        usual_posterior,
     )
     from softrobust.solvers.registry import default_solver, make_solver
 
     if out is not None:
         check_out(out, force or resume)
-    if continuous:
-        refuse({name: flags[name] for name in TABLES_ONLY}, "tables of states")
-        solve_continuous(input, flags, out)
-        return
-    refuse({name: flags[name] for name in VECTORS_ONLY}, "continuous states (--continuous)")
     options = Options(
-        gamma=gamma,
+        **{name: flags[name] for name in SAME},
         criterion=objective,
-        lam=lam,
-        alpha=alpha,
-        columns=pairs_of(columns),
-        states=states,
-        initial=initial,
-        weights=weights,
-        heldout=heldout,
-        reward_table=reward_table,
-        reward_default=reward_default,
-        allowed=allowed,
-        normalise=normalise,
         n_models=models,
         n_test=test_models,
-        seed=seed,
-        strength=strength,
-        per_cell=per_cell,
-        support=support,
-        min_count=min_count,
+        columns=pairs_of(columns),
+        actions=names_of(actions),
+        start=coefficients_of("--start", start),
+        reward_now=coefficients_of("--reward-now", reward_now),
+        reward_next=coefficients_of("--reward-next", reward_next),
+        clip=clip_of(clip),
+        posterior=posterior,
     )
+    if posterior is None and solver in (None, "improve"):
+        options = replace(options, posterior=usual_posterior(input, options))
     setup = set_up(input, options)
-    chosen = solver or default_solver(setup.problem.objective)
+    chosen = solver or default_solver(setup.problem, setup.posterior)
     if export_milp is not None:
         _export(setup.problem, chosen, export_milp, quiet)
     search = prepare_search(out, chosen, resume)
     made = make_solver(
         chosen,
+        continuous=continuous,
         log=setup.log,
         time_limit=time_limit,
         seed=seed,
         posterior=setup.posterior,
         checkpoint=search,
+        settings=settings_of(set_),
     )
-    run = run_line(setup, made, seed, replications)
+    run = choose(setup, made, seed, replications, test_episodes)
     if out is not None:
-        run = run if search is None else with_hint(run)
-        write_run(run, out)
-        keep_search(run, out, search)
+        run = save_with_search(run, out, force or resume, search)
     if json:
         print_json(run)
     elif not quiet:
@@ -170,156 +145,3 @@ def _export(problem: Problem, solver: str, path: Path, quiet: bool) -> None:
     write_milp(problem, path)
     if not quiet:
         say(f"The integer program is in {path}.", error=True)
-
-
-# --------------------------------------------------------------------------------------------------
-# `softrobust solve … --continuous`: the flags as options, and the line for continuous states.
-
-VECTOR_SOLVERS = ", ".join(complete.CONTINUOUS)
-
-
-def solve_continuous(path: Path, flags: Mapping[str, Any], out: Path | None) -> None:
-    """The line from a log of vectors to a run folder; `flags` are those of `solve`, by name."""
-    from softrobust._core.settings import whole
-    from softrobust.cli.options import pairs_of, settings_of
-    from softrobust.data.visit_rules import split_words
-    from softrobust.run.continuous import (
-        DEFAULT_EPISODES,
-        report_continuous,
-        run_continuous,
-        write_continuous_run,
-    )
-    from softrobust.run.continuous_setup import ContinuousOptions, set_up_continuous
-    from softrobust.solvers.registry import make_continuous_solver
-
-    options = ContinuousOptions(
-        gamma=flags["gamma"],
-        horizon=flags["horizon"],
-        criterion=flags["objective"],
-        lam=flags["lam"],
-        alpha=flags["alpha"],
-        reward_now=_numbers("--reward-now", flags["reward_now"]),
-        reward_next=_numbers("--reward-next", flags["reward_next"]),
-        clip=_clip(flags["clip"]),
-        n_models=flags["models"],
-        n_test=flags["test_models"],
-        heldout=flags["heldout"],
-        columns=pairs_of(flags["columns"]),
-        actions=None if flags["actions"] is None else split_words(flags["actions"]),
-        min_count=flags["min_count"],
-        start=_numbers("--start", flags["start"]),
-        seed=flags["seed"],
-    )
-    solver = make_continuous_solver(
-        flags["solver"],
-        seed=flags["seed"],
-        time_limit=flags["time_limit"],
-        settings=settings_of(flags["set_"]),
-    )
-    episodes = DEFAULT_EPISODES if flags["test_episodes"] is None else flags["test_episodes"]
-    whole("--test-episodes", episodes, 2)
-    setup = set_up_continuous(path, options)
-    run = run_continuous(setup, solver, flags["seed"], episodes)
-    if out is not None:
-        write_continuous_run(run, out, report_continuous(run, out.resolve().name))
-    _show(run, out, flags)
-
-
-def _show(run: ContinuousRun, out: Path | None, flags: Mapping[str, Any]) -> None:
-    from softrobust.run.continuous import continuous_record, continuous_summary
-
-    if flags["json"]:
-        sys.stdout.write(json.dumps(continuous_record(run), indent=1, allow_nan=False) + "\n")
-    elif not flags["quiet"]:
-        from softrobust.cli.screen import make_console, paragraph, say
-
-        console = make_console()
-        styles = {"lead": "bold", "head": "bold", "note": "dim", "row": "cyan", "caution": "yellow"}
-        for kind, line in continuous_summary(run):
-            if kind == "head":
-                console.print()
-            first = {"lead": "", "head": "", "note": "  · ", "caution": "  ! "}.get(kind, "  ")
-            paragraph(console, line, styles.get(kind, ""), first)
-        if out is not None:
-            say(
-                f"\nWritten to {out}: open report.html in a browser; "
-                f"`softrobust apply {out} --observation …` decides."
-            )
-
-
-def refuse(given: Mapping[str, Any], meant: str) -> None:
-    """Flags that are of no use here are an error, not ignored."""
-    from softrobust.errors import InputError
-
-    names = [name for name, value in given.items() if not (value is None or value is False)]
-    if names:
-        flags = ", ".join("--" + name.rstrip("_").replace("_", "-") for name in names)
-        raise InputError(f"{flags} is for {meant}. Leave it out.")
-
-
-def _numbers(flag: str, text: str | None) -> dict[str, float] | None:
-    """`P=1,Q=-1` as a mapping."""
-    from softrobust.errors import InputError
-
-    if text is None:
-        return None
-    out: dict[str, float] = {}
-    for part in text.split(","):
-        name, sign, value = part.partition("=")
-        try:
-            if not sign or not name.strip():
-                raise ValueError
-            out[name.strip()] = float(value)
-        except ValueError:
-            raise InputError(
-                f"{flag} takes variable=coefficient pairs, such as P=1,Q=-1; it got '{part}'."
-            ) from None
-    return out
-
-
-def _clip(text: str | None) -> dict[str, tuple[float, float]] | float | None:
-    """`none`, a share such as 0.5, or `x=0:10,y=-1:1`."""
-    from softrobust.errors import InputError
-
-    if text is None:
-        return None
-    if text.strip() == "none":
-        return float("inf")
-    try:
-        if "=" not in text:
-            return float(text)
-        out = {}
-        for part in text.split(","):
-            name, _, span = part.partition("=")
-            low, _, high = span.partition(":")
-            out[name.strip()] = (float(low), float(high))
-        return out
-    except ValueError:
-        raise InputError(
-            "--clip takes none, a share of the range of the data such as 0.5, or intervals such "
-            f"as x=0:10,y=-1:1; it got '{text}'."
-        ) from None
-
-
-def apply_continuous(
-    policy: ContinuousPolicy, observation: str | None, seed: int | None, as_json: bool
-) -> None:
-    """Print the action of a policy for continuous states."""
-    from softrobust.cli.screen import say_exactly
-    from softrobust.errors import InputError
-    from softrobust.run.continuous import parse_observation
-
-    if observation is None:
-        raise InputError(
-            "This run has continuous states: give --observation with "
-            f"{', '.join(policy.variables)}, as x=1.5,y=2."
-        )
-    s = parse_observation(observation, policy.variables)
-    action = policy.action(s, seed)
-    if not as_json:
-        say_exactly(action)
-        return
-    row = policy.probs([s])[0]
-    mix = {policy.actions[a]: float(p) for a, p in enumerate(row) if p > 0}
-    named = dict(zip(policy.variables, s, strict=True))
-    print(json.dumps({"observation": named, "action": action, "probabilities": mix}))

@@ -23,15 +23,16 @@ def explain(
     import json as json_
 
     from softrobust.cli.output import print_lines, print_options
-    from softrobust.run.folder import load_run
+    from softrobust.report.study_words import explanation_sentences
+    from softrobust.run import load_table_run
     from softrobust.study.explain import explain as explain_state
 
-    folder = load_run(run)
+    folder = load_table_run(run)
     found = explain_state(folder.problem, folder.solution.policy, state, folder.log)
     if json:
         print(json_.dumps(found.to_dict(), indent=1))
         return
-    print_lines(found.sentences())
+    print_lines(explanation_sentences(found))
     print_options(found)
 
 
@@ -53,15 +54,16 @@ def check(
     """
     from softrobust.cli.output import print_check
     from softrobust.cli.screen import print_record
-    from softrobust.run.checks import check_run, checks_record, save_checks
-    from softrobust.run.folder import load_run
+    from softrobust.report.study_words import check_name, check_sentence
+    from softrobust.run import load_table_run
+    from softrobust.study.checks import check_run, checks_record, save_checks
 
-    folder = load_run(run)
+    folder = load_table_run(run)
     done = []
     for result in check_run(folder, seed):
         done.append(result)
         if not json:
-            print_check(result.name, str(result.verdict), result.sentence)
+            print_check(check_name(result), str(result.verdict), check_sentence(result))
     record = checks_record(folder, done, seed)
     save_checks(folder.path / "checks.json", record)
     if json:
@@ -85,10 +87,11 @@ def rules(
     Example: softrobust rules run --leaves 5
     """
     from softrobust.cli.screen import make_console, paragraph, print_record, say
-    from softrobust.run.folder import load_run
+    from softrobust.report.study_words import rules_sentence
+    from softrobust.run import load_table_run
     from softrobust.study.rules import simplify
 
-    folder = load_run(run)
+    folder = load_table_run(run)
     found = simplify(folder.problem, folder.solution.policy, most_leaves=leaves, max_loss=max_loss)
     if out is not None:
         found.policy.save(out)
@@ -97,7 +100,7 @@ def rules(
         return
     say("\n".join(found.lines()))
     say()
-    paragraph(make_console(), found.sentence())
+    paragraph(make_console(), rules_sentence(found))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -122,16 +125,16 @@ def value_of_data(
     from softrobust.cli.output import print_data_values
     from softrobust.cli.screen import print_record
     from softrobust.errors import InputError
-    from softrobust.run.folder import load_run
-    from softrobust.run.page import data_values
+    from softrobust.run import load_table_run
+    from softrobust.study.value_of_data import data_values
 
     if draws < LEAST_DRAWS:
         raise InputError(
             f"--draws must be at least {LEAST_DRAWS}; it is {draws}. The draws stand for the "
             "posterior: with fewer, hardly any differ, and no data could seem to change the policy."
         )
-    folder = load_run(run)
-    problem, found = data_values(folder, observations, draws, seed)
+    folder = load_table_run(run)
+    problem, found = folder.problem, data_values(folder, observations, draws, seed)
     if json:
         rows = [value.to_dict(problem) for value in found]
         print_record({"observations": observations, "pairs": rows})
@@ -164,10 +167,11 @@ def rehearse(
 
     from softrobust._core.files import atomic_write
     from softrobust.cli.output import print_lines
-    from softrobust.run.folder import load_run
+    from softrobust.report.study_words import rehearsal_sentences
+    from softrobust.run import load_table_run
     from softrobust.run.rehearsal import rehearse as rehearse_run
 
-    folder = load_run(run)
+    folder = load_table_run(run)
     place = folder.path / "rehearsal" if out is None else out
     found = rehearse_run(
         folder, place, times, world=world, solver=solver, seed=seed, workers=workers,
@@ -179,7 +183,7 @@ def rehearse(
     if json:
         print(text)
     else:
-        print_lines(found.sentences())
+        print_lines(rehearsal_sentences(found))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -1,15 +1,20 @@
-"""`softrobust sweep FILE`: solvers × λ × α × seeds × domains or logs, without losing work."""
+"""`softrobust sweep FILE`: solvers × λ × α × seeds × domains or logs, without losing work.
+
+`softrobust reproduce NAME`: the paper's figures, with verdicts on its claims.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from math import floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from softrobust.cli import options as complete
-from softrobust.cli.screen import make_console, paragraph, say, show_table, styled
+from softrobust.cli.screen import make_console, paragraph, print_record, say, show_table, styled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,8 +43,6 @@ def sweep(
 
     Example: softrobust sweep sweep.toml --out results
     """
-    import sys
-
     from softrobust.run.sweep import run_sweep
     from softrobust.run.sweep_file import read_sweep
 
@@ -115,8 +118,6 @@ def _print_table(console: Console, source: str, alpha: float, rows: Sequence[Any
 
 def _digits(figures: Sequence[Mapping[str, float | None] | None]) -> int:
     """Decimals for a column: the least interval gets two digits, or the least value five."""
-    from math import floor, log10
-
     known = [figure for figure in figures if figure is not None]
     halves = [half for figure in known if (half := figure["half_width"])]
     sizes = [abs(size) for figure in known if (size := figure["mean"])]
@@ -162,12 +163,8 @@ def _print_kinds(console: Console, kinds: Mapping[str, Sequence[str]]) -> None:
         say(f"  … and {len(kinds) - SHOWN} more of another kind.")
 
 
-# --------------------------------------------------------------------------------------------------
-# `softrobust reproduce NAME`: the paper's figures, with verdicts on its claims.
-
-
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="optimizers-curse, pest-density, pest-frontier, inventory, riverswim, cancer, truth, or all.", autocompletion=complete.experiments)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="optimizers-curse, pest-density, pest-frontier, inventory, riverswim, cancer, truth, worlds, or all.", autocompletion=complete.experiments)],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions and data seeds: under a minute each.")] = False,
     out: Annotated[Path, typer.Option(help="Folder; every experiment writes into OUT/NAME.")] = Path("results"),
     workers: Annotated[int | None, typer.Option(min=0, help="Processes here (default: one for each core; 0: this one).")] = None,
@@ -181,7 +178,6 @@ def reproduce(
 
     Example: softrobust reproduce optimizers-curse --quick --out results
     """
-    from softrobust.cli.screen import print_record, say
     from softrobust.errors import SoftRobustError
     from softrobust.paper import experiment_names, make_experiment
     from softrobust.paper import reproduce as run
@@ -208,7 +204,7 @@ def reproduce(
         failed |= bool(done.failed)
         records.append(_record(each, done))
         if not (quiet or json):
-            _say(done.results, done.out, done.failed, done.seconds)
+            _say(done)
     if json:
         print_record(records)
     if failed:
@@ -226,15 +222,13 @@ def _record(name: str, done: Reproduced) -> dict[str, Any]:
     }
 
 
-def _say(results: dict[str, Any], out: Path, failed: dict[str, str], seconds: float) -> None:
-    from softrobust.cli.screen import say
-
-    say(f"{results['title']} ({results['figure']}), {seconds:.0f} s: {out}")
+def _say(done: Reproduced) -> None:
+    results, failed = done.results, done.failed
+    say(f"{results['title']} ({results['figure']}), {done.seconds:.0f} s: {done.out}")
     for claim in results["claims"]:
-        say(
-            f"  {claim['verdict']:<12} {claim['claim']} [{claim['where']}; {claim['models']} models]"
-        )
+        where = f"{claim['where']}; {claim['models']} models"
+        say(f"  {claim['verdict']:<12} {claim['claim']} [{where}]")
     for key, why in list(failed.items())[:3]:
         say(f"  task {key} failed: {why}")
     if len(failed) > 3:
-        say(f"  … and {len(failed) - 3} more failed tasks: see {out / 'tasks' / 'failures'}")
+        say(f"  … and {len(failed) - 3} more failed tasks: see {done.out / 'tasks' / 'failures'}")

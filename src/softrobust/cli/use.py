@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from softrobust.cli import options as complete
-
-if TYPE_CHECKING:
-    from softrobust.certificate import Estimate
-    from softrobust.run.evaluate import Scored, SideBySide
 
 
 def apply(
@@ -27,31 +23,43 @@ def apply(
     Example: softrobust apply run --state "n=7"
     """
     from softrobust.certificate import load_solution
+    from softrobust.cli.options import observation_of, refuse
     from softrobust.cli.screen import say_exactly
-    from softrobust.cli.solve import apply_continuous, refuse
     from softrobust.errors import InputError
-    from softrobust.run.continuous import run_policy
+    from softrobust.models import Policy
+    from softrobust.models.lookahead import load_continuous_policy
 
     if not run.exists():
         raise InputError(f"There is no run '{run}'. Give the folder that `solve --out` wrote.")
-    vectors = run_policy(run)
-    if vectors is not None:
+    policy: Any = load_continuous_policy(run) if run.suffix == ".npz" else load_solution(run).policy
+    where: Any = state
+    if isinstance(policy, Policy):
+        refuse({"observation": observation}, "continuous states")
+        if state is None:
+            raise InputError("Give the state by its label: --state 'n=7'.")
+        place: dict[str, Any] = {"state": state}
+    else:
         refuse({"state": state}, "tables of states")
-        apply_continuous(vectors, observation, seed, json)
-        return
-    refuse({"observation": observation}, "continuous states")
-    if state is None:
-        raise InputError("Give the state by its label: --state 'n=7'.")
-    policy = load_solution(run).policy
-    action = policy.action(state, seed)
-    if not json:
-        say_exactly(action)
-        return
-    import json as json_
-
-    row = policy.probs[policy.states.index(state)]
+        if observation is None:
+            raise InputError(
+                "This run has continuous states: give --observation with "
+                f"{', '.join(policy.variables)}, as x=1.5,y=2."
+            )
+        where = observation_of(observation, list(policy.variables))
+        place = {"observation": dict(zip(policy.variables, where, strict=True))}
+    table = isinstance(policy, Policy)
+    row = policy.probs[policy.states.index(where)] if table else policy.probs([where])[0]
     mix = {policy.actions[a]: float(p) for a, p in enumerate(row) if p > 0}
-    print(json_.dumps({"state": state, "action": action, "probabilities": mix}))
+    decided = table and bool(policy.decided[policy.states.index(where)])
+    action = None if decided and len(mix) > 1 and seed is None else policy.action(where, seed)
+    if json:
+        import json as json_
+
+        print(json_.dumps(place | {"action": action, "probabilities": mix}))
+    elif action is None:  # practice itself, most often: the shares are the answer
+        say_exactly(" or ".join(f"{name} ({share:.0%})" for name, share in mix.items()))
+    else:
+        say_exactly(action)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -85,9 +93,8 @@ def evaluate(
     from softrobust.cli.options import pairs_of
     from softrobust.cli.output import print_json, print_summary
     from softrobust.errors import InputError
-    from softrobust.run import Options, check_out, set_up, write_run
+    from softrobust.run import Options, check_out, load_table_run, set_up
     from softrobust.run.evaluate import evaluate_file, setup_of
-    from softrobust.run.folder import load_run
 
     if out is not None:
         check_out(out, force)
@@ -111,12 +118,12 @@ def evaluate(
                 "A run folder brings its own problem: leave out --gamma, --alpha and the like, or "
                 "give the log itself."
             )
-        setup = setup_of(load_run(input))
+        setup = setup_of(load_table_run(input))
     else:
         setup = set_up(input, options)
     run = evaluate_file(setup, policy, seed)
     if out is not None:
-        write_run(run, out)
+        run.save(out, force=force)
     if json:
         print_json(run)
     elif not quiet:
@@ -141,65 +148,55 @@ def compare(
     """
     import json as json_
 
+    from softrobust.run import load_table_run
     from softrobust.run.evaluate import compare_runs
-    from softrobust.run.folder import load_run
 
     names = [name.strip() for name in solvers.split(",") if name.strip()]
-    found = compare_runs([load_run(run) for run in runs], names, time_limit, seed)
+    found = compare_runs([load_table_run(run) for run in runs], names, time_limit, seed)
     if json:
-        print(json_.dumps(found.to_dict(), indent=1, allow_nan=False))
+        print(json_.dumps(found, indent=1, allow_nan=False))
     else:
         print_side_by_side(found)
 
 
-def print_side_by_side(found: SideBySide) -> None:
+def print_side_by_side(found: dict[str, Any]) -> None:
     """A table, and what its columns mean."""
     from softrobust.cli.screen import make_console, paragraph, show_table
+    from softrobust.objective import make_objective
+    from softrobust.report import in_words
 
-    objective = found.problem.objective
-    head = [
-        "policy",
-        "objective",
-        "mean",
-        "bad case",
-        "open",
-        "held-out\nobjective",
-        "held-out\nbad case",
-        "same\naction",
-    ]
-    rows = [_cells(row) for row in found.rows]
+    goal = make_objective(found["criterion"], found["lam"], found["alpha"])
+    head = ["policy", "objective", "mean", "bad case", "open", "held-out\nobjective",
+            "held-out\nbad case", "same\naction"]  # fmt: skip
+    rows = [_cells(row) for row in found["policies"]]
     console = make_console()
     show_table(console, head, rows, styles=["bold" if i == 0 else "" for i in range(len(rows))])
     lines = [
-        f"The bad case is {objective.words}; γ = {found.problem.gamma:g}, λ = {objective.lam:g}.",
+        f"The bad case is {goal.words}; γ = {found['gamma']:g}, λ = {goal.lam:g}.",
         "open: what no proof excludes, as a share of what is to be gained over acting at random.",
         "same action: as the first policy, by the time that it spends there.",
-        *found.notes,
+        *in_words(found["notes"]),
     ]
     for text in lines:
         paragraph(console, text, "dim")
 
 
-def _cells(row: Scored) -> list[str]:
-    c, made, held = row.compared, row.certificate, row.heldout
-    share = None if made is None else made.gap_share
+def _cells(row: dict[str, Any]) -> list[str]:
+    share, held, static = row["gap_share"], row["heldout"], row["static"]
     left = "unknown share" if share is None else f"{100 * share:.2g} %"
     return [
-        c.name,
-        f"{c.static['objective']:.6g}",
-        f"{c.static['mean']:.6g}",
-        f"{c.static['cvar']:.6g}",
-        "–" if made is None else "nothing" if made.nothing_better else left,
-        "–" if held is None else _interval(held.objective),
-        "–" if held is None else _interval(held.cvar),
-        f"{100 * row.same_visits:.3g} %",
+        row["name"],
+        *(f"{static[name]:.6g}" for name in ("objective", "mean", "cvar")),
+        "–" if row["bound"] is None else "nothing" if row["nothing_better"] else left,
+        *("–" if held is None else _interval(held[name]) for name in ("objective", "cvar")),
+        f"{100 * row['same_action_visits']:.3g} %",
     ]
 
 
-def _interval(e: Estimate) -> str:
-    if e.low is None or e.high is None:
-        return f"{e.value:.5g}"
-    return f"{e.value:.5g} [{e.low:.5g}, {e.high:.5g}]"
+def _interval(e: dict[str, float]) -> str:
+    if e["low"] is None or e["high"] is None:
+        return f"{e['value']:.5g}"
+    return f"{e['value']:.5g} [{e['low']:.5g}, {e['high']:.5g}]"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -222,27 +219,23 @@ def report(
 
     Example: softrobust report run --suppress-small
     """
+    from softrobust.cli.options import refuse
     from softrobust.cli.screen import print_record, say
-    from softrobust.cli.solve import refuse
     from softrobust.errors import InputError
-    from softrobust.run.continuous import is_continuous, load_continuous_run, report_continuous
-    from softrobust.run.folder import load_run
-    from softrobust.run.page import report_run
+    from softrobust.run import load_run, run_page
 
     target = run / "report.html" if out is None else out
     if target.is_dir():
         raise InputError(f"'{target}' is a folder; --out needs a file, such as page.html.")
     if not target.resolve().parent.is_dir():
         raise InputError(f"The folder that is to hold '{target}' does not exist.")
-    if is_continuous(run):
+    found = load_run(run)
+    if found.continuous:
         given = {"quick": quick, "suppress_small": suppress_small}
         refuse(given | {"observations": observations != 10}, "tables of states")
-        page = report_continuous(load_continuous_run(run), run.resolve().name)
-    else:
-        page = report_run(
-            load_run(run), target, quick=quick, suppress_small=suppress_small,
-            observations=observations,
-        )  # fmt: skip
+    page = run_page(
+        found, target, full=not quick, suppress_small=suppress_small, observations=observations
+    )
     page.save(target)
     if json:
         print_record({"run": str(run), "written": [str(target)], "bytes": target.stat().st_size})
@@ -274,25 +267,23 @@ def update(
     from softrobust.cli.options import pairs_of
     from softrobust.cli.output import print_lines
     from softrobust.cli.screen import print_record, say
-    from softrobust.run import check_out, write_run
-    from softrobust.run.folder import load_run
-    from softrobust.run.update import save_record
+    from softrobust.report.summary import update_lines
+    from softrobust.run import check_out, load_table_run
     from softrobust.run.update import update as update_run
     from softrobust.solvers.registry import SOLVERS, default_solver, make_solver
 
-    folder = load_run(run)
+    old = load_table_run(run)
     if out is not None:
         check_out(out, force)
-    own = folder.solution.solver
-    name = solver or (own if own in SOLVERS else default_solver(folder.problem.objective))
-    made = make_solver(name, log=folder.log, time_limit=time_limit, seed=seed)
-    found = update_run(folder, new, made, margin, pairs_of(columns), seed)
+    own = old.solution.solver
+    name = solver or (own if own in SOLVERS else default_solver(old.problem))
+    made = make_solver(name, log=old.log, time_limit=time_limit, seed=seed)
+    found = update_run(old, new, made, margin, pairs_of(columns), seed)
     if out is not None and found.run is not None:
-        write_run(found.run, out)
-        save_record(out / "update.json", found.record, folder.path)
+        found.run.save(out, force=force)
     if json:
         print_record(found.record)
         return
-    print_lines(found.sentences())
+    print_lines(update_lines(found.record, found.run and found.run.certificate))
     if out is not None and found.run is not None:
         say(f"Written to {out}.")

@@ -1,16 +1,36 @@
-"""Which column of a table plays which role.
+"""Columns of a table: which plays which role, and how its cells become an array.
 
 Tables come with many headers; each role knows the usual names, and `columns={"state": "site"}`
 names the rest. Names are compared without case and surrounding spaces.
+
+A column arrives in pieces (batches of a stream), so that ten million rows never exist as text. A
+piece is an Arrow or a numpy array; names become codes of a vocabulary, other cells numbers, flags
+or groups. Text is decided at the end of the stream, never guessed from its beginning. A cell that
+breaks a rule raises `CellError`, which knows its place in the piece; the reader knows the row.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, final
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, final
 
+import numpy as np
+import numpy.typing as npt
+
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows
+from softrobust._core.notes import Note
+from softrobust.data.labels import Labels, label_text
 from softrobust.errors import InputError
 
 CellKind = Literal["label", "number", "flag", "group"]
+MISSING = -1
+# Spellings of "no value" in exports; a state or action may still be called "none".
+MISSING_TEXTS = frozenset({"", "na", "nan", "n/a", "<na>", "null"})
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_FLAGS = dict.fromkeys(("true", "t", "yes", "y"), True) | dict.fromkeys(
+    ("false", "f", "no", "n"), False
+)
 
 
 @final
@@ -48,16 +68,6 @@ EPISODE = Role("episode", ("episode", "episode_id", "idepisode"), "group", requi
 TERMINAL = Role("terminal", ("terminal", "done", "terminated"), "flag", required=False)
 
 LOG_ROLES = (STATE, ACTION, NEXT_STATE, REWARD, EPISODE, TERMINAL)
-# A row index and a clock carry nothing that the log needs; they are passed over without a note.
-_UNREMARKABLE = {"", "step", "rownames", "__index_level_0__"}
-
-
-@final
-class Resolved(NamedTuple):
-    """Position of the column of each role, and the names of columns that have none."""
-
-    position: dict[str, int]
-    unused: tuple[str, ...]
 
 
 def resolve_columns(
@@ -65,19 +75,10 @@ def resolve_columns(
     roles: Sequence[Role],
     columns: Mapping[str, str] | None = None,
     source: str = "the table",
-) -> Resolved:
-    """Return which of the `found` column names plays which role.
+) -> dict[str, int]:
+    """Return the position of the column of each role among the `found` names.
 
-    Parameters
-    ----------
-    found : sequence of str
-        Column names in order.
-    roles : sequence of Role
-        What is looked for.
-    columns : mapping, optional
-        Role → column name; goes before the aliases.
-    source : str
-        Name of the table, for messages.
+    `columns` (role → column name) goes before the aliases; `source` is named in messages.
     """
     plain = [_plain(name) for name in found]
     position = _given_columns(found, plain, roles, columns or {}, source)
@@ -90,19 +91,14 @@ def resolve_columns(
             names = " and ".join(f"'{found[i].strip()}'" for i in fits)
             raise InputError(
                 f"One column must be the {role.name}: in {source} both {names} could be. Say which "
-                f"with columns={{'{role.name}': …}} (--columns {role.name}=…)."
+                f"with columns={{'{role.name}': …}}.",
+                arguments={"columns": f"{role.name}=…"},
             )
         if fits:
             position[role.name] = fits[0]
         elif role.required:
-            raise InputError(_missing(role, found, source))
-    used = set(position.values())
-    unused = tuple(
-        found[i].strip()
-        for i, name in enumerate(plain)
-        if i not in used and name not in _UNREMARKABLE
-    )
-    return Resolved(position, unused)
+            raise _missing_column(role, found, source)
+    return position
 
 
 def resolvable(
@@ -133,7 +129,8 @@ def _given_columns(
     for role, name in columns.items():
         if role not in known:
             raise InputError(
-                f"Unknown role '{role}' in columns=. Roles are {', '.join(r.name for r in roles)}."
+                f"Unknown role '{role}' in columns=. Roles are "
+                f"{_one_of([r.name for r in roles if r.aliases])}."
             )
         fits = [i for i, other in enumerate(found) if other.strip() == name.strip()]
         fits = fits or [i for i, other in enumerate(plain) if other == _plain(name)]
@@ -142,7 +139,7 @@ def _given_columns(
             hint = f" Did you mean '{found[plain.index(close[0])].strip()}'?" if close else ""
             raise InputError(
                 f"The column '{name}' given for the {role} is not in {source}, whose columns are "
-                f"{_listed(found)}.{hint}"
+                f"{listed(found)}.{hint}"
             )
         if len(fits) > 1:
             raise InputError(
@@ -158,22 +155,370 @@ def _given_columns(
     return position
 
 
-def _missing(role: Role, found: Sequence[str], source: str) -> str:
-    visits = ""
-    if role is NEXT_STATE or role is STATE:
-        visits = (
-            " If it is a table of visits, with one row per id and time, begin with "
-            "`softrobust inspect`."
-        )
-        if any(f"next_{name}" in found for name in found):
-            visits = " States are measurements here (columns x and next_x): add --continuous."
-    return (
-        f"A column for the {role.name} is missing in {source}: its columns are {_listed(found)}, "
-        f"and none is called {', '.join(role.aliases[:-1])} or {role.aliases[-1]}. Rename it, or "
-        f"say which it is with columns={{'{role.name}': …}} (--columns {role.name}=…)." + visits
+def _missing_column(role: Role, found: Sequence[str], source: str) -> InputError:
+    text = (
+        f"A column for the {role.name} is missing in {source}: its columns are {listed(found)}, "
+        f"and none is called {_one_of(role.aliases)}. Rename it, or say which it is with "
+        f"columns={{'{role.name}': …}}."
     )
+    arguments = {"columns": f"{role.name}=…"}
+    if role is NEXT_STATE or role is STATE:
+        if any(f"next_{name}" in found for name in found):
+            text += " Columns x and next_x are measurements: a continuous log has such states."
+            arguments["continuous"] = ""
+        else:
+            text += " A table of visits, with one row per id and time, is for read_trajectories."
+            arguments["read_trajectories"] = ""
+    return InputError(text, arguments=arguments)
 
 
-def _listed(found: Sequence[str], most: int = 12) -> str:
-    names = ", ".join(f"'{name.strip()}'" for name in found[:most])
-    return names if len(found) <= most else f"{names} and {len(found) - most} more"
+def _one_of(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names in quotes, the first of them if there are many."""
+    text = ", ".join(f"'{name.strip()}'" for name in names[:most])
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+
+
+# --------------------------------------------------------------------------------------------------
+# What comes out: the columns of a table as arrays.
+
+
+@final
+@dataclass(slots=True)
+class Columns:
+    """The columns of a table as arrays, by role.
+
+    Attributes
+    ----------
+    codes : dict of (n_rows,) int32
+        Label columns, as positions in `names`; -1 where the cell is missing.
+    names : dict of list of str
+        The distinct names of each label column; columns of one vocabulary share one list.
+    numbers, flags : dict of (n_rows,) float64, bool
+    groups : dict of (n_rows,) integers
+        Equal where rows belong together: the integers of the table, or codes of its names.
+    headers : dict of str
+        The column name of each role.
+    rows : Rows
+        Row numbers for messages.
+    notes : list of Note
+        What the user should know about how the table was read.
+    """
+
+    rows: Rows
+    codes: dict[str, CodeArray] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)
+    numbers: dict[str, FloatArray] = field(default_factory=dict)
+    flags: dict[str, BoolArray] = field(default_factory=dict)
+    groups: dict[str, npt.NDArray[np.integer[Any]]] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+    def refuse_empty(self, what: str = "A log") -> None:
+        """Raise if there is no row."""
+        if not any(codes.size for codes in self.codes.values()):
+            raise InputError(
+                f"{what} needs at least one transition: {self.rows.source} has none. Check that it "
+                "is the right file."
+            )
+
+    def require(self, role: str, unless: BoolArray | None = None) -> None:
+        """Raise if a cell of a label column is missing, except in the rows `unless`."""
+        missing = self.codes[role] == MISSING
+        if unless is not None:
+            missing &= ~unless
+        if missing.any():
+            i = int(np.argmax(missing))
+            raise InputError(
+                f"Every row needs {_with_article(role)}: {self.rows.where(i)} has none in "
+                f"column '{self.headers.get(role, role)}' (an empty cell, NA or NaN). Fill in the "
+                "cell or remove the row."
+            )
+
+    def positions(self, role: str, labels: Labels, what: str) -> CodeArray:
+        """Return a label column as indices of `labels`; raise at an unknown name, with its row.
+
+        `what` is given for the label, such as "A reward".
+        """
+        self.require(role)
+        names = self.names[role]
+        place = np.array([labels.lookup.get(name, MISSING) for name in names], dtype=np.int32)
+        out = place[self.codes[role]]
+        if (out == MISSING).any():
+            i = int(np.argmax(out == MISSING))
+            name = names[self.codes[role][i]]
+            raise InputError(
+                f"{what} must be for a known {labels.noun}: {self.rows.where(i)} has '{name}'. "
+                f"{labels.suggest(name)}"
+            )
+        return out
+
+    def refuse_twice(self, keys: npt.NDArray[Any], what: str) -> None:
+        """Raise if two rows have the same key, which is made of all label columns."""
+        order = np.argsort(keys, kind="stable")
+        again = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+        if again.size:
+            i, j = int(order[again[0]]), int(order[again[0] + 1])
+            given = ", ".join(
+                f"{role.replace('_', ' ')} '{self.names[role][codes[i]]}'"
+                for role, codes in self.codes.items()
+            )
+            raise InputError(
+                f"{what} is given once: rows {self.rows.number(i)} and {self.rows.number(j)} of "
+                f"{self.rows.source} both give {given}. Remove one."
+            )
+
+
+def _with_article(role: str) -> str:
+    words = role.replace("_", " ")
+    return f"an {words}" if words[0] in "aeio" else f"a {words}"
+
+
+def number_groups(keys: npt.NDArray[Any]) -> CodeArray:
+    """Number groups from 0 by first appearance."""
+    if keys.size and (keys[1:] >= keys[:-1]).all():
+        steps = keys[1:] != keys[:-1]
+        return np.concatenate(([0], np.cumsum(steps))).astype(np.int32)
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.int32)
+    rank[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
+    return rank[inverse]
+
+
+# --------------------------------------------------------------------------------------------------
+# From pieces to an array.
+
+
+@final
+class CellError(Exception):
+    """A cell that breaks a rule: its place in the piece, its text, and the rule."""
+
+    def __init__(self, place: int, text: object, rule: str, advice: str) -> None:
+        super().__init__(rule)
+        self.place = place
+        self.text = text
+        self.advice = advice
+
+    def message(self, column: str, where: str) -> str:
+        """Return the sentence for the user."""
+        text = str(self.text)
+        shown = text if len(text) <= 80 else f"{text[:79]}…"
+        found = "is empty" if self.text in ("", None) else f"has '{shown}'"
+        return f"{self}: {where} {found} in column '{column}'. {self.advice}"
+
+
+@final
+class Vocabulary:
+    """Distinct names in order of appearance; cells map to their positions."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.stripped = False
+        self._code: dict[str, int] = {}
+
+    def encode(self, cells: Iterable[str | None]) -> CodeArray:
+        """Return the codes of cells; surrounding spaces are no part of a name."""
+        known, out = self._code, []
+        for cell in cells:
+            code = MISSING if cell is None else known.get(cell)
+            out.append(self._add(cell) if code is None and cell is not None else code)
+        return np.array(out, dtype=np.int32)
+
+    def _add(self, cell: str) -> int:
+        name = cell.strip()
+        if name.casefold() in MISSING_TEXTS:
+            code = MISSING
+        else:
+            code = self._code.setdefault(name, len(self.names))
+            if code == len(self.names):
+                self.names.append(name)
+        if name != cell:
+            self.stripped = self.stripped or code != MISSING
+            self._code[cell] = code
+        return code
+
+
+@final
+class CellReader:
+    """Takes the pieces of one column, and gives one array at the end.
+
+    The array grows in place: a list of pieces, joined at the end, would hold every column twice,
+    and small pieces leave a heap that no large array can use again; resizing moves memory pages.
+    """
+
+    def __init__(self, role: Role, vocabulary: Vocabulary | None) -> None:
+        self._what = role.name
+        self._kind = role.kind
+        self._vocabulary = vocabulary
+        dtype = {"label": np.int32, "number": np.float64, "flag": np.bool_, "group": np.int64}
+        self._array: npt.NDArray[Any] = np.empty(1024, dtype=dtype[role.kind])
+        self._size = 0
+
+    def add(self, piece: Any) -> None:
+        """Take the next piece; raise `CellError` at the first bad cell."""
+        if self._kind == "label":
+            assert self._vocabulary is not None
+            values: npt.NDArray[Any] = _labels(piece, self._vocabulary, self._what)
+        elif self._kind == "number":
+            values = _numbers(piece, self._what)
+        else:
+            values = _flags(piece, self._what) if self._kind == "flag" else self._groups(piece)
+        end = self._size + values.size
+        if end > self._array.size:
+            self._array.resize(max(end, self._array.size * 5 // 4), refcheck=False)
+        self._array[self._size : end] = values
+        self._size = end
+
+    def finish(self) -> npt.NDArray[Any]:
+        """Return the array, cut to its size."""
+        self._array.resize(self._size, refcheck=False)
+        return self._array
+
+    def _groups(self, piece: Any) -> npt.NDArray[Any]:
+        """Integers, the usual case, as they are: ten million episodes would not fit as names.
+
+        The first piece that holds other text turns what came before into codes of names.
+        """
+        if self._vocabulary is None:
+            if (whole := _integers(piece)) is not None:
+                return whole
+            self._vocabulary = Vocabulary()
+            distinct, place = np.unique(self._array[: self._size], return_inverse=True)
+            codes = self._vocabulary.encode(map(str, distinct.tolist()))
+            self._array[: self._size] = codes[place]
+        indices, texts = texts_of(piece, self._what)
+        codes = np.append(self._vocabulary.encode(texts), np.int32(MISSING))[indices]
+        if (codes == MISSING).any():
+            i = int(np.argmax(codes == MISSING))
+            rule = f"Every row needs {_with_article(self._what)}"
+            raise CellError(i, _text_at(i, indices, texts), rule, "Fill in the cell.")
+        return codes
+
+
+def texts_of(piece: Any, what: str) -> tuple[CodeArray, list[str | None]]:
+    """Return a piece as indices into texts; an index of -1, or None, where a cell is missing."""
+    if isinstance(piece, np.ndarray):
+        if piece.dtype.kind == "O":
+            cells = piece.tolist()
+            place = {cell: i for i, cell in enumerate(dict.fromkeys(cells))}
+            return np.array([place[c] for c in cells], np.int32), [_text(c, what) for c in place]
+        distinct, inverse = np.unique(piece, return_inverse=True)
+        return inverse.astype(np.int32), [_text(cell, what) for cell in distinct.tolist()]
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = piece.type
+    try:
+        if not pa.types.is_dictionary(kind):
+            piece = piece.dictionary_encode()
+        distinct = piece.dictionary
+        if not (pa.types.is_string(distinct.type) or pa.types.is_large_string(distinct.type)):
+            distinct = pc.cast(distinct, pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise InputError(
+            f"The column of the {what} must hold names or numbers: its type is {kind}. Turn it "
+            "into text."
+        ) from None
+    return np.asarray(piece.indices.fill_null(MISSING)).astype(np.int32), distinct.to_pylist()
+
+
+def _text(cell: object, what: str) -> str | None:
+    """Return a cell of a numpy array as text, None where it is missing."""
+    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
+        return None
+    return str(cell) if isinstance(cell, (bool, float)) else label_text(cell, what)
+
+
+def _text_at(i: int, indices: CodeArray, texts: Sequence[str | None]) -> str | None:
+    return None if indices[i] == MISSING else texts[indices[i]]
+
+
+def _labels(piece: Any, vocabulary: Vocabulary, what: str) -> CodeArray:
+    """Names as codes of the vocabulary; a category that no row has is no name of the table."""
+    indices, texts = texts_of(piece, what)
+    used = np.flatnonzero(np.bincount(indices + 1, minlength=len(texts) + 1)[1:])
+    codes = np.full(len(texts) + 1, MISSING, dtype=np.int32)  # the last serves nulls
+    codes[used] = vocabulary.encode([texts[i] for i in used.tolist()])
+    return codes[indices]
+
+
+def _numbers(piece: Any, what: str) -> FloatArray:
+    """Finite numbers; text such as " 1.5" or "+2" too."""
+    if isinstance(piece, np.ndarray):
+        values = _parsed(piece.tolist(), what) if piece.dtype.kind in "OU" else piece.astype(float)
+    else:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if piece.null_count:
+            raise _not_a_number(int(np.argmax(np.asarray(piece.is_null()))), None, what)
+        if pa.types.is_dictionary(piece.type):
+            piece = piece.dictionary_decode()
+        try:
+            values = np.asarray(pc.cast(piece, pa.float64()))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            values = _parsed(piece.to_pylist(), what)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        raise _not_a_number(int(np.argmax(bad)), values[np.argmax(bad)], what)
+    return values
+
+
+def _parsed(cells: Sequence[Any], what: str) -> FloatArray:
+    values = np.empty(len(cells))
+    for i, cell in enumerate(cells):
+        text = cell.strip() if isinstance(cell, str) else cell
+        if text is None or (isinstance(text, str) and not NUMBER.fullmatch(text)):
+            raise _not_a_number(i, text, what)
+        try:
+            values[i] = float(text)
+        except (TypeError, ValueError):
+            raise _not_a_number(i, text, what) from None
+    return values
+
+
+def _not_a_number(place: int, text: object, what: str) -> CellError:
+    advice = "Fill in a number or remove the row."
+    if isinstance(text, str) and text.replace(",", "").lstrip("+-").isdigit() and "," in text:
+        advice = "Write numbers with a decimal point and without separators."
+    return CellError(place, text, f"A {what} must be a finite number", advice)
+
+
+def _flags(piece: Any, what: str) -> BoolArray:
+    """True and false, in words or as 1 and 0."""
+    indices, texts = texts_of(piece, what)
+    flags = [None if text is None else parse_flag(text) for text in texts]
+    unknown = np.array([*(flag is None for flag in flags), True])[indices]
+    if unknown.any():
+        i = int(np.argmax(unknown))
+        rule = f"A {what} flag must be true or false (or 1, 0, yes, no)"
+        raise CellError(i, _text_at(i, indices, texts), rule, "Fill it in.")
+    return np.array([*map(bool, flags), False])[indices]
+
+
+def parse_flag(text: str) -> bool | None:
+    """Return a flag written as true/false, yes/no or 1/0, or None if it is none of them."""
+    plain = text.strip().casefold()
+    if NUMBER.fullmatch(plain) and float(plain) in (0.0, 1.0):
+        return float(plain) == 1.0
+    return _FLAGS.get(plain)
+
+
+def _integers(piece: Any) -> npt.NDArray[np.int64] | None:
+    """The piece as integers, None if a cell is missing or no integer."""
+    if isinstance(piece, np.ndarray):
+        return piece.astype(np.int64) if piece.dtype.kind in "iu" else None
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if piece.null_count:
+        return None
+    if pa.types.is_dictionary(piece.type):
+        piece = piece.dictionary_decode()
+    try:
+        return np.asarray(pc.cast(piece, pa.int64()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None

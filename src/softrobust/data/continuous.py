@@ -1,15 +1,13 @@
 """Logs whose states are vectors of numbers: (s, a, s′) with s ∈ ℝ^d and labelled actions.
 
 On disk a table with one column per variable, the same names with the prefix `next_`, and
-`action`, and optionally `episode`, `reward` and `terminal` (`continuous_file`). Rows of an episode
-are in order of time.
+`action`, and optionally `episode`, `reward` and `terminal`. Rows of an episode are in order of
+time.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, frozen
-from softrobust._core.files import atomic_write
+from softrobust._core.files import write_csv
+from softrobust._core.notes import Note
+from softrobust.data.columns import Columns, Role, listed, number_groups
 from softrobust.data.labels import Labels, order_names
+from softrobust.data.table import opened
 from softrobust.errors import InputError
 
 NEXT = "next_"
 LARGEST = 1e50  # products of squares must stay numbers
+_DTYPES: dict[str, type[Any]] = {
+    "s": np.float64, "a": np.int32, "s_next": np.float64, "reward": np.float64,
+    "episode": np.int32, "terminal": np.bool_,
+}  # fmt: skip
 
 
 @final
@@ -42,6 +47,8 @@ class ContinuousLog:
     episode : (n_rows,) int32 or None
     terminal : (n_rows,) bool or None
         Whether the transition ended its episode for good (a cut-off one did not).
+    notes : tuple of Note
+        What was assumed on reading.
     """
 
     s: FloatArray
@@ -53,16 +60,12 @@ class ContinuousLog:
     episode: CodeArray | None = None
     terminal: BoolArray | None = None
     rows: Rows = Rows("the log")  # noqa: RUF009 (frozen)
+    notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, dtype in (("s", np.float64), ("s_next", np.float64), ("reward", np.float64)):
+        for name, dtype in _DTYPES.items():
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, frozen(getattr(self, name), dtype))
-        for name in ("a", "episode"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, frozen(getattr(self, name), np.int32))
-        if self.terminal is not None:
-            object.__setattr__(self, "terminal", frozen(self.terminal, np.bool_))
         n, d = self.a.size, len(self.variables)
         if n == 0:
             raise InputError(f"A log needs at least one transition: {self.rows.source} has none.")
@@ -158,28 +161,17 @@ class ContinuousLog:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All columns and names as plain arrays."""
-        out: dict[str, npt.NDArray[Any]] = {
-            "s": self.s,
-            "a": self.a,
-            "s_next": self.s_next,
-            "variables": np.array(list(self.variables)),
-            "actions": np.array(list(self.actions)),
-        }
-        more = {"reward": self.reward, "episode": self.episode, "terminal": self.terminal}
-        return out | {name: column for name, column in more.items() if column is not None}
+        columns = {name: getattr(self, name) for name in _DTYPES}
+        names = {name: np.array(list(getattr(self, name))) for name in ("variables", "actions")}
+        return {name: column for name, column in columns.items() if column is not None} | names
 
     @classmethod
     def restored(cls, arrays: Mapping[str, npt.NDArray[Any]], source: str) -> ContinuousLog:
         """The inverse of `to_arrays`."""
         return cls(
-            s=arrays["s"],
-            a=arrays["a"],
-            s_next=arrays["s_next"],
+            **{name: arrays.get(name) for name in _DTYPES},  # type: ignore[arg-type]
             variables=Labels(tuple(map(str, arrays["variables"])), noun="variable"),
             actions=Labels(tuple(map(str, arrays["actions"])), noun="action"),
-            reward=arrays.get("reward"),
-            episode=arrays.get("episode"),
-            terminal=arrays.get("terminal"),
             rows=Rows(source),
         )
 
@@ -197,152 +189,77 @@ class ContinuousLog:
             columns["reward"] = self.reward.tolist()
         if self.terminal is not None:
             columns["terminal"] = self.terminal.astype(int).tolist()
-        with atomic_write(path, "w", newline="") as file:
-            rows = csv.writer(file)
-            rows.writerow(columns)
-            rows.writerows(zip(*columns.values(), strict=True))
+        write_csv(path, columns)
 
 
 # --------------------------------------------------------------------------------------------------
-# Logs of vectors on disk: a CSV table with columns x…, action, next_x…, and what else is known.
+# Reading the table.
 
-ROLES = ("action", "episode", "reward", "terminal")
-TRUE, FALSE = ("true", "yes"), ("false", "no")
-MISSING = ("", "nan")  # "none" may be an action
-WHOLE = re.compile(r"-?(0|[1-9]\d{0,7})")
+# Only these names: "a" or "r" may well be a variable here.
+_ROLES = (
+    Role("action", ("action",), "label", "action"),
+    Role("episode", ("episode",), "group", required=False),
+    Role("reward", ("reward",), "number", required=False),
+    Role("terminal", ("terminal",), "flag", required=False),
+)
 
 
 def read_continuous_log(
-    path: str | Path,
+    source: Any,
     actions: Labels | Sequence[str | int] | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> ContinuousLog:
-    """Read a CSV file with columns x…, action, next_x…[, episode, reward, terminal].
+    """Read a table with columns x…, action, next_x…[, episode, reward, terminal].
 
     Parameters
     ----------
+    source : path, pandas.DataFrame, pyarrow.Table, other frame or mapping of columns
+        A file is CSV (.gz, .xz) or Parquet, by its content.
     actions : names of the actions, optional
         Any other is an error; without them every name that occurs is an action.
     columns : mapping role → column, optional
-        For files that call action, episode, reward or terminal something else.
+        For tables that call action, episode, reward or terminal something else.
     """
-    path = Path(path)
-    head, rows, where = _cells(path)
-    role = _roles(path.name, head, columns)
-    variables = [name.removeprefix(NEXT) for name in head if name.startswith(NEXT) and name != NEXT]
-    lacking = [name for name in (*variables, role["action"]) if name not in head]
-    if not variables or lacking:
-        raise InputError(
-            f"{path.name} must have columns x, next_x for every variable and 'action': "
-            + (f"'{lacking[0]}' is missing." if variables else "no column starts with 'next_'.")
-        )
-    cells = _Cells({name: [row[j] for row in rows] for j, name in enumerate(head)}, where)
-    return ContinuousLog.from_arrays(
-        np.column_stack([cells.numbers(name) for name in variables]),
-        cells.words(role["action"]),
-        np.column_stack([cells.numbers(NEXT + name) for name in variables]),
-        cells.numbers(role["reward"]) if role["reward"] in head else None,
-        cells.codes(role["episode"]) if role["episode"] in head else None,
-        cells.truths(role["terminal"]) if role["terminal"] in head else None,
-        variables=variables,
-        action_names=actions,
-        source=where,
+    with opened(source) as table:
+        found = table.names
+        variables = [name[len(NEXT) :] for name in found if name.startswith(NEXT) and name != NEXT]
+        lacking = [name for name in variables if name not in found]
+        if not variables or lacking:
+            what = f"'{lacking[0]}' is missing" if variables else f"no column starts with '{NEXT}'"
+            raise InputError(
+                f"{table.source} must have columns x, next_x for every variable and 'action': "
+                f"{what}. Its columns are {listed(found)}."
+            )
+        numbers = [f"{prefix}{name}" for prefix in ("", NEXT) for name in variables]
+        roles = [Role(f"value of {name}", (), "number") for name in numbers]
+        named = {f"value of {name}": name for name in numbers}
+        read = table.read([*_ROLES, *roles], named | dict(columns or {}))
+    read.refuse_empty()
+    read.require("action")
+    if actions is None:
+        ordered = order_names(read.names["action"], "action", fill=False)
+        names, place = ordered.labels, np.array(ordered.positions)
+    else:
+        names = Labels.of(actions, "action")
+        place = np.array([names.index(name) for name in read.names["action"]])
+    return ContinuousLog(
+        s=np.column_stack([read.numbers[f"value of {name}"] for name in variables]),
+        a=place[read.codes["action"]],
+        s_next=np.column_stack([read.numbers[f"value of {NEXT}{name}"] for name in variables]),
+        variables=Labels.of(variables, "variable"),
+        actions=names,
+        reward=read.numbers.get("reward"),
+        episode=_episodes(read),
+        terminal=read.flags.get("terminal"),
+        rows=read.rows,
+        notes=tuple(read.notes),
     )
 
 
-def _cells(path: Path) -> tuple[list[str], list[list[str]], Rows]:
-    """The header, the rows that are not empty, and where they stand."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            table = [[cell.strip() for cell in row] for row in csv.reader(file)]
-    except FileNotFoundError:
-        raise InputError(f"There is no file {path}. Check the name and the folder.") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path.name} is not a CSV file in UTF-8 ({error}).") from None
-    head = table[0] if table else []
-    twice = [name for i, name in enumerate(head) if name in head[:i]]
-    if twice:
-        raise InputError(f"{path.name} has two columns '{twice[0]}'. Rename one.")
-    rows = [row for row in table[1:] if row]
-    where = Rows(path.name, 2, tuple(i for i, row in enumerate(table[1:], 2) if not row))
-    if head and not rows:
-        raise InputError(f"A log needs at least one transition: {path.name} has none.")
-    for i, row in enumerate(rows):
-        if len(row) != len(head):
-            raise InputError(
-                f"Row {where.number(i)} of {path.name} has {len(row)} cells; the header has "
-                f"{len(head)}."
-            )
-    return head, rows, where
-
-
-def _roles(file: str, head: Sequence[str], columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Which column plays which role."""
-    out = {role: role for role in ROLES}
-    for role, name in (columns or {}).items():
-        if role not in ROLES:
-            raise InputError(
-                f"columns names the roles {', '.join(ROLES)}; '{role}' is none of them. Variables "
-                "are the columns x that have a next_x."
-            )
-        if name not in head:
-            raise InputError(f"{file} has no column '{name}' (it has {', '.join(head)}).")
-        out[role] = name
-    return out
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """The columns of a file as text, and how to read them."""
-
-    columns: Mapping[str, list[str]]
-    where: Rows
-
-    def numbers(self, name: str) -> FloatArray:
-        """(n,) finite or not; text is an error."""
-        for i, cell in enumerate(self.columns[name]):
-            try:
-                float(cell)
-            except ValueError:
-                raise InputError(
-                    f"Column '{name}' must hold numbers: {self.where.where(i)} has '{cell}'."
-                ) from None
-        return np.array(self.columns[name], dtype=np.float64)
-
-    def words(self, name: str) -> list[str]:
-        """Labels; a missing one is an error."""
-        for i, cell in enumerate(self.columns[name]):
-            if cell.lower() in MISSING:
-                raise InputError(
-                    f"Column '{name}' must say what was done: {self.where.where(i)} has '{cell}'. "
-                    "Remove or complete the row."
-                )
-        return self.columns[name]
-
-    def codes(self, name: str) -> CodeArray:
-        """Numbers of names, in the order in which they first occur; whole numbers stay."""
-        names = self.words(name)
-        if all(WHOLE.fullmatch(cell) for cell in names):
-            return np.array(names, dtype=np.int32)
-        known: dict[str, int] = {}
-        return np.array([known.setdefault(cell, len(known)) for cell in names], dtype=np.int32)
-
-    def truths(self, name: str) -> BoolArray:
-        """0 and 1, true and false, yes and no."""
-        out = []
-        for i, cell in enumerate(self.columns[name]):
-            if cell.lower() in (*TRUE, *FALSE):
-                out.append(cell.lower() in TRUE)
-                continue
-            try:
-                value = float(cell)
-            except ValueError:
-                value = np.nan
-            if value not in (0.0, 1.0):
-                raise InputError(
-                    f"Column '{name}' must hold 0 or 1 (true, false): {self.where.where(i)} has "
-                    f"'{cell}'."
-                )
-            out.append(value == 1.0)
-        return np.array(out, dtype=np.bool_)
+def _episodes(read: Columns) -> CodeArray | None:
+    """Whole numbers as they are, names by first appearance."""
+    if "episode" not in read.groups:
+        return None
+    found = read.groups["episode"]
+    small = found.size == 0 or int(np.abs(found).max()) < 10**8
+    return found.astype(np.int32) if small else number_groups(found)

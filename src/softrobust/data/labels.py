@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, SupportsIndex, final
 
+from softrobust._core.notes import Note
 from softrobust.errors import InputError
 
 # At most 18 digits: a longer run of digits is a code, not a number, and does not fit in 64 bits.
@@ -138,11 +139,11 @@ class Labels:
 
 
 class Ordered(NamedTuple):
-    """Names put in order: the labels, where each given name went, and what to tell the user."""
+    """Names put in order: the labels, where each given name went, and what was assumed."""
 
     labels: Labels
     positions: list[int]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...] = ()
 
 
 def label_text(label: object, noun: str = "label") -> str:
@@ -187,41 +188,26 @@ def order_names(names: Sequence[str], noun: str, fill: bool) -> Ordered:
     """
     whole = [_WHOLE_FLOAT.fullmatch(name) for name in names]
     if not all(whole):
-        ordered = sorted(range(len(names)), key=lambda i: natural_key(names[i]))
-        return _in_order(names, ordered, noun, ())
+        labels = Labels(tuple(sorted(names, key=natural_key)), noun=noun)
+        return Ordered(labels, [labels.lookup[name] for name in names])
     numbers = [int(match[1]) for match in whole if match is not None]
-    notes: tuple[str, ...] = ()
-    if any(not _INTEGER.fullmatch(name) for name in names):
-        notes += (f"Names of {noun}s such as '{_first_decimal(names)}' were read as integers.",)
+    notes = []
+    if decimals := [name for name in names if not _INTEGER.fullmatch(name)]:
+        facts: dict[str, object] = {"noun": noun, "example": decimals[0]}
+        notes.append(Note("names_as_integers", facts=facts))
     distinct = sorted(set(numbers))
     if fill and distinct:
-        top = distinct[-1]
-        if distinct[0] < 0 or top > 10 * len(distinct) + 1000:
-            kind = "negative" if distinct[0] < 0 else f"large (up to {top})"
-            notes += (
-                f"Some integer {noun}s are {kind}: only the {len(distinct)} that occur are kept, "
-                "in numeric order, and no gaps are filled.",
-            )
-        elif top + 1 > len(distinct):
-            gaps = top + 1 - len(distinct)
-            notes += (f"{gaps} of the {noun}s 0…{top} never occur and were added as unvisited.",)
+        low, top, kept = distinct[0], distinct[-1], len(distinct)
+        if low < 0 or top > 10 * kept + 1000:
+            facts = {"noun": noun, "smallest": low, "largest": top, "kept": kept}
+            notes.append(Note("integers_not_filled", facts=facts))
+        elif top + 1 > kept:
+            facts = {"noun": noun, "largest": top, "added": top + 1 - kept}
+            notes.append(Note("integers_filled", facts=facts))
             distinct = list(range(top + 1))
     place = {number: i for i, number in enumerate(distinct)}
     labels = Labels(tuple(map(str, distinct)), noun=noun)
-    return Ordered(labels, [place[number] for number in numbers], notes)
-
-
-def _in_order(
-    names: Sequence[str], ordered: Sequence[int], noun: str, notes: tuple[str, ...]
-) -> Ordered:
-    positions = [0] * len(names)
-    for rank, i in enumerate(ordered):
-        positions[i] = rank
-    return Ordered(Labels(tuple(names[i] for i in ordered), noun=noun), positions, notes)
-
-
-def _first_decimal(names: Sequence[str]) -> str:
-    return next(name for name in names if not _INTEGER.fullmatch(name))
+    return Ordered(labels, [place[number] for number in numbers], tuple(notes))
 
 
 # --------------------------------------------------------------------------------------------------

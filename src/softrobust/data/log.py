@@ -3,12 +3,15 @@
 Everything later is computed from counts n(s,a,s′) of the log, from the rewards of its rows, and
 from p₀. A transition that ends its episode leads to one added absorbing state, "(end)", which
 yields 0: that a step was the last one belongs to the transition, not to the state it led to.
+
+How columns become a log can be read off its notes: integers 0…max, other names in natural order;
+terminal rows lead to "(end)"; p₀ is given, or the episode starts, or uniform over visited states;
+rewards are given, or the function that the column shows (see `reward_rules`).
 """
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -16,12 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, frozen, seal
-from softrobust.data.labels import Labels
+from softrobust._core.notes import Note
+from softrobust._core.show import SHOWN, facts_html
+from softrobust.data.columns import LOG_ROLES, Columns, number_groups
+from softrobust.data.initial import check_p0, initial_distribution
+from softrobust.data.labels import Labels, order_names
+from softrobust.data.reward_rules import estimate_rewards, refined
 from softrobust.data.rewards import Rewards
+from softrobust.data.table import read_arrays
 from softrobust.errors import InputError
 
 END = "(end)"
-P0_TOLERANCE = 1e-8
+Names = Labels | Sequence[str | int]
+Start = Mapping[str | int, float] | npt.ArrayLike | str | Path
+GivenRewards = Rewards | Callable[..., float] | npt.ArrayLike
 # One cell per row: labels, numbers or flags.
 Column = Sequence[Any] | npt.NDArray[Any]
 _NOWHERE = Rows("the log")
@@ -61,8 +72,8 @@ class TransitionLog:
         Names.
     p0 : (n_states,) float64
         Distribution of the first state.
-    p0_source : str
-        In words, where `p0` comes from.
+    p0_source : Note
+        Where `p0` comes from.
     reward : (n_rows,) float64 or None
         The reward column.
     episode : (n_rows,) int32 or None
@@ -71,7 +82,7 @@ class TransitionLog:
         The reward of every transition; None if the log has no rewards and none were given.
     rows : Rows
         Where rows came from, for messages.
-    remarks : tuple of str
+    remarks : tuple of Note
         What was assumed on reading; `notes` has these and more.
 
     Examples
@@ -87,23 +98,18 @@ class TransitionLog:
     states: Labels
     actions: Labels
     p0: FloatArray
-    p0_source: str
+    p0_source: Note
     reward: FloatArray | None = None
     episode: CodeArray | None = None
     rewards: Rewards | None = None
     rows: Rows = _NOWHERE
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("s", "a", "s_next", "episode"):
+        for name in ("s", "a", "s_next", "episode", "reward", "p0"):
+            dtype = np.float64 if name in ("reward", "p0") else np.int32
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, frozen(getattr(self, name), np.int32))
-        if self.reward is not None:
-            object.__setattr__(self, "reward", frozen(self.reward, np.float64))
-        object.__setattr__(self, "p0", frozen(self.p0, np.float64))
-        self._check()
-
-    def _check(self) -> None:
+                object.__setattr__(self, name, frozen(getattr(self, name), dtype))
         if not self.s.size:
             raise InputError(
                 f"A log needs at least one transition: {self.rows.source} has none. "
@@ -141,20 +147,20 @@ class TransitionLog:
         episodes: Column | None = None,
         terminals: Column | None = None,
         *,
-        state_names: Labels | Sequence[str | int] | None = None,
-        action_names: Labels | Sequence[str | int] | None = None,
+        state_names: Names | None = None,
+        action_names: Names | None = None,
         source: str = "the arrays",
     ) -> "TransitionLog":
         """Make a log from columns: labels (strings or integers) and numbers, one entry per row.
 
         `state_names` and `action_names` set the order of the labels and may add unvisited ones.
         """
-        from softrobust.data.build import build_log
-        from softrobust.data.coding import columns_of_arrays
-
-        columns = columns_of_arrays(
-            states, actions, next_states, rewards, episodes, terminals, source
-        )
+        arrays = {
+            "state": states, "action": actions, "next_state": next_states,
+            "reward": rewards, "episode": episodes, "terminal": terminals,
+        }  # fmt: skip
+        given = {name: array for name, array in arrays.items() if array is not None}
+        columns = read_arrays(given, LOG_ROLES, source)
         return build_log(columns, states=state_names, actions=action_names)
 
     # ---------------------------------------------------------------- sizes
@@ -244,24 +250,18 @@ class TransitionLog:
         return digest.hexdigest()
 
     # ---------------------------------------------------------------- changes
-    def with_initial(
-        self, initial: Mapping[str | int, float] | npt.ArrayLike | str | Path
-    ) -> "TransitionLog":
+    def with_initial(self, initial: Start) -> "TransitionLog":
         """Return the log with another p0: an array, a mapping label → probability, or a file."""
-        from softrobust.data.initial import initial_distribution
-
         p0, source = initial_distribution(initial, self.states)
         return replace(self, p0=p0, p0_source=source)
 
-    def with_rewards(
-        self, rewards: Rewards | Callable[..., float] | npt.ArrayLike
-    ) -> "TransitionLog":
+    def with_rewards(self, rewards: GivenRewards) -> "TransitionLog":
         """Return the log with rewards given as `Rewards`, function of labels, or array.
 
         An array has shape (n_states, n_actions) or (n_states, n_actions, n_states). In functions
         and arrays "(end)" yields 0 whatever they say.
         """
-        made = as_rewards(rewards, self.states, self.actions, self.end)
+        made = Rewards.of_given(rewards, self.states, self.actions, self.end)
         return replace(self, rewards=made)
 
     def with_reward_table(self, table: Any = None, default: float | None = None) -> "TransitionLog":
@@ -270,8 +270,6 @@ class TransitionLog:
         `table` (a path or table with the columns state, action, reward[, next_state]) goes before
         the rewards of the log; `default` serves pairs whose reward is known from nowhere.
         """
-        from softrobust.data.reward_rules import refined
-
         rewards = refined(self.rewards, table, default, self.states, self.actions, self.end)
         return replace(self, rewards=rewards)
 
@@ -285,20 +283,37 @@ class TransitionLog:
         )
 
     def _repr_html_(self) -> str:
-        # How an object is shown is for the last stage to say: looked up when somebody looks.
-        html: str = import_module("softrobust.report.notebook").log_html(self)
-        return html
-
-    def plot(self, axes: Any = None) -> Any:
-        """How often each pair was seen, as shades; returns the matplotlib axes."""
-        return import_module("softrobust.report.notebook").plot_log(self, axes)
+        facts = {"transitions": self.n_rows, "states": self.n_states, "actions": self.n_actions,
+                 "pairs seen": int((np.asarray(self.pair_counts) > 0).sum())}  # fmt: skip
+        first = (x[:SHOWN].tolist() for x in (self.s, self.a, self.s_next))
+        rows = [
+            (self.states[s], self.actions[a], self.states[s_next])
+            for s, a, s_next in zip(*first, strict=True)
+        ]
+        head = ("state", "action", "next state")
+        return facts_html("TransitionLog", facts, head, rows, self.n_rows)
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences for the user on what was assumed and what the log does not show."""
-        # GONE
-
-        return log_notes(self)
+    def notes(self) -> tuple[Note, ...]:
+        """What was assumed on reading, p₀, rewards, and what the log does not show."""
+        own = () if self.rewards is None else self.rewards.notes
+        notes = [*self.remarks, self.p0_source, *own]
+        if self.rewards is None:
+            notes.append(Note("no_rewards"))
+        pairs = int((~self.sinks).sum()) * self.n_actions
+        unseen = pairs - int((self.pair_counts > 0).sum())
+        if unseen:
+            notes.append(Note("pairs_never_seen", facts={"unseen": unseen, "pairs": pairs}))
+        never_left = self.sinks.copy()
+        if self.end is not None:
+            never_left[self.end] = False
+        for visited in (True, False):
+            places = np.flatnonzero(never_left & (self.visited == visited))
+            if places.size:
+                some = [self.states[i] for i in places[:5]]
+                facts = {"count": int(places.size), "states": some, "visited": visited}
+                notes.append(Note("states_never_left", facts=facts))
+        return tuple(notes)
 
 
 def visited_states(s: CodeArray, s_next: CodeArray, n_states: int, end: int | None) -> BoolArray:
@@ -311,78 +326,137 @@ def visited_states(s: CodeArray, s_next: CodeArray, n_states: int, end: int | No
     return seen
 
 
-def check_p0(p0: FloatArray, states: Labels) -> None:
-    """Raise unless `p0` is a distribution over the states (tolerance 1e-8)."""
-    if p0.shape != (len(states),):
-        raise InputError(
-            f"p0 must have one probability per state, shape ({len(states)},): got {p0.shape}."
-        )
-    bad = np.flatnonzero(~((p0 >= 0) & (p0 <= 1)))
-    if bad.size:
-        raise InputError(
-            f"Initial probabilities must be between 0 and 1: state '{states[bad[0]]}' has "
-            f"{p0[bad[0]]:g}."
-        )
-    if abs(float(p0.sum()) - 1.0) > P0_TOLERANCE:
-        raise InputError(
-            f"Initial probabilities must sum to 1 (tolerance {P0_TOLERANCE:g}): they sum to "
-            f"{p0.sum():.10g}. Correct them; they are not rescaled silently."
-        )
+def reward_noise(rewards: Rewards, log: TransitionLog) -> float:
+    """Standard deviation of rewards within a pair; 0 where rewards are a function of the log.
+
+    Only means r(s, a) hide noise: rewards by next state are what was seen.
+    """
+    if log.reward is None or rewards.kind != "pair":
+        return 0.0
+    rest = log.reward - rewards.pairs[log.s, log.a]
+    free = log.n_rows - int((np.asarray(log.pair_counts) > 0).sum())
+    scale = max(float(np.abs(log.reward).max()), 1e-300)
+    noise = float(np.sqrt(np.square(rest).sum() / max(free, 1)))
+    return noise if noise > 1e-9 * scale else 0.0
 
 
-def as_rewards(given: Any, states: Labels, actions: Labels, end: int | None) -> Rewards:
-    """Return rewards given as `Rewards`, function of labels, or array; "(end)" yields 0."""
-    if isinstance(given, Rewards):
-        return given
-    if callable(given):
-        return Rewards.from_callable(given, states, actions, absorbing=end)
-    values = np.array(given, dtype=np.float64)
-    if values.ndim == 2:
-        shape: tuple[int, ...] = (len(states), len(actions))
+def build_log(
+    columns: Columns,
+    *,
+    states: Names | None = None,
+    actions: Names | None = None,
+    initial: Start | None = None,
+    rewards: GivenRewards | None = None,
+    reward_table: Any = None,
+    reward_default: float | None = None,
+) -> TransitionLog:
+    """Return the log that the columns of a table make; see `read_log` for the arguments."""
+    terminal = columns.flags.get("terminal")
+    columns.refuse_empty()
+    columns.require("state")
+    columns.require("action")
+    columns.require("next_state", unless=terminal)
+    remarks = list(columns.notes)
+    state_names, place = _order(columns, "state", states, remarks, fill=True)
+    action_names, action_place = _order(columns, "action", actions, remarks, fill=False)
+    # Popped, so that codes and indices do not both stay in memory.
+    s = place[columns.codes.pop("state")]
+    a = action_place[columns.codes.pop("action")]
+    s_next = place[columns.codes.pop("next_state")]
+    if terminal is not None and terminal.any():
+        state_names = with_end(state_names)
+        s_next[terminal] = len(state_names) - 1
+        remarks.append(Note("terminal_rows", facts={"n_rows": int(terminal.sum())}))
+    end = len(state_names) - 1 if state_names.names[-1] == END else None
+    if end is not None and (leaving := s == end).any():
+        raise InputError(
+            f"The state '{END}' is the absorbing end of an episode and is never left: "
+            f"{columns.rows.where(int(np.argmax(leaving)))} leaves it. Rename that state or remove "
+            "the row."
+        )
+    episode = number_groups(columns.groups.pop("episode")) if columns.groups else None
+    if initial is not None:
+        p0, p0_source = initial_distribution(initial, state_names)
     else:
-        shape = (len(states), len(actions), len(states))
-    if values.shape != shape:
-        raise InputError(
-            f"Rewards for this log must have shape {(len(states), len(actions))} or "
-            f"{(len(states), len(actions), len(states))}: got {values.shape}."
-        )
-    if end is not None:
-        values[end] = 0.0
-    return Rewards.of_pairs(values) if values.ndim == 2 else Rewards.of_transitions(values)
+        p0, p0_source = usual_p0(s, s_next, len(state_names), end, episode)
+    reward = columns.numbers.get("reward")
+    found = None
+    if rewards is not None:
+        found = Rewards.of_given(rewards, state_names, action_names, end)
+    elif reward is not None:
+        found = estimate_rewards(s, a, s_next, reward, state_names, action_names, end)
+    found = refined(found, reward_table, reward_default, state_names, action_names, end)
+    # These arrays are ours: sealed, they are shared with the log and not copied.
+    return TransitionLog(
+        s=seal(s),
+        a=seal(a),
+        s_next=seal(s_next),
+        states=state_names,
+        actions=action_names,
+        p0=p0,
+        p0_source=p0_source,
+        reward=reward if reward is None else seal(reward),
+        episode=episode if episode is None else seal(episode),
+        rewards=found,
+        rows=columns.rows,
+        remarks=tuple(remarks),
+    )
 
 
-# --------------------------------------------------------------------------------------------------
-# What a user should know about a log before trusting a policy from it, in sentences.
+def _order(
+    columns: Columns, noun: str, given: Names | None, remarks: list[Note], fill: bool
+) -> tuple[Labels, CodeArray]:
+    """Return the labels of a vocabulary and, for every code, the index of its name."""
+    names = columns.names[noun]
+    if given is None:
+        usual = [name for name in names if name != END]
+        ordered = order_names(usual, noun, fill)
+        labels, positions = ordered.labels, dict(zip(usual, ordered.positions, strict=True))
+        remarks.extend(ordered.notes)
+        if len(usual) < len(names):
+            labels = with_end(labels)
+            positions[END] = len(labels) - 1
+    else:
+        labels = Labels.of(given, noun)
+        _refuse_unknown(columns, noun, names, labels)
+        if END in labels:
+            labels = with_end(labels)
+        # A name that the list lacks is no row's: whatever place it has is never used.
+        positions = {name: labels.lookup.get(name, 0) for name in names}
+    # The last entry serves the code -1 of a missing cell, which "(end)" overwrites.
+    place = np.array([positions[name] for name in names] + [0], dtype=np.int32)
+    return labels, place
 
 
-def log_notes(log: "TransitionLog") -> tuple[str, ...]:
-    """Return the remarks made on reading, then p₀, rewards and what the log does not show."""
-    notes = [*log.remarks, f"The start distribution p0 is {log.p0_source}."]
-    if log.rewards is None:
-        notes.append("The log has no rewards; give them to the problem.")
-    elif log.rewards.note:
-        notes.append(log.rewards.note)
-    left = ~log.sinks
-    n_pairs = int(left.sum()) * log.n_actions
-    unseen = n_pairs - int((log.pair_counts > 0).sum())
-    if unseen:
-        notes.append(
-            f"{unseen} of the {n_pairs} pairs of action and state (where any action was seen) "
-            "were never seen."
-        )
-    ends = log.sinks & log.visited
-    if ends.any():
-        notes.append(_never_left(log, np.flatnonzero(ends).tolist(), "visited"))
-    unvisited = log.sinks & ~log.visited
-    if log.end is not None:
-        unvisited[log.end] = False
-    if unvisited.any():
-        notes.append(_never_left(log, np.flatnonzero(unvisited).tolist(), "unvisited"))
-    return tuple(notes)
+def with_end(labels: Labels) -> Labels:
+    """Return the labels with "(end)" as the last one."""
+    return Labels((*(name for name in labels if name != END), END), noun=labels.noun)
 
 
-def _never_left(log: "TransitionLog", positions: list[int], kind: str) -> str:
-    names = log.states.shortened(positions)
-    if len(positions) == 1:
-        return f"No action was seen in the {kind} state {names}."
-    return f"No action was seen in {len(positions)} {kind} states: {names}."
+def _refuse_unknown(columns: Columns, noun: str, names: list[str], labels: Labels) -> None:
+    """Raise if the log has a name that the given list lacks; name the first row that has it."""
+    lacking = [code for code, name in enumerate(names) if name not in labels.lookup]
+    roles = ("state", "next_state") if noun == "state" else ("action",)
+    rows = np.array([np.isin(columns.codes[role], lacking) for role in roles])
+    if not rows.any():
+        return
+    i = int(np.argmax(rows.any(axis=0)))
+    name = names[columns.codes[roles[int(np.argmax(rows[:, i]))]][i]]
+    raise InputError(
+        f"Every {noun} of the log must be in the given list of {noun}s: {columns.rows.where(i)} "
+        f"has '{name}', which is not. {labels.suggest(name)} Add it to the list or correct the row."
+    )
+
+
+def usual_p0(
+    s: CodeArray, s_next: CodeArray, n_states: int, end: int | None, episode: CodeArray | None
+) -> tuple[FloatArray, Note]:
+    """p₀ of a log without a given one: episode starts, else uniform over visited states."""
+    if episode is not None:
+        first = np.empty(int(episode.max()) + 1, dtype=np.int64)
+        # Written backwards, so that the earliest row of each episode stays.
+        first[episode[::-1]] = np.arange(s.size - 1, -1, -1)
+        p0 = np.bincount(s[first], minlength=n_states) / first.size
+        return p0, Note("p0_episode_starts", facts={"n_starts": int(first.size)})
+    visited = visited_states(s, s_next, n_states, end)
+    return visited / visited.sum(), Note("p0_uniform", facts={"states": int(visited.sum())})

@@ -26,7 +26,6 @@ from softrobust.data.log import END, TransitionLog
 from softrobust.errors import InputError
 
 Verdict = Literal["helps", "a trace", "no sign", "cannot tell"]
-STATE_BEFORE, ACTION_BEFORE = "the previous state", "the previous action"
 FEWEST_ROWS, FEWEST_GROUPS = 100, 10
 # A gain below half a per cent in probability is no reason to change the state, however certain.
 MATTERS = 0.005
@@ -39,13 +38,16 @@ class Gain(NamedTuple):
 
     Attributes
     ----------
-    before : str
-        What is known in addition.
+    before : "state", "action" or "column"
+        What is known in addition: the previous state, the previous action, or one column of it.
+    column : str
+        The name of the column.
     gain, error : float
         Mean of log p₂ − log p₁ over held-out transitions, and its standard error.
     """
 
-    before: str
+    before: Literal["state", "action", "column"]
+    column: str
     gain: float
     error: float
 
@@ -58,65 +60,25 @@ class Gain(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class MarkovCheck:
-    """The verdict, and the gains behind it; the first is that of the whole previous state."""
+    """The verdict, and the gains behind it; the first is that of the whole previous state.
+
+    `reason` says why nothing can be told: "no episodes" or "too few" transitions or groups.
+    """
 
     verdict: Verdict
     n_rows: int
     n_groups: int
     gains: tuple[Gain, ...] = ()
-    reason: str = ""
+    reason: Literal["no episodes", "too few"] | None = None
 
-    def sentences(self) -> Iterator[str]:
-        """The verdict in words."""
-        if self.verdict == "cannot tell":
-            yield f"Whether the state is enough (Markov) cannot be told: {self.reason}."
-            return
-        top = self.gains[0]
-        held = f"{self.n_rows} held-out transitions of {self.n_groups} ids or episodes"
-        if self.verdict == "no sign":
-            yield (
-                "No sign that the previous state helps to predict the next one: it changes the "
-                f"log-likelihood by {top.gain:+.4f} ± {top.error:.4f} per transition ({held})."
-            )
-            return
-        if self.verdict == "a trace":
-            yield (
-                "The previous state helps to predict the next one by a trace, "
-                f"{100 * np.expm1(top.gain):.2g} % in probability (log-likelihood "
-                f"{top.gain:+.4f} ± {top.error:.4f} per transition; {held}): the state is Markov "
-                "for all practical purposes."
-            )
-            return
-        yield (
-            "The previous state helps to predict the next one: the state as defined is not Markov. "
-            f"It raises the probability of what happened next by {100 * np.expm1(top.gain):.1f} % "
-            f"(log-likelihood {top.gain:+.4f} ± {top.error:.4f} per transition; {held})."
-        )
-        yield self._advice()
-
-    def _advice(self) -> str:
-        parts = [gain for gain in self.gains[1:] if gain.helps]
-        if not parts:
-            return (
-                "No single column explains it; ids may differ in something that is not measured. "
-                "Consider adding the previous state, or what sets ids apart, to the measurements."
-            )
-        best = max(parts, key=lambda gain: gain.gain)
-        share = best.gain / self.gains[0].gain
-        what = best.before.removeprefix("the ")
-        return (
-            f"Consider adding the {what} to the measurements: alone it gives "
-            f"{100 * min(share, 1):.0f} % of the gain ({best.gain:+.4f} ± {best.error:.4f})."
-        )
-
-    def record(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
         return {
             "verdict": self.verdict,
             "n_transitions": self.n_rows,
             "n_groups": self.n_groups,
             "gains": [gain._asdict() | {"helps": gain.helps} for gain in self.gains],
-            "words": list(self.sentences()),
+            "reason": self.reason,
         }
 
 
@@ -136,7 +98,7 @@ def markov_check(
     """
     folds = whole("folds", folds, least=2)
     if log.episode is None:
-        return MarkovCheck("cannot tell", 0, 0, reason="the log has no episodes")
+        return MarkovCheck("cannot tell", 0, 0, reason="no episodes")
     now, before = _neighbours(log)
     group = np.asarray(log.episode if groups is None else groups)
     if group.shape != log.s.shape:
@@ -144,16 +106,12 @@ def markov_check(
     _, group = np.unique(group[now], return_inverse=True)
     n_groups = int(group.max(initial=-1)) + 1
     if now.size < FEWEST_ROWS or n_groups < FEWEST_GROUPS:
-        reason = (
-            f"there are {now.size} transitions with a known predecessor, of {n_groups} ids or "
-            f"episodes; {FEWEST_ROWS} of {FEWEST_GROUPS} are needed"
-        )
-        return MarkovCheck("cannot tell", int(now.size), n_groups, reason=reason)
+        return MarkovCheck("cannot tell", int(now.size), n_groups, reason="too few")
     fold = np.random.default_rng(seed).permutation(n_groups)[group] % folds
     rows = _Rows(log.s[now], log.a[now], log.s_next[now], fold, folds)
     gains = tuple(
-        Gain(name, *_mean_by_group(rows.gain(known), group))
-        for name, known in _earlier(log, before)
+        Gain(what, column, *_mean_by_group(rows.gain(known), group))
+        for what, column, known in _earlier(log, before)
     )
     verdict: Verdict = "no sign"
     if gains[0].helps:
@@ -170,16 +128,18 @@ def _neighbours(log: TransitionLog) -> tuple[IntArray, IntArray]:
     return second[chained], first[chained]
 
 
-def _earlier(log: TransitionLog, before: IntArray) -> Iterator[tuple[str, IntArray]]:
+def _earlier(
+    log: TransitionLog, before: IntArray
+) -> Iterator[tuple[Literal["state", "action", "column"], str, IntArray]]:
     """What could be known in addition: the previous state, action, and each column of a state."""
     previous = log.s[before].astype(np.int64)
-    yield STATE_BEFORE, previous
-    yield ACTION_BEFORE, log.a[before].astype(np.int64)
+    yield "state", "", previous
+    yield "action", "", log.a[before].astype(np.int64)
     names = [name for name in log.states if name != END]
     columns = state_columns(names) if log.n_states <= 10_000 else None
     for column, values in (columns or {}).items():
         _, codes = np.unique(np.array(values), return_inverse=True)
-        yield f"the previous value of '{column}'", codes.astype(np.int64)[previous]
+        yield "column", column, codes.astype(np.int64)[previous]
 
 
 def _mean_by_group(values: FloatArray, group: IntArray) -> tuple[float, float]:

@@ -1,23 +1,25 @@
-"""Reading a log, and telling a log from a file of models.
+"""Reading a log, telling a log from a file of models, and a log on disk.
 
 log = read_log("log.csv")          # state, action, next_state[, reward, episode, terminal]
+
+A saved log is complete: transitions, labels, rewards and p₀. The `.npz` holds codes and labels; the
+Parquet file holds readable columns, with labels, rewards and p₀ in its metadata. Both carry a
+format name and version, are written atomically, and are read without unpickling anything.
 """
 
 from __future__ import annotations
 
 import base64
-import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from softrobust._core.arrays import Rows
+from softrobust._core.arrays import CodeArray, Rows
 from softrobust._core.files import (
     DAMAGED,
     Arrays,
@@ -26,16 +28,22 @@ from softrobust._core.files import (
     npz_columns,
     npz_format,
     read_npz,
+    write_csv,
 )
-from softrobust.data.build import build_log
+from softrobust._core.notes import RECORDED, Note, read_notes
 from softrobust.data.columns import LOG_ROLES
 from softrobust.data.continuous import ContinuousLog
+from softrobust.data.initial import GIVEN
 from softrobust.data.labels import Labels
-from softrobust.data.log import TransitionLog
-from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
-from softrobust.data.source import file_kind
-from softrobust.data.table import read_table, table_columns
+from softrobust.data.log import GivenRewards, Start, TransitionLog, build_log
+from softrobust.data.rewards import rewards_from_arrays, rewards_to_arrays
+from softrobust.data.table import Table, opened, read_text
 from softrobust.errors import InputError
+
+FORMAT = "softrobust-log"
+FORMAT_VERSION = 2  # 1 had sentences where notes are now
+_META = b"softrobust"
+_ARRAYS = b"softrobust.arrays"
 
 
 def read_log(
@@ -44,8 +52,8 @@ def read_log(
     columns: Mapping[str, str] | None = None,
     states: Labels | Sequence[str | int] | str | Path | None = None,
     actions: Labels | Sequence[str | int] | str | Path | None = None,
-    initial: Mapping[str | int, float] | npt.ArrayLike | str | Path | None = None,
-    rewards: Rewards | Callable[..., float] | npt.ArrayLike | None = None,
+    initial: Start | None = None,
+    rewards: GivenRewards | None = None,
     reward_table: Any = None,
     reward_default: float | None = None,
 ) -> TransitionLog:
@@ -53,7 +61,7 @@ def read_log(
 
     Parameters
     ----------
-    source : path, pandas.DataFrame, pyarrow.Table or mapping of columns
+    source : path, pandas.DataFrame, pyarrow.Table, other frame or mapping of columns
         A file is CSV (.gz, .xz), Parquet or NPZ, by its content. Columns: `state, action,
         next_state`, and optionally `reward, episode, terminal`, under these names or aliases.
     columns : mapping, optional
@@ -82,26 +90,34 @@ def read_log(
     >>> log.n_rows, log.states.names, log.rewards.kind
     (2, ('a', 'b'), 'pair')
     """
-    options: dict[str, Any] = {
-        "states": _names(states, "state"),
-        "actions": _names(actions, "action"),
-        "initial": initial,
-        "rewards": rewards,
-        "reward_table": reward_table,
-        "reward_default": reward_default,
-    }
-    if isinstance(source, (str, Path)):
-        path = Path(source)
-        kind = file_kind(path)
-        if kind == "npz":
-            if npz_format(path) is not None:
-                return _refit(load_log(path), options)
-            source = npz_columns(path)
-        elif kind == "parquet" and (saved := saved_in_parquet(path)) is not None:
-            return _refit(saved, options)
-        else:
-            _refuse_models(path)
-    return build_log(read_table(source, LOG_ROLES, columns), **options)
+    names = {"states": _names(states, "state"), "actions": _names(actions, "action")}
+    with opened(source) as table:
+        saved = _saved(table)
+        if saved is None:
+            return build_log(
+                _log_table(table, columns), **names, initial=initial, rewards=rewards,
+                reward_table=reward_table, reward_default=reward_default,
+            )  # fmt: skip
+    if any(given is not None for given in names.values()):
+        raise InputError("A saved log carries its own labels: give no others with it.")
+    if initial is not None:
+        saved = saved.with_initial(initial)
+    if rewards is not None:
+        saved = saved.with_rewards(rewards)
+    return saved.with_reward_table(reward_table, reward_default)
+
+
+def _log_table(table: Table, columns: Mapping[str, str] | None) -> Any:
+    """The columns of a log that some other program wrote."""
+    if table.kind == "npz" and table.path is not None:
+        with opened(npz_columns(table.path)) as arrays:
+            return arrays.read(LOG_ROLES, columns)
+    if table.path is not None and kind_of(table) == "models":
+        raise InputError(
+            f"The file {table.source} has a column 'probability': it describes models, not a log "
+            "of transitions. Read it as models; if it is a log, rename that column."
+        )
+    return table.read(LOG_ROLES, columns)
 
 
 def sniff(path: str | Path) -> str:
@@ -109,18 +125,20 @@ def sniff(path: str | Path) -> str:
 
     A table with a column `probability` describes models; any other table is taken for a log.
     """
-    path = Path(path)
-    if file_kind(path) == "npz":
-        return (npz_format(path) or "softrobust-log").removeprefix("softrobust-")
-    names = {name.strip().casefold() for name in table_columns(path)}
-    return "models" if "probability" in names else "log"
+    with opened(path) as table:
+        return kind_of(table)
+
+
+def kind_of(table: Table) -> str:
+    """What an open table holds, see `sniff`."""
+    if table.kind == "npz" and table.path is not None:
+        return (npz_format(table.path) or FORMAT).removeprefix("softrobust-")
+    return "models" if "probability" in map(str.casefold, table.names) else "log"
 
 
 def read_labels(path: str | Path, noun: str = "label") -> Labels:
     """Read labels from a text file, one per line; blank lines are skipped."""
-    from softrobust.data.source import text_of
-
-    names = [line.strip() for line in text_of(Path(path)).splitlines()]
+    names = [line.strip() for line in read_text(Path(path)).splitlines()]
     names = [name for name in names if name]
     if not names:
         raise InputError(f"The file {Path(path).name} lists no {noun}s. Put one on each line.")
@@ -133,44 +151,13 @@ def _names(given: Labels | Sequence[str | int] | str | Path | None, noun: str) -
     return read_labels(given, noun) if isinstance(given, (str, Path)) else Labels.of(given, noun)
 
 
-def _refuse_models(path: Path) -> None:
-    if sniff(path) == "models":
-        raise InputError(
-            f"The file {path.name} has a column 'probability': it describes models, not a log of "
-            "transitions. Read it as models; if it is a log, rename that column."
-        )
-
-
-def _refit(log: TransitionLog, options: Mapping[str, Any]) -> TransitionLog:
-    """Apply the options to a saved log, which carries its own labels."""
-    if options["states"] is not None or options["actions"] is not None:
-        raise InputError("A saved log carries its own labels: give no others with it.")
-    if options["initial"] is not None:
-        log = log.with_initial(options["initial"])
-    if options["rewards"] is not None:
-        log = log.with_rewards(options["rewards"])
-    return log.with_reward_table(options["reward_table"], options["reward_default"])
-
-
-# --------------------------------------------------------------------------------------------------
-# A log on disk, complete: transitions, labels, rewards and p₀, as `.npz` or `.parquet`.
-#
-# The `.npz` holds codes and labels; the Parquet file holds readable columns, with labels, rewards
-# and p₀ in its metadata. Both carry a format name and version, are written atomically,
-# and are read without unpickling anything.
-
-FORMAT = "softrobust-log"
-FORMAT_VERSION = 1
-_META = b"softrobust"
-
-
+# -------------------------------------------------------------------- saved logs
 def save_log(log: TransitionLog, path: str | Path) -> None:
     """Write a log to `.npz` or `.parquet`, by the ending of the name; `read_log` reads it back."""
     path = Path(path)
     if path.suffix not in (".npz", ".parquet"):
         raise InputError(f"A log is saved as .npz or .parquet: got the name {path.name}.")
-    if not path.parent.is_dir():
-        raise InputError(f"There is no folder {path.parent} to write {path.name} to. Create it.")
+    _refuse_no_folder(path)
     with atomic_write(path, "wb") as file:
         if path.suffix == ".npz":
             np.savez_compressed(file, allow_pickle=False, **log_to_arrays(log))
@@ -178,25 +165,35 @@ def save_log(log: TransitionLog, path: str | Path) -> None:
             _write_parquet(log, file)
 
 
-def load_log(path: Path) -> TransitionLog:
-    """Read a log from the `.npz` that `save_log` wrote."""
-    arrays = read_npz(path, FORMAT, FORMAT_VERSION)
-    try:
-        return log_from_arrays(arrays, path)
-    except InputError:
-        raise
-    except KeyError as error:
-        raise InputError(
-            f"The saved log {path.name} is incomplete: {error.args[0]} is missing. Save it again."
-        ) from None
-    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise InputError(
-            f"The saved log {path.name} is damaged: one of its arrays cannot be read "
-            f"({str(error)[:160]}). Save it again."
-        ) from None
+def _refuse_no_folder(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise InputError(f"There is no folder {path.parent} to write {path.name} to. Create it.")
 
 
-# -------------------------------------------------------------------- .npz
+def _saved(table: Table) -> TransitionLog | None:
+    """The log that `save_log` wrote; None if another program wrote the file."""
+    path = table.path
+    if path is not None and table.kind == "npz" and npz_format(path) is not None:
+        arrays = read_npz(path, FORMAT, FORMAT_VERSION)
+        try:
+            return log_from_arrays(arrays, path)
+        except InputError:
+            raise
+        except KeyError as error:
+            raise InputError(
+                f"The saved log {path.name} is incomplete: {error.args[0]} is missing. Save it "
+                "again."
+            ) from None
+        except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+            raise InputError(
+                f"The saved log {path.name} is damaged: one of its arrays cannot be read "
+                f"({str(error)[:160]}). Save it again."
+            ) from None
+    if table.kind == "parquet" and {_META, _ARRAYS} <= table.metadata.keys():
+        return _from_parquet(table)
+    return None
+
+
 def log_to_arrays(log: TransitionLog) -> dict[str, Any]:
     """The arrays that make up a saved log, by name."""
     arrays: dict[str, Any] = {
@@ -221,15 +218,12 @@ def log_from_arrays(file: Mapping[str, Any], path: Path) -> TransitionLog:
         s=file["s"],
         a=file["a"],
         s_next=file["s_next"],
-        states=Labels(tuple(meta["states"]), noun="state"),
-        actions=Labels(tuple(meta["actions"]), noun="action"),
         p0=file["p0"],
-        p0_source=meta["p0_source"],
         reward=file.get("reward"),
         episode=file.get("episode"),
         rewards=rewards_from_arrays(file),
         rows=Rows(path.name),
-        remarks=tuple(meta["remarks"]),
+        **_from_meta(meta),
     )
 
 
@@ -239,8 +233,24 @@ def _meta(log: TransitionLog) -> dict[str, Any]:
         "format_version": FORMAT_VERSION,
         "states": list(log.states),
         "actions": list(log.actions),
-        "p0_source": log.p0_source,
-        "remarks": list(log.remarks),
+        "p0_source": log.p0_source.to_dict(),
+        "remarks": [note.to_dict() for note in log.remarks],
+    }
+
+
+def _from_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
+    (source,) = read_notes([meta["p0_source"]])
+    if source.code == RECORDED:  # version 1: "given by the user", "given in start.csv", …
+        words = str(source["text"])
+        file = words.removeprefix("given in ")
+        source = Note("p0_recorded", facts=source.facts)
+        if words.startswith("given"):
+            source = Note(GIVEN, facts={"source": None if file == words else file})
+    return {
+        "states": Labels(tuple(meta["states"]), noun="state"),
+        "actions": Labels(tuple(meta["actions"]), noun="action"),
+        "p0_source": source,
+        "remarks": read_notes(meta["remarks"]),
     }
 
 
@@ -252,12 +262,11 @@ def _reward_arrays(log: TransitionLog) -> Arrays:
     return rewards_to_arrays(log.rewards)
 
 
-# -------------------------------------------------------------------- Parquet
 def _write_parquet(log: TransitionLog, file: IO[bytes]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    def named(codes: npt.NDArray[np.int32], labels: Labels) -> Any:
+    def named(codes: CodeArray, labels: Labels) -> Any:
         return pa.DictionaryArray.from_arrays(codes, pa.array(list(labels), pa.string()))
 
     columns = {
@@ -270,61 +279,40 @@ def _write_parquet(log: TransitionLog, file: IO[bytes]) -> None:
             columns[name] = pa.array(getattr(log, name))
     packed = io.BytesIO()
     np.savez_compressed(packed, allow_pickle=False, p0=log.p0, **_reward_arrays(log))
-    meta = {
-        _META: json.dumps(_meta(log)).encode(),
-        _META + b".arrays": base64.b64encode(packed.getvalue()),
-    }
+    meta = {_META: json.dumps(_meta(log)), _ARRAYS: base64.b64encode(packed.getvalue())}
     parquet.write_table(pa.table(columns).replace_schema_metadata(meta), file, compression="zstd")
 
 
-def saved_in_parquet(path: Path) -> TransitionLog | None:
-    """Read a log from the Parquet file that `save_log` wrote; None if another program wrote it."""
-    from softrobust.data.build import build_log
-    from softrobust.data.table import parquet_file, read_table
-
-    with parquet_file(path) as file:
-        found = file.schema_arrow.metadata or {}
-    if _META not in found or _META + b".arrays" not in found:
-        return None
+def _from_parquet(table: Table) -> TransitionLog:
     try:
-        meta = json.loads(found[_META])
-        check_format(meta["format"], FORMAT, meta["format_version"], FORMAT_VERSION, path)
-        packed = io.BytesIO(base64.b64decode(found[_META + b".arrays"]))
+        meta = json.loads(table.metadata[_META])
+        check_format(meta["format"], FORMAT, meta["format_version"], FORMAT_VERSION, table.source)
+        packed = io.BytesIO(base64.b64decode(table.metadata[_ARRAYS]))
         with np.load(packed, allow_pickle=False) as arrays:
             p0 = arrays["p0"]
             rewards = rewards_from_arrays(arrays)
-        states, actions = tuple(meta["states"]), tuple(meta["actions"])
-        p0_source, remarks = str(meta["p0_source"]), tuple(meta["remarks"])
+        known = _from_meta(meta)
     except InputError:
         raise
     except (*DAMAGED, ValueError):
         raise InputError(
-            f"The metadata of the saved log {path.name} is damaged. Save the log again."
+            f"The metadata of the saved log {table.source} is damaged. Save the log again."
         ) from None
-    columns = read_table(path, LOG_ROLES)
+    columns = table.read(LOG_ROLES)
     reward = columns.numbers.pop("reward", None)
-    log = build_log(
-        columns,
-        states=Labels(states, noun="state"),
-        actions=Labels(actions, noun="action"),
-        initial=p0,
-    )
-    return replace(log, reward=reward, rewards=rewards, p0_source=p0_source, remarks=remarks)
+    log = build_log(columns, states=known["states"], actions=known["actions"], initial=p0)
+    return replace(log, reward=reward, rewards=rewards, **known)
 
 
-# --------------------------------------------------------------------------------------------------
-# A log as a CSV table that `read_log` reads, and that a person can open.
-
-
+# -------------------------------------------------------------------- CSV
 def write_log_csv(log: TransitionLog | ContinuousLog, path: str | Path) -> None:
-    """Write `[episode,] state, action, next_state[, reward]`, atomically.
+    """Write `[episode,] state, action, next_state[, reward]`, atomically; `read_log` reads it.
 
     Names of states that the log never visits, and an initial distribution that was given, are not
     part of a table: `save_log` keeps those.
     """
     path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"There is no folder {path.parent} to write {path.name} to. Create it.")
+    _refuse_no_folder(path)
     if isinstance(log, ContinuousLog):
         log.save_csv(path)
         return
@@ -336,7 +324,4 @@ def write_log_csv(log: TransitionLog | ContinuousLog, path: str | Path) -> None:
     columns["next_state"] = [log.states[int(s)] for s in log.s_next]
     if log.reward is not None:
         columns["reward"] = log.reward.tolist()
-    with atomic_write(path, "w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(columns)
-        rows.writerows(zip(*columns.values(), strict=True))
+    write_csv(path, columns)

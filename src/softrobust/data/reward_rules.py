@@ -15,21 +15,18 @@ difference of large numbers can be 1e-13 in one row and 0 in the next.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray
-from softrobust.data.coding import Columns
+from softrobust._core.notes import Note
 from softrobust.data.columns import ACTION, NEXT_STATE, REWARD, STATE
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
-from softrobust.errors import InputError
+from softrobust.data.table import read_table
 
-if TYPE_CHECKING:
-    from softrobust.data.log import TransitionLog
-
-
+NOISY = "rewards_noisy"  # the code of a note: rewards of one transition differ
 RELATIVE = 1e-9
 _ROUNDING = 1e-12
 
@@ -87,7 +84,7 @@ def estimate_rewards(
     actions: Labels,
     end: int | None,
 ) -> Rewards:
-    """Return the rewards that a column of a log stands for; the note says which rule was taken.
+    """Return the rewards that a column of a log stands for; a note says which rule was taken.
 
     Parameters
     ----------
@@ -109,7 +106,7 @@ def estimate_rewards(
     if end is not None:
         known[end] = True
     if pairs.agree(scale).all():
-        return Rewards(pairs=table, known=known, note="Rewards are a function r(s,a) of the log.")
+        return Rewards(pairs=table, known=known, notes=_of_log("pair"))
     nexts = group_rewards(s_next, reward, n_states)
     if nexts.agree(scale).all():
         return _by_next(nexts, table, known, seen)
@@ -118,57 +115,39 @@ def estimate_rewards(
     triples = group_rewards(place, reward, keys.size)
     if triples.agree(scale).all():
         return Rewards(
-            pairs=table,
-            known=known,
-            keys=keys,
-            triples=triples.mean,
-            note="Rewards are a function r(s,a,s′) of the log; a transition never seen, of a pair "
-            "that was, gets the pair's mean.",
+            pairs=table, known=known, keys=keys, triples=triples.mean, notes=_of_log("triple")
         )
     # Name a triple that rules out r(s,a,s′), so that the reader can look at its rows.
     worst = int(np.argmax(np.where(triples.agree(scale), 0.0, triples.spread)))
     k, to = divmod(int(keys[worst]), n_states)
     variance = float(np.mean((reward - pairs.mean[pair]) ** 2))
-    note = (
-        f"Rewards are noisy (state '{states[k // n_actions]}', action '{actions[k % n_actions]}', "
-        f"next state '{states[to]}' has rewards from {triples.low[worst]:g} to "
-        f"{triples.high[worst]:g}): the mean per pair is used; averaged away is a standard "
-        f"deviation of {variance**0.5:.3g} within pairs (widest range {pairs.spread.max():.3g})."
-    )
-    return Rewards(pairs=table, known=known, note=note)
+    facts = {
+        "state": states[k // n_actions],
+        "action": actions[k % n_actions],
+        "next_state": states[to],
+        "low": float(triples.low[worst]),
+        "high": float(triples.high[worst]),
+        "deviation": variance**0.5,
+        "range": float(pairs.spread.max()),
+    }
+    return Rewards(pairs=table, known=known, notes=(Note(NOISY, facts=facts),))
+
+
+def _of_log(kind: str, **facts: int) -> tuple[Note, ...]:
+    return (Note("rewards_of_log", facts={"kind": kind, **facts}),)
 
 
 def _by_next(nexts: Groups, table: FloatArray, known: BoolArray, seen: BoolArray) -> Rewards:
     """Rewards r(s′); a state never reached has no r(s′), and the pair's mean takes its place."""
     listed = nexts.n > 0
-    note = "Rewards are a function r(s′) of the next state in the log"
-    if not listed.all():
-        note += (
-            f"; a step to one of the {int((~listed).sum())} states never reached there gets the "
-            "mean of its pair"
-        )
     return Rewards(
         pairs=table,
         known=known,
         nexts=nexts.mean,
         next_listed=listed,
         by_next=seen,
-        note=note + ".",
+        notes=_of_log("next", never_reached=int((~listed).sum())),
     )
-
-
-def reward_noise(rewards: Rewards, log: "TransitionLog") -> float:
-    """Standard deviation of rewards within a pair; 0 where rewards are a function of the log.
-
-    Only means r(s, a) hide noise: rewards by next state are what was seen.
-    """
-    if log.reward is None or rewards.kind != "pair":
-        return 0.0
-    rest = log.reward - rewards.pairs[log.s, log.a]
-    free = log.n_rows - int((np.asarray(log.pair_counts) > 0).sum())
-    scale = max(float(np.abs(log.reward).max()), 1e-300)
-    noise = float(np.sqrt(np.square(rest).sum() / max(free, 1)))
-    return noise if noise > 1e-9 * scale else 0.0
 
 
 # --------------------------------------------------------------------------------------------------
@@ -192,58 +171,22 @@ def read_reward_table(source: Any, states: Labels, actions: Labels) -> Rewards:
     states, actions : Labels
         Names; a row with another name is an error.
     """
-    from softrobust.data.table import read_table
-
     table = read_table(source, _ROLES)
-    s = _positions(table, "state", states)
-    a = _positions(table, "action", actions)
+    s = table.positions("state", states, "A reward")
+    a = table.positions("action", actions, "A reward")
     values = table.numbers["reward"]
-    n_states, n_actions = len(states), len(actions)
+    shape = n_states, n_actions = len(states), len(actions)
     pair = s.astype(np.int64) * n_actions + a
-    words = f"Rewards come from {table.rows.source}."
+    notes = (Note("rewards_table", facts={"source": table.rows.source}),)
     if "next_state" in table.codes:
-        to = _positions(table, "next_state", states)
-        _refuse_twice(pair * n_states + to, table, states, actions, pair)
-        return replace(Rewards.of_triples(s, a, to, values, n_states, n_actions), note=words)
-    _refuse_twice(pair, table, states, actions, pair)
-    pairs = np.zeros(n_states * n_actions)
-    known = np.zeros(n_states * n_actions, dtype=bool)
-    pairs[pair] = values
-    known[pair] = True
-    shape = (n_states, n_actions)
-    return Rewards(pairs=pairs.reshape(shape), known=known.reshape(shape), note=words)
-
-
-def _positions(table: Columns, role: str, labels: Labels) -> CodeArray:
-    """Return the indices of a label column; raise at the first unknown name, with its row."""
-    table.require(role)
-    names = table.names["action" if role == "action" else "state"]
-    place = np.array([labels.lookup.get(name, -1) for name in names], dtype=np.int32)
-    out = place[table.codes[role]]
-    if (out < 0).any():
-        i = int(np.argmax(out < 0))
-        name = names[table.codes[role][i]]
-        raise InputError(
-            f"A reward must be for a known {labels.noun}: {table.rows.where(i)} has '{name}'. "
-            f"{labels.suggest(name)}"
-        )
-    return out
-
-
-def _refuse_twice(
-    keys: IntArray, table: Columns, states: Labels, actions: Labels, pair: IntArray
-) -> None:
-    """Raise if two rows give the reward of the same thing."""
-    order = np.argsort(keys, kind="stable")
-    again = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-    if not again.size:
-        return
-    first, second = int(order[again[0]]), int(order[again[0] + 1])
-    s, a = divmod(int(pair[first]), len(actions))
-    raise InputError(
-        f"A reward is given once: rows {table.rows.number(first)} and {table.rows.number(second)} "
-        f"of {table.rows.source} both give state '{states[s]}', action '{actions[a]}'. Remove one."
-    )
+        to = table.positions("next_state", states, "A reward")
+        table.refuse_twice(pair * n_states + to, "A reward")
+        return replace(Rewards.of_triples(s, a, to, values, n_states, n_actions), notes=notes)
+    table.refuse_twice(pair, "A reward")
+    pairs, known = np.zeros(shape), np.zeros(shape, dtype=bool)
+    pairs[s, a] = values
+    known[s, a] = True
+    return Rewards(pairs=pairs, known=known, notes=notes)
 
 
 def refined(

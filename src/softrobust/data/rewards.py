@@ -12,6 +12,7 @@ expectation is an error: an unknown reward is never taken as zero.
 """
 
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, frozen, seal
 from softrobust._core.files import Arrays
+from softrobust._core.notes import Note, read_notes
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 
@@ -52,8 +54,8 @@ class Rewards:
         Their rewards.
     per_model : (nnz · n_models,) float64 or None
         r(s,a,s′,ω) aligned with `ModelSet.prob`; then no other layer is used.
-    note : str
-        One sentence on where these rewards come from.
+    notes : tuple of Note
+        Where these rewards come from.
     """
 
     pairs: FloatArray
@@ -64,7 +66,7 @@ class Rewards:
     keys: IntArray | None = None
     triples: FloatArray | None = None
     per_model: FloatArray | None = None
-    note: str = ""
+    notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
         for name, dtype in _LAYERS.items():
@@ -84,12 +86,8 @@ class Rewards:
     def of_pairs(cls, values: npt.ArrayLike, known: npt.ArrayLike | None = None) -> "Rewards":
         """Rewards r(s,a) from an array of shape (n_states, n_actions)."""
         pairs = np.asarray(values, dtype=np.float64)
-        if pairs.ndim != 2:
-            raise InputError(
-                f"r(s,a) must have shape (n_states, n_actions): got shape {pairs.shape}."
-            )
         mask = np.ones(pairs.shape, dtype=bool) if known is None else np.asarray(known, dtype=bool)
-        return cls(pairs=pairs, known=mask, note="Rewards r(s,a) were given.")
+        return cls(pairs=pairs, known=mask, notes=_given("pair"))
 
     @classmethod
     def of_next(cls, values: npt.ArrayLike, n_actions: int) -> "Rewards":
@@ -104,7 +102,7 @@ class Rewards:
             nexts=nexts,
             next_listed=np.ones(nexts.size, dtype=bool),
             by_next=every,
-            note="Rewards r(s′) were given.",
+            notes=_given("next"),
         )
 
     @classmethod
@@ -121,7 +119,7 @@ class Rewards:
             known=np.ones(dense.shape[:2], dtype=bool),
             keys=np.arange(dense.size, dtype=np.int64),
             triples=dense.ravel(),
-            note="Rewards r(s,a,s′) were given.",
+            notes=_given("triple"),
         )
 
     @classmethod
@@ -158,7 +156,7 @@ class Rewards:
             known=(listed == n_states) | (default is not None),
             keys=keys,
             triples=triples,
-            note="Rewards r(s,a,s′) were given.",
+            notes=_given("triple"),
         )
 
     @classmethod
@@ -169,7 +167,7 @@ class Rewards:
             pairs=np.zeros(shape),
             known=np.ones(shape, dtype=bool),
             per_model=np.ravel(np.asarray(values, dtype=np.float64)),
-            note="Rewards came with the models and differ between them.",
+            notes=_given("model"),
         )
 
     @classmethod
@@ -198,7 +196,26 @@ class Rewards:
             for j, a in enumerate(actions):
                 values[i, j] = [fn(s, a, t) for t in states] if triple else fn(s, a)
         made = cls.of_transitions(values) if triple else cls.of_pairs(values[:, :, 0])
-        return replace(made, note="Rewards come from a function given by the user.")
+        return replace(made, notes=(Note("rewards_function"),))
+
+    @classmethod
+    def of_given(
+        cls, given: Any, states: Labels, actions: Labels, end: int | None = None
+    ) -> "Rewards":
+        """Rewards given as `Rewards`, function of labels, or array; the state `end` yields 0."""
+        if isinstance(given, Rewards):
+            return given
+        if callable(given):
+            return cls.from_callable(given, states, actions, absorbing=end)
+        values = np.array(given, dtype=np.float64)
+        shape = (len(states), len(actions), len(states))
+        if values.shape not in (shape, shape[:2]):
+            raise InputError(
+                f"Rewards for this log must have shape {shape[:2]} or {shape}: got {values.shape}."
+            )
+        if end is not None:
+            values[end] = 0.0
+        return cls.of_pairs(values) if values.ndim == 2 else cls.of_transitions(values)
 
     # ---------------------------------------------------------------- what there is
     @property
@@ -274,7 +291,45 @@ class Rewards:
         states, actions : Labels, optional
             Names for messages.
         """
-        return expected_rewards(self, indptr, next_states, prob, n_models, needed, states, actions)
+        shape = (self.n_states, self.n_actions)
+        n_pairs = shape[0] * shape[1]
+        if indptr.size != n_pairs + 1:
+            raise InputError(
+                f"The rewards are for {shape[0]} states and {shape[1]} actions, the models have "
+                f"{indptr.size - 1} pairs of state and action. Make both for the same labels."
+            )
+        sizes = np.diff(indptr)
+        wanted = sizes > 0
+        if needed is not None:
+            wanted &= needed.ravel()
+        out = np.zeros((n_pairs, n_models))
+        if self.kind == "pair":
+            _refuse_unknown(wanted & ~self.known.ravel(), shape, states, actions)
+            out[wanted] = self.pairs.ravel()[wanted, None]
+            return out.reshape(*shape, n_models)
+        if self.per_model is not None and self.per_model.size != prob.size:
+            raise InputError(
+                f"Rewards by model must match the probabilities one to one: {self.per_model.size} "
+                f"rewards, {prob.size} probabilities."
+            )
+        for first, last in _blocks(indptr, n_models):
+            part = slice(int(indptr[first]) * n_models, int(indptr[last]) * n_models)
+            if self.per_model is not None:
+                _weigh(prob[part], self.per_model[part], sizes[first:last], out[first:last])
+                continue
+            near = slice(int(indptr[first]), int(indptr[last]))
+            pair = np.repeat(np.arange(first, last), sizes[first:last])
+            value, known = self.lookup(pair, next_states[near])
+            lacking = ~known & wanted[pair]
+            if lacking.any():
+                # A next state that no model ever reaches needs no reward.
+                used = _reached(prob[part], sizes[first:last], n_models)
+                missing = np.zeros(n_pairs, dtype=bool)
+                missing[pair[lacking & used]] = True
+                _refuse_unknown(missing, shape, states, actions)
+            _weigh(prob[part], value, sizes[first:last], out[first:last])
+        out[~wanted] = 0.0
+        return out.reshape(*shape, n_models)
 
     # ---------------------------------------------------------------- changes
     def with_default(self, value: float) -> "Rewards":
@@ -282,12 +337,12 @@ class Rewards:
         if not np.isfinite(value):
             raise InputError(f"The default reward must be a finite number: got {value}.")
         unknown = ~self.known
-        words = f"{self.note} {int(unknown.sum())} pairs of unknown reward got {value:g}."
+        facts = {"pairs": int(unknown.sum()), "value": float(value)}
         return replace(
             self,
             pairs=np.where(unknown, value, self.pairs),
             known=np.ones_like(self.known),
-            note=words.strip(),
+            notes=(*self.notes, Note("rewards_default", facts=facts)),
         )
 
     def merge(self, other: "Rewards") -> "Rewards":
@@ -311,7 +366,7 @@ class Rewards:
             by_next=by_next,
             keys=keys,
             triples=triples,
-            note=f"{other.note} Elsewhere: {self.note}" if self.note else other.note,
+            notes=(*other.notes, *(_elsewhere(note) for note in self.notes)),
         )
 
     def _check_finite(self, name: str) -> None:
@@ -383,88 +438,40 @@ def _merged_triples(base: Rewards, top: Rewards) -> tuple[IntArray | None, Float
     return seal(joined[order]), seal(np.concatenate(triples)[order])
 
 
-_REWARD_LAYERS = (
-    "pairs", "known", "nexts", "next_listed", "by_next", "keys", "triples", "per_model",
-)  # fmt: skip
+def _given(kind: Kind) -> tuple[Note, ...]:
+    return (Note("rewards_given", facts={"kind": kind}),)
+
+
+def _elsewhere(note: Note) -> Note:
+    return Note(note.code, note.level, {**note.facts, "elsewhere": True})
 
 
 def rewards_to_arrays(rewards: Rewards) -> Arrays:
     """The layers of rewards that are in use, each under `reward_…`."""
-    layers = {f"reward_{name}": getattr(rewards, name) for name in _REWARD_LAYERS}
+    layers = {f"reward_{name}": getattr(rewards, name) for name in _LAYERS}
     out = {name: np.asarray(layer) for name, layer in layers.items() if layer is not None}
-    return out | {"reward_note": np.array(rewards.note)}
+    notes = json.dumps([note.to_dict() for note in rewards.notes])
+    return out | {"reward_note": np.array(notes)}
 
 
 def rewards_from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> Rewards | None:
     """The inverse of `rewards_to_arrays`; None if there are none."""
     if "reward_pairs" not in arrays:
         return None
-    layers = {
-        name: arrays[f"reward_{name}"] for name in _REWARD_LAYERS if f"reward_{name}" in arrays
-    }
-    return Rewards(**layers, note=str(arrays["reward_note"]))
+    layers = {name: arrays[f"reward_{name}"] for name in _LAYERS if f"reward_{name}" in arrays}
+    text = str(arrays["reward_note"])  # a sentence in files of older versions
+    records = json.loads(text) if text.startswith("[") else [text] if text else []
+    return Rewards(**layers, notes=read_notes(records))
 
 
 # --------------------------------------------------------------------------------------------------
-# Expected reward R[s,a,ω] = Σ_{s′} P^ω(s′|s,a) r(s,a,s′,ω) (paper, §2), in blocks of pairs.
+# Expected rewards in blocks of pairs.
 #
 # A set of models can hold 2·10⁸ probabilities, so no array of that size is made besides: pairs are
 # taken in blocks of a few million probabilities, and inside a block those with equally many next
 # states are multiplied together.
 
 _BLOCK = 1 << 22
-
-
-def expected_rewards(
-    rewards: "Rewards",
-    indptr: IntArray,
-    next_states: CodeArray,
-    prob: FloatArray,
-    n_models: int,
-    needed: BoolArray | None,
-    states: Labels | None,
-    actions: Labels | None,
-) -> FloatArray:
-    """See `Rewards.expected`."""
-    shape = (rewards.n_states, rewards.n_actions)
-    n_pairs = shape[0] * shape[1]
-    if indptr.size != n_pairs + 1:
-        raise InputError(
-            f"The rewards are for {shape[0]} states and {shape[1]} actions, the models have "
-            f"{indptr.size - 1} pairs of state and action. Make both for the same labels."
-        )
-    sizes = np.diff(indptr)
-    wanted = sizes > 0
-    if needed is not None:
-        wanted &= needed.ravel()
-    out = np.zeros((n_pairs, n_models))
-    if rewards.kind == "pair":
-        _refuse_unknown(wanted & ~rewards.known.ravel(), shape, states, actions)
-        out[wanted] = rewards.pairs.ravel()[wanted, None]
-        return out.reshape(*shape, n_models)
-    if rewards.per_model is not None and rewards.per_model.size != prob.size:
-        raise InputError(
-            f"Rewards by model must match the probabilities one to one: {rewards.per_model.size} "
-            f"rewards, {prob.size} probabilities."
-        )
-    for first, last in _blocks(indptr, n_models):
-        part = slice(int(indptr[first]) * n_models, int(indptr[last]) * n_models)
-        if rewards.per_model is not None:
-            _weigh(prob[part], rewards.per_model[part], sizes[first:last], out[first:last])
-            continue
-        near = slice(int(indptr[first]), int(indptr[last]))
-        pair = np.repeat(np.arange(first, last), sizes[first:last])
-        value, known = rewards.lookup(pair, next_states[near])
-        lacking = ~known & wanted[pair]
-        if lacking.any():
-            # A next state that no model ever reaches needs no reward.
-            used = _reached(prob[part], sizes[first:last], n_models)
-            missing = np.zeros(n_pairs, dtype=bool)
-            missing[pair[lacking & used]] = True
-            _refuse_unknown(missing, shape, states, actions)
-        _weigh(prob[part], value, sizes[first:last], out[first:last])
-    out[~wanted] = 0.0
-    return out.reshape(*shape, n_models)
 
 
 def _blocks(indptr: IntArray, n_models: int) -> Iterator[tuple[int, int]]:
@@ -527,6 +534,7 @@ def _refuse_unknown(
     more = "" if count == 1 else f" (and {count - 1} more pairs)"
     raise InputError(
         f"Every allowed action needs a reward: {state}, {action}{more} has none in the log or the "
-        "reward table. Give it in a reward table (--reward-table FILE), a default "
-        "(--reward-default VALUE), or allow only actions that were seen (--min-count 1)."
+        "reward table. Give it in a reward table, give a default, or allow only actions that were "
+        "seen.",
+        arguments={"reward_table": "FILE", "reward_default": "VALUE", "min_count": "1"},
     )

@@ -1,259 +1,137 @@
-"""Collectors: the pieces of an Arrow column, one after another, become one array.
+"""The one reader of tables: CSV (also compressed), Parquet, Arrow, frames and mappings of columns.
 
-Text columns are decided at the end of the stream, never guessed from its beginning; a column that
-is typed already (Parquet, pandas) is taken as it is.
+The name of a file is a claim, its first bytes are a fact: compression, Parquet, archives and Excel
+workbooks are told by those. Text must be UTF-8; the delimiter (comma, semicolon or tab) is the one
+under which the header has the columns that are looked for. A file is opened once: `opened` gives a
+`Table`, which knows its column names before any cell is read.
+
+Text is streamed: label columns arrive per batch as a dictionary and are mapped to codes, numbers
+are cast per batch, so that memory grows with the codes and not with the text; ten million rows fit
+in 1.5 GiB. A bad cell is reported with its row, counted from 1 as an editor does, and its text.
 """
 
+import csv
+import gzip
+import io
+import lzma
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import IO, Any, Literal, NamedTuple, final
 
 import numpy as np
-import numpy.typing as npt
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows
-from softrobust.data.coding import (
-    MISSING,
+from softrobust._core.arrays import Rows
+from softrobust._core.notes import Note
+from softrobust.data.columns import (
     CellError,
+    CellReader,
     Columns,
+    Role,
     Vocabulary,
-    check_finite,
-    not_a_flag,
-    not_a_number,
-    number_groups,
-    parse_flag,
+    resolvable,
+    resolve_columns,
 )
-from softrobust.data.columns import Role, resolve_columns
-from softrobust.data.source import Header, TextStream, file_kind, not_utf8, read_header
 from softrobust.errors import InputError
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+FileKind = Literal["text", "gzip", "xz", "parquet", "npz", "frame"]
+Batches = Iterator[Mapping[str, Any]]
 
-
-@final
-class Growing:
-    """An array that grows in place.
-
-    A list of pieces, joined at the end, would hold every column twice, and small pieces leave a
-    heap that no large array can use again; resizing moves memory pages instead.
-    """
-
-    def __init__(self, dtype: type[np.generic]) -> None:
-        self._array: npt.NDArray[Any] = np.empty(1024, dtype=dtype)
-        self._size = 0
-
-    def append(self, values: npt.NDArray[Any]) -> None:
-        """Add values at the end."""
-        end = self._size + values.size
-        if end > self._array.size:
-            self._array.resize(max(end, self._array.size * 5 // 4), refcheck=False)
-        self._array[self._size : end] = values
-        self._size = end
-
-    def finish(self) -> npt.NDArray[Any]:
-        """Return the array, cut to its size."""
-        self._array.resize(self._size, refcheck=False)
-        return self._array
-
-
-class Collector(ABC):
-    """Takes the pieces of one column."""
-
-    @abstractmethod
-    def add(self, array: Any) -> None:
-        """Take the next piece, a `pyarrow.Array`; raise `CellError` at the first bad cell."""
-
-    @abstractmethod
-    def finish(self) -> npt.NDArray[Any]:
-        """Return the whole column."""
-
-
-def collector_of(role: Role, vocabulary: Vocabulary | None) -> Collector:
-    """Return a collector for the cells of a role."""
-    if role.kind == "label" and vocabulary is not None:
-        return LabelCollector(vocabulary, role.name)
-    if role.kind == "number":
-        return NumberCollector(role.name)
-    return FlagCollector(role.name) if role.kind == "flag" else GroupCollector(role.name)
-
-
-@final
-class LabelCollector(Collector):
-    """Names, as codes of a vocabulary; -1 where the cell is missing."""
-
-    def __init__(self, vocabulary: Vocabulary, what: str) -> None:
-        self._vocabulary = vocabulary
-        self._what = what
-        self._column = Growing(np.int32)
-
-    def add(self, array: Any) -> None:
-        """Take the next piece."""
-        indices, texts = dictionary_of(array, self._what)
-        # A category that no row has is no label of the log; the last code serves nulls.
-        used = np.flatnonzero(np.bincount(indices + 1, minlength=len(texts) + 1)[1:])
-        codes = np.full(len(texts) + 1, MISSING, dtype=np.int32)
-        if used.size < len(texts):
-            texts = [texts[i] for i in used.tolist()]
-        codes[used] = self._vocabulary.encode(texts)
-        self._column.append(codes[indices])
-
-    def finish(self) -> CodeArray:
-        """Return the codes."""
-        return self._column.finish()
-
-
-@final
-class NumberCollector(Collector):
-    """Finite numbers."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._column = Growing(np.float64)
-
-    def add(self, array: Any) -> None:
-        """Take the next piece."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if array.null_count:
-            raise not_a_number(int(np.argmax(np.asarray(array.is_null()))), None, self._what)
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        try:
-            values = np.asarray(pc.cast(array, pa.float64()))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            values = self._parsed(array)
-        check_finite(values, self._what)
-        self._column.append(values)
-
-    def _parsed(self, array: Any) -> FloatArray:
-        """Parse texts that Arrow does not take, such as " 1.5" or "+2"."""
-        values = np.empty(len(array))
-        for i, cell in enumerate(array.to_pylist()):
-            text = str(cell).strip()
-            if not _NUMBER.fullmatch(text):
-                raise not_a_number(i, text, self._what)
-            values[i] = float(text)
-        return values
-
-    def finish(self) -> FloatArray:
-        """Return the numbers."""
-        return self._column.finish()
-
-
-@final
-class FlagCollector(Collector):
-    """True and false, in words or as 1 and 0."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._column = Growing(np.bool_)
-
-    def add(self, array: Any) -> None:
-        """Take the next piece."""
-        import pyarrow as pa
-
-        if pa.types.is_boolean(array.type) and not array.null_count:
-            self._column.append(np.asarray(array))
-            return
-        indices, texts = dictionary_of(array, self._what)
-        flags = [None if text is None else parse_flag(text) for text in texts]
-        for i, flag in enumerate((*flags, None)):
-            here = indices == (i if i < len(flags) else MISSING)
-            if flag is None and here.any():
-                raise not_a_flag(
-                    int(np.argmax(here)), texts[i] if i < len(flags) else None, self._what
-                )
-        self._column.append(np.array([*map(bool, flags), False])[indices])
-
-    def finish(self) -> BoolArray:
-        """Return the flags."""
-        return self._column.finish()
-
-
-@final
-class GroupCollector(Collector):
-    """Groups, such as episodes: only which rows belong together matters.
-
-    Integers, the usual case, are kept as such: ten million episodes would not fit as names. The
-    first piece that holds other text turns what came before into names.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._column = Growing(np.int64)
-        self._vocabulary: Vocabulary | None = None
-
-    def add(self, array: Any) -> None:
-        """Take the next piece."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if self._vocabulary is None and not array.null_count:
-            try:
-                whole = (
-                    array if not pa.types.is_dictionary(array.type) else array.dictionary_decode()
-                )
-                self._column.append(np.asarray(pc.cast(whole, pa.int64())))
-                return
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                pass
-        if self._vocabulary is None:
-            self._vocabulary = Vocabulary()
-            named = self._named(self._column.finish())
-            self._column = Growing(np.int32)
-            self._column.append(named)
-        indices, texts = dictionary_of(array, self._what)
-        codes = np.append(self._vocabulary.encode(texts), np.int32(MISSING))[indices]
-        if (codes == MISSING).any():
-            i = int(np.argmax(codes == MISSING))
-            raise CellError(
-                i, array[i].as_py(), f"Every row needs an {self._what}", "Fill in the cell."
-            )
-        self._column.append(codes)
-
-    def _named(self, piece: npt.NDArray[Any]) -> CodeArray:
-        distinct, inverse = np.unique(piece, return_inverse=True)
-        vocabulary = self._vocabulary or Vocabulary()
-        return vocabulary.encode(map(str, distinct.tolist()))[inverse]
-
-    def finish(self) -> CodeArray:
-        """Return the groups, numbered from 0 by first appearance."""
-        return number_groups(self._column.finish())
-
-
-def dictionary_of(array: Any, what: str) -> tuple[CodeArray, list[str | None]]:
-    """Return an Arrow column as indices into distinct texts; -1 where it is null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = array.type
-    try:
-        if not pa.types.is_dictionary(kind):
-            array = array.dictionary_encode()
-        texts = array.dictionary
-        if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
-            texts = pc.cast(texts, pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InputError(
-            f"The column of the {what} must hold names or numbers: its type is {kind}. Turn it "
-            "into text."
-        ) from None
-    return np.asarray(array.indices.fill_null(MISSING)).astype(np.int32), texts.to_pylist()
-
-
-# --------------------------------------------------------------------------------------------------
-# Reading tables: CSV (also compressed), Parquet, Arrow, pandas and mappings of columns.
-#
-# The columns of given roles come out as arrays (`Columns`). Text is streamed: label columns arrive
-# per batch as a dictionary and are mapped to codes, numbers are cast per batch, so that memory
-# grows with the codes and not with the text; ten million rows fit in 2 GiB. A bad cell is reported
-# with its row, counted from 1 as an editor does, and the text found there.
-
+_HEAD = 1 << 16
 _BLOCK_BYTES = 1 << 22
 _BATCH_ROWS = 1 << 17
+_MAGIC: tuple[tuple[bytes, FileKind], ...] = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"PAR1", "parquet"),
+    (b"PK\x03\x04", "npz"),
+)
+_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
+# A row index and a clock carry nothing that a reader needs; they are passed over without a note.
+_UNREMARKABLE = {"", "step", "rownames", "__index_level_0__"}
+
+
+@final
+class Header(NamedTuple):
+    """The column names of a table; for text the delimiter, and the lines up to its end."""
+
+    names: list[str]
+    delimiter: str = ","
+    lines: int = 0
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A table that is open.
+
+    Attributes
+    ----------
+    source : str
+        Its name in messages.
+    kind : str
+        What it is, by its content.
+    path : Path or None
+    headers : tuple of Header
+        For text one per delimiter, the one with most columns first; empty for an archive.
+    metadata : mapping of bytes
+        Of a Parquet file.
+    batches : callable
+        Yields batches of pieces by role, for a header, and the roles with their positions in it.
+    """
+
+    source: str
+    kind: FileKind
+    path: Path | None
+    headers: tuple[Header, ...]
+    batches: Callable[[Header, Mapping[Role, int]], Batches]
+    metadata: Mapping[bytes, bytes]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        self._refuse_archive()
+        return [name.strip() for name in self.headers[0].names]
+
+    def read(self, roles: Sequence[Role], columns: Mapping[str, str] | None = None) -> Columns:
+        """Return the columns that play the given roles; see `read_table`."""
+        self._refuse_archive()
+        fits = (header for header in self.headers if resolvable(header.names, roles, columns))
+        header = next(fits, self.headers[0])
+        position = resolve_columns(header.names, roles, columns, self.source)
+        reading = _Reading(roles, position, header, self.source)
+        found = {role: position[role.name] for role in roles if role.name in position}
+        for batch in self.batches(header, found):
+            reading.add(batch)
+        return reading.finish()
+
+    def cells(self, names: Sequence[str]) -> Columns:
+        """Return columns as names, each with a vocabulary of its own, by the name of the column."""
+        roles = [Role(name, (name,), "label", name) for name in names]
+        return self.read(roles, {name: name for name in names})
+
+    def _refuse_archive(self) -> None:
+        if not self.headers:
+            raise InputError(
+                f"The file {self.source} is a zip archive (an Excel workbook or an .npz file); a "
+                "table is needed here. Save it as CSV in UTF-8."
+            )
+
+
+@contextmanager
+def opened(source: Any) -> Iterator[Table]:
+    """Open a table given as path, Arrow table, frame, mapping of columns, or as a `Table`."""
+    if isinstance(source, Table):
+        yield source
+    elif isinstance(source, (str, Path)):
+        path = Path(source)
+        with _open(path) as file:
+            yield _file_table(path, file)
+    else:
+        yield _frame_table(source)
 
 
 def read_table(
@@ -263,90 +141,72 @@ def read_table(
 
     Parameters
     ----------
-    source : path, pandas.DataFrame, pyarrow.Table or mapping of columns
+    source : path, pandas.DataFrame, pyarrow.Table, other frame or mapping of columns
         A file is CSV (.gz, .xz) or Parquet, by its content.
     roles : sequence of Role
         What to read; optional roles may be absent.
     columns : mapping, optional
         Role → column name, where the name is not one of the aliases.
     """
-    if not isinstance(source, (str, Path)):
-        return _read_batches(_arrow_table(source), _words_for(source), roles, columns)
-    path = Path(source)
-    kind = file_kind(path)
-    if kind == "npz":
-        raise InputError(
-            f"The file {path.name} is a zip archive (an Excel workbook or an .npz file); a table "
-            "is needed here. Save it as CSV in UTF-8."
-        )
-    if kind == "parquet":
-        return _read_parquet(path, roles, columns)
-    header = read_header(path, kind, roles, columns)
-    resolved = resolve_columns(header.names, roles, columns, path.name)
-    reading = _Reading(roles, resolved.position, header.names, path.name, header.lines + 1)
-    with TextStream(path, kind, plain=True) as stream:
-        for batch in _csv_batches(stream, header, reading, path.name):
-            reading.add(batch)
-    notes = [header.note] if header.note else []
-    return reading.finish(notes, resolved.unused)
+    with opened(source) as table:
+        return table.read(roles, columns)
 
 
-def table_columns(source: Any) -> list[str]:
-    """Return the column names of a table, without reading it."""
-    if not isinstance(source, (str, Path)):
-        return list(_arrow_table(source).schema.names)
-    path = Path(source)
-    kind = file_kind(path)
-    if kind == "parquet":
-        return list(parquet_file(path).schema_arrow.names)
-    return [name.strip() for name in read_header(path, kind, ()).names]
+def read_arrays(arrays: Mapping[str, Any], roles: Sequence[Role], source: str) -> Columns:
+    """Return columns given as sequences or arrays by role; needs numpy only."""
+    given = {role.name: np.asarray(arrays[role.name]) for role in roles if role.name in arrays}
+    for name, array in given.items():
+        if array.ndim != 1:
+            raise InputError(f"A column must be one-dimensional: {name} has {array.shape}.")
+    if len({array.size for array in given.values()}) > 1:
+        text = ", ".join(f"{name} {array.size}" for name, array in given.items())
+        raise InputError(f"The columns of a log must be equally long. Rows given: {text}.")
+    table = Table(source, "frame", None, (Header(list(given)),), lambda *_: iter([given]), {})
+    return table.read(roles)
 
 
 @final
 class _Reading:
-    """Collectors for all roles, fed batch by batch."""
+    """Readers of cells for all roles, fed batch by batch."""
 
     def __init__(
-        self,
-        roles: Sequence[Role],
-        position: Mapping[str, int],
-        headers: Sequence[str],
-        source: str,
-        first_row: int,
+        self, roles: Sequence[Role], position: Mapping[str, int], header: Header, source: str
     ) -> None:
+        self.header = header
         self.source = source
         self.roles = [role for role in roles if role.name in position]
         self.position = position
-        self.headers = {role.name: headers[position[role.name]].strip() for role in self.roles}
         self.vocabularies = {role.vocabulary: Vocabulary() for role in roles if role.vocabulary}
-        self.collectors: dict[str, Collector] = {
-            role.name: collector_of(role, self.vocabularies.get(role.vocabulary))
+        self.readers = {
+            role.name: CellReader(role, self.vocabularies.get(role.vocabulary))
             for role in self.roles
         }
-        self.first_row = first_row
         self.done = 0
         self.blank: list[int] = []
 
     @property
     def rows(self) -> Rows:
-        return Rows(self.source, self.first_row, tuple(self.blank))
+        return Rows(self.source, self.header.lines + 1, tuple(self.blank))
 
     def add(self, batch: Mapping[str, Any]) -> None:
-        """Take the arrays of one batch, by role."""
+        """Take the pieces of one batch, by role."""
         batch = self._without_blank_rows(batch)
         for role in self.roles:
             try:
-                self.collectors[role.name].add(batch[role.name])
+                self.readers[role.name].add(batch[role.name])
             except CellError as bad:
                 where = self.rows.where(self.done + bad.place)
-                raise InputError(bad.message(self.headers[role.name], where)) from None
+                raise InputError(bad.message(self._column(role), where)) from None
         self.done += len(batch[self.roles[0].name])
 
+    def _column(self, role: Role) -> str:
+        return self.header.names[self.position[role.name]].strip()
+
     def _without_blank_rows(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Leave out rows in which every column is empty, and remember their numbers."""
+        """Leave out rows in which every cell is empty text, and remember their numbers."""
         blank = None
-        for role in self.roles:
-            empty = _empty_cells(batch[role.name])
+        for piece in batch.values():
+            empty = _empty_cells(piece)
             if empty is None:
                 return batch
             blank = empty if blank is None else blank & empty
@@ -354,58 +214,211 @@ class _Reading:
             return batch
         import pyarrow as pa
 
-        start = self.first_row + self.done + len(self.blank)
+        start = self.header.lines + 1 + self.done + len(self.blank)
         self.blank.extend((start + np.flatnonzero(blank)).tolist())
         keep = pa.array(~blank)
-        return {role: array.filter(keep) for role, array in batch.items()}
+        return {role: piece.filter(keep) for role, piece in batch.items()}
 
-    def finish(self, notes: list[str], unused: Sequence[str]) -> Columns:
+    def finish(self) -> Columns:
         """Return the columns."""
-        out = Columns(self.rows, headers=self.headers, notes=notes)
+        out = Columns(self.rows, headers={role.name: self._column(role) for role in self.roles})
+        stores: dict[str, dict[str, Any]] = {
+            "label": out.codes, "number": out.numbers, "flag": out.flags, "group": out.groups,
+        }  # fmt: skip
         for role in self.roles:
-            stores: dict[str, dict[str, Any]] = {
-                "label": out.codes,
-                "number": out.numbers,
-                "flag": out.flags,
-                "group": out.groups,
-            }
-            stores[role.kind][role.name] = self.collectors[role.name].finish()
-        out.names = {name: vocabulary.names for name, vocabulary in self.vocabularies.items()}
+            stores[role.kind][role.name] = self.readers.pop(role.name).finish()
+            if role.kind == "label":
+                out.names[role.name] = self.vocabularies[role.vocabulary].names
+        if self.header.delimiter != ",":
+            words = _DELIMITERS[self.header.delimiter]
+            out.notes.append(Note("delimiter", facts={"delimiter": words}))
+        used = set(self.position.values())
+        names = [name.strip() for i, name in enumerate(self.header.names) if i not in used]
+        unused = [name for name in names if name.casefold() not in _UNREMARKABLE]
         if unused:
-            names = ", ".join(f"'{name}'" for name in unused[:8])
-            out.notes.append(f"Columns not used: {names}{' and more' if unused[8:] else ''}.")
+            out.notes.append(Note("columns_not_used", facts={"columns": unused}))
         if any(vocabulary.stripped for vocabulary in self.vocabularies.values()):
-            out.notes.append("Spaces around names were removed.")
-        if self.blank and self._inner_blank():
-            out.notes.append(f"{len(self.blank)} blank rows were skipped.")
+            out.notes.append(Note("names_stripped"))
+        # A blank row at the end is usual.
+        if self.blank and self.blank[0] < self.header.lines + 1 + self.done:
+            out.notes.append(Note("blank_rows", facts={"n_rows": len(self.blank)}))
         return out
 
-    def _inner_blank(self) -> bool:
-        """Whether a blank row stands before the last data row: one at the end is usual."""
-        return self.blank[0] < self.first_row + self.done
 
-
-def _empty_cells(array: Any) -> Any:
+def _empty_cells(piece: Any) -> Any:
     """Return which cells of a text column are empty, None if none is (the usual case)."""
+    if isinstance(piece, np.ndarray):
+        return None
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(array.type):
-        if not pa.types.is_string(array.type.value_type):
+    if pa.types.is_dictionary(piece.type):
+        if not pa.types.is_string(piece.type.value_type):
             return None
-        texts = array.dictionary.to_pylist()
-        if "" not in texts:
-            return None
-        return np.asarray(array.indices) == texts.index("")
-    if not pa.types.is_string(array.type):
+        texts = piece.dictionary.to_pylist()
+        return np.asarray(piece.indices) == texts.index("") if "" in texts else None
+    if not pa.types.is_string(piece.type):
         return None
-    return np.asarray(pc.equal(array, "").fill_null(False))
+    return np.asarray(pc.equal(piece, "").fill_null(False))
+
+
+# --------------------------------------------------------------------------------------------------
+# Files.
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[IO[bytes]]:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path}. Check the name and the folder.") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder; a file is needed.") from None
+    except OSError as error:
+        raise InputError(f"The file {path} cannot be opened: {error.strerror}.") from None
+    with file:
+        yield file
+
+
+def _kind(path: Path, file: IO[bytes]) -> FileKind:
+    """Return what a file is by its first bytes."""
+    head = file.read(8)
+    file.seek(0)
+    if not head:
+        raise _empty(path)
+    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), "text")
+
+
+def _file_table(path: Path, file: IO[bytes]) -> Table:
+    kind = _kind(path, file)
+    if kind == "parquet":
+        return _parquet_table(path, file)
+    if kind == "npz":
+        return Table(path.name, kind, path, (), lambda *_: iter(()), {})
+
+    def stream(plain: bool) -> TextStream:
+        file.seek(0)
+        return TextStream(path, kind, file, plain)
+
+    headers = _headers(path, stream(plain=False).read(_HEAD))
+    return Table(
+        path.name, kind, path, headers,
+        lambda header, found: _csv_batches(stream(plain=True), header, found, path.name), {},
+    )  # fmt: skip
+
+
+def _empty(path: Path) -> InputError:
+    return InputError(f"The file {path.name} is empty. Check that it is the right file.")
+
+
+@final
+class TextStream(io.RawIOBase):
+    """A possibly compressed text file as bytes; a damaged one raises `InputError` on reading.
+
+    With `plain`, so does a NUL byte, which is no part of a text and would become part of a name.
+    """
+
+    def __init__(self, path: Path, kind: FileKind, file: IO[bytes], plain: bool) -> None:
+        self._path = path
+        self._plain = plain
+        self._lines = 1
+        self._stream: Any = file
+        if kind == "gzip":
+            self._stream = gzip.GzipFile(fileobj=file)
+        elif kind == "xz":
+            self._stream = lzma.LZMAFile(file)  # noqa: SIM115 (the caller closes the file)
+
+    def readable(self) -> bool:
+        """Return True: the stream is for reading."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read up to `size` bytes of text."""
+        data = self._read(size)
+        if self._plain:
+            if (at := data.find(b"\x00")) >= 0:
+                row = self._lines + data.count(b"\n", 0, at)
+                raise InputError(
+                    f"The file {self._path.name} is not plain text: row {row} holds a NUL byte. "
+                    "Save the table again as CSV in UTF-8."
+                )
+            self._lines += data.count(b"\n")
+        return data
+
+    def _read(self, size: int) -> bytes:
+        try:
+            data: bytes = self._stream.read(size)
+        except EOFError:
+            raise InputError(
+                f"The compressed file {self._path.name} is cut off before its end. Copy or "
+                "download it again."
+            ) from None
+        except (OSError, lzma.LZMAError, zlib.error) as error:
+            raise InputError(
+                f"The file {self._path.name} cannot be read ({error}). It may be damaged: copy or "
+                "download it again."
+            ) from None
+        return data
+
+
+def _headers(path: Path, head: bytes) -> tuple[Header, ...]:
+    """The header under each delimiter, the one with most columns first."""
+    text = _decoded(head, path)
+    blank = len(text) - len(text.lstrip("\r\n"))
+    lines = len(text[:blank].splitlines())
+    text = text[blank:]
+    if not text.strip():
+        raise _empty(path)
+    found = []
+    for delimiter in _DELIMITERS:
+        reader = csv.reader(io.StringIO(text, newline=None), delimiter=delimiter)
+        try:
+            names = next(reader)
+        except (csv.Error, StopIteration):
+            names = [text[:80]]
+        found.append(Header(names, delimiter, lines + max(1, reader.line_num)))
+    return tuple(sorted(found, key=lambda header: -len(header.names)))
+
+
+def _decoded(head: bytes, path: Path) -> str:
+    """Return the first bytes as text; raise if they are no UTF-8 text."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"The file {path.name} is UTF-16 text. Save it again as CSV in UTF-8.")
+    if b"\x00" in head:
+        raise InputError(
+            f"The file {path.name} is not a text file, whatever its name says. Give a CSV file "
+            "(also .csv.gz or .csv.xz), a Parquet file or an .npz file."
+        )
+    try:
+        return head.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 4 or len(head) < _HEAD:
+            raise _not_utf8(path.name, f"row {head.count(10, 0, error.start) + 1}") from None
+        # The block ends inside a character, which is nobody's fault.
+        return head[: error.start].decode("utf-8-sig")
+
+
+def _not_utf8(name: str, where: str) -> InputError:
+    return InputError(
+        f"Text must be UTF-8: {where} of {name} holds bytes that are not. Save the file again as "
+        "CSV in UTF-8 (in Excel: «CSV UTF-8»)."
+    )
+
+
+def read_text(path: Path) -> str:
+    """Return the whole text of a small file, possibly compressed."""
+    with _open(path) as file:
+        data = TextStream(path, _kind(path, file), file, plain=False).read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path.name, f"row {data.count(10, 0, error.start) + 1}") from None
 
 
 # -------------------------------------------------------------------- CSV
 def _csv_batches(
-    stream: TextStream, header: Header, reading: _Reading, name: str
-) -> Iterator[dict[str, Any]]:
+    stream: TextStream, header: Header, found: Mapping[Role, int], name: str
+) -> Batches:
     """Yield the batches of a CSV stream; faults of the text become errors with a row number."""
     import pyarrow as pa
     from pyarrow import csv as pa_csv
@@ -416,13 +429,9 @@ def _csv_batches(
         ragged.append(row)
         return "error"
 
+    few = pa.dictionary(pa.int32(), pa.string())
     types = {
-        str(reading.position[role.name]): (
-            pa.dictionary(pa.int32(), pa.string())
-            if role.kind in ("label", "flag")
-            else pa.string()
-        )
-        for role in reading.roles
+        str(i): few if role.kind in ("label", "flag") else pa.string() for role, i in found.items()
     }
     try:
         reader = pa_csv.open_csv(
@@ -447,14 +456,12 @@ def _csv_batches(
             ),
         )
         for batch in reader:
-            yield {
-                role.name: batch.column(str(reading.position[role.name])) for role in reading.roles
-            }
+            yield {role.name: batch.column(str(i)) for role, i in found.items()}
     except pa.ArrowInvalid as error:
-        raise _csv_error(str(error), ragged, header, name) from None
+        raise _csv_error(str(error), ragged, name) from None
 
 
-def _csv_error(text: str, ragged: list[Any], header: Header, name: str) -> InputError:
+def _csv_error(text: str, ragged: list[Any], name: str) -> InputError:
     """Return our error for one of the CSV parser."""
     row = re.search(r"Row #(\d+)", text)
     where = f"row {row[1]}" if row else "a row"
@@ -467,7 +474,7 @@ def _csv_error(text: str, ragged: list[Any], header: Header, name: str) -> Input
             "cut off, or a cell that contains the delimiter needs quotes."
         )
     if "UTF8" in text:
-        return not_utf8(name, where)
+        return _not_utf8(name, where)
     if "skip" in text:
         return InputError(
             f"A table needs at least one row below its header: {name} has none. Check that it is "
@@ -481,55 +488,50 @@ def _csv_error(text: str, ragged: list[Any], header: Header, name: str) -> Input
     return InputError(f"The file {name} cannot be read as CSV: {text}. Correct {where}.")
 
 
-# -------------------------------------------------------------------- Parquet and tables
-def parquet_file(path: Path) -> Any:
-    """Open a Parquet file; a damaged one is an error that says what to do."""
+# -------------------------------------------------------------------- Parquet and frames
+def _parquet_table(path: Path, file: IO[bytes]) -> Table:
+    """An open Parquet file; a damaged one is an error that says what to do."""
     import pyarrow as pa
     from pyarrow import parquet
 
+    def damaged(error: Exception) -> InputError:
+        reason = " ".join(str(error).split())[:200]
+        return InputError(
+            f"The Parquet file {path.name} cannot be read ({reason}). It may be cut off or "
+            "damaged: copy or download it again."
+        )
+
     try:
-        return parquet.ParquetFile(path)
+        table = parquet.ParquetFile(file)
+        schema = table.schema_arrow
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise _damaged_parquet(path, error) from None
+        raise damaged(error) from None
 
-
-def _damaged_parquet(path: Path, error: Exception) -> InputError:
-    reason = " ".join(str(error).split())[:200]
-    return InputError(
-        f"The Parquet file {path.name} cannot be read ({reason}). It may be cut off or damaged: "
-        "copy or download it again."
-    )
-
-
-def _read_parquet(path: Path, roles: Sequence[Role], columns: Mapping[str, str] | None) -> Columns:
-    import pyarrow as pa
-
-    with parquet_file(path) as file:
-        names = list(file.schema_arrow.names)
-        resolved = resolve_columns(names, roles, columns, path.name)
-        reading = _Reading(roles, resolved.position, names, path.name, 1)
-        wanted = [names[i] for i in resolved.position.values()]
+    def batches(header: Header, found: Mapping[Role, int]) -> Batches:
+        wanted = {role.name: header.names[i] for role, i in found.items()}
         try:
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
-                reading.add({role: batch.column(names[i]) for role, i in resolved.position.items()})
+            for batch in table.iter_batches(_BATCH_ROWS, columns=list(wanted.values())):
+                yield {role: batch.column(name) for role, name in wanted.items()}
         except (pa.ArrowException, OSError, UnicodeDecodeError, IndexError) as error:
-            raise _damaged_parquet(path, error) from None
-    return reading.finish([], resolved.unused)
+            raise damaged(error) from None
+
+    header = Header(list(schema.names))
+    return Table(path.name, "parquet", path, (header,), batches, schema.metadata or {})
 
 
-def _read_batches(
-    table: Any, words: str, roles: Sequence[Role], columns: Mapping[str, str] | None
-) -> Columns:
-    names = [str(name) for name in table.schema.names]
-    resolved = resolve_columns(names, roles, columns, words)
-    reading = _Reading(roles, resolved.position, names, words, 1)
-    for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
-        reading.add({role: batch.column(i) for role, i in resolved.position.items()})
-    return reading.finish([], resolved.unused)
+def _frame_table(source: Any) -> Table:
+    table = _arrow_table(source)
+
+    def batches(_: Header, found: Mapping[Role, int]) -> Batches:
+        for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
+            yield {role.name: batch.column(i) for role, i in found.items()}
+
+    header = Header([str(name) for name in table.schema.names])
+    return Table(_words_for(source), "frame", None, (header,), batches, {})
 
 
 def _arrow_table(source: Any) -> Any:
-    """Return a pandas, Arrow or other table, or a mapping of columns, as an Arrow table."""
+    """Return an Arrow table, a frame of any kind or a mapping of columns as an Arrow table."""
     import pyarrow as pa
 
     if isinstance(source, pa.Table):
@@ -537,17 +539,18 @@ def _arrow_table(source: Any) -> Any:
     try:
         if type(source).__module__.split(".")[0] == "pandas":
             return pa.Table.from_pandas(source, preserve_index=False)
-        if isinstance(source, Mapping):
-            return pa.table({str(name): pa.array(cells) for name, cells in source.items()})
         if hasattr(source, "__arrow_c_stream__"):
             return pa.table(source)
+        if isinstance(source, Mapping) or hasattr(source, "columns"):
+            names = source if isinstance(source, Mapping) else source.columns
+            return pa.table({str(name): pa.array(source[name]) for name in names})
     except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's errors are these too
         raise InputError(
             f"In {_words_for(source)} a column cannot be read: {error}. Give each column one name "
             "and one type (strings or integers, not both), and all the same length."
         ) from None
     raise InputError(
-        "A table must be a path, a pandas DataFrame, a pyarrow Table or a mapping of columns: "
+        "A table must be a path, a frame with columns (pandas, Arrow, …) or a mapping of columns: "
         f"got {type(source).__name__}."
     )
 

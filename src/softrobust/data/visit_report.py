@@ -5,85 +5,39 @@ transitions = transitions + those not made, by reason; the reward of all rows an
 reward of the transitions + what fell outside of them, by reason.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray, Rows
+from softrobust._core.notes import Level, Note
 from softrobust.data.visit_rules import Clock, length_text
 
 KEPT_ROWS = 20
-SHOWN_ROWS = 4
-_EITHER = re.compile(r"\{([^|{}]*)\|([^|{}]*)\}")
-
-
-@final
-class Finding(NamedTuple):
-    """Something worth a look: what, how often, and where.
-
-    Attributes
-    ----------
-    key : str
-        A short name, for programs.
-    n : int
-        How many rows (or visits, events, pairs) it concerns.
-    words : str
-        What it is and what was done, to be read after the number.
-    rows : tuple of int
-        Numbers of the first rows, as an editor counts them.
-    source : str
-        The table that has these rows.
-    """
-
-    key: str
-    n: int
-    words: str
-    rows: tuple[int, ...] = ()
-    source: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """The finding as one sentence."""
-        return f"{self.n} {agreed(self.n, self.words)}{self.place}."
-
-    @property
-    def place(self) -> str:
-        """The first rows in brackets, or nothing."""
-        if not self.rows:
-            return ""
-        shown = ", ".join(map(str, self.rows[:SHOWN_ROWS]))
-        more = self.n - len(self.rows[:SHOWN_ROWS])
-        rest = f" and {more} more" if more > 0 else ""
-        return f" (row{'s' if self.n > 1 else ''} {shown}{rest} of {self.source})"
-
-
-def agreed(n: int, words: str) -> str:
-    """Choose the form of "{row is|rows are}" that goes with n."""
-    return _EITHER.sub(lambda found: found[1 if n == 1 else 2], words)
 
 
 @final
 class Ledger:
-    """Findings in the order in which they are made, while a table is read."""
+    """What is worth a look, in the order in which it is found while a table is read."""
 
     def __init__(self) -> None:
-        self.findings: list[Finding] = []
-        self.n_rows = 0
+        self.notes: list[Note] = []
 
-    def add(self, key: str, words: str, rows: Rows, places: IntArray, n: int | None = None) -> None:
+    def add(
+        self, code: str, rows: Rows, places: IntArray, n: int | None = None, **facts: Any
+    ) -> None:
         """Note that `places` (rows counted from 0) are concerned; `n` if more than these are."""
         count = int(places.size) if n is None else n
         if count:
-            first = np.sort(places)[:KEPT_ROWS].tolist()
-            numbers = tuple(rows.number(i) for i in first)
-            self.findings.append(Finding(key, count, words, numbers, rows.source))
+            first = [rows.number(i) for i in np.sort(places)[:KEPT_ROWS].tolist()]
+            where = {"n_rows": count, "rows": first, "source": rows.source}
+            self.notes.append(Note(code, Level.CAUTION, facts | where))
 
-    def count(self, key: str, n: int, words: str) -> None:
-        """Note a number that has no rows; 0 is worth a note too where the user expects more."""
-        self.findings.append(Finding(key, n, words))
+    def say(self, code: str, **facts: Any) -> None:
+        """Note something that has no rows."""
+        self.notes.append(Note(code, Level.CAUTION, facts))
 
 
 @final
@@ -113,23 +67,21 @@ class Gaps:
 
     @property
     def step(self) -> str:
-        """A step that suits these gaps, as a flag: their median, rounded."""
+        """A step of a grid that suits these gaps: their median, rounded."""
         middle = float(self.quantiles[2])
         if middle >= 1:
             middle = float(round(middle)) if middle < 100 else float(f"{middle:.2g}")
         return length_text(middle, self.clock)
 
-    def text(self, length: float) -> str:
-        """A gap for a person."""
-        if self.clock == "numbers":
-            return f"{length:.4g}"
-        return f"{length:.3g} days" if length != 1 else "1 day"
-
-    def bars(self) -> Iterator[tuple[str, int]]:
-        """(interval, count) of the histogram."""
-        for low, high, n in zip(self.edges[:-1], self.edges[1:], self.counts, strict=True):
-            name = f"{low:g} and more" if np.isinf(high) else f"{low:g} to {high:g}"
-            yield name, int(n)
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; the last bar may have no upper end."""
+        names = ("min", "quartile_1", "median", "quartile_3", "max")
+        ends = [edge if np.isfinite(edge) else None for edge in self.edges.tolist()]
+        bars = zip(ends[:-1], ends[1:], self.counts.tolist(), strict=True)
+        return {
+            **dict(zip(names, self.quantiles.tolist(), strict=True)),
+            "histogram": [{"from": low, "to": high, "n": n} for low, high, n in bars],
+        }
 
 
 def gaps_of(gap: FloatArray, clock: Clock) -> Gaps | None:
@@ -139,24 +91,15 @@ def gaps_of(gap: FloatArray, clock: Clock) -> Gaps | None:
     quantiles = np.quantile(gap, [0, 0.25, 0.5, 0.75, 1])
     top = float(np.quantile(gap, 0.98))
     span = max(top - float(quantiles[0]), 1e-12 * max(abs(top), 1.0))
-    width = _round_up(span / 8)
+    power = 10.0 ** np.floor(np.log10(span / 8))
+    width = next(f * power for f in (1, 2, 5, 10) if f * power >= span / 8 * (1 - 1e-12))
     low = np.floor(float(quantiles[0]) / width) * width
     edges = low + width * np.arange(int(np.ceil((top - low) / width)) + 1 + 1)
     edges = edges[: 2 + int(np.sum(edges[1:] <= top))]
     if quantiles[-1] >= edges[-1]:
         edges = np.append(edges, np.inf)
-    counts = np.histogram(gap, edges)[0] if np.isfinite(edges[-1]) else _open_histogram(gap, edges)
-    return Gaps(edges, np.asarray(counts, dtype=np.int64), quantiles, clock)
-
-
-def _open_histogram(gap: FloatArray, edges: FloatArray) -> IntArray:
     place = np.searchsorted(edges, gap, side="right") - 1
-    return np.bincount(place, minlength=edges.size - 1)
-
-
-def _round_up(width: float) -> float:
-    power = 10.0 ** np.floor(np.log10(width))
-    return float(next(f * power for f in (1, 2, 5, 10) if f * power >= width * (1 - 1e-12)))
+    return Gaps(edges, np.bincount(place, minlength=edges.size - 1), quantiles, clock)
 
 
 @final
@@ -183,15 +126,18 @@ class TrajectoryReport:
     n_censored, n_ended : int
         Ids whose last visit is only the last one known, and ids that truly ended.
     lost : mapping
-        Steps that could have been transitions and are none, by reason.
+        Steps that could have been transitions and are none, by reason: "gap" (the next visit is
+        too late), "hole" (of the grid), "state" (unknown before or after), "action", "reward".
     rewards : mapping of Tally
-        Rewards "used", and those that fell outside of all transitions, by reason.
-    findings : tuple of Finding
+        Rewards "used", and those that fell outside of all transitions, by reason: "unknown_id",
+        "before_first" visit, "after_last" visit of an id that did not end, "after_end", and
+        "no_transition".
+    findings : tuple of Note
         Everything else that was found or changed.
     gaps : Gaps or None
         Times between visits; None if no id has two.
     states : mapping
-        Column → how its cells became parts of states.
+        Column → the values that are parts of states.
     """
 
     source: str
@@ -208,49 +154,33 @@ class TrajectoryReport:
     gaps: Gaps | None
     lost: Mapping[str, int] = field(default_factory=dict)
     rewards: Mapping[str, Tally] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
-    states: Mapping[str, str] = field(default_factory=dict)
-
-    def sentences(self) -> Iterator[str]:
-        """What was done, one thing at a time."""
-        yield (
-            f"{self.n_rows} rows of {self.source}: {self.n_visits} visits of {self.n_ids} ids, "
-            f"from {self.span[0]} to {self.span[1]}, gave {self.n_transitions} transitions."
-        )
-        for finding in self.findings:
-            yield finding.sentence
-        for reason, n in self.lost.items():
-            yield f"{n} {agreed(n, '{step is no transition|steps are no transitions}')}: {reason}."
-        yield self.ends
-        for reason, tally in self.rewards.items():
-            if reason != "used" and tally.n:
-                words = agreed(tally.n, "{reward|rewards}")
-                yield f"{tally.n} {words} (sum {tally.total:.6g}) {reason}: not used."
+    findings: tuple[Note, ...] = ()
+    states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def ends(self) -> str:
-        """How trajectories ended, in words."""
-        censored = agreed(
-            self.n_censored,
-            "{id is|ids are} followed up to the last visit, which ends nothing and makes no "
-            "transition",
-        )
-        ended = agreed(self.n_ended, "{id|ids} truly ended")
-        return f"{self.n_ended} {ended}; {self.n_censored} {censored}."
+    def notes(self) -> tuple[Note, ...]:
+        """What was done, one thing at a time."""
+        names = ("source", "n_rows", "n_visits", "n_ids", "n_transitions")
+        read = {name: getattr(self, name) for name in names}
+        notes = [Note("visits_read", facts=read | {"low": self.span[0], "high": self.span[1]})]
+        notes += self.findings
+        for reason, n in self.lost.items():
+            notes.append(Note("steps_lost", facts={"reason": reason, "n_rows": n}))
+        ends = {"n_ended": self.n_ended, "n_censored": self.n_censored}
+        notes.append(Note("ends", facts=ends))
+        for reason, tally in self.rewards.items():
+            if reason != "used" and tally.n:
+                facts = {"reason": reason, "n_rows": tally.n, "total": tally.total}
+                notes.append(Note("rewards_unused", facts=facts))
+        return tuple(notes)
 
-    def record(self) -> dict[str, Any]:
-        """Everything as plain values for JSON."""
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
         names = ("source", "n_rows", "n_ids", "n_visits", "n_steps", "n_transitions", "n_terminal",
                  "n_censored", "n_ended", "clock", "span")  # fmt: skip
-        out: dict[str, Any] = {name: getattr(self, name) for name in names}
-        out["states"] = dict(self.states)
-        out["lost"] = dict(self.lost)
-        out["rewards"] = {reason: tally._asdict() for reason, tally in self.rewards.items()}
-        out["findings"] = [f._asdict() | {"sentence": f.sentence} for f in self.findings]
-        if self.gaps is not None:
-            low, q1, middle, q3, high = self.gaps.quantiles.tolist()
-            out["gaps"] = {
-                "min": low, "quartile_1": q1, "median": middle, "quartile_3": q3, "max": high,
-                "histogram": [{"gap": name, "n": n} for name, n in self.gaps.bars()],
-            }  # fmt: skip
-        return out
+        return {name: getattr(self, name) for name in names} | {
+            "states": {column: list(values) for column, values in self.states.items()},
+            "lost": dict(self.lost),
+            "rewards": {reason: tally._asdict() for reason, tally in self.rewards.items()},
+            "gaps": None if self.gaps is None else self.gaps.to_dict(),
+        }

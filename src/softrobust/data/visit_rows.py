@@ -2,11 +2,11 @@
 
 Cells stay texts here (codes of distinct texts, -1 where a cell is missing); what they mean is
 decided later. Rows without id or time, rows in the wrong order and rows that stand twice are
-settled first, since everything after this speaks of the previous and the next visit of an id.
+dealt with first, since everything after this speaks of the previous and the next visit of an id.
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows
-from softrobust.data.coding import MISSING
-from softrobust.data.columns import Role
-from softrobust.data.table import read_table, table_columns
+from softrobust.data.columns import MISSING, NUMBER, Columns, listed
+from softrobust.data.table import opened
 from softrobust.data.visit_report import Ledger
-from softrobust.data.visit_rules import NUMBER, Clock, TrajectoryRules, read_times
+from softrobust.data.visit_rules import Clock, TrajectoryRules, read_times
 from softrobust.errors import InputError
 
 _EVENT_ALIASES = {
@@ -75,18 +74,20 @@ class Visits:
         return f"{self.rows.where(int(self.row[i]))} (id '{self.ids[int(self.who[i])]}')"
 
 
-def read_visits(source: Any, rules: TrajectoryRules, ledger: Ledger) -> Visits:
-    """Read the visits of a table, sorted, without duplicates; `ledger` counts what was done."""
-    visits = _read(source, rules.id, rules.time, cell_columns(source, rules), None)
-    ledger.n_rows = visits.n
+def read_visits(source: Any, rules: TrajectoryRules, ledger: Ledger) -> tuple[Visits, int]:
+    """Read the visits of a table, sorted, without duplicates, and the number of its rows.
+
+    `source` is a table, or `Columns` of cells that were read before; `ledger` counts what was done.
+    """
+    visits = _read(source, lambda found: (rules.id, rules.time, _cell_columns(found, rules)))
+    n_rows = visits.n
     visits = _without_missing(visits, rules.missing_rows, ledger)
     visits = _sorted(visits, ledger)
-    return _without_duplicates(visits, rules.duplicates, ledger)
+    return _without_duplicates(visits, rules.duplicates, ledger), n_rows
 
 
-def cell_columns(source: Any, rules: TrajectoryRules) -> list[str]:
-    """Columns of cells: action, measurements, reward and terminal, as the table spells them."""
-    found = [name.strip() for name in table_columns(source)]
+def _cell_columns(found: Sequence[str], rules: TrajectoryRules) -> list[str]:
+    """Columns of cells: action, terminal, reward and measurements, as the table spells them."""
     wanted = [rules.action]
     if rules.terminal is not None and rules.terminal_pair[0] in found:
         wanted.append(rules.terminal_pair[0])
@@ -99,7 +100,8 @@ def cell_columns(source: Any, rules: TrajectoryRules) -> list[str]:
     if not measured:
         raise InputError(
             "A state needs at least one column beside id, time, action and reward: "
-            f"{found} are all there is. Name it with measurements (--measurements)."
+            f"{listed(found)} are all there is. Name it with measurements.",
+            arguments={"measurements": ""},
         )
     for name in measured:
         if name in taken:
@@ -115,35 +117,40 @@ def refuse_absent(name: str, found: Sequence[str]) -> None:
     if name not in found:
         close = difflib.get_close_matches(name.casefold(), [f.casefold() for f in found], n=1)
         hint = [f for f in found if close and f.casefold() == close[0]]
-        listed = ", ".join(f"'{f}'" for f in found[:20]) + (" …" if found[20:] else "")
         raise InputError(
-            f"The column '{name}' is not in the table of visits, whose columns are {listed}. "
-            + (f"Did you mean '{hint[0]}'?" if hint else "Check the name.")
+            f"The column '{name}' is not in the table of visits, whose columns are "
+            f"{listed(found, 20)}. " + (f"Did you mean '{hint[0]}'?" if hint else "Check the name.")
         )
 
 
 def _read(
-    source: Any, id_column: str, time_column: str, columns: Sequence[str], clock: Clock | None
+    source: Any,
+    choose: Callable[[Sequence[str]], tuple[str, str, Sequence[str]]],
+    clock: Clock | None = None,
 ) -> Visits:
-    """Read id, time and some columns of cells."""
-    roles = [Role("id", ("id",), "label", "id"), Role("time", ("time",), "label", "time")]
-    roles += [Role(f"column {name}", (name,), "label", f"column {name}") for name in columns]
-    named = {"id": id_column, "time": time_column} | {f"column {name}": name for name in columns}
-    table = read_table(source, roles, named)
-    times = read_times(table.codes["time"], table.names["time"], table.rows, time_column, clock)
+    """Read the columns of id, time and cells that `choose` takes of those there are."""
+    if isinstance(source, Columns):
+        table = source
+        id_column, time_column, columns = choose(list(source.codes))
+    else:
+        with opened(source) as file:
+            id_column, time_column, columns = choose(file.names)
+            table = file.cells([id_column, time_column, *columns])
+    codes, names = table.codes, table.names
+    t, clock = read_times(codes[time_column], names[time_column], table.rows, time_column, clock)
     return Visits(
-        row=np.arange(times.values.size),
-        who=table.codes["id"],
-        t=times.values,
-        cells={name: table.codes[f"column {name}"] for name in columns},
-        names={name: table.names[f"column {name}"] for name in columns},
-        ids=table.names["id"],
-        clock=times.clock,
+        row=np.arange(t.size),
+        who=codes[id_column],
+        t=t,
+        cells={name: codes[name] for name in columns},
+        names={name: names[name] for name in columns},
+        ids=names[id_column],
+        clock=clock,
         rows=table.rows,
     )
 
 
-def _without_missing(visits: Visits, rule: str, ledger: Ledger, prefix: str = "") -> Visits:
+def _without_missing(visits: Visits, rule: str, ledger: Ledger) -> Visits:
     """Leave out rows without id or time, or refuse them."""
     for what in ("id", "time"):
         missing = visits.who == MISSING if what == "id" else np.isnan(visits.t)
@@ -155,10 +162,10 @@ def _without_missing(visits: Visits, rule: str, ledger: Ledger, prefix: str = ""
             raise InputError(
                 f"Every row needs an id and a time: {visits.rows.where(int(visits.row[i]))} has "
                 f"no {what} ({n} such rows). Fill it in, or leave such rows out with "
-                "missing_rows='drop' (--missing-rows drop)."
+                "missing_rows='drop'.",
+                arguments={"missing_rows": "drop"},
             )
-        words = f"{{row has|rows have}} no {what} and {{is|are}} left out"
-        ledger.add(f"{prefix}no_{what}", words, visits.rows, visits.row[missing])
+        ledger.add("rows_incomplete", visits.rows, visits.row[missing], lacks=what)
         visits = visits.take(~missing)
     if not visits.n:
         raise InputError(
@@ -174,8 +181,7 @@ def _sorted(visits: Visits, ledger: Ledger) -> Visits:
     who, t = visits.who[by_id], visits.t[by_id]
     back = np.concatenate([[False], (who[1:] == who[:-1]) & (t[1:] < t[:-1])])
     if back.any():
-        words = "{visit stands|visits stand} below a later one of the same id: sorted by time"
-        ledger.add("unsorted", words, visits.rows, visits.row[by_id[back]])
+        ledger.add("unsorted", visits.rows, visits.row[by_id[back]])
     return visits.take(np.lexsort((visits.row, visits.t, visits.who)))
 
 
@@ -193,15 +199,14 @@ def _without_duplicates(visits: Visits, rule: str, ledger: Ledger) -> Visits:
     copies = np.zeros(visits.n, dtype=bool)
     copies[order[same]] = True
     if copies.any():
-        words = "{row repeats|rows repeat} another in every column used and {counts|count} once"
-        ledger.add("duplicates", words, visits.rows, visits.row[copies])
+        ledger.add("duplicates", visits.rows, visits.row[copies])
         visits = visits.take(~copies)
         new = visits.first | np.concatenate([[True], visits.t[1:] != visits.t[:-1]])
-    return visits if new.all() else _settled(visits, new, rule, ledger)
+    return visits if new.all() else _one_per_time(visits, new, rule, ledger)
 
 
-def _settled(visits: Visits, new: BoolArray, rule: str, ledger: Ledger) -> Visits:
-    """Several different rows of one id and time."""
+def _one_per_time(visits: Visits, new: BoolArray, rule: str, ledger: Ledger) -> Visits:
+    """Several different rows of one id and time: one of them, or all in one, by the rule."""
     starts = np.flatnonzero(new)
     sizes = np.diff(np.append(starts, visits.n))
     clash = starts[sizes > 1]
@@ -211,11 +216,10 @@ def _settled(visits: Visits, new: BoolArray, rule: str, ledger: Ledger) -> Visit
             f"An id has one visit at a time: {visits.where(i)} and "
             f"{visits.rows.where(int(visits.row[i + 1]))} have the same time and differ "
             f"({clash.size} such times). Correct them, or say which counts with "
-            "duplicates='first', 'last', or 'merge' where they complete each other (--duplicates)."
+            "duplicates='first', 'last', or 'merge' where they complete each other.",
+            arguments={"duplicates": ""},
         )
-    words = "{row shares|rows share} id and time with another"
-    done = "merged with it" if rule == "merge" else f"the {rule} of them counts"
-    ledger.add("same_time", f"{words}: {done}", visits.rows, visits.row[~new])
+    ledger.add("same_time", visits.rows, visits.row[~new], rule=rule)
     if rule != "merge":
         return visits.take(starts if rule == "first" else starts + sizes - 1)
     cells = {}
@@ -251,21 +255,29 @@ class Events:
     rows: Rows
 
 
-def read_events(rules: TrajectoryRules, visits: Visits, ledger: Ledger) -> Events:
-    """Read the table of events: id, time, reward[, kind]."""
-    named = event_columns(rules)
-    columns = [named[role] for role in ("reward", "kind") if role in named]
-    table = _read(rules.events, named["id"], named["time"], columns, visits.clock)
-    table = _without_missing(table, rules.missing_rows, ledger, "event_")
+def read_events(source: Any, rules: TrajectoryRules, visits: Visits, ledger: Ledger) -> Events:
+    """Read a table of events: id, time, reward[, kind]."""
+    named: dict[str, str] = {}
+
+    def choose(found: Sequence[str]) -> tuple[str, str, Sequence[str]]:
+        named.update(event_columns(found, rules))
+        cells = [named[role] for role in ("reward", "kind") if role in named]
+        return named["id"], named["time"], cells
+
+    read = _read(source, choose, visits.clock)
+    read = _without_missing(read, rules.missing_rows, ledger)
     place = {name: i for i, name in enumerate(visits.ids)}
-    known = np.array([place.get(name, MISSING) for name in table.ids] + [MISSING], dtype=np.int32)
-    reward = np.zeros(table.n)
+    known = np.array([place.get(name, MISSING) for name in read.ids] + [MISSING], dtype=np.int32)
+    reward = np.zeros(read.n)
     if "reward" in named:
-        reward = numbers_of(table, named["reward"], "reward")
-        _refuse_empty(table, reward, named["reward"])
-    kind = table.cells[named["kind"]] if "kind" in named else None
-    kinds = table.names[named["kind"]] if "kind" in named else []
-    return Events(table.row, known[table.who], table.t, reward, kind, kinds, table.rows)
+        reward = numbers_of(read, named["reward"], "reward")
+        _refuse_empty(read, reward, named["reward"])
+    kind = read.cells[named["kind"]] if "kind" in named else None
+    kinds = read.names[named["kind"]] if "kind" in named else []
+    events = Events(read.row, known[read.who], read.t, reward, kind, kinds, read.rows)
+    # Ids without a visit are often a matter of spelling.
+    ledger.add("unknown_ids", read.rows, read.row[events.who == MISSING])
+    return events
 
 
 def _refuse_empty(table: Visits, reward: FloatArray, column: str) -> None:
@@ -278,9 +290,8 @@ def _refuse_empty(table: Visits, reward: FloatArray, column: str) -> None:
         )
 
 
-def event_columns(rules: TrajectoryRules) -> dict[str, str]:
+def event_columns(found: Sequence[str], rules: TrajectoryRules) -> dict[str, str]:
     """Column of each role in the table of events: as given, as in the visits, or by usual names."""
-    found = [name.strip() for name in table_columns(rules.events)]
     lower = {name.casefold(): name for name in reversed(found)}
     out = dict(rules.events_columns or {})
     taken = {name.casefold() for name in out.values()}
@@ -296,17 +307,13 @@ def event_columns(rules: TrajectoryRules) -> dict[str, str]:
         fits = [alias for alias in aliases if alias in lower and alias not in taken]
         if role not in out and len(fits) == 1:
             out[role] = lower[fits[0]]
-    for role in ("id", "time"):
-        if role not in out:
+    for role in ("id", "time", "reward"):
+        if role not in out and not (role == "reward" and "kind" in out):
             raise InputError(
-                f"The table of events needs a column for the {role}: its columns are {found}. Say "
-                f"which it is with events_columns={{'{role}': …}} (--events-columns {role}=…)."
+                f"The table of events needs a column for the {role}: its columns are "
+                f"{listed(found)}. Say which it is with events_columns={{'{role}': …}}.",
+                arguments={"events_columns": f"{role}=…"},
             )
-    if "reward" not in out and "kind" not in out:
-        raise InputError(
-            f"The table of events needs a column of rewards: its columns are {found}. Say which it "
-            "is with events_columns={'reward': …} (--events-columns reward=…)."
-        )
     return out
 
 

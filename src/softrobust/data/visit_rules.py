@@ -1,15 +1,12 @@
 """What is to be done with a table of visits, as settings: which column is what, and each choice.
 
 Every choice that changes the data has a name here, a default that changes nothing or refuses, and a
-count in the report. `flags` writes the choices as the command line reads them.
+count in the report.
 """
 
-import csv
-import io
 import math
 import re
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -20,10 +17,9 @@ import numpy as np
 from softrobust._core.arrays import CodeArray, FloatArray, Rows
 from softrobust._core.settings import one_of
 from softrobust.data.bins import Bins
+from softrobust.data.columns import NUMBER
 from softrobust.errors import InputError
 
-MissingAction = Literal["drop", "none", "error"]
-MissingMeasurement = Literal["error", "carry", "level", "drop"]
 BinsGiven = Mapping[str, int | Sequence[float]] | Bins | str | Path
 
 _WORDS: dict[str, tuple[str, ...]] = {
@@ -43,7 +39,44 @@ EVENT_ROLES = ("id", "time", "reward", "kind")
 @final
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TrajectoryRules:
-    """Columns and choices; see `read_trajectories` for what each means."""
+    """Columns and choices.
+
+    Attributes
+    ----------
+    id, time, action : str
+        Columns: whose visit, when (numbers or ISO dates), and what was done then.
+    measurements : str or sequence of str, optional
+        Columns that make up the state, in this order; by default all that have no other role.
+    reward : str, optional
+        Column of rewards; `reward_at="start"` if a row has the reward that follows its action,
+        "end" if it has what was earned since the visit before.
+    events : path or table, optional
+        Rewards in a table of their own, with `id, time, reward[, kind]`: each is earned by the
+        step in which it falls. `events_columns` gives the names of these columns.
+    terminal : str, optional
+        What marks a true end: a column of true and false, "column=value", or "kind=value" of the
+        events. A row that marks an end and has no action is the end itself, and no visit.
+        Without it every last visit is censored.
+    grid : float or str, optional
+        A regular step ("7d" for dates, a number for numbers). Of `several` visits at one point
+        the "last" or "first" counts, or the last with the "mean" of its numbers; a point without
+        a visit breaks the chain or, with ``fill="carry"``, repeats state and action.
+    max_gap : float or str, optional
+        Visits further apart make no transition.
+    bins : mapping, Bins or path, optional
+        Cuts or number of bins by column, ``{"hba1c": [7, 8, 9], "weight": 4}``, or saved bins.
+    missing_action : "drop", "none" or "error"
+        A visit without action makes no transition, or has the action "none", or is refused.
+    missing_measurement : "error", "carry", "level" or "drop"
+        Refuse; take the last value of the id; a value "missing"; or leave the state unknown.
+    missing_reward : "error", "zero" or "drop"
+    missing_rows : "error" or "drop"
+        Rows without id or time.
+    duplicates : "error", "first", "last" or "merge"
+        Rows of one id and time that differ; equal rows always count once.
+    after_end : "error" or "drop"
+        Visits later than the end of their id.
+    """
 
     id: str
     time: str
@@ -93,69 +126,14 @@ class TrajectoryRules:
             )
         return name.strip(), value.strip() if sign else None
 
-    def flags(self) -> list[str]:
-        """The choices as words of the command line, those at their defaults left out."""
-        words: list[str] = []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is None or value == field.default:
-                continue
-            words += [f"--{field.name.replace('_', '-')}", _flag_text(field.name, value)]
-        return words
-
-    def command(self, path: str, *more: str) -> str:
-        """The line that reads `path` with these choices."""
-        return shlex.join(["softrobust", "inspect", path, *self.flags(), *more])
-
-
-def _flag_text(name: str, value: Any) -> str:
-    if name == "measurements":
-        return join_words(value)
-    if name == "events_columns":
-        return join_words(f"{role}={column}" for role, column in value.items())
-    if name == "bins" and isinstance(value, Mapping):
-        return join_words(f"{column}={_cuts_text(cuts)}" for column, cuts in value.items())
-    if not isinstance(value, (str, Path, int, float)):
-        raise InputError(f"'{name}' is an object in memory; a command line needs a file for it.")
-    return str(value)
-
-
-def _cuts_text(cuts: int | Sequence[float]) -> str:
-    if isinstance(cuts, int):
-        return str(cuts)
-    # The colon at the end tells one cut from a number of bins.
-    return ":".join(f"{cut:.15g}" for cut in cuts) + (":" if len(cuts) == 1 else "")
-
-
-def bins_of_words(words: str) -> dict[str, int | Sequence[float]]:
-    """`hba1c=7:8:9,weight=4` as cuts and numbers of bins."""
-    out: dict[str, int | Sequence[float]] = {}
-    for word in split_words(words):
-        column, sign, text = word.rpartition("=")
-        try:
-            cuts = [float(cut) for cut in text.split(":") if cut.strip()]
-            found = cuts if ":" in text else int(text)
-        except ValueError:
-            sign = ""
-        if not sign or not column.strip():
-            raise InputError(
-                "Bins are written column=cuts, such as hba1c=7:8:9, or column=number of bins, such "
-                f"as weight=4; '{word}' is neither."
-            )
-        out[column.strip()] = found
-    return out
-
-
-def join_words(words: Iterable[str]) -> str:
-    """Words with commas between; a word that holds a comma or a quote is quoted."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(list(words))
-    return text.getvalue()
-
-
-def split_words(text: str) -> list[str]:
-    """The inverse of `join_words`."""
-    return [word.strip() for word in next(csv.reader([text]), []) if word.strip()]
+    def given(self) -> dict[str, Any]:
+        """The settings that are not at their defaults."""
+        every = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {
+            name: value
+            for name, (value, usual) in every.items()
+            if value is not None and value != usual
+        }
 
 
 # --------------------------------------------------------------------------------------------------
@@ -166,42 +144,21 @@ def split_words(text: str) -> list[str]:
 # date that is read wrongly changes every order and every gap.
 
 Clock = Literal["dates", "numbers"]
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _COMPACT = re.compile(r"(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
 _STEP = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)\s*([a-z]*)", re.IGNORECASE)
 _DAYS = {"s": 1 / 86400, "min": 1 / 1440, "h": 1 / 24, "d": 1.0, "w": 7.0}
 _EPOCH = datetime(1970, 1, 1)
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Times:
-    """A column of times.
-
-    Attributes
-    ----------
-    values : (n_rows,) float64
-        Days since 1970-01-01, or the numbers; NaN where the cell is missing.
-    clock : "dates" or "numbers"
-    """
-
-    values: FloatArray
-    clock: Clock
-
-    def step(self, given: float | str, what: str) -> float:
-        """A length of time on this axis: "7d" for dates, a plain number for numbers."""
-        return step_length(given, self.clock, what)
-
-
 def read_times(
     codes: CodeArray, names: Sequence[str], rows: Rows, column: str, clock: Clock | None = None
-) -> Times:
-    """Read times from the distinct texts of a column.
+) -> tuple[FloatArray, Clock]:
+    """Return the times of a column, NaN where a cell is missing, and what they are.
 
     Parameters
     ----------
     codes : (n_rows,) int32
-        Positions in `names`; -1 where the cell is missing.
+        Positions in the distinct texts `names`; -1 where the cell is missing.
     clock : optional
         What the column must hold, if another table has decided it.
     """
@@ -231,7 +188,7 @@ def read_times(
             f"Some times in column '{column}' of {rows.source} carry a time zone and some do not, "
             "so they cannot be ordered. Write all of them one way."
         )
-    return Times(values[codes], clock)
+    return values[codes], clock
 
 
 def _days(text: str) -> tuple[float, bool]:

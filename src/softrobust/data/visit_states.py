@@ -7,8 +7,7 @@ of a state says exactly what it holds), or loaded from a file of an earlier run.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +15,10 @@ import numpy.typing as npt
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray
 from softrobust._core.settings import whole
 from softrobust.data.bins import Bins, interval_names
-from softrobust.data.coding import MISSING
+from softrobust.data.columns import MISSING, NUMBER
 from softrobust.data.labels import Labels, natural_key, state_name
 from softrobust.data.visit_report import Ledger
 from softrobust.data.visit_rows import Visits, numbers_of
-from softrobust.data.visit_rules import NUMBER, BinsGiven
 from softrobust.errors import InputError
 
 MOST_VALUES = 20
@@ -55,22 +53,23 @@ class Measured:
         return replace(self, values=self.values[places])
 
 
-def measured_columns(visits: Visits, names: Sequence[str], bins: "Cuts | None") -> list[Measured]:
+def measured_columns(
+    visits: Visits, names: Sequence[str], bins: Mapping[str, Any] | Bins | None
+) -> list[Measured]:
     """The columns of measurements: numbers where there are bins, categories elsewhere."""
-    binned = set() if bins is None else set(bins.columns)
+    binned = set(bins.variables if isinstance(bins, Bins) else bins or ())
     absent = sorted(binned - set(names))
     if absent:
         raise InputError(
             f"Bins are for measurements: '{absent[0]}' is not among them, which are {list(names)}. "
             "Correct the name, or add it to the measurements."
         )
-    out = []
-    for name in names:
-        if name in binned:
-            out.append(Measured(name, numbers_of(visits, name, "measurement with bins")))
-        else:
-            out.append(_category(visits, name))
-    return out
+    return [
+        Measured(name, numbers_of(visits, name, "measurement with bins"))
+        if name in binned
+        else _category(visits, name)
+        for name in names
+    ]
 
 
 def _category(visits: Visits, name: str) -> Measured:
@@ -86,8 +85,8 @@ def _category(visits: Visits, name: str) -> Measured:
             raise InputError(
                 f"The column '{name}' holds {len(distinct)} different numbers, from "
                 f"{distinct[0]:g} to {distinct[-1]:g}, which would be as many states. Give cuts, "
-                f"such as bins={{'{name}': [{_example_cuts(distinct)}]}}, or a number of bins "
-                f"(--bins {name}=4)."
+                f"such as bins={{'{name}': [{_example_cuts(distinct)}]}}, or a number of bins.",
+                arguments={"bins": f"{name}=4"},
             )
         place = {text: distinct.index(value) for text, value in values.items()}
         levels = tuple(f"{value:.15g}" for value in distinct)
@@ -115,20 +114,16 @@ def fill_missing(
             raise InputError(
                 f"Every visit needs each measurement: {visits.where(int(np.argmax(missing)))} has "
                 f"no '{column.name}' ({n} of {visits.n} visits). Say what such cells mean with "
-                "missing_measurement= (--missing-measurement): 'carry' takes the last value of the "
-                "id, 'level' makes 'missing' a value of its own, 'drop' leaves out what cannot be "
-                "known."
+                "missing_measurement=: 'carry' takes the last value of the id, 'level' makes "
+                "'missing' a value of its own, 'drop' leaves out what cannot be known.",
+                arguments={"missing_measurement": ""},
             )
         if n and rule == "carry":
             column, still = _carried(column, visits)
-            words = f"missing {{cell|cells}} of '{column.name}' {{takes|take}} the last value known"
-            ledger.add(f"carried_{column.name}", words, visits.rows, visits.row[missing & ~still])
-            missing, places = still, visits.row[still]
-        if rule == "level":
-            words = f"missing {{cell|cells}} of '{column.name}': a value of its own, 'missing'"
-        else:
-            words = f"missing {{cell|cells}} of '{column.name}': the state is unknown there"
-        ledger.add(f"missing_{column.name}", words, visits.rows, places)
+            carried = visits.row[missing & ~still]
+            ledger.add("carried_cells", visits.rows, carried, column=column.name)
+            places = visits.row[still]
+        ledger.add("missing_cells", visits.rows, places, column=column.name, rule=rule)
         out.append(column)
     return out
 
@@ -144,48 +139,25 @@ def _carried(column: Measured, visits: Visits) -> tuple[Measured, BoolArray]:
 
 
 # -------------------------------------------------------------------- bins
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Cuts:
-    """Bins as the user gives them: cuts or numbers of bins by column, or fitted bins."""
-
-    given: Mapping[str, int | Sequence[float]]
-    fitted: Bins | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that are binned."""
-        return tuple(self.given) if self.fitted is None else tuple(self.fitted.variables)
-
-    @classmethod
-    def of(cls, bins: BinsGiven | None) -> "Cuts | None":
-        """Read bins given as a mapping, as `Bins` or as a file of them."""
-        if bins is None:
-            return None
-        if isinstance(bins, (str, Path)):
-            bins = Bins.load(bins)
-        return cls({}, bins) if isinstance(bins, Bins) else cls(dict(bins))
-
-    def fit(self, columns: Sequence[Measured]) -> Bins:
-        """Bins for the columns; numbers of bins become quantiles of the visits."""
-        if self.fitted is not None:
-            return self.fitted
-        cuts: dict[str, FloatArray | Sequence[float]] = {}
-        by_name = {column.name: column for column in columns}
-        for name, given in self.given.items():
-            if isinstance(given, (list, tuple, np.ndarray)):
-                cuts[name] = given
-                continue
-            column = by_name[name]
-            n = whole(f"The number of bins of '{name}'", given, least=2)
-            known = np.asarray(column.values[~column.missing], dtype=np.float64)
-            if not known.size:
-                raise InputError(
-                    f"The column '{name}' has no number to make bins of. Leave it out."
-                )
-            edge = Bins.fit(known[:, None], n, "quantile").edges[0]
-            cuts[name] = np.unique([float(f"{cut:.4g}") for cut in edge])
-        return Bins.from_cuts(cuts)
+def fitted_bins(
+    given: Mapping[str, int | Sequence[float]] | Bins | None, columns: Sequence[Measured]
+) -> Bins | None:
+    """Bins for the columns; numbers of bins become quantiles of the visits."""
+    if given is None or isinstance(given, Bins):
+        return given
+    cuts: dict[str, FloatArray | Sequence[float]] = {}
+    by_name = {column.name: column for column in columns}
+    for name, wanted in given.items():
+        if isinstance(wanted, (list, tuple, np.ndarray)):
+            cuts[name] = wanted
+            continue
+        n = whole(f"The number of bins of '{name}'", wanted, least=2)
+        known = np.asarray(by_name[name].values[~by_name[name].missing], dtype=np.float64)
+        if not known.size:
+            raise InputError(f"The column '{name}' has no number to make bins of. Leave it out.")
+        edge = Bins.fit(known[:, None], n, "quantile").edges[0]
+        cuts[name] = np.unique([float(f"{cut:.4g}") for cut in edge])
+    return Bins.from_cuts(cuts)
 
 
 def binned(columns: Sequence[Measured], bins: Bins | None) -> list[Measured]:

@@ -12,12 +12,12 @@ the point before, if the user says so.
 
 import difflib
 from dataclasses import dataclass, replace
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray
-from softrobust.data.coding import MISSING, parse_flag
+from softrobust.data.columns import MISSING, parse_flag
 from softrobust.data.visit_report import Ledger, Tally
 from softrobust.data.visit_rows import Events, Visits, numbers_of
 from softrobust.data.visit_rules import TrajectoryRules, step_length, time_text
@@ -67,35 +67,28 @@ def split_ends(
             "the table of events."
         )
     if not who.size:
-        ledger.count("ends", 0, f"ids have '{rules.terminal}': every last visit is censored")
+        ledger.say("no_ends", terminal=rules.terminal)
     np.fmin.at(ends.t, who, t)
     acts = visits.cells[rules.action] != MISSING
     ends.decided[visits.who[marked & acts & (visits.t == ends.t[visits.who])]] = True
     late = visits.t > ends.t[visits.who]
-    if late.any():
-        _settle_late(visits, late, ends, rules, ledger)
+    if late.any() and rules.after_end == "error":
+        raise _late_visit(visits, late, ends, rules)
+    ledger.add("visits_after_end", visits.rows, visits.row[late])
     markers = marked & ~acts & ~late
-    words = "{row marks|rows mark} an end and {is|are} no {visit|visits}"
-    ledger.add("end_rows", words, visits.rows, visits.row[markers])
+    ledger.add("end_rows", visits.rows, visits.row[markers])
     return visits.take(~late & ~markers), ends
 
 
-def _settle_late(
-    visits: Visits, late: BoolArray, ends: Ends, rules: TrajectoryRules, ledger: Ledger
-) -> None:
-    """Visits after the end of their id: refused, or left out if the user says so."""
-    n = int(late.sum())
-    if rules.after_end == "error":
-        i = int(np.argmax(late))
-        raise InputError(
-            f"An id has no visit after its end: {visits.where(i)} is at "
-            f"{time_text(visits.t[i], visits.clock)}, the end at "
-            f"{time_text(ends.t[visits.who[i]], visits.clock)} ({n} such rows). If "
-            f"'{rules.terminal}' is not an end for good, leave it out; if the rows are wrong, "
-            "leave those out with after_end='drop' (--after-end drop)."
-        )
-    words = "{visit is|visits are} later than the end of the id and left out"
-    ledger.add("after_end", words, visits.rows, visits.row[late])
+def _late_visit(visits: Visits, late: BoolArray, ends: Ends, rules: TrajectoryRules) -> InputError:
+    i = int(np.argmax(late))
+    at, end = (time_text(t, visits.clock) for t in (visits.t[i], ends.t[visits.who[i]]))
+    return InputError(
+        f"An id has no visit after its end: {visits.where(i)} is at {at}, the end at {end} "
+        f"({int(late.sum())} such rows). If '{rules.terminal}' is not an end for good, leave it "
+        "out; if the rows are wrong, leave those out with after_end='drop'.",
+        arguments={"after_end": "drop"},
+    )
 
 
 def _marked(
@@ -235,10 +228,7 @@ def _one_per_point(visits: Visits, point: IntArray, rule: str, ledger: Ledger) -
     """The visit that counts at each point: the last, or the first."""
     change = (visits.who[1:] != visits.who[:-1]) | (point[1:] != point[:-1])
     chosen = np.concatenate([[True], change] if rule == "first" else [change, [True]])
-    word = "first" if rule == "first" else "last"
-    more = "; numbers are the mean of both" if rule == "mean" else ""
-    words = f"{{visit shares|visits share}} a point of the grid with the {word}, which counts{more}"
-    ledger.add("merged", words, visits.rows, visits.row[~chosen])
+    ledger.add("same_point", visits.rows, visits.row[~chosen], rule=rule)
     return np.flatnonzero(chosen)
 
 
@@ -257,12 +247,7 @@ def _filled(
             f"The grid is too fine: {steps.m} visits would be filled up with {total} points. Give "
             "a longer step, or break chains at holes (fill='break')."
         )
-    ledger.count(
-        "carried_points",
-        total,
-        "{point|points} of the grid without a visit {was|were} filled with the state and the "
-        "action of the point before",
-    )
+    ledger.say("carried_points", n_rows=total)
     place = np.repeat(np.arange(steps.m), extra + 1)
     begins = np.cumsum(extra + 1) - extra - 1
     nth = np.arange(place.size) - begins[place]
@@ -287,12 +272,12 @@ def _filled(
 # there, with "end" to the step that ends there. What falls outside of every transition is counted.
 
 UNKNOWN, BEFORE, AFTER_LAST, AFTER_END, NO_TRANSITION = -1, -2, -3, -4, -5
-WORDS = {
-    UNKNOWN: "of ids that have no visit",
-    BEFORE: "before the first visit of the id",
-    AFTER_LAST: "at or after the last visit of an id that did not end",
-    AFTER_END: "after the end of the id",
-    NO_TRANSITION: "in steps that are no transitions",
+REASONS = {
+    UNKNOWN: "unknown_id",
+    BEFORE: "before_first",
+    AFTER_LAST: "after_last",
+    AFTER_END: "after_end",
+    NO_TRANSITION: "no_transition",
 }
 
 
@@ -317,72 +302,68 @@ class Earned:
 
 
 @final
-@dataclass(slots=True, eq=False)
-class Payments:
-    """Single rewards: whose, when, how much; `late` ones stand in rows after the end."""
+class Payments(NamedTuple):
+    """Single rewards: how much (NaN where a cell is empty), in which row, and of which step.
 
-    who: CodeArray
-    t: FloatArray
+    Below 0 a step is the reason why there is none.
+    """
+
     value: FloatArray
     row: IntArray
-    at_end: bool
     step: IntArray
-    late: BoolArray
 
 
-def row_payments(visits: Visits, ends: Ends, column: str, reward_at: str) -> Payments:
-    """The rewards in the rows of the visits, as payments."""
-    value = numbers_of(visits, column, "reward")
-    nowhere = np.full(visits.n, UNKNOWN)
-    late = visits.t > ends.t[visits.who]
-    return Payments(visits.who, visits.t, value, visits.row, reward_at == "end", nowhere, late)
-
-
-def event_payments(events: Events) -> Payments:
-    """The rewards of events, as payments."""
-    n = events.row.size
-    never = np.zeros(n, dtype=bool)
-    nowhere = np.full(n, UNKNOWN)
-    return Payments(events.who, events.t, events.reward, events.row, False, nowhere, never)
-
-
-def assign(payments: Payments, steps: Steps) -> None:
-    """Find the step of every payment, or why it has none."""
-    n, m = payments.t.size, steps.m
-    who = np.concatenate([steps.who, payments.who])
-    t = np.concatenate([steps.t, payments.t])
-    # At equal times a step begins before what it earns, and after what the step before it earns.
-    begins_first = 1 if payments.at_end else -1
-    side = np.concatenate([np.full(m, begins_first), np.zeros(n)])
-    order = np.lexsort((side, t, who))
-    latest = np.maximum.accumulate(np.where(order < m, np.arange(order.size), -1))
-    found = np.where(latest >= 0, order[np.maximum(latest, 0)], -1)
-    step = np.empty(n + m, dtype=np.int64)
-    step[order] = found
-    step = step[m:]
-    mine = (step >= 0) & (steps.who[np.maximum(step, 0)] == payments.who)
-    out = np.where(mine, step, BEFORE)
-    end = steps.end[np.maximum(out, 0)]
-    late = mine & (payments.late | (payments.t > end))  # > is False where the end is NaN
-    out[late] = AFTER_END
-    last = mine & ~late & (steps.follows[np.maximum(out, 0)] == CENSORED)
-    out[last] = AFTER_LAST
-    seen = np.zeros(int(who.max(initial=-1)) + 2, dtype=bool)
-    seen[steps.who] = True
-    out[~seen[payments.who]] = UNKNOWN
-    payments.step = out
-
-
-def collect(payments: list[Payments], usable: BoolArray, rule: str, visits: Visits) -> Earned:
-    """Sum the payments of every step.
+def earned(
+    visits: Visits, events: Events | None, ends: Ends, steps: Steps, usable: BoolArray,
+    rules: TrajectoryRules,
+) -> Earned | None:  # fmt: skip
+    """The rewards of rows and events by step; None if there are neither.
 
     Parameters
     ----------
     usable : (m,) bool
         Steps that are transitions as far as state and action go.
-    rule : "error", "zero" or "drop"
-        What a missing reward cell means.
     """
+    payments = []
+    if rules.reward is not None:
+        value = numbers_of(visits, rules.reward, "reward")
+        late = visits.t > ends.t[visits.who]
+        step = _step_of(visits.who, visits.t, late, rules.reward_at == "end", steps)
+        payments.append(Payments(value, visits.row, step))
+    if events is not None:
+        late = np.zeros(events.t.size, dtype=bool)
+        step = _step_of(events.who, events.t, late, False, steps)
+        payments.append(Payments(events.reward, events.row, step))
+    return _collect(payments, usable, rules.missing_reward, visits) if payments else None
+
+
+def _step_of(
+    who: CodeArray, t: FloatArray, late: BoolArray, at_end: bool, steps: Steps
+) -> IntArray:
+    """The step of every payment, or why it has none; `late` ones stand in rows after the end."""
+    m = steps.m
+    # At equal times a step begins before what it earns, and after what the step before it earns.
+    side = np.concatenate([np.full(m, 1 if at_end else -1), np.zeros(t.size)])
+    everybody = np.concatenate([steps.who, who])
+    order = np.lexsort((side, np.concatenate([steps.t, t]), everybody))
+    latest = np.maximum.accumulate(np.where(order < m, np.arange(order.size), -1))
+    step = np.empty(order.size, dtype=np.int64)
+    step[order] = np.where(latest >= 0, order[np.maximum(latest, 0)], -1)
+    step = step[m:]
+    mine = (step >= 0) & (steps.who[np.maximum(step, 0)] == who)
+    out = np.where(mine, step, BEFORE)
+    late = mine & (late | (t > steps.end[np.maximum(out, 0)]))  # > is False where the end is NaN
+    out[late] = AFTER_END
+    last = mine & ~late & (steps.follows[np.maximum(out, 0)] == CENSORED)
+    out[last] = AFTER_LAST
+    seen = np.zeros(int(everybody.max(initial=-1)) + 2, dtype=bool)
+    seen[steps.who] = True
+    out[~seen[who]] = UNKNOWN
+    return out
+
+
+def _collect(payments: list[Payments], usable: BoolArray, rule: str, visits: Visits) -> Earned:
+    """Sum the payments of every step; `rule` says what a missing reward cell means."""
     reward = np.zeros(usable.size)
     missing = np.zeros(usable.size, dtype=bool)
     for one in payments:
@@ -394,7 +375,8 @@ def collect(payments: list[Payments], usable: BoolArray, rule: str, visits: Visi
             raise InputError(
                 f"Every step needs its reward: {visits.rows.where(row)} has none "
                 f"({int(bad.sum())} such rows). Fill it in, or say what an empty cell means with "
-                "missing_reward='zero' or 'drop' (--missing-reward)."
+                "missing_reward='zero' or 'drop'.",
+                arguments={"missing_reward": ""},
             )
     kept = usable & ~missing if rule == "drop" else usable
     tallies: dict[str, Tally] = {}
@@ -406,19 +388,13 @@ def collect(payments: list[Payments], usable: BoolArray, rule: str, visits: Visi
         used = reason >= 0
         np.add.at(reward, step[used], worth[used])
         _tally(tallies, "used", given & used, worth)
-        for code, words in WORDS.items():
-            _tally(tallies, words, given & (reason == code), worth)
+        for code, name in REASONS.items():
+            _tally(tallies, name, given & (reason == code), worth)
     return Earned(reward, missing, tallies)
 
 
-def _tally(tallies: dict[str, Tally], words: str, mask: BoolArray, worth: FloatArray) -> None:
+def _tally(tallies: dict[str, Tally], reason: str, mask: BoolArray, worth: FloatArray) -> None:
     n, total = int(mask.sum()), float(worth[mask].sum())
     if n:
-        before = tallies.get(words, Tally(0, 0.0))
-        tallies[words] = Tally(before.n + n, before.total + total)
-
-
-def note_unknown(events: Events, ledger: Ledger) -> None:
-    """Point at events of unknown ids, which are often a matter of spelling."""
-    words = "{event belongs to an id|events belong to ids} without a visit"
-    ledger.add("unknown_ids", words, events.rows, events.row[events.who == MISSING])
+        before = tallies.get(reason, Tally(0, 0.0))
+        tallies[reason] = Tally(before.n + n, before.total + total)

@@ -5,26 +5,26 @@ The transition of a visit leads from its state, under its action, to the state o
 the same id. Everything that this changes, leaves out or assumes is counted in a `TrajectoryReport`.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, frozen
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, frozen
+from softrobust._core.notes import Note
 from softrobust.data.bins import Bins
-from softrobust.data.build import build_log
-from softrobust.data.coding import MISSING, Columns
+from softrobust.data.columns import MISSING, Columns
 from softrobust.data.labels import Labels
-from softrobust.data.log import TransitionLog
+from softrobust.data.log import TransitionLog, build_log
 from softrobust.data.visit_report import Ledger, TrajectoryReport, gaps_of
-from softrobust.data.visit_rows import Events, Visits, cell_columns, read_events, read_visits
-from softrobust.data.visit_rules import BinsGiven, TrajectoryRules, time_text
+from softrobust.data.visit_rows import Visits, read_events, read_visits
+from softrobust.data.visit_rules import TrajectoryRules, time_text
 from softrobust.data.visit_states import (
-    Cuts,
     Measured,
     binned,
     fill_missing,
+    fitted_bins,
     measured_columns,
     states_of,
 )
@@ -34,15 +34,10 @@ from softrobust.data.visit_steps import (
     GAP,
     HOLE,
     NEXT,
-    Earned,
     Ends,
     Steps,
-    assign,
-    collect,
-    event_payments,
+    earned,
     make_steps,
-    note_unknown,
-    row_payments,
     split_ends,
 )
 from softrobust.errors import InputError
@@ -75,69 +70,16 @@ class Trajectories:
     ids: Labels
 
 
-def read_trajectories(
-    source: Any,
-    *,
-    id: str,  # noqa: A002 (the word for the column)
-    time: str,
-    action: str,
-    measurements: str | Sequence[str] | None = None,
-    reward: str | None = None,
-    reward_at: str = "start",
-    events: Any = None,
-    events_columns: Mapping[str, str] | None = None,
-    terminal: str | None = None,
-    grid: float | str | None = None,
-    several: str = "last",
-    fill: str = "break",
-    max_gap: float | str | None = None,
-    bins: BinsGiven | None = None,
-    missing_action: str = "drop",
-    missing_measurement: str = "error",
-    missing_reward: str = "error",
-    missing_rows: str = "error",
-    duplicates: str = "error",
-    after_end: str = "error",
-) -> Trajectories:
+def read_trajectories(source: Any, **rules: Any) -> Trajectories:
     """Read a table of visits and make transitions of it.
 
     Parameters
     ----------
-    source : path, pandas.DataFrame, pyarrow.Table or mapping of columns
+    source : path, pandas.DataFrame, pyarrow.Table, other frame or mapping of columns
         One row per visit; a file is CSV (.gz, .xz) or Parquet, by its content.
-    id, time, action : str
-        Columns: whose visit, when (numbers or ISO dates), and what was done then.
-    measurements : str or sequence of str, optional
-        Columns that make up the state, in this order; by default all that have no other role.
-    reward : str, optional
-        Column of rewards; `reward_at="start"` if a row has the reward that follows its action,
-        "end" if it has what was earned since the visit before.
-    events : path or table, optional
-        Rewards in a table of their own, with `id, time, reward[, kind]`: each is earned by the
-        step in which it falls. `events_columns` gives the names of these columns.
-    terminal : str, optional
-        What marks a true end: a column of true and false, "column=value", or "kind=value" of the
-        events. A row that marks an end and has no action is the end itself, and no visit.
-        Without it every last visit is censored.
-    grid : float or str, optional
-        A regular step ("7d" for dates, a number for numbers). Of `several` visits at one point
-        the "last" or "first" counts, or the last with the "mean" of its numbers; a point without
-        a visit breaks the chain or, with ``fill="carry"``, repeats state and action.
-    max_gap : float or str, optional
-        Visits further apart make no transition.
-    bins : mapping, Bins or path, optional
-        Cuts or number of bins by column, ``{"hba1c": [7, 8, 9], "weight": 4}``, or saved bins.
-    missing_action : "drop", "none" or "error"
-        A visit without action makes no transition, or has the action "none", or is refused.
-    missing_measurement : "error", "carry", "level" or "drop"
-        Refuse; take the last value of the id; a value "missing"; or leave the state unknown.
-    missing_reward : "error", "zero" or "drop"
-    missing_rows : "error" or "drop"
-        Rows without id or time.
-    duplicates : "error", "first", "last" or "merge"
-        Rows of one id and time that differ; equal rows always count once.
-    after_end : "error" or "drop"
-        Visits later than the end of their id.
+    rules
+        Which column is what (`id`, `time` and `action` are needed), and what is done with cells
+        that are missing, rows that stand twice, irregular times and ends: see `TrajectoryRules`.
 
     Examples
     --------
@@ -157,75 +99,63 @@ def read_trajectories(
     >>> visits.log.n_rows, visits.log.states.names, visits.report.n_censored
     (2, ('high', 'low'), 1)
     """
-    given = dict(locals())
-    del given["source"]
-    return trajectories_of(source, TrajectoryRules(**given))
+    return trajectories_of(source, TrajectoryRules(**rules))
 
 
-def trajectories_of(source: Any, rules: TrajectoryRules) -> Trajectories:
-    """Make transitions of a table of visits by the rules; see `read_trajectories`."""
+def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> Trajectories:
+    """Make transitions of a table of visits by the rules.
+
+    `source`, and `events` in place of those of the rules, may be `Columns` of cells read before.
+    """
     ledger = Ledger()
-    every = read_visits(source, rules, ledger)
-    events = None if rules.events is None else read_events(rules, every, ledger)
-    visits, ends = split_ends(every, events, rules, ledger)
+    every, n_rows = read_visits(source, rules, ledger)
+    happened = None
+    if rules.events is not None:
+        given = rules.events if events is None else events
+        happened = read_events(given, rules, every, ledger)
+    visits, ends = split_ends(every, happened, rules, ledger)
     if not visits.n:
         raise InputError(
             f"{every.rows.source} has no visit with an action: every row only marks an end. Check "
             "the columns of action and end."
         )
-    cuts = Cuts.of(rules.bins)
-    columns = measured_columns(visits, _measured_names(source, rules), cuts)
+    given_bins = Bins.load(rules.bins) if isinstance(rules.bins, (str, Path)) else rules.bins
+    others = {rules.action, rules.reward, None if not rules.terminal else rules.terminal_pair[0]}
+    measured = [name for name in visits.cells if name not in others]
+    columns = measured_columns(visits, measured, given_bins)
     columns = fill_missing(columns, visits, rules.missing_measurement, ledger)
     steps = make_steps(visits, ends, rules, ledger)
     columns = _at_steps(columns, steps, rules.several)
-    bins = None if cuts is None else cuts.fit(columns)
+    bins = fitted_bins(given_bins, columns)
     columns = binned(columns, bins)
     state, states = states_of(columns, rules.missing_measurement == "level")
     act, actions = _actions(visits, steps, rules, ledger)
-    made = Decisions(steps, state, states, act, actions)
-    usable, lost = made.usable()
-    earned = _earned(every, events, ends, steps, usable, rules, ledger)
-    if earned is not None and rules.missing_reward == "drop":
-        lost["the reward is missing"] = int((usable & earned.missing).sum())
-        usable &= ~earned.missing
-    reward = None if earned is None else earned.reward
-    log = made.log(usable, reward, visits.rows.source)
+    usable, lost = _usable(steps, state, act)
+    paid = earned(every, happened, ends, steps, usable, rules)
+    if paid is not None and rules.missing_reward == "drop":
+        lost["reward"] = int((usable & paid.missing).sum())
+        usable &= ~paid.missing
+    decisions = Columns(
+        visits.rows,
+        codes={"state": state, "action": act},
+        names={"state": list(states), "next_state": list(states), "action": actions},
+    )
+    log = _log(steps, decisions, states, usable, None if paid is None else paid.reward)
     report = TrajectoryReport(
         source=visits.rows.source,
-        n_rows=ledger.n_rows,
+        n_rows=n_rows,
         n_steps=steps.m,
         n_transitions=log.n_rows,
         n_terminal=int((usable & (steps.follows == END)).sum()),
-        lost={words: n for words, n in lost.items() if n},
-        rewards={} if earned is None else earned.tallies,
-        findings=tuple(ledger.findings),
-        states={column.name: _described(column) for column in columns},
+        lost={reason: n for reason, n in lost.items() if n},
+        rewards={} if paid is None else paid.tallies,
+        findings=tuple(ledger.notes),
+        states={column.name: column.levels for column in columns},
         **_summed_up(visits, ends),
     )
-    log = replace(log, remarks=(*report.sentences(), *log.remarks))
+    log = replace(log, remarks=(*report.notes, *log.remarks))
     who = frozen(steps.who[usable], np.int32)
     return Trajectories(log, report, bins, who, Labels(tuple(visits.ids), noun="id"))
-
-
-def _earned(
-    every: Visits,
-    events: Events | None,
-    ends: Ends,
-    steps: Steps,
-    usable: BoolArray,
-    rules: TrajectoryRules,
-    ledger: Ledger,
-) -> Earned | None:
-    """The rewards of rows and events by step; None if there are neither."""
-    payments = []
-    if rules.reward is not None:
-        payments.append(row_payments(every, ends, rules.reward, rules.reward_at))
-    if events is not None:
-        payments.append(event_payments(events))
-        note_unknown(events, ledger)
-    for one in payments:
-        assign(one, steps)
-    return collect(payments, usable, rules.missing_reward, every) if payments else None
 
 
 def _summed_up(visits: Visits, ends: Ends) -> dict[str, Any]:
@@ -243,19 +173,6 @@ def _summed_up(visits: Visits, ends: Ends) -> dict[str, Any]:
         "span": (low, high),
         "gaps": gaps_of(np.diff(visits.t)[same], visits.clock),
     }
-
-
-def _described(column: Measured) -> str:
-    shown = ", ".join(column.levels[:8]) + (" …" if column.levels[8:] else "")
-    return f"{len(column.levels)} values: {shown}"
-
-
-def _measured_names(source: Any, rules: TrajectoryRules) -> list[str]:
-    """The columns of measurements, those that no role was given to included."""
-    others = {rules.action, rules.reward}
-    if rules.terminal is not None:
-        others.add(rules.terminal_pair[0])
-    return [name for name in cell_columns(source, rules) if name not in others]
 
 
 def _at_steps(columns: list[Measured], steps: Steps, several: str) -> list[Measured]:
@@ -287,18 +204,15 @@ def _actions(
         raise InputError(
             f"Every visit that has a next one needs an action: "
             f"{visits.where(int(steps.visit[np.argmax(needed)]))} has none ({int(needed.sum())} "
-            "such visits). Fill it in, or use missing_action='drop' or 'none' (--missing-action)."
+            "such visits). Fill it in, or use missing_action='drop' or 'none'.",
+            arguments={"missing_action": ""},
         )
-    if rules.missing_action == "none" and needed.any():
-        also = ", which other visits have too" if NONE in names else ""
+    taken_as = rules.missing_action if rules.missing_action == NONE else None
+    ledger.add("missing_actions", visits.rows, rows, taken_as=taken_as, known=NONE in names)
+    if taken_as is not None and needed.any():
         if NONE not in names:
             names.append(NONE)
         acts[acts == MISSING] = names.index(NONE)
-        words = f"{{visit has|visits have}} no action: taken as '{NONE}'{also}"
-        ledger.add("missing_action", words, visits.rows, rows)
-    else:
-        words = "{visit has|visits have} no action: no transition starts there"
-        ledger.add("missing_action", words, visits.rows, rows)
     return acts, names
 
 
@@ -309,102 +223,62 @@ def _actions(
 # it says; p₀ is where ids have their first visit, and not where a chain begins after a hole.
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Decisions:
-    """Steps with their states and actions.
+def _usable(steps: Steps, state: CodeArray, act: CodeArray) -> tuple[BoolArray, dict[str, int]]:
+    """Which steps make a transition, and how many do not, by the first reason that holds.
 
-    Attributes
-    ----------
-    state, act : (m,) int32
-        Positions in `states` and `actions`; -1 where unknown.
+    `state` and `act`, (m,), are -1 where unknown.
     """
+    onward = steps.follows != CENSORED
+    lands_nowhere = (steps.follows == NEXT) & (np.append(state[1:], 0) == MISSING)
+    reasons = {
+        "gap": steps.broken == GAP,
+        "hole": steps.broken == HOLE,
+        "state": (state == MISSING) | lands_nowhere,
+        "action": act == MISSING,
+    }
+    lost = {}
+    for reason, bad in reasons.items():
+        lost[reason] = int((onward & bad).sum())
+        onward = onward & ~bad
+    return onward, lost
 
-    steps: Steps
-    state: CodeArray
-    states: Labels
-    act: CodeArray
-    actions: list[str]
 
-    def usable(self) -> tuple[BoolArray, dict[str, int]]:
-        """Which steps make a transition, and how many do not, by the first reason that holds."""
-        steps, state = self.steps, self.state
-        onward = steps.follows != CENSORED
-        lands_nowhere = (steps.follows == NEXT) & (np.append(state[1:], 0) == MISSING)
-        reasons = {
-            "the next visit is too late (max_gap)": steps.broken == GAP,
-            "the next point of the grid has no visit": steps.broken == HOLE,
-            "the state before or after is unknown": (state == MISSING) | lands_nowhere,
-            "the action is missing": self.act == MISSING,
-        }
-        lost = {}
-        for words, bad in reasons.items():
-            lost[words] = int((onward & bad).sum())
-            onward = onward & ~bad
-        return onward, lost
-
-    def log(self, usable: BoolArray, reward: FloatArray | None, source: str) -> TransitionLog:
-        """The log of the usable steps."""
-        at = np.flatnonzero(usable)
-        if not at.size:
-            raise InputError(
-                f"No transition could be made of {source}: no id has two neighbouring visits with "
-                "states and an action. Check the columns of id, time and action, the step of the "
-                "grid and max_gap."
-            )
-        ends = self.steps.follows[at] == END
-        arrived = np.where(ends, MISSING, np.append(self.state[1:], MISSING)[at])
-        state, states = _only_used(self.state[at], arrived, self.states)
-        used = np.unique(self.act[at])
-        columns = Columns(
-            Rows(f"the transitions of {source}"),
-            codes={
-                "state": state[0],
-                "action": np.searchsorted(used, self.act[at]).astype(np.int32),
-                "next_state": state[1],
-            },
-            names={"state": list(states), "action": [self.actions[int(a)] for a in used]},
-            flags={"terminal": ends},
-            groups={"episode": self._episodes(at)},
+def _log(
+    steps: Steps, columns: Columns, states: Labels, usable: BoolArray, reward: FloatArray | None
+) -> TransitionLog:
+    """The log of the usable steps; `columns` has the state and the action of every step."""
+    at = np.flatnonzero(usable)
+    state, act = columns.codes["state"], columns.codes["action"]
+    if not at.size:
+        raise InputError(
+            f"No transition could be made of {columns.rows.source}: no id has two neighbouring "
+            "visits with states and an action. Check the columns of id, time and action, the step "
+            "of the grid and max_gap."
         )
-        if reward is not None:
-            columns.numbers["reward"] = reward[at]
-        return self._with_start(columns, states)
-
-    def _episodes(self, at: IntArray) -> CodeArray:
-        """Number unbroken chains: a new one at a new id and after a step that is no transition."""
-        who = self.steps.who
-        begins = np.ones(at.size, dtype=bool)
-        begins[1:] = (at[1:] != at[:-1] + 1) | (who[at[1:]] != who[at[:-1]])
-        return (np.cumsum(begins) - 1).astype(np.int32)
-
-    def _with_start(self, columns: Columns, states: Labels) -> TransitionLog:
-        """Build the log with p₀ from first visits, where a transition is known from there."""
-        who = self.steps.who
-        first = self.state[np.concatenate([[True], who[1:] != who[:-1]])]
-        place = {name: i for i, name in enumerate(self.states)}
-        left = [place[states[int(s)]] for s in np.unique(columns.codes["state"])]
-        starts = first[np.isin(first, left)]
-        if not starts.size:
-            return build_log(columns, states=states)
-        share = np.bincount(starts, minlength=len(self.states)) / starts.size
-        p0: dict[str | int, float] = {
-            self.states[int(s)]: float(share[s]) for s in np.unique(starts)
-        }
-        log = build_log(columns, states=states, initial=p0)
-        words = f"the first visits of {starts.size} ids"
-        others = first.size - starts.size
-        if others:
-            words += f" ({others} more begin where no transition is known)"
-        return replace(log, p0_source=words)
-
-
-def _only_used(
-    state: CodeArray, arrived: CodeArray, states: Labels
-) -> tuple[tuple[CodeArray, CodeArray], Labels]:
-    """Codes among the states that occur in transitions, and their names."""
-    seen = np.unique(np.concatenate([state, arrived[arrived != MISSING]]))
-    place = np.full(len(states) + 1, MISSING, dtype=np.int32)  # the last serves -1
-    place[seen] = np.arange(seen.size)
-    names = Labels(tuple(states[int(s)] for s in seen), noun="state")
-    return (place[state], place[arrived]), names
+    ends = steps.follows[at] == END
+    arrived = np.where(ends, MISSING, np.append(state[1:], MISSING)[at]).astype(np.int32)
+    seen = np.unique(np.concatenate([state[at], arrived[~ends]]))
+    used, taken = np.unique(act[at], return_inverse=True)
+    who = steps.who
+    chain = np.ones(at.size, dtype=bool)  # a new one at a new id and after what is no transition
+    chain[1:] = (at[1:] != at[:-1] + 1) | (who[at[1:]] != who[at[:-1]])
+    made = Columns(
+        Rows(f"the transitions of {columns.rows.source}"),
+        codes={"state": state[at], "action": taken.astype(np.int32), "next_state": arrived},
+        names=columns.names | {"action": [columns.names["action"][a] for a in used]},
+        flags={"terminal": ends},
+        groups={"episode": np.cumsum(chain) - 1},
+    )
+    if reward is not None:
+        made.numbers["reward"] = reward[at]
+    # p₀: first visits, where a transition is known from there.
+    first = state[np.concatenate([[True], who[1:] != who[:-1]])]
+    starts = first[np.isin(first, state[at])]
+    p0: dict[str | int, float] = {
+        states[int(s)]: float((starts == s).sum() / starts.size) for s in np.unique(starts)
+    }
+    log = build_log(made, states=[states[int(s)] for s in seen], initial=p0 or None)
+    if not p0:
+        return log
+    facts = {"n_ids": int(starts.size), "n_others": int(first.size - starts.size)}
+    return replace(log, p0_source=Note("p0_first_visits", facts=facts))

@@ -11,7 +11,7 @@ seed never share random numbers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,12 +21,10 @@ from softrobust._core.settings import whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.posterior import FittedPosterior, Frame, Posterior
 from softrobust.problem import Problem
-
-if TYPE_CHECKING:
-    from softrobust.models.policy import Policy
 
 Seed = int | np.random.Generator
 AN_EPISODE = "An episode needs at least one step."
@@ -112,16 +110,18 @@ class TabularDomain(Domain):
         test = None
         if n_test:
             models, test = models.split(n_models)
+        return self.problem_on(models, self.objective() if objective is None else objective), test
+
+    def problem_on(self, models: ModelSet, objective: SoftRobust) -> Problem:
+        """Models that are there, with what the domain knows where they do not bring it."""
         frame = self.frame()
-        own = models.rewards is not None
-        problem = Problem(
+        return Problem(
             models,
-            rewards=None if own else frame.rewards,
+            rewards=frame.rewards if models.rewards is None else None,
             p0=frame.p0 if models.p0 is None else None,
             gamma=frame.gamma if models.gamma is None else None,
-            objective=self.objective() if objective is None else objective,
+            objective=objective,
         )
-        return problem, test
 
     def roll_out(
         self, behaviour: Policy | ArrayLike, start: int, steps: int, seed: Seed = 0
@@ -171,7 +171,7 @@ class TabularDomain(Domain):
 
 def optimal_policy(models: ModelSet) -> FloatArray:
     """(n_states, n_actions) probabilities of an optimal decision of a set of one model."""
-    from softrobust.returns import optimal_returns
+    from softrobust.returns import optimal_returns  # the kernels take a second to load
 
     decision = optimal_returns(Problem(models)).decisions[0]
     return np.asarray(np.eye(models.n_actions)[decision])

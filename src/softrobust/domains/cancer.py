@@ -18,17 +18,17 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from softrobust._core.arrays import FloatArray, refuse_if_too_large
+from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
 from softrobust._core.settings import flag, real, whole
-from softrobust.continuous_problem import ContinuousProblem
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
 from softrobust.domains.base import Domain, Seed
 from softrobust.models.gaussian import GaussianFrame, GaussianModels
 from softrobust.objective import SoftRobust
 from softrobust.posterior import RegressionPosterior
+from softrobust.problem import ContinuousProblem
 
 KDE, GROWTH, K_QP_P, K_PQ = 0.24, 0.121, 0.0031, 0.0295
 KILL, DEATH, CAPACITY = 0.729, 0.00867, 100.0
@@ -73,16 +73,6 @@ class CancerSimulator:
             out = out * (1.0 + self.noise * rng.standard_normal(out.shape))
         return Step(out, np.asarray(reward))
 
-    def schedule_return(
-        self, doses: ArrayLike, gamma: float = 0.9, start: ArrayLike = START
-    ) -> float:
-        """Noise-free discounted return of a sequence of doses."""
-        s, total = np.asarray(start, dtype=np.float64), 0.0
-        for t, dose in enumerate(np.asarray(doses)):
-            s, reward = self.step(s, dose)
-            total += gamma**t * float(reward)
-        return total
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -123,11 +113,8 @@ class CancerGrowth(Domain):
         flag("varying", self.varying)
         flag("boxed", self.boxed)
         real("gamma", self.gamma, above=0, below=1)
-        refuse_if_too_large(
-            100.0 * rows,
-            f"A batch of {rows} transitions",
-            "Set fewer episodes or a shorter horizon.",
-        )
+        what = f"A batch of {rows} transitions"
+        refuse_if_too_large(100.0 * rows, what, "Set fewer episodes or a shorter horizon.")
 
     def true_model(self) -> CancerSimulator:
         """The simulator."""
@@ -138,16 +125,16 @@ class CancerGrowth(Domain):
         return GaussianFrame(
             Labels(VARIABLES, noun="variable"),
             Labels(("0", "1"), noun="action"),
-            np.array([0.0, 1.0]),
-            np.array([0.0, 1.0, 1.0, 1.0]),
-            np.array([-self.dose_penalty, -1.0, -1.0, -1.0]),
-            np.array([START]),
-            self.gamma,
-            self.horizon,
-            (np.zeros(4), np.array(MOST)) if self.boxed else None,
+            action_values=np.array([0.0, 1.0]),
+            reward_now=np.array([0.0, 1.0, 1.0, 1.0]),
+            reward_next=np.array([-self.dose_penalty, -1.0, -1.0, -1.0]),
+            start=np.array([START]),
+            gamma=self.gamma,
+            horizon=self.horizon,
+            box=(np.zeros(4), np.array(MOST)) if self.boxed else None,
         )
 
-    def behaviour(self, t: int, rng: np.random.Generator, n: int) -> NDArray[np.int64]:
+    def behaviour(self, t: int, rng: np.random.Generator, n: int) -> IntArray:
         """Treat while t ≤ 15; after the first step one action in ten is random."""
         a = np.full(n, int(t <= TREAT_UNTIL))
         random = (rng.random(n) < RANDOM_SHARE) & (t > 0)
@@ -166,15 +153,10 @@ class CancerGrowth(Domain):
             s_next[:, t] = now
         flat, flat_next = s.reshape(-1, 4), s_next.reshape(-1, 4)
         return ContinuousLog.from_arrays(
-            flat,
-            a.reshape(-1),
-            flat_next,
-            self.frame().reward(flat, flat_next),
-            np.repeat(np.arange(E), T),
-            variables=VARIABLES,
-            action_names=("0", "1"),
+            flat, a.reshape(-1), flat_next, self.frame().reward(flat, flat_next),
+            np.repeat(np.arange(E), T), variables=VARIABLES, action_names=("0", "1"),
             source="the log of cancer",
-        )
+        )  # fmt: skip
 
     def posterior(self) -> RegressionPosterior:
         """Linear in 20 polynomial features."""

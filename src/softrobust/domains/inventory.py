@@ -20,7 +20,7 @@ from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.posterior import DemandPosterior, Frame, Shop
-from softrobust.posterior.demand import demand_law, demand_models
+from softrobust.posterior.demand import demand_models
 
 LEAST_INSIDE = 1e-3  # chance of a demand within max_demand, below which rejection takes too long
 
@@ -55,11 +55,7 @@ class Inventory(TabularDomain):
         real("mean_demand", self.mean_demand, above=0, hint="mean_demand must be positive.")
         whole("steps", self.steps, hint=AN_EPISODE)
         flag("truncated", self.truncated)
-        self._check_truncation()
-
-    def _check_truncation(self) -> None:
-        """Demand that all but never lies in 0 … max_demand cannot be simulated by rejection."""
-        top = self.shop.max_demand
+        top = self.shop.max_demand  # demand beyond it is simulated by rejection
         if self.truncated and float(pdtr(top, self.mean_demand)) < LEAST_INSIDE:
             raise InputError(
                 f"mean_demand must leave demand a chance to lie in 0…{top} (max_demand), to which "
@@ -98,8 +94,3 @@ class Inventory(TabularDomain):
     def objective(self) -> SoftRobust:
         """λ = 0.5, α = 0.8."""
         return SoftRobust(0.5, 0.8)
-
-    def demand(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """(max_demand + 1,): the law of the demand in the models."""
-        law = demand_law(np.array([self.mean_demand]), self.shop.max_demand)[0]
-        return np.asarray(law).reshape(-1)

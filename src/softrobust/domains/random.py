@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, refuse_if_too_large
 from softrobust._core.settings import one_of, real, whole
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
@@ -100,7 +99,7 @@ class RandomMDP(TabularDomain):
 
     def posterior(self) -> DirichletPosterior:
         """Uniform Dirichlets: over the three neighbours of a ring, else over all states."""
-        support: str | NDArray[np.bool_] = "all"
+        support: str | BoolArray = "all"
         if self.kind == "ring":
             mask = np.zeros((self.n_states, self.n_states), dtype=bool)
             np.put_along_axis(mask, _around(np.arange(self.n_states), self.n_states), True, axis=1)
@@ -130,21 +129,15 @@ def _around(s: IntArray, n_states: int) -> IntArray:
 
 
 def random_mdp(
-    kind: Kind = "dirichlet",
-    n_states: int = 20,
-    n_actions: int = 3,
-    *,
-    branching: int = 4,
-    concentration: float = 1.0,
-    gamma: float = 0.95,
-    steps: int = 200,
-    seed: int = 0,
+    kind: Kind = "dirichlet", n_states: int = 20, n_actions: int = 3, seed: int = 0, **settings: Any
 ) -> RandomMDP:
     """A random world; see the top of this module for the kinds.
+
+    Further settings are branching, concentration, gamma and steps of the log.
 
     Examples
     --------
     >>> random_mdp("garnet", 30, 4, branching=3, seed=1).true_model()
     ModelSet(1 models, 30 states, 4 actions, 360 shared next-state entries)
     """
-    return RandomMDP(kind, n_states, n_actions, branching, concentration, gamma, steps, seed)
+    return RandomMDP(kind, n_states, n_actions, model_seed=seed, **settings)

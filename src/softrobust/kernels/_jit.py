@@ -18,22 +18,22 @@ import hashlib
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from types import FunctionType
+from typing import Any
 
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 REORDER = frozenset({"reassoc", "contract", "nsz", "arcp"})
 FINITE = REORDER | {"nnan", "ninf"}
+EPS = 2.220446049250313e-16  # of float64
 
 
 def kernel(
-    function: F | None = None,
+    function: Callable[..., Any] | None = None,
     *,
     parallel: bool = False,
     fastmath: frozenset[str] = frozenset(),
@@ -51,20 +51,37 @@ def kernel(
     if fastmath:  # a test for a zero divisor would keep a loop from vectorising
         options["error_model"] = "numpy"
 
-    def compile_(f: F) -> F:
+    def compile_(f: Callable[..., Any]) -> Any:
         try:
             compiled = njit(f, cache=True, **options)
         except RuntimeError as error:  # numba: "cannot cache function …: no locator available"
             if "cannot cache" not in str(error):
                 raise
-            return njit(f, **options)  # type: ignore[no-any-return]
+            return njit(f, **options)
         # Private, hence the suppression: without it the cache works as numba made it.
         with suppress(AttributeError, OSError):
             stamp = _stamp(Path(f.__code__.co_filename).stem)
             compiled._cache._cache_file._source_stamp = stamp
-        return compiled  # type: ignore[no-any-return]
+        return compiled
 
     return compile_ if function is None else compile_(function)
+
+
+def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a loop over `prange` twice: `f(threads, *arguments)` runs on one thread or on many.
+
+    Machine code for many threads is slower on small problems, and for one thread the loop is an
+    ordinary one. Which of the two is compiled is known when it is first called.
+    """
+    copy = FunctionType(function.__code__, function.__globals__, function.__name__)
+    copy.__qualname__ = f"{function.__qualname__}_threads"  # numba's cache goes by this name
+    one, many = kernel(function), kernel(parallel=True)(copy)
+
+    @wraps(function)
+    def run(threads: bool, *arguments: Any) -> Any:
+        return (many if threads else one)(*arguments)
+
+    return run
 
 
 @cache
@@ -75,41 +92,46 @@ def _stamp(module: str) -> str:
         name = todo.pop()
         if name not in seen:
             seen[name] = (Path(__file__).parent / f"{name}.py").read_bytes()
-            todo += re.findall(
-                r"^from softrobust\.kernels\.(\w+) import", seen[name].decode(), re.M
-            )
+            text = seen[name].decode()
+            todo += re.findall(r"^from softrobust\.kernels\.(\w+) import", text, re.M)
     return hashlib.sha256(b"".join(seen[name] for name in sorted(seen))).hexdigest()
 
 
-# --------------------------------------------------------------------------------------------------
-# Arrays without an owner, for kernels that hand them around in small functions.
-#
-# Numba counts references to an array whenever a function takes a row of it, takes it out of a tuple
-# or hands it on, each an atomic operation that also holds up the reads around it; for a game of
-# five actions that was more work than the game. An array without an owner has nothing to count.
-#
-# Borrow once, outside the loop, and `keep` the owner until after it: numba frees what has no
-# further use. Arguments that come from Python need no `keep`: the caller holds them.
-
-
 @intrinsic
-def borrow(context, array):
-    """The same array, its memory owned by somebody else."""
-    if not isinstance(array, types.Array):
+def unowned(context, arrays):
+    """The same array, or tuple of arrays and numbers, with memory that somebody else owns.
+
+    Numba counts references to an array whenever a function takes a row of it, takes it out of a
+    tuple or hands it on, each an atomic operation that also holds up the reads around it; for a
+    game of five actions that was more work than the game. An array without an owner has nothing to
+    count. Take it once, outside the loop, and `keep_alive` the owner until after it: numba frees
+    what has no further use. Arguments that come from Python need none: the caller holds them.
+    """
+    if not isinstance(arrays, types.Array | types.BaseTuple):
         return None
 
     def codegen(target, builder, signature, values):
         kind = signature.args[0]
-        found = target.make_array(kind)(target, builder, value=values[0])
-        found.meminfo = cgutils.get_null_value(found.meminfo.type)
-        found.parent = cgutils.get_null_value(found.parent.type)
-        return found._getvalue()
+        if isinstance(kind, types.Array):
+            return _without_owner(target, builder, kind, values[0])
+        parts = [
+            _without_owner(target, builder, part, x) if isinstance(part, types.Array) else x
+            for part, x in zip(kind, cgutils.unpack_tuple(builder, values[0]), strict=True)
+        ]
+        return target.make_tuple(builder, kind, parts)
 
-    return array(array), codegen
+    return arrays(arrays), codegen
+
+
+def _without_owner(target, builder, kind, value):
+    found = target.make_array(kind)(target, builder, value=value)
+    found.meminfo = cgutils.get_null_value(found.meminfo.type)
+    found.parent = cgutils.get_null_value(found.parent.type)
+    return found._getvalue()
 
 
 @intrinsic
-def keep(context, owner):
+def keep_alive(context, owner):
     """Use `owner` to no purpose, so that it lives until here."""
 
     def codegen(target, builder, signature, values):

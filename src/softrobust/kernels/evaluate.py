@@ -1,8 +1,12 @@
 """Exact evaluation of one policy on every model: ρ(π, P̂^ω) = p₀ᵀ(I − γP̂^ω_π)⁻¹ r^ω_π.
 
 I − γP is strictly diagonally dominant by rows, so Gaussian elimination needs no pivoting; without
-it the inner loop is a plain row update, which beats a batched LAPACK call at tens of states.
-Shapes: S states, A actions, N models; the models' storage is that of `models.model_set`.
+it the inner loop is a plain row update, which beats a batched LAPACK call at tens of states. Large
+sparse systems are solved by BiCGStab with a checked residual. Beside the values stand what follows
+from them, action values and first-order changes, and episodes drawn instead of expected.
+
+Shapes: S states, A actions, N models; the storage is that of `models.model_set`: pair k = s·A + a
+lists next_states[indptr[k]:indptr[k+1]], and its block of prob is (N, n_next), row by row.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from softrobust.kernels._jit import kernel
+from softrobust.kernels._jit import kernel, threaded
 
 
 @kernel
@@ -75,7 +79,7 @@ def lu_solve_transposed(LU, x):
 
 
 @kernel
-def _one_model(indptr, next_states, prob, n_models, omega, probs, gamma, v, h):
+def _evaluate_model(indptr, next_states, prob, n_models, omega, probs, gamma, v, h):
     S = probs.shape[0]
     M = np.empty((S, S))
     policy_matrix(indptr, next_states, prob, n_models, omega, probs, M)
@@ -88,20 +92,12 @@ def _one_model(indptr, next_states, prob, n_models, omega, probs, gamma, v, h):
     lu_solve_transposed(M, h)
 
 
-@kernel
-def evaluate_serial(indptr, next_states, prob, probs, gamma, v, h):
+@threaded
+def evaluate_models(indptr, next_states, prob, probs, gamma, v, h):
     """v (N, S): r_π in, values out. h (N, S): p₀ in, discounted occupancies out."""
     N = v.shape[0]
-    for omega in range(N):
-        _one_model(indptr, next_states, prob, N, omega, probs, gamma, v[omega], h[omega])
-
-
-@kernel(parallel=True)
-def evaluate_parallel(indptr, next_states, prob, probs, gamma, v, h):
-    """`evaluate_serial`, the models shared out over threads."""
-    N = v.shape[0]
     for omega in prange(N):
-        _one_model(indptr, next_states, prob, N, omega, probs, gamma, v[omega], h[omega])
+        _evaluate_model(indptr, next_states, prob, N, omega, probs, gamma, v[omega], h[omega])
 
 
 @kernel
@@ -122,12 +118,9 @@ def fill_policy_rows(indptr, prob, n_models, omega, probs, out):
                 n += 1
 
 
-# --------------------------------------------------------------------------------------------------
-# Large sparse evaluation: (I − γP_π)x = b or its transpose, by BiCGStab with a checked residual.
-#
-# One model's rows fit in cache, so a product costs little more than its multiplications. The
-# residual that decides is always recomputed from x itself; recurrences only propose. Shapes: rows
-# (S + 1,), columns (nnz,), values (nnz,): the policy's own transition rows, CSR.
+# Large sparse systems. One model's rows fit in cache, so a product costs little more than its
+# multiplications; the residual that decides is always recomputed from x itself, recurrences only
+# propose. Shapes: rows (S + 1,), columns and values (nnz,): the policy's own transition rows, CSR.
 
 ITERATIONS = 150  # of one cycle
 CYCLES = 8
@@ -153,7 +146,7 @@ def _product(rows, columns, values, gamma, transposed, x, out):
 
 
 @kernel
-def _size(x, one_norm):
+def _norm(x, one_norm):
     """‖x‖₁ or ‖x‖∞."""
     out = 0.0
     for value in x:
@@ -193,7 +186,7 @@ def _cycle(rows, columns, values, gamma, transposed, r, target, dx):
         for i in range(S):
             dx[i] += alpha * p[i] + omega * s_[i]
             r[i] = s_[i] - omega * t[i]
-        size = _size(r, transposed)
+        size = _norm(r, transposed)
         if not np.isfinite(size):
             dx[:] = 0.0
             return
@@ -213,15 +206,15 @@ def solve_csr(rows, columns, values, gamma, transposed, share, x):
     trial, dx, product = np.empty_like(b), np.empty_like(b), np.empty_like(b)
     best = np.inf
     for _ in range(CYCLES):
-        target = 0.1 * share * max(_size(x, transposed), _size(b, transposed))
+        target = 0.1 * share * max(_norm(x, transposed), _norm(b, transposed))
         _cycle(rows, columns, values, gamma, transposed, r, target, dx)
         for i in range(b.size):
             trial[i] = x[i] + dx[i]
         _product(rows, columns, values, gamma, transposed, trial, product)
         for i in range(b.size):
             product[i] = b[i] - product[i]
-        size = _size(trial, transposed)
-        reached = _size(product, transposed) / size if size > 0.0 else 0.0
+        size = _norm(trial, transposed)
+        reached = _norm(product, transposed) / size if size > 0.0 else 0.0
         if not reached < best:
             break
         best = reached
@@ -236,7 +229,7 @@ def solve_csr(rows, columns, values, gamma, transposed, share, x):
 def evaluate_sparse(
     indptr, prob, rows, columns, probs, gamma, share, want_occupancy, first, last, v, h, reached
 ):
-    """`evaluate_serial` for sparse models first … last; reached (N, 2): relative residuals."""
+    """`evaluate_models` for sparse models first … last; reached (N, 2): relative residuals."""
     N = v.shape[0]
     for omega in prange(first, last):
         values = np.empty(columns.size)
@@ -246,14 +239,8 @@ def evaluate_sparse(
             reached[omega, 1] = solve_csr(rows, columns, values, gamma, True, share, h[omega])
 
 
-# --------------------------------------------------------------------------------------------------
-# Action values of one value function per model: Q[ω,s,a] = R[s,a,ω] + γ Σ_s′ P̂^ω(s′|s,a) v_ω(s′).
-#
-# Shapes: S states, A actions, N models; the models' storage is that of `models.model_set`.
-
-
 @kernel
-def _one_state(indptr, next_states, prob, R, gamma, V, s, Q):
+def _state_values(indptr, next_states, prob, R, gamma, V, s, Q):
     N = V.shape[0]
     for a in range(R.shape[1]):
         k = s * R.shape[1] + a
@@ -266,32 +253,22 @@ def _one_state(indptr, next_states, prob, R, gamma, V, s, Q):
             Q[omega, s, a] = R[s, a, omega] + gamma * total
 
 
-@kernel
-def action_values_serial(indptr, next_states, prob, R, gamma, V, Q):
-    """Q (N, S, A) from V (N, S) and R (S, A, N)."""
-    for s in range(V.shape[1]):
-        _one_state(indptr, next_states, prob, R, gamma, V, s, Q)
-
-
-@kernel(parallel=True)
-def action_values_parallel(indptr, next_states, prob, R, gamma, V, Q):
-    """`action_values_serial`, the states shared out over threads."""
+@threaded
+def fill_action_values(indptr, next_states, prob, R, gamma, V, Q):
+    """Q[ω,s,a] = R[s,a,ω] + γ Σ_s′ P̂^ω(s′|s,a) v_ω(s′): Q (N, S, A) from V (N, S), R (S, A, N)."""
     for s in prange(V.shape[1]):
-        _one_state(indptr, next_states, prob, R, gamma, V, s, Q)
-
-
-# --------------------------------------------------------------------------------------------------
-# First-order change of the static value by taking another action in one state, without inverses.
-#
-#     score(s,a) = Σ_ω ξ_ω h_ω(s)·[R(s,a,ω) + γP̂^ω(s,a)ᵀv_ω − v_ω(s)]
-#
-# with v_ω and h_ω the values and occupancies of the current rule: one pass over the models, for
-# problems whose inverses would not fit (see `kernels.exchange` for the exact change).
+        _state_values(indptr, next_states, prob, R, gamma, V, s, Q)
 
 
 @kernel(parallel=True)
 def first_order(indptr, next_states, prob, R, allowed, gamma, xi, V, h, score):
-    """score (S, A) ← the change for allowed pairs, −inf for others; V and h are (N, S)."""
+    """First-order change of the static value by taking a in s, without inverses.
+
+        score(s,a) = Σ_ω ξ_ω h_ω(s)·[R(s,a,ω) + γP̂^ω(s,a)ᵀv_ω − v_ω(s)]
+
+    Values V and occupancies h (N, S) are those of the current rule; score (S, A) is −1e308 where a
+    pair is not allowed. The exact change is that of `exchange.exchange_returns`.
+    """
     S, A, N = R.shape
     for s in prange(S):
         for a in range(A):
@@ -312,27 +289,22 @@ def first_order(indptr, next_states, prob, R, allowed, gamma, xi, V, h, score):
             score[s, a] = total
 
 
-# --------------------------------------------------------------------------------------------------
-# Simulated episodes in tables: one after another, each in a model of its own.
-#
-# Shapes: indptr (S·A + 1,), next_states (nnz,), prob (nnz·N,) as `ModelSet` stores them; probs (S,
-# A) the policy; start, omega, length (E,); u (E, T, 2) uniforms; out s, a, s_next (E, T).
-
-
 @kernel
 def roll_episodes(indptr, next_states, prob, n_models, probs, stop, start, omega, length, u, s, a, s_next):  # noqa: E501 # fmt: skip
-    """Walk every episode for its length, or until a state of `stop` (S,) bool; returns lengths."""
+    """Walk every episode for its length, or until a state of `stop` (S,) bool.
+
+    probs (S, A) the policy; start, omega, length (E,), the last cut to the steps walked; uniforms
+    u (E, T, 2); out s, a, s_next (E, T).
+    """
     n_actions = probs.shape[1]
     for e in range(start.size):
         now = start[e]
         t = 0
         while t < length[e] and not stop[now]:
             x, act = u[e, t, 0], 0
-            last = 0
             for j in range(n_actions):  # the last action of positive probability takes what is left
                 if probs[now, j] > 0.0:
-                    last = j
-            act = last
+                    act = j
             for j in range(n_actions):
                 x -= probs[now, j]
                 if x < 0.0 and probs[now, j] > 0.0:

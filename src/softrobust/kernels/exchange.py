@@ -1,11 +1,14 @@
-"""All one-exchange neighbours of a decision rule, in every model, from one inverse per model.
+"""Rules that differ in a state or two, evaluated from one inverse per model.
 
 With N = (I − γP_d)⁻¹, v = N r_d and h = N ᵀp₀, the rule that differs from d only by taking a in s
 has return (Sherman–Morrison; the denominator uses row s of (I − γP_d)N = I)
 
     ρ' = p₀ᵀv + h(s)·[R(s,a) + γP(s,a)ᵀv − v(s)] / [N(s,s) − γP(s,a)ᵀN(·,s)].
 
-Shapes: S states, A actions, N models; storage as in `models.model_set`.
+`exchange_returns` has all these neighbours of a rule, `prefix_returns` states that change one after
+the other, `best_exchanged` policies whose models change in a row, `walk_returns` all rules of a
+Gray code.
+Shapes: S states, A actions, N models; storage as in `kernels.evaluate`.
 """
 
 from __future__ import annotations
@@ -13,12 +16,12 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from softrobust.kernels._jit import REORDER, kernel
+from softrobust.kernels._jit import EPS, REORDER, kernel, threaded
 from softrobust.kernels.tail import dot
 
 
 @kernel
-def invert(M, out):
+def gauss_jordan(M, out):
     """Out (S, S) ← M⁻¹ by Gauss–Jordan without pivoting (M is diagonally dominant); M is spoilt."""
     S = M.shape[0]
     out[:, :] = 0.0
@@ -53,12 +56,12 @@ def system(indptr, next_states, prob, n_models, omega, decision, A, gamma, out):
 
 
 @kernel
-def _one_model(indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, X, gain, x):
+def _exchange_model(indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, X, gain, x):
     S, A, N = R.shape
     M = np.empty((S, S))
     inverse = np.empty((S, S))
     system(indptr, next_states, prob, N, omega, decision, A, gamma, M)
-    invert(M, inverse)
+    gauss_jordan(M, inverse)
     v = np.zeros(S)
     h = np.zeros(S)
     for s in range(S):
@@ -87,46 +90,34 @@ def _one_model(indptr, next_states, prob, R, p0, allowed, decision, gamma, omega
             X[k, omega] = base + step / (columns[s, s] - gamma * back)
 
 
-@kernel(parallel=True)
-def exchange_parallel(indptr, next_states, prob, R, p0, allowed, decision, gamma, X, gain, x):
+@threaded
+def exchange_returns(indptr, next_states, prob, R, p0, allowed, decision, gamma, X, gain, x):
     """Returns x (N,) of the decision and X (S·A, N) of its neighbours; forbidden pairs stay.
 
     gain (S·A, N) ← h(s)·[R + γPᵀv − v(s)], the first-order change, which orders block moves.
     """
     for omega in prange(R.shape[2]):
-        _one_model(
+        _exchange_model(
             indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, X, gain, x
         )  # fmt: skip
-
-
-@kernel
-def exchange_serial(indptr, next_states, prob, R, p0, allowed, decision, gamma, X, gain, x):
-    """`exchange_parallel` on one thread."""
-    for omega in range(R.shape[2]):
-        _one_model(
-            indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, X, gain, x
-        )  # fmt: skip
-
-
-# --------------------------------------------------------------------------------------------------
-# Returns when the states of a sequence change their action one after another.
-#
-# Let B = I − γ(P_a − P_π)N on the states changed so far, N = (I − γP_π)⁻¹, d = R_a + γP_a v − v and
-# h = Nᵀp₀. By Woodbury's identity the return is then
-#
-#     ρ' = ρ + h_Kᵀ B⁻¹ d_K.
-#
-# B grows by a row and a column with every state, and so does its LU factorisation: with y = L⁻¹d
-# and zᵀ = hᵀU⁻¹ each further state adds z_k·y_k. Leading minors of B are ratios of determinants of
-# M-matrices, hence positive: no pivots are exchanged.
-#
-# Shapes: S states, N models; rho (N,), h, d (N, S), G (N, S, S) = γ(P_a − P_π)N; order (n,) the
-# states of all sequences, starts (m + 1,) where each begins; out (n, N).
 
 
 @kernel(parallel=True)
 def prefix_returns(rho, h, d, G, order, starts, out):
-    """out[i] ← returns after the state order[i] and those before it in its sequence."""
+    """out[i] ← returns after the state order[i] and those before it in its sequence.
+
+    Let B = I − γ(P_a − P_π)N on the states changed so far and d = R_a + γP_a v − v. By Woodbury's
+    identity the return is then
+
+        ρ' = ρ + h_Kᵀ B⁻¹ d_K.
+
+    B grows by a row and a column with every state, and so does its LU factorisation: with y = L⁻¹d
+    and zᵀ = hᵀU⁻¹ each further state adds z_k·y_k. Leading minors of B are ratios of determinants
+    of M-matrices, hence positive: no pivots are exchanged.
+
+    rho (N,), h, d (N, S), G (N, S, S) = γ(P_a − P_π)N; order (n,) the states of all sequences,
+    starts (m + 1,) where each begins; out (n, N).
+    """
     for w in prange(rho.size):
         longest = 0
         for q in range(starts.size - 1):
@@ -163,19 +154,15 @@ def _sequence(rho, h, d, G, part, factor, y, z, out):
         out[k] = total
 
 
-# --------------------------------------------------------------------------------------------------
-# Returns of policies when one row of every model is exchanged for a row of another draw.
-#
-# Shapes: rho, h (K, N) returns and visits to the state; z, g (K, N, n) values r + γv and discounted
-# visits to the state, at the n next states of the pair; q (K,) probability of the action; p (N, n)
-# the rows; rows (R, N) which draw's row each model gets; out, which, mean_of (R,).
-
-
 @kernel(parallel=True)
 def best_exchanged(rho, h, z, g, q, p, rows, gamma, lam, tail, known, out, which, mean_of):
     """out[r] = max_k (1 − λ)·mean + λ·CVaR of the worst `tail` of the N exchanged returns.
 
-    `mean_of` is the mean return of policy `known`, a control variate.
+    Of K policies when one row of every model is exchanged for that of another draw: rho, h (K, N)
+    returns and visits to the state; z, g (K, N, n) values r + γv and discounted visits to the
+    state, at the n next states of the pair; q (K,) probability of the action; p (N, n) the rows;
+    rows (R, N) which draw's row each model gets; out, which, mean_of (R,). `mean_of` is the mean
+    return of policy `known`, a control variate.
     """
     K, N, n = z.shape
     for r in prange(rows.shape[0]):
@@ -199,7 +186,7 @@ def best_exchanged(rho, h, z, g, q, p, rows, gamma, lam, tail, known, out, which
                 mean_of[r] = mean / N
             value = (1.0 - lam) * mean / N
             if lam > 0.0:
-                value += lam * _worst(values, tail)
+                value += lam * _equal_cvar(values, tail)
             if value > best:
                 best, at = value, k
         out[r] = best
@@ -207,7 +194,7 @@ def best_exchanged(rho, h, z, g, q, p, rows, gamma, lam, tail, known, out, which
 
 
 @kernel
-def _worst(values, tail):
+def _equal_cvar(values, tail):
     """CVaR of equally weighted values: the average of the worst `tail` of them."""
     ordered = np.sort(values)
     left, low = tail * ordered.size, 0.0
@@ -220,11 +207,9 @@ def _worst(values, tail):
     return low / (tail * ordered.size)
 
 
-# --------------------------------------------------------------------------------------------------
-# All decision rules in Gray-code order: each differs from the last in one state.
-#
-# Successive rules share their inverses up to a rank-1 exchange (see `kernels.exchange`), and one
-# state s₀ is not walked at all: at every stop all its actions are read off the column t = N(·,s₀),
+# All decision rules in Gray-code order: each differs from the last in one state. Successive rules
+# share their inverses up to a rank-1 exchange, and one state s₀ is not walked at all: at every stop
+# all its actions are read off the column t = N(·,s₀),
 #
 #     v' = v + κ·t,    κ = [R(s₀,a) + γP(s₀,a)ᵀv − v(s₀)] / [t(s₀) − γP(s₀,a)ᵀt],    ρ' = p₀ᵀv'.
 #
@@ -236,10 +221,8 @@ def _worst(values, tail):
 # The residual of v' is that of v plus κ times that of t, except in s₀, where κ makes it vanish. A
 # residual computed in floating point is off by at most (n + 3)·u·Σ|terms| for a row of n entries,
 # in any order of summation (Higham 2002, §3.1; `EPS` is 2u, which covers the products of such
-# factors). The greatest error of a walk comes with its returns: it is a theorem about them, not an
-# estimate.
+# factors). The greatest error of a walk is therefore a theorem about its returns, not an estimate.
 
-EPS = 2.220446049250313e-16
 ROW_SUM = 1.0 + 1e-6  # more than any row sum, γ < 1 included
 
 
@@ -267,15 +250,15 @@ def gray_steps(sizes, digits, directions, focus, which, value):
 
 
 @kernel(fastmath=REORDER)
-def _rank_one(T, w, s, scale):
-    """T (S, S) ← T − (w/…)·T(s,·), T the transposed inverse; row s last."""
+def rank_one(T, w, s, scale):
+    """T (S, S) ← T − scale·w·T(s,·), T the transposed inverse; row s by its factor `scale`."""
     S = w.size
     for c in range(S):
         factor = w[c] * scale
         if c != s and factor != 0.0:
             for j in range(S):
                 T[c, j] -= factor * T[s, j]
-    for j in range(S):
+    for j in range(S):  # row s itself last, since the others read it
         T[s, j] *= scale
 
 
@@ -351,7 +334,7 @@ def _star(
 
 
 @kernel
-def _one_model_gray(
+def _walk_model(
     indptr, next_states, prob, R, p0, gamma, start, states, new, s0, actions, omega, widest, reach,
     X, errors,
 ):  # fmt: skip
@@ -359,7 +342,7 @@ def _one_model_gray(
     M, T = np.empty((S, S)), np.empty((S, S))
     decision = start.copy()
     system(indptr, next_states, prob, N, omega, decision, A, gamma, M)
-    invert(M, T)
+    gauss_jordan(M, T)
     v, w, change = np.zeros(S), np.empty(S), np.empty(S)
     for s in range(S):
         for j in range(S):
@@ -389,7 +372,7 @@ def _one_model_gray(
         step = (R[s, a, omega] + ahead - v[s]) * scale
         for j in range(S):
             v[j] += step * T[s, j]
-        _rank_one(T, w, s, scale)
+        rank_one(T, w, s, scale)
         decision[s] = a
         error = _star(
             indptr, next_states, prob, R, p0, omega, gamma, decision, s0, actions, widest, reach,
@@ -399,8 +382,8 @@ def _one_model_gray(
     errors[1, omega] = worst
 
 
-@kernel(parallel=True)
-def walk_parallel(
+@threaded
+def walk_returns(
     indptr, next_states, prob, R, p0, gamma, start, states, new, s0, actions, widest, reach, X,
     errors,
 ):  # fmt: skip
@@ -410,20 +393,7 @@ def walk_parallel(
     of any stop, can be off. reach (N,) ≥ Σp₀/(1 − γσ); widest: the entries of the longest row.
     """
     for omega in prange(R.shape[2]):
-        _one_model_gray(
-            indptr, next_states, prob, R, p0, gamma, start, states, new, s0, actions, omega, widest,
-            reach[omega], X, errors,
-        )  # fmt: skip
-
-
-@kernel
-def walk_serial(
-    indptr, next_states, prob, R, p0, gamma, start, states, new, s0, actions, widest, reach, X,
-    errors,
-):  # fmt: skip
-    """`walk_parallel` on one thread."""
-    for omega in range(R.shape[2]):
-        _one_model_gray(
+        _walk_model(
             indptr, next_states, prob, R, p0, gamma, start, states, new, s0, actions, omega, widest,
             reach[omega], X, errors,
         )  # fmt: skip

@@ -1,38 +1,54 @@
-"""Z of a pair with few next states: out_i = reward_i + (γ·P_iᵀw + shift), four models at a time.
+"""Expected values of the next step in every model: Z[s,a,ω] = R[s,a,ω] + γ·Σ_s′ P̂^ω(s′|s,a)·v(s′).
 
-Section 4's pass over sparse models has rows of about ten numbers. A loop per row is too short to
-vectorise, and eight rows beside each other run one number at a time; both spend more on arithmetic
-than memory on the read. So the loop is written in vectors of four here: the weights w stay in
-registers, a row is a few loads, and four rows are added up together.
+This is the only pass over the transition probabilities that a rectangular sweep makes (section 4),
+so it is written to run at the speed of memory: long rows as one vectorised dot product each, short
+rows four at a time, and the next states of a pair gathered once for all its models.
 
-A row of 4·q − 4 < width ≤ 4·q numbers is read in q vectors, the last one ending with the row. What
-it shares with the one before has weight 0 there (`fill_weights`), so nothing is read twice into the
-sum, and nothing beyond the row. In the same way the last four models overlap those before them.
+Rows of about ten numbers, as sparse models have them, are too short for a loop to vectorise, and
+eight rows beside each other run one number at a time; both spend more on arithmetic than memory on
+the read. So their loop is written in vectors of four: the weights w = v(next states) stay in
+registers, a row is a few loads, and four rows are added up together. A row of 4·q − 4 < width ≤ 4·q
+numbers is read in q vectors, the last one ending with the row. What it shares with the one before
+has weight 0 there (`fill_weights`), so nothing is read twice into the sum, and nothing beyond the
+row. In the same way the last four models overlap those before them.
+
+float32 storage is read with float64 sums. A row of rounded numbers misses 1 by about 1e-8, which
+at γ = .999 moves a value by 1e-5 of itself; so there a row p stands for the model p/Σp, computed
+as c + p·(v − c)/Σp with c in the middle of v: what is left of the rounding is the model's own.
+
+Shapes: S states, A actions, N models; storage as in `models.model_set`: pair k = s·A + a lists
+next_states[indptr[k]:indptr[k+1]], and its block of prob is (N, n_next), row by row.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
-from softrobust.kernels._jit import REORDER, kernel
+from softrobust.kernels._jit import REORDER, kernel, threaded
 
 LANES = 4
-MOST = 6  # vectors of weights kept in registers
-STRIDE = LANES * MOST  # room for the weights of one pair
+REGISTERS = 6  # vectors of weights kept in registers
+STRIDE = LANES * REGISTERS  # room for the weights of one pair
 FLAGS = tuple(sorted(REORDER))
+SHORT_ROW = 24  # below this many next states, eight rows share one loop
+PARALLEL_READ = 4_000_000  # probabilities below which threads cost more than they bring
+AHEAD = 512  # pairs whose v are gathered at once: jumps between reads upset prefetching
+CHUNKS = 64  # parts into which the states are dealt out to threads
 
-_LONG, _INDEX = ir.IntType(64), ir.IntType(32)
-_DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+Probabilities = NDArray[np.float64] | NDArray[np.float32]
+
+LONG, INDEX = ir.IntType(64), ir.IntType(32)
+DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 
 @kernel
-def fits(width, n):
+def short_row(width, n):
     """Whether n rows of this width can go this way."""
     return width >= LANES and width <= STRIDE and n >= LANES
 
@@ -50,11 +66,24 @@ def fill_weights(v, next_states, lo, width, w, at):
         w[np.uint64(at + j + gap)] = v[np.uint32(next_states[np.uint64(lo + j)])]
 
 
+def vector_loader(b, data, single):
+    """Loads of four numbers as doubles, from doubles or from `single` ones."""
+
+    def load(offset):
+        kind = ir.FloatType() if single else ir.DoubleType()
+        pointer = b.bitcast(b.gep(data, [offset]), ir.VectorType(kind, LANES).as_pointer())
+        found = b.load(pointer)
+        found.align = 4 if single else 8
+        return b.fpext(found, DOUBLES) if single else found
+
+    return load
+
+
 def _total(b, rows):
     """The sums of four vectors, as one vector."""
 
     def mix(x, y, order):
-        return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(_INDEX, LANES), order))
+        return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(INDEX, LANES), order))
 
     def pairs(x, y):
         return b.fadd(mix(x, y, [0, 4, 2, 6]), mix(x, y, [1, 5, 3, 7]))
@@ -66,25 +95,25 @@ def _total(b, rows):
 def everywhere(b, x):
     """A vector of one number."""
     kind = ir.VectorType(x.type, LANES)
-    start = b.insert_element(ir.Constant(kind, ir.Undefined), x, ir.Constant(_INDEX, 0))
-    order = ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES)
+    start = b.insert_element(ir.Constant(kind, ir.Undefined), x, ir.Constant(INDEX, 0))
+    order = ir.Constant(ir.VectorType(INDEX, LANES), [0] * LANES)
     return b.shuffle_vector(start, ir.Constant(kind, ir.Undefined), order)
 
 
 def _uncounted(b, q, width, x):
     """The last vector of a row with 0 for what it shares with the one before."""
-    lanes = ir.Constant(ir.VectorType(_LONG, LANES), list(range(LANES)))
-    first = everywhere(b, b.sub(ir.Constant(_LONG, LANES * q), width))
-    return b.select(b.icmp_signed(">=", lanes, first), x, ir.Constant(_DOUBLES, [0.0] * LANES))
+    lanes = ir.Constant(ir.VectorType(LONG, LANES), list(range(LANES)))
+    first = everywhere(b, b.sub(ir.Constant(LONG, LANES * q), width))
+    return b.select(b.icmp_signed(">=", lanes, first), x, ir.Constant(DOUBLES, [0.0] * LANES))
 
 
 def _group(b, load, q, single, base, width, weights):
     """Pw for the four rows from `base` on; with float32 storage over the rows' own sums."""
-    last = b.sub(width, ir.Constant(_LONG, LANES))
+    last = b.sub(width, ir.Constant(LONG, LANES))
     totals, masses = [], []
     for r in range(LANES):
-        row = b.add(base, b.mul(width, ir.Constant(_LONG, r)))
-        starts = [ir.Constant(_LONG, LANES * c) for c in range(q - 1)] + [last]
+        row = b.add(base, b.mul(width, ir.Constant(LONG, r)))
+        starts = [ir.Constant(LONG, LANES * c) for c in range(q - 1)] + [last]
         parts = [load(b.add(row, start)) for start in starts]
         products = [b.fmul(x, w, flags=FLAGS) for x, w in zip(parts, weights, strict=True)]
         totals.append(_added(b, products))
@@ -119,34 +148,23 @@ def _vectors(q):
             start, n, width, at, gamma, shift = (values[i] for i in (1, 2, 3, 5, 6, 7))
             reward, to = b.mul(values[9], n), b.mul(values[11], n)
 
-            def pointer(data, offset, kind=_DOUBLES):
-                return b.bitcast(b.gep(data, [offset]), kind.as_pointer())
-
-            def load(data, offset):
-                found = b.load(pointer(data, offset))
-                found.align = 8
-                return found
-
-            def load_prob(offset):
-                if not single:
-                    return load(prob, offset)
-                kind = ir.VectorType(ir.FloatType(), LANES)
-                found = b.load(pointer(prob, offset, kind))
-                found.align = 4
-                return b.fpext(found, _DOUBLES)
-
-            weights = [load(w, b.add(at, ir.Constant(_LONG, LANES * c))) for c in range(q)]
+            load_prob, load_w, load_R = (
+                vector_loader(b, data, kind)
+                for data, kind in ((prob, single), (w, False), (R, False))
+            )
+            weights = [load_w(b.add(at, ir.Constant(LONG, LANES * c))) for c in range(q)]
             scale, added = everywhere(b, gamma), everywhere(b, shift)
-            four = ir.Constant(_LONG, LANES)
-            groups = b.sdiv(b.add(n, ir.Constant(_LONG, LANES - 1)), four)
+            four = ir.Constant(LONG, LANES)
+            groups = b.sdiv(b.add(n, ir.Constant(LONG, LANES - 1)), four)
             with cgutils.for_range(b, groups) as loop:
                 i, end = b.mul(loop.index, four), b.sub(n, four)
                 i = b.select(b.icmp_signed("<", i, end), i, end)
                 base = b.add(start, b.mul(i, width))
                 answer = _group(b, load_prob, q, single, base, width, weights)
                 ahead = b.fadd(b.fmul(answer, scale, flags=FLAGS), added, flags=FLAGS)
-                z = b.fadd(load(R, b.add(reward, i)), ahead, flags=FLAGS)
-                b.store(z, pointer(out, b.add(to, i))).align = 8
+                z = b.fadd(load_R(b.add(reward, i)), ahead, flags=FLAGS)
+                place = b.gep(out, [b.add(to, i)])
+                b.store(z, b.bitcast(place, DOUBLES.as_pointer())).align = 8
             return target.get_dummy_value()
 
         return signature, codegen
@@ -154,7 +172,7 @@ def _vectors(q):
     return rows
 
 
-_rows_1, _rows_2, _rows_3, _rows_4, _rows_5, _rows_6 = (_vectors(q + 1) for q in range(MOST))
+_rows_1, _rows_2, _rows_3, _rows_4, _rows_5, _rows_6 = (_vectors(q + 1) for q in range(REGISTERS))
 
 
 @kernel
@@ -179,28 +197,6 @@ def short_values(prob, lo, width, w, at, gamma, shift, R, k, out, row):
         _rows_5(prob, lo * N, N, width, w, at, gamma, shift, R, k, out, row)
     else:
         _rows_6(prob, lo * N, N, width, w, at, gamma, shift, R, k, out, row)
-
-
-# --------------------------------------------------------------------------------------------------
-# Expected values of the next step in every model: Z[s,a,ω] = R[s,a,ω] + γ·Σ_s′ P̂^ω(s′|s,a)·v(s′).
-#
-# This is the only pass over the transition probabilities that a rectangular sweep makes (section
-# 4), so it is written to run at the speed of memory: long rows as one vectorised dot product each,
-# short rows eight at a time, and the next states of a pair gathered once for all its models.
-#
-# float32 storage is read with float64 sums. A row of rounded numbers misses 1 by about 1e-8, which
-# at γ = .999 moves a value by 1e-5 of itself; so there a row p stands for the model p/Σp, computed
-# as c + p·(v − c)/Σp with c in the middle of v: what is left of the rounding is the model's own.
-#
-# Shapes: S states, A actions, N models; storage as in `models.model_set`: pair k = s·A + a lists
-# next_states[indptr[k]:indptr[k+1]], and its block of prob is (N, n_next), row by row.
-
-SHORT_ROW = 24  # below this many next states, eight rows share one loop
-PARALLEL_READ = 4_000_000  # probabilities below which threads cost more than they bring
-AHEAD = 512  # pairs whose v are gathered at once: jumps between reads upset prefetching
-CHUNKS = 64  # parts into which the states are dealt out to threads
-
-Probabilities = NDArray[np.float64] | NDArray[np.float32]
 
 
 @kernel
@@ -291,12 +287,12 @@ def _expected_range(first, last, prob, indptr, next_states, R, v, centre, rounde
         for k in range(begin, end):
             lo = indptr[k]
             width = indptr[k + 1] - lo
-            if fits(width, N):
+            if short_row(width, N):
                 fill_weights(v, next_states, lo, width, weights, (k - begin) * STRIDE)
         for k in range(begin, end):
             lo = indptr[k]
             width = indptr[k + 1] - lo
-            if fits(width, N):
+            if short_row(width, N):
                 at = (k - begin) * STRIDE
                 short_values(prob, lo, width, weights, at, gamma, shift, R, k, Z, k)
             elif width > 0:
@@ -308,12 +304,12 @@ def _expected_range(first, last, prob, indptr, next_states, R, v, centre, rounde
                     Z[k, i] = 0.0
 
 
-@kernel(parallel=True)
-def _expected_parallel(prob, indptr, next_states, R, v, centre, rounded, gamma, Z):
+@threaded
+def _fill_expected(chunks, prob, indptr, next_states, R, v, centre, rounded, gamma, Z):
     S = R.shape[0]
-    for c in prange(CHUNKS):
+    for c in prange(chunks):
         _expected_range(
-            c * S // CHUNKS, (c + 1) * S // CHUNKS,
+            c * S // chunks, (c + 1) * S // chunks,
             prob, indptr, next_states, R, v, centre, rounded, gamma, Z,
         )  # fmt: skip
 
@@ -364,14 +360,14 @@ def expected_values(
     Z = (np.empty(R.shape) if out is None else out).reshape(-1, R.shape[2])
     if threads is None:
         threads = prob.size > PARALLEL_READ
-    if threads:
-        _expected_parallel(prob, indptr, next_states, R, shifted, c, rounded, gamma, Z)
-    else:
-        _expected_range(0, R.shape[0], prob, indptr, next_states, R, shifted, c, rounded, gamma, Z)
+    chunks = CHUNKS if threads else 1
+    _fill_expected(threads, chunks, prob, indptr, next_states, R, shifted, c, rounded, gamma, Z)
     return Z.reshape(R.shape)
 
 
-def rounding(width: int, v: FloatArray, R_max: float, rounded: bool, gamma: float) -> float:
+def expected_rounding(
+    width: int, v: FloatArray, R_max: float, rounded: bool, gamma: float
+) -> float:
     """A bound on |computed Z − exact Z| for rows of at most `width` entries.
 
     A sum of n products of which one factor is a probability is off by at most n·ε·max|v| in any
@@ -381,3 +377,44 @@ def rounding(width: int, v: FloatArray, R_max: float, rounded: bool, gamma: floa
     size = float(np.abs(v).max())
     spread = 0.5 * float(np.ptp(v)) if rounded else size
     return eps * (gamma * (width + 2) * spread + 2 * (R_max + gamma * size))
+
+
+@kernel(fastmath=REORDER)
+def _mean_row(P, f, out):
+    worst = 0.0
+    for omega in range(P.shape[0]):
+        total, weight = 0.0, f[omega]
+        for j in range(P.shape[1]):
+            total += P[omega, j]
+            out[j] += weight * P[omega, j]
+        worst = max(worst, abs(total - 1.0))
+    return worst
+
+
+@kernel
+def _mean_range(first, last, prob, indptr, f, rows):
+    worst = 0.0
+    for k in range(first, last):
+        lo, hi = indptr[k], indptr[k + 1]
+        if hi > lo:
+            worst = max(worst, _mean_row(block_of(prob, indptr, k, f.size), f, rows[lo:hi]))
+    return worst
+
+
+@threaded
+def _add_means(prob, indptr, f, rows, worst):
+    n, chunks = indptr.size - 1, worst.size
+    for c in prange(chunks):
+        worst[c] = _mean_range(c * n // chunks, (c + 1) * n // chunks, prob, indptr, f, rows)
+
+
+def mean_rows(
+    prob: FloatArray, indptr: NDArray[np.int64], f: FloatArray, rows: FloatArray, threads: bool
+) -> float:
+    """Add the mean model Σ_ω f_ω·P̂^ω to rows (nnz,), in one pass over the models.
+
+    Returns max |row sum − 1| over pairs and models.
+    """
+    worst = np.zeros(CHUNKS if threads else 1)
+    _add_means(threads, prob, indptr, f, rows, worst)
+    return float(worst.max())

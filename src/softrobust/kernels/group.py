@@ -1,10 +1,15 @@
-"""Z of one pair for several value functions at once: its block of models is read once for all.
+"""Sweeps for several points (λ, α) at once: each state's models are read once for all of them.
 
 A grid of (λ, α) sweeps the same models with a value function per point (section 4). Where the pass
 is bound by memory, eight of them together cost little more than two. The first four read the block
 from memory, row after row as memory likes it; the others find it in the cache, where four rows
-meet four value functions in sixteen sums, so that eight reads serve sixteen products. As in
-`short_rows` the loops are written in vectors of four; the compiler's own choice is half as fast.
+meet four value functions in sixteen sums, so that eight reads serve sixteen products. As for short
+rows in `expected` the loops are written in vectors of four; the compiler's own choice is half as
+fast.
+
+Every point has its own value function, games and warm start (those of `kernels.sweeps`), here
+stacked along a first axis of slots; the slots listed in `Group.slots` take part. The updates are
+those of `kernels.sweeps`, on the same Z but for the order of summation.
 
 Shapes: G value functions, a multiple of `LANES` (fill up with copies), N models; the storage is
 that of `kernels.expected`.
@@ -15,63 +20,51 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
-from softrobust.kernels._jit import REORDER, borrow, keep, kernel
+from softrobust.kernels._jit import REORDER, keep_alive, kernel, threaded, unowned
 from softrobust.kernels.expected import (
     CHUNKS,
+    DOUBLES,
     FLAGS,
+    INDEX,
     LANES,
+    LONG,
     STRIDE,
     block_of,
     everywhere,
     fill_weights,
-    fits,
+    short_row,
     short_values,
+    vector_loader,
 )
-from softrobust.kernels.s_simplex import borrow_work, game_work
+from softrobust.kernels.s_simplex import game_work
 from softrobust.kernels.sa_select import rounding_of_sums
 from softrobust.kernels.sweeps import (
+    NEAR,
     S_GAME,
-    Memory,
     Rectangle,
-    Update,
+    SweepResult,
+    WarmStart,
     batch_of,
-    borrow_rectangle,
     s_state,
     sa_state,
 )
 
-NEAR = 32_768  # probabilities of a part that stays in the second cache
-
-_LONG, _INDEX, _BYTES = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
-_DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
-_ZEROS = ir.Constant(_DOUBLES, [0.0] * LANES)
-
-
-def _loader(b, prob, single):
-    """Loads of four probabilities as doubles."""
-
-    def load(offset):
-        kind = ir.FloatType() if single else ir.DoubleType()
-        pointer = b.bitcast(b.gep(prob, [offset]), ir.VectorType(kind, LANES).as_pointer())
-        found = b.load(pointer)
-        found.align = 4 if single else 8
-        return b.fpext(found, _DOUBLES) if single else found
-
-    return load
+_BYTES = ir.IntType(8).as_pointer()
+_ZEROS = ir.Constant(DOUBLES, [0.0] * LANES)
 
 
 def _prefetch(b, prob, offset):
-    signature = ir.FunctionType(ir.VoidType(), [_BYTES, _INDEX, _INDEX, _INDEX])
+    signature = ir.FunctionType(ir.VoidType(), [_BYTES, INDEX, INDEX, INDEX])
     function = cgutils.get_or_insert_function(b.module, signature, "llvm.prefetch.p0")
     pointer = b.bitcast(b.gep(prob, [offset]), _BYTES)
-    b.call(function, [pointer, _INDEX(0), _INDEX(3), _INDEX(1)])
+    b.call(function, [pointer, INDEX(0), INDEX(3), INDEX(1)])
 
 
 def _sums(b, n_rows, load, load_v, prefetch, width, rows, columns):
@@ -89,18 +82,18 @@ def _sums(b, n_rows, load, load_v, prefetch, width, rows, columns):
                 product = b.fmul(found[r], v, flags=FLAGS)
                 b.store(b.fadd(b.load(cell), product, flags=FLAGS), cell)
 
-    full = b.sdiv(width, _LONG(LANES))
+    full = b.sdiv(width, LONG(LANES))
     with cgutils.for_range(b, full) as loop:
-        at = b.mul(loop.index, _LONG(LANES))
-        prefetch(b.add(rows[0], b.add(at, b.mul(width, _LONG(2)))))  # two rows ahead
+        at = b.mul(loop.index, LONG(LANES))
+        prefetch(b.add(rows[0], b.add(at, b.mul(width, LONG(2)))))  # two rows ahead
         add(at)
     # What is left of the row, in a vector that ends with it; the rest of that was counted.
-    counted = b.sub(_LONG(LANES), b.sub(width, b.mul(full, _LONG(LANES))))
-    lanes = ir.Constant(ir.VectorType(_LONG, LANES), list(range(LANES)))
-    add(b.sub(width, _LONG(LANES)), b.icmp_signed(">=", lanes, everywhere(b, counted)))
+    counted = b.sub(LONG(LANES), b.sub(width, b.mul(full, LONG(LANES))))
+    lanes = ir.Constant(ir.VectorType(LONG, LANES), list(range(LANES)))
+    add(b.sub(width, LONG(LANES)), b.icmp_signed(">=", lanes, everywhere(b, counted)))
     answer = []
     for cell in sums:
-        parts = [b.extract_element(b.load(cell), _INDEX(i)) for i in range(LANES)]
+        parts = [b.extract_element(b.load(cell), INDEX(i)) for i in range(LANES)]
         answer.append(b.fadd(b.fadd(parts[0], parts[1]), b.fadd(parts[2], parts[3])))
     return answer
 
@@ -123,12 +116,12 @@ def _tile(n_rows, from_memory):
             sums = _sums(
                 b,
                 n_rows,
-                _loader(b, data, signature.args[0].dtype == types.float32),
-                _loader(b, matrix.data, False),
+                vector_loader(b, data, signature.args[0].dtype == types.float32),
+                vector_loader(b, matrix.data, False),
                 (lambda offset: _prefetch(b, data, offset)) if from_memory else lambda _: None,
                 width,
-                [b.add(start, b.mul(width, _LONG(r))) for r in range(n_rows)],
-                [b.mul(b.add(g, _LONG(q)), stride) for q in range(LANES)],
+                [b.add(start, b.mul(width, LONG(r))) for r in range(n_rows)],
+                [b.mul(b.add(g, LONG(q)), stride) for q in range(LANES)],
             )
             return target.make_tuple(b, signature.return_type, sums)
 
@@ -228,7 +221,7 @@ def group_values(prob, indptr, next_states, k, V, shifts, rounded, gamma, R, gat
     """
     N, lo = R.shape[2], indptr[k]
     width = indptr[k + 1] - lo
-    if fits(width, N) and gathered.shape[1] >= STRIDE:
+    if short_row(width, N) and gathered.shape[1] >= STRIDE:
         for g in range(V.shape[0]):  # the block stays in the nearest cache
             fill_weights(V[g], next_states, lo, width, gathered[g], 0)
             short_values(prob, lo, width, gathered[g], 0, gamma, shifts[g], R, k, Z[g], n)
@@ -240,58 +233,40 @@ def group_values(prob, indptr, next_states, k, V, shifts, rounded, gamma, R, gat
             Z[g, n, i] = reward[i] + (gamma * Z[g, n, i] + shifts[g])
 
 
-# --------------------------------------------------------------------------------------------------
-# One sweep for several points (λ, α) at once: each state's models are read once for all of them.
-#
-# Every point has its own value function, games and memory (`sweeps.Memory`, `sweeps.Update`), here
-# stacked along a first axis of lanes; the lanes listed in `Group.lanes` take part. The updates are
-# those of `kernels.sweeps`, on the same Z but for the order of summation.
-
-
 class Group(NamedTuple):
-    """The G points of a sweep, and the stacks of all lanes that they write to."""
+    """The G points of a sweep, and the stacks that they write to."""
 
-    lanes: NDArray[np.int64]  # (G,) the lane of each point
+    slots: NDArray[np.int64]  # (G,) where each point is stacked
     V: FloatArray  # (G or a little more, S) value functions, as `group_values` wants them
     shifts: FloatArray  # (as V,) γ·centre
     sizes: FloatArray  # (G,) bounds of |Z|
     lam: FloatArray  # (G,)
     u: FloatArray  # (G, L) bounds of q
     total: FloatArray  # (G,) Σu
-    K: NDArray[np.int32]  # (lanes, S, A), as of `Memory`
-    F: NDArray[np.int32]  # (lanes, S, A)
-    k: NDArray[np.int32]  # (lanes, S)
-    lb: FloatArray  # (lanes, S), as of `Update`
-    ub: FloatArray  # (lanes, S)
-    d: FloatArray  # (lanes, S, A)
-    status: NDArray[np.int8]  # (lanes, S)
-    pivots: NDArray[np.int32]  # (lanes, S)
-    read: NDArray[np.int64]  # (lanes, S)
-    mixed: FloatArray  # (lanes, nnz)
+    K: NDArray[np.int32]  # (slots, S, A), as of `WarmStart`
+    F: NDArray[np.int32]  # (slots, S, A)
+    k: NDArray[np.int32]  # (slots, S)
+    lb: FloatArray  # (slots, S), as of `SweepResult`
+    ub: FloatArray  # (slots, S)
+    d: FloatArray  # (slots, S, A)
+    status: NDArray[np.int8]  # (slots, S)
+    pivots: NDArray[np.int32]  # (slots, S)
+    read: NDArray[np.int64]  # (slots, S)
+    mixed: FloatArray  # (slots, nnz)
     xi: FloatArray  # (0, 0): not kept
-
-
-@kernel
-def _borrow_group(x):
-    return Group(
-        borrow(x.lanes), borrow(x.V), borrow(x.shifts), borrow(x.sizes), borrow(x.lam),
-        borrow(x.u), borrow(x.total), borrow(x.K), borrow(x.F), borrow(x.k), borrow(x.lb),
-        borrow(x.ub), borrow(x.d), borrow(x.status), borrow(x.pivots), borrow(x.read),
-        borrow(x.mixed), borrow(x.xi),
-    )  # fmt: skip
 
 
 @kernel
 def _point(g, x, p):
     """What point p reads, remembers and writes."""
-    j = x.lanes[p]
+    j = x.slots[p]
     return (
         Rectangle(
             g.prob, g.indptr, g.next_states, g.R, g.allowed, g.live, g.f, x.u[p], x.total[p],
             x.lam[p], g.gamma, g.rounded, g.mean,
         ),
-        Memory(x.K[j], x.F[j], x.k[j]),
-        Update(
+        WarmStart(x.K[j], x.F[j], x.k[j]),
+        SweepResult(
             x.lb[j], x.ub[j], x.d[j], x.status[j], x.pivots[j], x.read[j], x.mixed[j], x.xi,
         ),
     )  # fmt: skip
@@ -311,14 +286,9 @@ def _group_work(g, x, b):
 
 
 @kernel
-def _borrow_values(w):
-    return borrow(w[0]), borrow(w[1]), borrow(w[2]), borrow(w[3]), borrow(w[4])
-
-
-@kernel
-def _rows(g, x, s, actions, gathered, raw, Z):
+def _group_rows(g, x, s, actions, gathered, raw, Z):
     """Z[:, :n] (G, n, L) ← rows of the allowed actions of s for every point; returns n."""
-    A, N, L, G = g.R.shape[1], g.R.shape[2], g.live.size, x.lanes.size
+    A, N, L, G = g.R.shape[1], g.R.shape[2], g.live.size, x.slots.size
     n = 0
     for a in range(A):
         if g.allowed[s, a]:
@@ -336,62 +306,60 @@ def _rows(g, x, s, actions, gathered, raw, Z):
 
 
 @kernel
-def _s_range(first, last, g, x):
+def _s_group_range(first, last, g, x):
     A, L, b = g.R.shape[1], g.live.size, batch_of(g)
-    g, x = borrow_rectangle(g), _borrow_group(x)
+    g, x = unowned(g), unowned(x)
     work, own, chosen = game_work(A, L), _group_work(g, x, b), np.empty(L, np.int64)
-    M, X, Y, J, W = borrow_work(work)
-    Z, actions, count, gathered, raw = _borrow_values(own)
-    which = borrow(chosen)
+    M, X, Y, J, W = unowned(work)
+    Z, actions, count, gathered, raw = unowned(own)
+    which = unowned(chosen)
     for begin in range(first, last, b):
         end = min(begin + b, last)
         for s in range(begin, end):
-            count[s - begin] = _rows(g, x, s, actions[s - begin], gathered, raw, Z[s - begin])
-        for p in range(x.lanes.size):
-            mine, memory, out = _point(g, x, p)
+            count[s - begin] = _group_rows(g, x, s, actions[s - begin], gathered, raw, Z[s - begin])
+        for p in range(x.slots.size):
+            mine, warm, out = _point(g, x, p)
             for s in range(begin, end):
                 i = s - begin
-                s_state(
-                    mine, s, Z[i, p], count[i], actions[i], memory, M, X, Y, J, W, which, out
-                )  # fmt: skip
-    keep((work, own, chosen))
+                s_state(mine, s, Z[i, p], count[i], actions[i], warm, M, X, Y, J, W, which, out)
+    keep_alive((work, own, chosen))
 
 
 @kernel
-def _sa_range(first, last, g, x):
+def _sa_group_range(first, last, g, x):
     L, b = g.live.size, batch_of(g)
-    g, x = borrow_rectangle(g), _borrow_group(x)
+    g, x = unowned(g), unowned(x)
     own, room, chosen = _group_work(g, x, b), np.empty((5, L)), np.empty(L, np.int64)
-    Z, actions, count, gathered, raw = _borrow_values(own)
-    scratch, which = borrow(room), borrow(chosen)
+    Z, actions, count, gathered, raw = unowned(own)
+    scratch, which = unowned(room), unowned(chosen)
     for begin in range(first, last, b):
         end = min(begin + b, last)
         for s in range(begin, end):
-            count[s - begin] = _rows(g, x, s, actions[s - begin], gathered, raw, Z[s - begin])
-        for p in range(x.lanes.size):
-            mine, memory, out = _point(g, x, p)
+            count[s - begin] = _group_rows(g, x, s, actions[s - begin], gathered, raw, Z[s - begin])
+        for p in range(x.slots.size):
+            mine, warm, out = _point(g, x, p)
             error = rounding_of_sums(L, x.sizes[p])
             for s in range(begin, end):
                 i = s - begin
                 sa_state(
-                    mine, s, Z[i, p], count[i], actions[i], error, memory,
+                    mine, s, Z[i, p], count[i], actions[i], error, warm,
                     scratch[4], scratch, which, out,
                 )  # fmt: skip
-    keep((own, room, chosen))
+    keep_alive((own, room, chosen))
 
 
-@kernel(parallel=True)
-def _s_parallel(g, x):
+@threaded
+def _s_group_sweep(chunks, g, x):
     S = g.R.shape[0]
-    for c in prange(CHUNKS):
-        _s_range(c * S // CHUNKS, (c + 1) * S // CHUNKS, g, x)
+    for c in prange(chunks):
+        _s_group_range(c * S // chunks, (c + 1) * S // chunks, g, x)
 
 
-@kernel(parallel=True)
-def _sa_parallel(g, x):
+@threaded
+def _sa_group_sweep(chunks, g, x):
     S = g.R.shape[0]
-    for c in prange(CHUNKS):
-        _sa_range(c * S // CHUNKS, (c + 1) * S // CHUNKS, g, x)
+    for c in prange(chunks):
+        _sa_group_range(c * S // chunks, (c + 1) * S // chunks, g, x)
 
 
 def sweep_group(kind: int, g: Rectangle, group: Group, threads: bool) -> None:
@@ -399,12 +367,5 @@ def sweep_group(kind: int, g: Rectangle, group: Group, threads: bool) -> None:
 
     g is the rectangle of any point: its u, total and λ are not read.
     """
-    if kind == S_GAME:
-        if threads:
-            _s_parallel(g, group)
-        else:
-            _s_range(0, g.R.shape[0], g, group)
-    elif threads:
-        _sa_parallel(g, group)
-    else:
-        _sa_range(0, g.R.shape[0], g, group)
+    run = _s_group_sweep if kind == S_GAME else _sa_group_sweep
+    run(threads, CHUNKS if threads else 1, g, group)

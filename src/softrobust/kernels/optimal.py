@@ -14,13 +14,12 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from softrobust.kernels._jit import kernel
+from softrobust.kernels._jit import EPS, kernel, threaded
 from softrobust.kernels.evaluate import lu_inplace, lu_solve, lu_solve_transposed
 from softrobust.kernels.exchange import system
 
 LU_STATES = 96  # above this, sweeps beat factorisations
 SWEEPS = 30  # evaluation sweeps between two improvements
-EPS = 2.220446049250313e-16
 
 
 @kernel
@@ -96,7 +95,7 @@ def _evaluate_sweeps(indptr, next_states, rows, R, omega, gamma, decision, v, sw
 
 
 @kernel
-def solve_one(
+def solve_model(
     indptr, next_states, prob, n_models, R, allowed, omega, gamma, tol, limit, v, decision
 ):
     """Optimal v (S,) and decision (S,) of model omega; returns a lower and an upper correction.
@@ -141,15 +140,15 @@ def solve_one(
     return lower, upper
 
 
-@kernel(parallel=True)
-def solve_range_parallel(
+@threaded
+def solve_models(
     indptr, next_states, prob, R, allowed, gamma, tol, limit, first, last, V, decisions, lower,
     upper,
 ):  # fmt: skip
-    """`solve_one` for models first … last: V (N, S), decisions (N, S), lower and upper (N,)."""
+    """`solve_model` for models first … last: V (N, S), decisions (N, S), lower and upper (N,)."""
     N = V.shape[0]
     for omega in prange(first, last):
-        lo, hi = solve_one(
+        lo, hi = solve_model(
             indptr, next_states, prob, N, R, allowed, omega, gamma, tol, limit,
             V[omega], decisions[omega],
         )  # fmt: skip
@@ -157,44 +156,15 @@ def solve_range_parallel(
         upper[omega] = hi
 
 
-@kernel
-def solve_range_serial(
-    indptr, next_states, prob, R, allowed, gamma, tol, limit, first, last, V, decisions, lower,
-    upper,
-):  # fmt: skip
-    """`solve_range_parallel` on one thread."""
-    N = V.shape[0]
-    for omega in range(first, last):
-        lo, hi = solve_one(
-            indptr, next_states, prob, N, R, allowed, omega, gamma, tol, limit,
-            V[omega], decisions[omega],
-        )  # fmt: skip
-        lower[omega] = lo
-        upper[omega] = hi
-
-
-@kernel
-def solve_all_serial(
-    indptr, next_states, prob, R, allowed, gamma, tol, limit, V, decisions, lower, upper
-):
-    """Every model, on one thread."""
-    solve_range_serial(
-        indptr, next_states, prob, R, allowed, gamma, tol, limit, 0, V.shape[0], V, decisions,
-        lower, upper,
-    )  # fmt: skip
-
-
-# --------------------------------------------------------------------------------------------------
-# Every model's optimum under a shrinking set of allowed actions, with its advantages.
-#
-# A branch and bound asks for the same models again and again with fewer and fewer actions. A model
-# whose optimal rule is still allowed keeps its value; the others start from where they were. Beside
-# V_ω come the advantages and the occupancy of the optimal rule,
+# Every model's optimum under a shrinking set of allowed actions. A branch and bound asks for the
+# same models again and again with fewer and fewer actions: a model whose optimal rule is still
+# allowed keeps its value, the others start from where they were. Beside V_ω come the advantages and
+# the occupancy of the optimal rule,
 #
 #     adv_ω(s,a) = R(s,a) + γP(s,a)ᵀV_ω − V_ω(s) ≤ 0,      h_ω = (I − γP_d)⁻ᵀ p₀,
 #
 # and a correction `upper` ≥ 0 that makes p₀ᵀV_ω + upper_ω a true bound in floating point: it covers
-# both the rounding of adv and whatever is left of its positive part (see `kernels.optimal`).
+# both the rounding of adv and whatever is left of its positive part.
 
 TOL, LIMIT = 1e-11, 20_000
 OCCUPANCY_STATES = 400  # above this, h (a branching hint only) is not computed
@@ -219,7 +189,7 @@ def _advantages(indptr, next_states, prob, R, allowed, gamma, omega, v, adv):
 
 
 @kernel
-def _one_model(
+def _restrict_model(
     indptr, next_states, prob, R, p0, allowed, gamma, omega, fresh, V, decisions, upper, adv, h
 ):
     S, A, N = R.shape
@@ -233,7 +203,7 @@ def _one_model(
                     decision[s] = a
                     break
     if not still:
-        _, up = solve_one(
+        _, up = solve_model(
             indptr, next_states, prob, N, R, allowed, omega, gamma, TOL, LIMIT, v, decision
         )
         upper[omega] = up
@@ -251,8 +221,8 @@ def _one_model(
                 adv[s, a, omega] = 0.0
 
 
-@kernel(parallel=True)
-def restrict_parallel(
+@threaded
+def restrict_models(
     indptr, next_states, prob, R, p0, allowed, gamma, fresh, first, last, V, decisions, upper, adv,
     h,
 ):  # fmt: skip
@@ -262,20 +232,7 @@ def restrict_parallel(
     a larger set of actions, and kept where the decision is still allowed.
     """
     for omega in prange(first, last):
-        _one_model(
-            indptr, next_states, prob, R, p0, allowed, gamma, omega, fresh,
-            V, decisions, upper, adv, h,
-        )  # fmt: skip
-
-
-@kernel
-def restrict_serial(
-    indptr, next_states, prob, R, p0, allowed, gamma, fresh, first, last, V, decisions, upper, adv,
-    h,
-):  # fmt: skip
-    """`restrict_parallel` on one thread."""
-    for omega in range(first, last):
-        _one_model(
+        _restrict_model(
             indptr, next_states, prob, R, p0, allowed, gamma, omega, fresh,
             V, decisions, upper, adv, h,
         )  # fmt: skip

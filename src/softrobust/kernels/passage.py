@@ -19,10 +19,10 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from softrobust.kernels._jit import REORDER, kernel
-from softrobust.kernels.exchange import invert
+from softrobust.kernels._jit import EPS, REORDER, kernel, threaded
+from softrobust.kernels.exchange import gauss_jordan, rank_one
+from softrobust.kernels.tail import dot
 
-EPS = 2.220446049250313e-16
 LIMIT = 200
 REFRESH = 256  # exchanges after which an inverse is computed anew,
 STALE = 1e-12  # and the residual above which an old one is
@@ -49,16 +49,8 @@ def _dense_rows(indptr, next_states, prob, N, omega, allowed, out):
     return largest
 
 
-@kernel(fastmath=REORDER)
-def _row_dot(row, F):
-    total = 0.0
-    for j in range(F.size):
-        total += row[j] * F[j]
-    return total
-
-
 @kernel
-def _improve(rows, allowed, target, gamma, sign, F, rule, changed):
+def _greedy_passage(rows, allowed, target, gamma, sign, F, rule, changed):
     """Greedy rule for F, its new actions in `changed` (S,), −1 where the old one stays.
 
     Returns the largest amount by which TF is beyond F, and how many states change.
@@ -73,7 +65,7 @@ def _improve(rows, allowed, target, gamma, sign, F, rule, changed):
         best, best_a, keep = np.inf, -1, np.inf
         for a in range(A):
             if allowed[s, a]:
-                value = sign * gamma * _row_dot(rows[s * A + a], F)
+                value = sign * gamma * dot(rows[s * A + a], F)
                 if value < best:
                     best, best_a = value, a
                 if a == rule[s]:
@@ -94,11 +86,11 @@ def _factorise(rows, A, gamma, rule, M, T):
         for j in range(S):
             M[j, s] = -gamma * rows[k, j]
         M[s, s] += 1.0
-    invert(M, T)
+    gauss_jordan(M, T)
 
 
 @kernel(fastmath=REORDER)
-def _exchange(rows, A, gamma, s, old, new, T, w):
+def _exchange_action(rows, A, gamma, s, old, new, T, w):
     """Sherman–Morrison: T for the rule that takes `new`, not `old`, in s; w (S,) is scratch."""
     S = T.shape[0]
     before, after = rows[s * A + old], rows[s * A + new]
@@ -107,14 +99,7 @@ def _exchange(rows, A, gamma, s, old, new, T, w):
         for j in range(S):
             total += (before[j] - after[j]) * T[c, j]
         w[c] = gamma * total
-    scale = 1.0 / (1.0 + w[s])
-    for c in range(S):
-        factor = w[c] * scale
-        if c != s and factor != 0.0:
-            for j in range(S):
-                T[c, j] -= factor * T[s, j]
-    for j in range(S):  # row s itself last, since the others read it
-        T[s, j] *= scale
+    rank_one(T, w, s, 1.0 / (1.0 + w[s]))
 
 
 @kernel
@@ -139,7 +124,7 @@ def _follow(rows, A, gamma, target, rule, current, age, M, T, w):
         return 0
     for s in range(S):
         if s != target and current[s] != rule[s]:
-            _exchange(rows, A, gamma, s, current[s], rule[s], T, w)
+            _exchange_action(rows, A, gamma, s, current[s], rule[s], T, w)
             current[s] = rule[s]
     return age + n
 
@@ -159,7 +144,7 @@ def _one_target(
         scale = 1.0 / T[target, target]
         for j in range(S):
             F[j] = T[target, j] * scale
-        beyond, n = _improve(rows, allowed, target, gamma, sign, F, rule, changed)
+        beyond, n = _greedy_passage(rows, allowed, target, gamma, sign, F, rule, changed)
         if n == 0 or beyond <= 1e-13 or (beyond >= best and beyond < 1e-11):
             if beyond <= STALE or age == 0:
                 break
@@ -178,7 +163,7 @@ def _one_target(
 
 
 @kernel
-def _one_model(
+def _passage_model(
     indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh, omega,
     rules, m,
 ):  # fmt: skip
@@ -213,15 +198,15 @@ def _one_model(
         age = _one_target(
             rows, largest, allowed, t, gamma, sign, rule, current, age, M, T, F, w, changed
         )
-        reach = _row_dot(p0, F)
+        reach = dot(p0, F)
         for a in range(A):
             if allowed[t, a]:
-                value = reach / (1.0 - gamma * _row_dot(rows[t * A + a], F))
+                value = reach / (1.0 - gamma * dot(rows[t * A + a], F))
                 m[t, a, omega] = max(value * (1.0 - sign * (2 * S + 8) * EPS / (1.0 - gamma)), 0.0)
 
 
-@kernel(parallel=True)
-def passage_parallel(
+@threaded
+def passage_bounds(
     indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh, first, last,
     rules, m,
 ):  # fmt: skip
@@ -232,20 +217,7 @@ def passage_parallel(
     actions. sign = 1: least occupancies, sign = −1: greatest. rules[ω, s] is the rule for target s.
     """
     for omega in prange(first, last):
-        _one_model(
-            indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh,
-            omega, rules, m,
-        )  # fmt: skip
-
-
-@kernel
-def passage_serial(
-    indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh, first, last,
-    rules, m,
-):  # fmt: skip
-    """`passage_parallel` on one thread."""
-    for omega in range(first, last):
-        _one_model(
+        _passage_model(
             indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh,
             omega, rules, m,
         )  # fmt: skip

@@ -15,9 +15,9 @@ import math
 
 import numpy as np
 
-from softrobust.kernels._jit import borrow, keep, kernel
+from softrobust.kernels._jit import keep_alive, kernel, unowned
 
-FAR = 9.0
+FAR_BOX = 9.0  # deviations
 TINY = 1e-150
 ROOT_HALF = math.sqrt(0.5)
 DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
@@ -29,7 +29,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)  # cancel, and quadrature d
 def _moments(mean, variance, low, high, boxed, degree, out, j):
     """E[Y], …, E[Y^degree] into row j of out (d, degree)."""
     sd = max(math.sqrt(variance), TINY)
-    if not boxed or min(mean - low, high - mean) >= FAR * sd:
+    if not boxed or min(mean - low, high - mean) >= FAR_BOX * sd:
         out[j, 0] = mean
         before = 1.0
         for k in range(1, degree):
@@ -40,7 +40,7 @@ def _moments(mean, variance, low, high, boxed, degree, out, j):
     below, above = 0.5 * math.erfc(-a * ROOT_HALF), 0.5 * math.erfc(b * ROOT_HALF)
     at_low, at_high = DENSITY * math.exp(-0.5 * a * a), DENSITY * math.exp(-0.5 * b * b)
     if degree > 2 or sd > WIDE * (high - low):
-        _quadrature(mean, sd, max(a, -FAR), min(b, FAR), degree, out, j)
+        _quadrature(mean, sd, max(a, -FAR_BOX), min(b, FAR_BOX), degree, out, j)
         for k in range(degree):
             out[j, k] += low ** (k + 1) * below + high ** (k + 1) * above
         return
@@ -89,7 +89,7 @@ def polynomial_means(y, offset, variance, low, high, boxed, parent, last, power,
     """
     d = offset.size
     own_single, own_phi = np.empty((d, degree)), np.empty(coef.size)
-    single, phi = borrow(own_single), borrow(own_phi)
+    single, phi = unowned(own_single), unowned(own_phi)
     phi[0] = 1.0
     varies = variance.shape[0] > 1
     for r in range(y.shape[0]):
@@ -102,5 +102,4 @@ def polynomial_means(y, offset, variance, low, high, boxed, parent, last, power,
                 phi[i] = phi[parent[i]] * single[last[i], power[i] - 1]
                 total += coef[i] * phi[i]
             out[r, w] = total
-    keep(own_single)
-    keep(own_phi)
+    keep_alive((own_single, own_phi))

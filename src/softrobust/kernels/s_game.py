@@ -1,8 +1,24 @@
-"""The matrix of an S-rectangular game, M = (1 − λ)(Zf)1ᵀ + λZ, centred and divided by its spread.
+"""The S-rectangular Bellman update of one state: the matrix game max_d min_ξ dᵀZξ (eq. 4.8, §4.2).
 
-Centring comes first (on any entry): Z − c is exact where Z hardly varies, and then every later
-rounding error is small against the spread of Z and not against its size. `build_game` returns what
-is needed to speak of the game in the units of Z again, and a bound on the error of its entries.
+With ξ = (1 − λ)f + λq, 0 ≤ q ≤ u, Σq = 1 and M = (1 − λ)(Zf)1ᵀ + λZ it is the linear program
+
+    nature:    min t                          s.t.  Mq ≤ t·1,  Σq = 1,  0 ≤ q ≤ u
+    decision:  max b − Σ_ω u_ω·(b − dᵀM_ω)₊   s.t.  d ≥ 0,  Σd = 1
+
+solved by the dual simplex method with bound flipping (`s_simplex`), from the basis (K, F) of the
+last sweep where there is one: late in a solve most games need no pivot at all.
+
+M is centred and divided by its spread. Centring comes first (on any entry): Z − c is exact where Z
+hardly varies, and then every later rounding error is small against the spread of Z and not against
+its size. `build_game` returns what is needed to speak of the game in the units of Z again, and a
+bound on the error of its entries.
+
+The bounds lb and ub are computed for the clipped, feasible d and q, and widened by the rounding
+they can contain: lb ≤ true value ≤ ub whatever the pivots did. A game that stalls, or whose gap
+exceeds 1e-9·max(spread of M, 1e-6·max|M|), is perturbed, solved, and taken up again from the basis
+found; where that does not close the gap either, it is `UNSETTLED`, a case for an LP. The test is on
+the gap before rounding is added, and half of that rounding is allowed, for no solver could lower
+it: about (20 + N/4)·ε of the spread of Z, which counts where M varies a million times less than Z.
 """
 
 from __future__ import annotations
@@ -10,14 +26,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
-from softrobust.kernels._jit import FINITE, REORDER, borrow, keep, kernel
+from softrobust.kernels._jit import EPS, FINITE, REORDER, keep_alive, kernel, unowned
 from softrobust.kernels.s_simplex import (  # fmt: skip
     BASIC,
     BINDING,
@@ -30,22 +46,28 @@ from softrobust.kernels.s_simplex import (  # fmt: skip
     SIDE,
     D,
     Q,
-    best_row,
-    borrow_work,
     clear,
     combine,
     factor_basis,
     game_work,
+    largest_row,
     pivot,
-    price,
+    price_models,
     primal,
     refresh,
     set_sides,
 )
 from softrobust.kernels.tail import SLACK, select, shortfall
 
-EPS = 2.220446049250313e-16
 NOISE = 1e-10  # perturbation of a degenerate game, in units of the spread
+GAP = 1e-9
+TRACE = 1e-13  # probabilities of an action below this are rounding
+REFRESH = 40  # pivots after which the inverse of the basis is computed afresh
+STALL = 30  # pivots without progress before a game counts as degenerate
+SOLVED, UNSETTLED, NOT_FINITE = 0, 1, 2
+# Ways to solve a game: from the last basis; from the best mean; the true game from the basis of the
+# perturbed one; perturbed, to be followed by BACK; perturbed for good.
+WARM, COLD, BACK, NOISY, AGAIN, NO_MORE = 0, 1, 2, 3, 4, 5
 
 
 @intrinsic
@@ -181,35 +203,6 @@ def perturb(M, n, size):
             M[a, i] += noise
 
 
-# --------------------------------------------------------------------------------------------------
-# The S-rectangular Bellman update of one state: the matrix game max_d min_ξ dᵀZξ (eq. 4.8, §4.2).
-#
-# With ξ = (1 − λ)f + λq, 0 ≤ q ≤ u, Σq = 1 and M = (1 − λ)(Zf)1ᵀ + λZ it is the linear program
-#
-#     nature:    min t                          s.t.  Mq ≤ t·1,  Σq = 1,  0 ≤ q ≤ u
-#     decision:  max b − Σ_ω u_ω·(b − dᵀM_ω)₊   s.t.  d ≥ 0,  Σd = 1
-#
-# solved by the dual simplex method with bound flipping (`s_pivot`), from the basis (K, F) of the
-# last sweep where there is one: late in a solve most games need no pivot at all.
-#
-# The bounds lb and ub are computed for the clipped, feasible d and q, and widened by the rounding
-# they can contain: lb ≤ true value ≤ ub whatever the pivots did. A game that stalls, or whose gap
-# exceeds 1e-9·max(spread of M, 1e-6·max|M|), is perturbed, solved, and taken up again from the
-# basis found; where that does not settle it either, it is `UNSETTLED`, a case for an LP. The test
-# is on the gap before rounding is added, and half of that rounding is allowed, for no solver could
-# lower it: about (20 + N/4)·ε of the spread of Z, which counts where M varies a million times less
-# than Z.
-
-GAP = 1e-9
-TRACE = 1e-13  # probabilities of an action below this are rounding
-REFRESH = 40  # pivots after which the inverse of the basis is computed afresh
-STALL = 30  # pivots without progress before a game counts as degenerate
-SOLVED, UNSETTLED, NOT_FINITE = 0, 1, 2
-# Ways to solve a game: from the last basis; from the best mean; the true game from the basis of the
-# perturbed one; perturbed, to be followed by BACK; perturbed for good.
-WARM, COLD, BACK, NOISY, AGAIN, NO_MORE = 0, 1, 2, 3, 4, 5
-
-
 @kernel
 def _start_warm(n, k, u, slack, M, X, Y, J, W):
     """Bounds for the basis (K, F) of an earlier game; returns whether its d is feasible here."""
@@ -218,7 +211,7 @@ def _start_warm(n, k, u, slack, M, X, Y, J, W):
     clear(Y)
     for i in range(k):
         Y[BINDING, J[ROWS, i]] = 1.0
-    if not factor_basis(k, M, J, W) or price(k, M, X, Y, J, W) < -slack:
+    if not factor_basis(k, M, J, W) or price_models(k, M, X, Y, J, W) < -slack:
         return False
     set_sides(n, k, u, M, X, Y, J)
     return True
@@ -251,7 +244,7 @@ def _start_cold(n, u, total, M, X, Y, J, W):
     refresh(n, u, M, X, Y)
     one = np.int64(1)
     factor_basis(one, M, J, W)
-    price(one, M, X, Y, J, W)
+    price_models(one, M, X, Y, J, W)
     return one
 
 
@@ -275,7 +268,7 @@ def _run(way, n, k, u, total, noise, M, X, Y, J, W):
         if worst == 0.0 and age == 0:
             return k, True, done
         if worst == 0.0 or age == REFRESH:
-            if not factor_basis(k, M, J, W) or price(k, M, X, Y, J, W) < -1e-9:
+            if not factor_basis(k, M, J, W) or price_models(k, M, X, Y, J, W) < -1e-9:
                 return k, False, done
             age = 0
             continue
@@ -347,7 +340,7 @@ def _certify(n, k, n_F, settled, u, total, error, M, X, Y, J):
     """(lb, ub, rounding) of the clipped d and q, in units of the spread."""
     lb = _feasible_d(k, u, total, settled, M, X, Y, J) - shortfall(X[RC], u, 0.0)
     _feasible_q(n_F, u, X, Y, J)
-    ub = best_row(M, n, X)
+    ub = largest_row(M, n, X)
     return lb, ub, error + EPS * (16.0 + 4.0 * k + 0.25 * u.size)
 
 
@@ -391,7 +384,7 @@ def solve_game(Z, n, f, u, total, lam, k, M, X, Y, J, W):
     -------
     status, k, lb, ub, pivots
         J[ROWS, :k] and Y[D, 1:] hold the decision, X[Q] nature's weights, J[MODELS, :k] the basis's
-        models. M, X, Y, J, W are the work arrays of `s_pivot.GameWork`.
+        models. M, X, Y, J, W are the work arrays of `s_simplex.GameWork`.
     """
     finite, centre, unit, spread, size, error = build_game(Z, n, f, lam, M, Y)
     if not finite:
@@ -434,10 +427,6 @@ def certify_pair(Z, f, u, lam, d, q):
     return _outward(centre, unit, low - slack, high + slack)
 
 
-# --------------------------------------------------------------------------------------------------
-# Many S games on given values Z, for users and tests of the game alone (sweeps fuse it with Z).
-
-
 class Games(NamedTuple):
     """Answers of S games, and the bases to start the next ones from."""
 
@@ -445,7 +434,7 @@ class Games(NamedTuple):
     ub: FloatArray  # (S,)
     d: FloatArray  # (S, A)
     q: FloatArray  # (S, N)
-    status: NDArray[np.int8]  # (S,) SOLVED, UNSETTLED or NOT_FINITE of `s_game`
+    status: NDArray[np.int8]  # (S,) SOLVED, UNSETTLED or NOT_FINITE
     pivots: NDArray[np.int64]  # (S,)
     K: NDArray[np.int64]  # (S, A)
     F: NDArray[np.int64]  # (S, A)
@@ -453,49 +442,37 @@ class Games(NamedTuple):
 
 
 @kernel
-def _all_states(Z, f, u, lam, allowed, live, games):
-    A, L = Z.shape[1], live.size
-    work, own_rows, actions, total = (
-        game_work(A, L),
-        np.empty((A, L)),
-        np.empty(A, np.int64),
-        u.sum(),
-    )
-    M, X, Y, J, W = borrow_work(work)
-    Z, f, u, rows = borrow(Z), borrow(f), borrow(u), borrow(own_rows)
-    lb, ub, d, q = borrow(games.lb), borrow(games.ub), borrow(games.d), borrow(games.q)
-    status, pivots = borrow(games.status), borrow(games.pivots)
-    K, F, size = borrow(games.K), borrow(games.F), borrow(games.k)
+def _all_games(Z, f, u, lam, allowed, live, games):
+    A, L, total = Z.shape[1], live.size, u.sum()
+    own = game_work(A, L), np.empty((A, L))
+    M, X, Y, J, W = unowned(own[0])
+    actions = np.empty(A, np.int64)
+    Z, f, u, rows, games = unowned(Z), unowned(f), unowned(u), unowned(own[1]), unowned(games)
     for s in range(Z.shape[0]):
-        n, k = np.int64(0), size[s]  # a literal 0 would compile the whole game a second time
+        n, k = np.int64(0), games.k[s]  # a literal 0 would compile the whole game a second time
         for a in range(A):
             if allowed[s, a]:
                 actions[n] = a
                 n += 1
         for i in range(k):
-            J[ROWS, i], J[MODELS, i] = K[s, i], F[s, i]
+            J[ROWS, i], J[MODELS, i] = games.K[s, i], games.F[s, i]
         if n < A or Z.shape[2] > L:
             for a in range(n):
                 for i in range(L):
                     rows[a, i] = Z[s, actions[a], live[i]]
         game = Z[s] if n == A and Z.shape[2] == L else rows
-        status[s], k, lb[s], ub[s], pivots[s] = solve_game(
+        games.status[s], k, games.lb[s], games.ub[s], games.pivots[s] = solve_game(
             game, n, f, u, total, lam, k, M, X, Y, J, W
         )
-        size[s] = k
+        games.k[s] = k
         for a in range(A):
-            d[s, a] = 0.0
+            games.d[s, a] = 0.0
         for i in range(k):
-            K[s, i], F[s, i] = J[ROWS, i], J[MODELS, i]
-            d[s, actions[J[ROWS, i]]] = Y[D, i + 1]
-        if q.shape[1] == L:
-            for i in range(L):
-                q[s, i] = X[Q, i]
-        else:
-            for i in range(L):
-                q[s, live[i]] = X[Q, i]
-    keep(work)
-    keep(own_rows)
+            games.K[s, i], games.F[s, i] = J[ROWS, i], J[MODELS, i]
+            games.d[s, actions[J[ROWS, i]]] = Y[D, i + 1]
+        for i in range(L):
+            games.q[s, live[i]] = X[Q, i]
+    keep_alive(own)
 
 
 def solve_games(
@@ -506,7 +483,7 @@ def solve_games(
     allowed: NDArray[np.bool_] | None = None,
     start: Games | None = None,
 ) -> Games:
-    """max_d min_ξ dᵀZξ for every state.
+    """max_d min_ξ dᵀZξ for every state, on given values Z (sweeps fuse the games with Z).
 
     Parameters
     ----------
@@ -537,5 +514,5 @@ def solve_games(
         np.zeros(S, np.int8), np.zeros(S, np.int64), K, F, k,
     )  # fmt: skip
     mask = np.ones((S, A), bool) if allowed is None else np.ascontiguousarray(allowed)
-    _all_states(Z, f[live], u[live], float(lam), mask, live, games)
+    _all_games(Z, f[live], u[live], float(lam), mask, live, games)
     return games

@@ -1,12 +1,26 @@
-"""The ratio test of the dual simplex method with bound flipping: who enters, and who changes sides.
+"""One pivot of the dual simplex method with bound flipping, for the game of `s_game`.
 
-Along a pivot d moves by θ·y and reduced costs by θ·Δ. A model's breakpoint is where its reduced
-cost comes to 0, and passing it costs |Δ|·u of the slope of the decision's value. So the models in
-order of their breakpoints are passed, and their q flipped, until the slope turns: a weighted
-selection. It ends earlier where an action of K comes to d = 0.
+A basis is K, the support of the decision d (binding rows), and as many fractional models F; every
+other q sits at 0 or at u, as the sign of its reduced cost dᵀM_ω − b asks. The kernel of a basis of
+size k is the bordered matrix of its k actions (rows) and k models (columns),
 
-Few of the breakpoints are passed, and a horizon guessed from their mean leaves few to select from;
-finding it takes sums over all models, which vectorise, and no division.
+    B = [[0, 1ᵀ], [−1, M_KF]],      W = B⁻¹,
+
+with position 0 for the border: Σq = 1 and its price. W gives d and b, its row of the border, and
+(t, q_F) = W·(1 − Σ_up u; −h_K). A pivot adds, replaces or removes one row and one column of B: a
+correction of rank one to W, k² operations where factors cost k³. The handful of rows (1.5 to 6 on
+average) is far below what LAPACK's calls pay for.
+
+Who leaves: a violated variable, an action better than t or a q_F out of its bounds. The violation
+is measured in units of how far a step changes reduced costs (dual steepest edge), for which the
+range of an action's row stands: it halves the pivots of many actions.
+
+Who enters: along a pivot d moves by θ·y and reduced costs by θ·Δ. A model's breakpoint is where its
+reduced cost comes to 0, and passing it costs |Δ|·u of the slope of the decision's value. So the
+models in order of their breakpoints are passed, and their q flipped, until the slope turns: a
+weighted selection. It ends earlier where an action of K comes to d = 0. Few of the breakpoints are
+passed, and a horizon guessed from their mean leaves few to select from; finding it takes sums over
+all models, which vectorise, and no division.
 """
 
 from __future__ import annotations
@@ -16,10 +30,9 @@ from typing import NamedTuple
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust.kernels._jit import FINITE, REORDER, borrow, kernel
+from softrobust.kernels._jit import FINITE, REORDER, kernel
 from softrobust.kernels.tail import select
 
-# Rows of the work arrays, as in `s_pivot`.
 # Rows of X (vectors over models): reduced costs dᵀM_ω − b, their change along a pivot, nature's q,
 # the side of each model (1 at q = 0, −1 at q = u, 0 in F), how fast and from how far a reduced cost
 # comes to 0, breakpoints and the slope lost at each; four rows from SCRATCH on are for `select`.
@@ -33,6 +46,34 @@ ROWS, MODELS, PERM, WHICH = 0, 1, 2, 3
 
 PIVOT = 1e-11  # smaller directions cannot turn a reduced cost
 FAR = 1e300
+SINGULAR = 1e-13  # a smaller pivot counts as zero; entries are of order 1
+FEASIBLE = 2e-14  # violations below this, in units of the spread of Z, are rounding
+
+
+class GameWork(NamedTuple):
+    """Scratch of one thread: A actions, N models with f > 0.
+
+    Few arrays with named rows, and not an array for each: numba counts references to every array
+    that a function takes out of a tuple, which cost more than the arithmetic of a small game.
+    """
+
+    M: FloatArray  # (A, N) the game, centred and divided by the spread of Z
+    X: FloatArray  # (12, N)
+    Y: FloatArray  # (9, A + 1)
+    J: IntArray  # (4, max(N, A + 1))
+    W: FloatArray  # (A + 1, A + 1) the inverse of the basis's kernel
+
+
+@kernel
+def game_work(A, N):
+    """Allocate the scratch of one thread."""
+    return GameWork(
+        np.zeros((A, N)),
+        np.zeros((SCRATCH + 4, N)),
+        np.zeros((9, A + 1)),
+        np.zeros((4, max(N, A + 1)), np.int64),
+        np.zeros((A + 1, A + 1)),
+    )
 
 
 @kernel(fastmath=FINITE, inline=True)
@@ -133,20 +174,6 @@ def flips(m, theta, stays, u, X, J):
     return count
 
 
-# --------------------------------------------------------------------------------------------------
-# The inverse of a simplex basis, kept up to date from pivot to pivot.
-#
-# The kernel of a basis of size k is the bordered matrix of k actions (rows) and k models (columns),
-#
-#     B = [[0, 1ᵀ], [−1, M_KF]],      W = B⁻¹,
-#
-# with position 0 for the border: Σq = 1 and its price. A pivot adds, replaces or removes one row
-# and one column of B, which is a correction of rank one to W: k² operations where factors cost k³.
-# The handful of rows (1.5 to 6 on average) is far below what LAPACK's calls pay for.
-
-SINGULAR = 1e-13  # a smaller pivot counts as zero; entries are of order 1
-
-
 @kernel(inline=True)
 def _largest(W, c, n):
     p = c
@@ -171,7 +198,7 @@ def _eliminate(W, c, n):
 
 
 @kernel
-def invert(W, n, J):
+def invert_basis(W, n, J):
     """Replace W[:n, :n] by its inverse (Gauss and Jordan, partial pivoting); False if singular."""
     for c in range(n):
         p = _largest(W, c, n)
@@ -191,7 +218,7 @@ def invert(W, n, J):
 
 
 @kernel(fastmath=REORDER, inline=True)
-def times(W, n, Y, rhs, out):
+def basis_times(W, n, Y, rhs, out):
     """Fill Y[out, :n] with W·Y[rhs]."""
     for i in range(n):
         total = 0.0
@@ -201,7 +228,7 @@ def times(W, n, Y, rhs, out):
 
 
 @kernel(fastmath=REORDER, inline=True)
-def times_transposed(W, n, Y, rhs, out):
+def basis_transposed_times(W, n, Y, rhs, out):
     """Fill Y[out, :n] with Wᵀ·Y[rhs]."""
     for j in range(n):
         Y[out, j] = Y[rhs, 0] * W[0, j]
@@ -267,54 +294,6 @@ def remove_pair(W, n, i, j):
         W[r, i] = W[r, n - 1]
 
 
-# --------------------------------------------------------------------------------------------------
-# One pivot of the dual simplex method with bound flipping, for the game of `s_game`.
-#
-# A basis is K, the support of the decision d (binding rows), and as many fractional models F; every
-# other q sits at 0 or at u, as the sign of its reduced cost dᵀM_ω − b asks. The inverse W of its
-# kernel (`small_inverse`) gives d and b, its row of the border, and (t, q_F) = W·(1 − Σ_up u;
-# −h_K). A violated variable leaves (an action better than t, or a q_F out of its bounds), what
-# enters comes from the ratio test (`s_ratio`).
-#
-# Who leaves: the violation is measured in units of how far a step changes reduced costs (dual
-# steepest edge), for which the range of an action's row stands: it halves the pivots of many
-# actions.
-
-FEASIBLE = 2e-14  # violations below this, in units of the spread of Z, are rounding
-
-
-class GameWork(NamedTuple):
-    """Scratch of one thread: A actions, N models with f > 0.
-
-    Few arrays with named rows, and not an array for each: numba counts references to every array
-    that a function takes out of a tuple, which cost more than the arithmetic of a small game.
-    """
-
-    M: FloatArray  # (A, N) the game, centred and divided by the spread of Z
-    X: FloatArray  # (12, N)
-    Y: FloatArray  # (9, A + 1)
-    J: IntArray  # (4, max(N, A + 1))
-    W: FloatArray  # (A + 1, A + 1) the inverse of the basis's kernel
-
-
-@kernel
-def game_work(A, N):
-    """Allocate the scratch of one thread."""
-    return GameWork(
-        np.zeros((A, N)),
-        np.zeros((SCRATCH + 4, N)),
-        np.zeros((9, A + 1)),
-        np.zeros((4, max(N, A + 1)), np.int64),
-        np.zeros((A + 1, A + 1)),
-    )
-
-
-@kernel
-def borrow_work(work):
-    """The arrays of `work` without an owner; `keep(work)` after their last use."""
-    return borrow(work.M), borrow(work.X), borrow(work.Y), borrow(work.J), borrow(work.W)
-
-
 @kernel(fastmath=REORDER, inline=True)
 def combine(M, J, Y, weights, k, X, out):
     """Fill X[out] with w_0 + Σ_{j ≤ k} w_j·M[K_j] for w = Y[weights]."""
@@ -348,7 +327,7 @@ def clear(Y):
 
 
 @kernel(fastmath=REORDER)
-def best_row(M, n, X):
+def largest_row(M, n, X):
     """max_a (Mq)_a over the first n rows."""
     best = -np.inf
     for a in range(n):
@@ -379,7 +358,7 @@ def factor_basis(k, M, J, W):
         W[i + 1, 0] = -1.0
         for j in range(k):
             W[i + 1, j + 1] = M[J[ROWS, i], J[MODELS, j]]
-    return invert(W, k + 1, J)
+    return invert_basis(W, k + 1, J)
 
 
 @kernel(inline=True)
@@ -394,7 +373,7 @@ def _read_decision(k, Y, W):
 
 
 @kernel
-def price(k, M, X, Y, J, W):
+def price_models(k, M, X, Y, J, W):
     """(−b, d) and the reduced costs of all models from W; returns the smallest d."""
     least = _read_decision(k, Y, W)
     combine(M, J, Y, D, k, X, RC)
@@ -445,7 +424,7 @@ def primal(n, k, u, M, X, Y, J, W):
     Y[RHS, 0] = 1.0 - _mass_up(u, X)
     for i in range(k):
         Y[RHS, i + 1] = -Y[H, J[ROWS, i]]
-    times(W, k + 1, Y, RHS, BASIC)
+    basis_times(W, k + 1, Y, RHS, BASIC)
     t = Y[BASIC, 0]
     worst, code, score = 0.0, -9, 0.0
     for a in range(n):
@@ -472,7 +451,7 @@ def _direction(k, code, M, X, Y, J, W):
         Y[RHS, 0] = 1.0
         for j in range(k):
             Y[RHS, j + 1] = -M[code, J[MODELS, j]]
-        times_transposed(W, k + 1, Y, RHS, SOL)
+        basis_transposed_times(W, k + 1, Y, RHS, SOL)
     else:
         j = (-1 - code) // 2
         sign = 1.0 if (-1 - code) % 2 == 0 else -1.0
@@ -489,11 +468,11 @@ def _column(k, entering, M, Y, J, W):
     Y[RHS, 0] = 1.0
     for i in range(k):
         Y[RHS, i + 1] = M[J[ROWS, i], entering]
-    times(W, k + 1, Y, RHS, COLUMN)
+    basis_times(W, k + 1, Y, RHS, COLUMN)
 
 
 @kernel(inline=True)
-def _exchange(k, code, kind, entering, M, Y, J, W):
+def _exchange_basis(k, code, kind, entering, M, Y, J, W):
     """W, K and F after the pivot; returns their size, −1 where rounding made the basis singular."""
     position = (-1 - code) // 2 if code < 0 else -1  # of the leaving model in F
     if kind == 0:
@@ -547,5 +526,5 @@ def pivot(n, k, code, slope, u, M, X, Y, J, W):
         X[SIDE, entering] = 0.0
     _apply_flips(n, count, M, X, Y, J)
     _move_costs(theta, u.size, X)
-    k = _exchange(k, code, kind, entering, M, Y, J, W)
+    k = _exchange_basis(k, code, kind, entering, M, Y, J, W)
     return (k, _read_decision(k, Y, W)) if k > 0 else (-1, 0.0)

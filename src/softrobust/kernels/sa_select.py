@@ -10,11 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust.kernels._jit import borrow, keep, kernel
+from softrobust.kernels._jit import EPS, keep_alive, kernel, unowned
 from softrobust.kernels.s_game import row_range
-from softrobust.kernels.tail import tail_of, weighted_sum
-
-EPS = 2.220446049250313e-16
+from softrobust.kernels.tail import dot, tail_of
 
 
 @kernel
@@ -32,7 +30,7 @@ def tail_bounds(z, f, u, total, lam, error, scratch):
 
     z, f, u (L,); total = Σu; scratch (4, L).
     """
-    mean = weighted_sum(z, f)
+    mean = dot(z, f)
     if not np.isfinite(mean):
         return 0.0, mean, mean, False
     if lam == 0.0:
@@ -57,7 +55,7 @@ def best_action(Z, n, f, u, total, lam, error, first, scratch):
     for a in range(n):
         if a == first:
             continue
-        mean = weighted_sum(Z[a], f)
+        mean = dot(Z[a], f)
         if not np.isfinite(mean):
             return a, 0.0, np.nan, np.nan, False
         if mean <= lb:  # its value is at most mean + error ≤ ub
@@ -70,7 +68,7 @@ def best_action(Z, n, f, u, total, lam, error, first, scratch):
 
 
 @kernel
-def _size(Z):
+def _largest_value(Z):
     """The largest |z| of the finite rows of Z (n, N)."""
     size = 0.0
     for a in range(Z.shape[0]):
@@ -81,16 +79,16 @@ def _size(Z):
 
 
 @kernel
-def _all_states(Z, f, u, lam, first, best, lb, ub):
+def _all_selections(Z, f, u, lam, first, best, lb, ub):
     own, total = np.empty((4, f.size)), u.sum()
-    Z, scratch, f, u = borrow(Z), borrow(own), borrow(f), borrow(u)
+    Z, scratch, f, u = unowned(Z), unowned(own), unowned(f), unowned(u)
     for s in range(Z.shape[0]):
-        error = rounding_of_sums(f.size, _size(Z[s]))
+        error = rounding_of_sums(f.size, _largest_value(Z[s]))
         a, _, lb[s], ub[s], _ = best_action(
             Z[s], Z.shape[1], f, u, total, lam, error, first[s], scratch
         )
         best[s] = a
-    keep(own)
+    keep_alive(own)
 
 
 def best_actions(
@@ -117,5 +115,5 @@ def best_actions(
     S = Z.shape[0]
     start = np.full(S, -1) if first is None else np.asarray(first, dtype=np.int64)
     best, lb, ub = np.empty(S, np.int64), np.empty(S), np.empty(S)
-    _all_states(np.ascontiguousarray(Z, np.float64), f, u, float(lam), start, best, lb, ub)
+    _all_selections(np.ascontiguousarray(Z, np.float64), f, u, float(lam), start, best, lb, ub)
     return best, lb, ub

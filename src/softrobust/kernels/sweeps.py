@@ -1,11 +1,23 @@
-"""Z of the states of a sweep, some states ahead of their games.
+"""One sweep over all states: read the models once, update every state while its block is in cache.
+
+Four updates share one shape. For a value function v and Z[a, ω] of a state,
+
+    S-rectangular       T v(s)   = max_d min_ξ dᵀZξ                      (eq. 4.8, `s_game`)
+    SA-rectangular      T v(s)   = max_a min_ξ Z_aᵀξ                     (app. A, `sa_select`)
+    nature's S answer   T_π v(s) = min_ξ πᵀZξ
+    nature's SA answer  T_π v(s) = Σ_a π_a·min_ξ Z_aᵀξ
+
+and each returns lb ≤ T v ≤ ub, the decision d, and if asked the mixed rows Σ_ω ξ_ω·P̂^ω of the pairs
+with d > 0: the transition matrix P_{d,ξ} of the Newton step v + (I − γP_{d,ξ})⁻¹(Tv − v). As
+ξ = (1 − λ)f + λq, they are (1 − λ) of the mean model's row and λ of the models in the tail (q > 0),
+the only ones that are read again.
 
 Memory is read at full speed in one long stream. A game after every state would interrupt it, which
 on short rows costs more than the read itself; so the rows of a batch of states come first, then
 their games. A batch is as many states as leave their models in the second cache, where the mixed
 rows find them again. Within a batch the v of all next states are gathered before the first read.
 
-Arguments g are a `sweeps.Rectangle`. Shapes: S states, A actions, N models, L of them with f > 0.
+Shapes: S states, A actions, N models, L ≤ N of them with f > 0.
 """
 
 from __future__ import annotations
@@ -17,24 +29,64 @@ from numba import prange
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
-from softrobust.kernels._jit import REORDER, borrow, keep, kernel
+from softrobust.kernels._jit import REORDER, keep_alive, kernel, threaded, unowned
 from softrobust.kernels.expected import (
     CHUNKS,
     STRIDE,
     Probabilities,
     block_of,
     fill_weights,
-    fits,
     long_values,
+    short_row,
     short_values,
 )
 from softrobust.kernels.s_game import NOT_FINITE, SOLVED, solve_game
-from softrobust.kernels.s_simplex import MODELS, ROWS, D, Q, borrow_work, game_work
+from softrobust.kernels.s_simplex import MODELS, ROWS, D, Q, game_work
 from softrobust.kernels.sa_select import best_action, rounding_of_sums, tail_bounds
 from softrobust.kernels.tail import fill_tail
 
 NEAR = 32_768  # probabilities that the second cache holds with room to spare
-MOST = 16  # states of a batch; more gain nothing
+BATCH = 16  # states of a batch at most; more gain nothing
+S_GAME, SA_GAME, S_NATURE, SA_NATURE = 0, 1, 2, 3
+
+
+class Rectangle(NamedTuple):
+    """What a sweep reads."""
+
+    prob: Probabilities  # (nnz·N,)
+    indptr: NDArray[np.int64]  # (S·A + 1,)
+    next_states: NDArray[np.int32]  # (nnz,)
+    R: FloatArray  # (S, A, N)
+    allowed: NDArray[np.bool_]  # (S, A)
+    live: NDArray[np.int64]  # (L,) models with f > 0
+    f: FloatArray  # (L,)
+    u: FloatArray  # (L,) bounds of q
+    total: float  # Σu
+    lam: float
+    gamma: float
+    rounded: bool  # prob is float32: rows stand for themselves over their sum
+    mean: FloatArray  # (nnz,) rows of the mean model, for mixed rows
+
+
+class WarmStart(NamedTuple):
+    """What the next sweep starts from; positions count allowed actions and live models."""
+
+    K: NDArray[np.int32]  # (S, A)
+    F: NDArray[np.int32]  # (S, A)
+    k: NDArray[np.int32]  # (S,), 0 where nothing is known
+
+
+class SweepResult(NamedTuple):
+    """What a sweep writes."""
+
+    lb: FloatArray  # (S,)
+    ub: FloatArray  # (S,)
+    d: FloatArray  # (S, A); nature's sweeps read it
+    status: NDArray[np.int8]  # (S,)
+    pivots: NDArray[np.int32]  # (S,)
+    read: NDArray[np.int64]  # (S,) probabilities read for mixed rows
+    mixed: FloatArray  # (nnz,), or (0,) if not wanted
+    xi: FloatArray  # (S, N) worst cases, or (0, 0); for SA updates those of the likeliest action
 
 
 class RowsWork(NamedTuple):
@@ -53,7 +105,7 @@ def batch_of(g):
     """How many states make a batch."""
     S, A, N = g.R.shape
     size = max(g.indptr[S * A] * N // max(S, 1), 1)
-    return max(1, min(MOST, NEAR // size))
+    return max(1, min(BATCH, NEAR // size))
 
 
 @kernel
@@ -71,15 +123,6 @@ def rows_work(g, b):
 
 
 @kernel
-def borrow_rows(w):
-    """The same without owners; `keep(w)` after their last use."""
-    return RowsWork(
-        borrow(w.Z), borrow(w.actions), borrow(w.n), borrow(w.weights), borrow(w.gathered),
-        borrow(w.raw),
-    )  # fmt: skip
-
-
-@kernel
 def _list_actions(g, v, first, last, d, only_taken, w):
     """Fill w.actions, w.n and w.weights."""
     A, N = g.R.shape[1], g.R.shape[2]
@@ -92,7 +135,7 @@ def _list_actions(g, v, first, last, d, only_taken, w):
             n += 1
             lo = g.indptr[s * A + a]
             width = g.indptr[s * A + a + 1] - lo
-            if fits(width, N):
+            if short_row(width, N):
                 at = ((s - first) * A + a) * STRIDE
                 fill_weights(v, g.next_states, lo, width, w.weights, at)
         w.n[s - first] = n
@@ -115,7 +158,7 @@ def batch_rows(g, v, centre, first, last, d, only_taken, w):
             target = Z if whole else w.raw
             lo = g.indptr[k]
             width = g.indptr[k + 1] - lo
-            if fits(width, N):
+            if short_row(width, N):
                 at = ((s - first) * A + a) * STRIDE
                 short_values(g.prob, lo, width, w.weights, at, g.gamma, shift, g.R, k, target, row)
             else:
@@ -126,88 +169,6 @@ def batch_rows(g, v, centre, first, last, d, only_taken, w):
             if not whole:
                 for i in range(g.live.size):
                     Z[n, i] = w.raw[0, g.live[i]]
-
-
-# --------------------------------------------------------------------------------------------------
-# One sweep over all states: read the models once, update every state while its block is in cache.
-#
-# Four updates share one shape. For a value function v and Z[a, ω] of a state,
-#
-#     S-rectangular       T v(s)   = max_d min_ξ dᵀZξ                      (eq. 4.8, `s_game`)
-#     SA-rectangular      T v(s)   = max_a min_ξ Z_aᵀξ                     (app. A, `sa_select`)
-#     nature's S answer   T_π v(s) = min_ξ πᵀZξ
-#     nature's SA answer  T_π v(s) = Σ_a π_a·min_ξ Z_aᵀξ
-#
-# and each returns lb ≤ T v ≤ ub, the decision d, and if asked the mixed rows Σ_ω ξ_ω·P̂^ω of the
-# pairs with d > 0: the transition matrix P_{d,ξ} of the Newton step v + (I − γP_{d,ξ})⁻¹(Tv − v).
-# As ξ = (1 − λ)f + λq, they are (1 − λ) of the mean model's row and λ of the models in the tail (q
-# > 0), the only ones that are read again.
-#
-# Shapes: S states, A actions, N models, L ≤ N of them with f > 0.
-
-S_GAME, SA_GAME, S_NATURE, SA_NATURE = 0, 1, 2, 3
-
-
-class Rectangle(NamedTuple):
-    """What a sweep reads."""
-
-    prob: Probabilities  # (nnz·N,)
-    indptr: NDArray[np.int64]  # (S·A + 1,)
-    next_states: NDArray[np.int32]  # (nnz,)
-    R: FloatArray  # (S, A, N)
-    allowed: NDArray[np.bool_]  # (S, A)
-    live: NDArray[np.int64]  # (L,) models with f > 0
-    f: FloatArray  # (L,)
-    u: FloatArray  # (L,) bounds of q
-    total: float  # Σu
-    lam: float
-    gamma: float
-    rounded: bool  # prob is float32: rows stand for themselves over their sum
-    mean: FloatArray  # (nnz,) rows of the mean model, for mixed rows
-
-
-class Memory(NamedTuple):
-    """What the next sweep starts from; positions count allowed actions and live models."""
-
-    K: NDArray[np.int32]  # (S, A)
-    F: NDArray[np.int32]  # (S, A)
-    k: NDArray[np.int32]  # (S,), 0 where nothing is known
-
-
-class Update(NamedTuple):
-    """What a sweep writes."""
-
-    lb: FloatArray  # (S,)
-    ub: FloatArray  # (S,)
-    d: FloatArray  # (S, A); nature's sweeps read it
-    status: NDArray[np.int8]  # (S,)
-    pivots: NDArray[np.int32]  # (S,)
-    read: NDArray[np.int64]  # (S,) probabilities read for mixed rows
-    mixed: FloatArray  # (nnz,), or (0,) if not wanted
-    xi: FloatArray  # (S, N) worst cases, or (0, 0); for SA updates those of the likeliest action
-
-
-@kernel
-def borrow_rectangle(g):
-    """The same without owners, whose counts would cost more than many a state's work."""
-    return Rectangle(
-        borrow(g.prob), borrow(g.indptr), borrow(g.next_states), borrow(g.R), borrow(g.allowed),
-        borrow(g.live), borrow(g.f), borrow(g.u), g.total, g.lam, g.gamma, g.rounded,
-        borrow(g.mean),
-    )  # fmt: skip
-
-
-@kernel
-def _borrow_memory(m):
-    return Memory(borrow(m.K), borrow(m.F), borrow(m.k))
-
-
-@kernel
-def _borrow_update(out):
-    return Update(
-        borrow(out.lb), borrow(out.ub), borrow(out.d), borrow(out.status), borrow(out.pivots),
-        borrow(out.read), borrow(out.mixed), borrow(out.xi),
-    )  # fmt: skip
 
 
 @kernel
@@ -261,19 +222,19 @@ def _record_xi(g, s, q, out):
 
 
 @kernel
-def s_state(g, s, Z, n, actions, memory, M, X, Y, J, W, which, out):
+def s_state(g, s, Z, n, actions, warm, M, X, Y, J, W, which, out):
     """The S game of state s on Z[:n]."""
-    k = np.int64(memory.k[s])
+    k = np.int64(warm.k[s])
     for i in range(k):
-        J[ROWS, i], J[MODELS, i] = memory.K[s, i], memory.F[s, i]
+        J[ROWS, i], J[MODELS, i] = warm.K[s, i], warm.F[s, i]
     status, k, lb, ub, pivots = solve_game(Z, n, g.f, g.u, g.total, g.lam, k, M, X, Y, J, W)
     out.status[s], out.pivots[s], out.lb[s], out.ub[s] = status, pivots, lb, ub
     out.read[s] = 0
-    memory.k[s] = k if status == SOLVED else 0
+    warm.k[s] = k if status == SOLVED else 0
     for a in range(out.d.shape[1]):
         out.d[s, a] = 0.0
     for i in range(k):
-        memory.K[s, i], memory.F[s, i] = J[ROWS, i], J[MODELS, i]
+        warm.K[s, i], warm.F[s, i] = J[ROWS, i], J[MODELS, i]
         out.d[s, actions[J[ROWS, i]]] = Y[D, i + 1]
     for i in range(k):
         if Y[D, i + 1] > 0.0:
@@ -283,13 +244,13 @@ def s_state(g, s, Z, n, actions, memory, M, X, Y, J, W, which, out):
 
 
 @kernel
-def sa_state(g, s, Z, n, actions, error, memory, q, scratch, which, out):
+def sa_state(g, s, Z, n, actions, error, warm, q, scratch, which, out):
     """The SA selection of state s on Z[:n]."""
-    first = memory.K[s, 0] if memory.k[s] > 0 else -1
+    first = warm.K[s, 0] if warm.k[s] > 0 else -1
     best, b, lb, ub, finite = best_action(Z, n, g.f, g.u, g.total, g.lam, error, first, scratch)
     out.status[s], out.pivots[s], out.read[s] = (SOLVED if finite else NOT_FINITE), 0, 0
     out.lb[s], out.ub[s] = lb, ub
-    memory.K[s, 0], memory.k[s] = best, 1
+    warm.K[s, 0], warm.k[s] = best, 1
     out.d[s] = 0.0
     out.d[s, actions[best]] = 1.0
     if finite:
@@ -341,27 +302,27 @@ def _sa_nature(g, s, Z, n, actions, error, q, scratch, which, out):
 
 
 @kernel
-def _s_range(first, last, g, v, centre, memory, out):
+def _s_range(first, last, g, v, centre, warm, out):
     A, L, b = g.R.shape[1], g.live.size, batch_of(g)
-    g, memory, out, v = borrow_rectangle(g), _borrow_memory(memory), _borrow_update(out), borrow(v)
+    g, warm, out, v = unowned(g), unowned(warm), unowned(out), unowned(v)
     work, own, chosen = game_work(A, L), rows_work(g, b), np.empty(L, np.int64)
-    M, X, Y, J, W = borrow_work(work)
-    rows, which = borrow_rows(own), borrow(chosen)
+    M, X, Y, J, W = unowned(work)
+    rows, which = unowned(own), unowned(chosen)
     for begin in range(first, last, b):
         end = min(begin + b, last)
         batch_rows(g, v, centre, begin, end, out.d, False, rows)
         for s in range(begin, end):
             n, i = rows.n[s - begin], s - begin
-            s_state(g, s, rows.Z[i], n, rows.actions[i], memory, M, X, Y, J, W, which, out)
-    keep((work, own, chosen))
+            s_state(g, s, rows.Z[i], n, rows.actions[i], warm, M, X, Y, J, W, which, out)
+    keep_alive((work, own, chosen))
 
 
 @kernel
-def _sa_range(first, last, g, v, centre, size, memory, out):
+def _sa_range(first, last, g, v, centre, size, warm, out):
     L, b = g.live.size, batch_of(g)
-    g, memory, out, v = borrow_rectangle(g), _borrow_memory(memory), _borrow_update(out), borrow(v)
+    g, warm, out, v = unowned(g), unowned(warm), unowned(out), unowned(v)
     own, room, chosen = rows_work(g, b), np.empty((5, L)), np.empty(L, np.int64)
-    rows, scratch, which = borrow_rows(own), borrow(room), borrow(chosen)
+    rows, scratch, which = unowned(own), unowned(room), unowned(chosen)
     error = rounding_of_sums(L, size)
     for begin in range(first, last, b):
         end = min(begin + b, last)
@@ -369,18 +330,18 @@ def _sa_range(first, last, g, v, centre, size, memory, out):
         for s in range(begin, end):
             i = s - begin
             sa_state(
-                g, s, rows.Z[i], rows.n[i], rows.actions[i], error, memory,
+                g, s, rows.Z[i], rows.n[i], rows.actions[i], error, warm,
                 scratch[4], scratch, which, out,
             )  # fmt: skip
-    keep((own, room, chosen))
+    keep_alive((own, room, chosen))
 
 
 @kernel
 def _nature_range(kind, first, last, g, v, centre, size, out):
     L, b = g.live.size, batch_of(g)
-    g, out, v = borrow_rectangle(g), _borrow_update(out), borrow(v)
+    g, out, v = unowned(g), unowned(out), unowned(v)
     own, room, chosen = rows_work(g, b), np.empty((6, L)), np.empty(L, np.int64)
-    rows, scratch, which = borrow_rows(own), borrow(room), borrow(chosen)
+    rows, scratch, which = unowned(own), unowned(room), unowned(chosen)
     error = rounding_of_sums(L, size)
     for begin in range(first, last, b):
         end = min(begin + b, last)
@@ -391,56 +352,48 @@ def _nature_range(kind, first, last, g, v, centre, size, out):
                 _s_nature(g, s, Z, n, actions, error, scratch[5], scratch[4], scratch, which, out)
             else:
                 _sa_nature(g, s, Z, n, actions, error, scratch[4], scratch, which, out)
-    keep((own, room, chosen))
+    keep_alive((own, room, chosen))
 
 
-@kernel(parallel=True)
-def _s_parallel(g, v, centre, memory, out):
+@threaded
+def _s_sweep(chunks, g, v, centre, warm, out):
     S = v.size
-    for c in prange(CHUNKS):
-        _s_range(c * S // CHUNKS, (c + 1) * S // CHUNKS, g, v, centre, memory, out)
+    for c in prange(chunks):
+        _s_range(c * S // chunks, (c + 1) * S // chunks, g, v, centre, warm, out)
 
 
-@kernel(parallel=True)
-def _sa_parallel(g, v, centre, size, memory, out):
+@threaded
+def _sa_sweep(chunks, g, v, centre, size, warm, out):
     S = v.size
-    for c in prange(CHUNKS):
-        _sa_range(c * S // CHUNKS, (c + 1) * S // CHUNKS, g, v, centre, size, memory, out)
+    for c in prange(chunks):
+        _sa_range(c * S // chunks, (c + 1) * S // chunks, g, v, centre, size, warm, out)
 
 
-@kernel(parallel=True)
-def _nature_parallel(kind, g, v, centre, size, out):
+@threaded
+def _nature_sweep(chunks, kind, g, v, centre, size, out):
     S = v.size
-    for c in prange(CHUNKS):
-        _nature_range(kind, c * S // CHUNKS, (c + 1) * S // CHUNKS, g, v, centre, size, out)
+    for c in prange(chunks):
+        _nature_range(kind, c * S // chunks, (c + 1) * S // chunks, g, v, centre, size, out)
 
 
-def sweep(
+def sweep_states(
     kind: int,
     g: Rectangle,
     v: FloatArray,
     centre: float,
     size: float,
-    memory: Memory,
-    out: Update,
+    warm: WarmStart,
+    out: SweepResult,
     threads: bool,
 ) -> None:
     """One update of every state into `out`; `kind` is S_GAME, SA_GAME, S_NATURE or SA_NATURE.
 
     v (n_states,) and centre come from `expected.centred`; size bounds |Z|.
     """
-    S = v.size
+    chunks = CHUNKS if threads else 1
     if kind == S_GAME:
-        if threads:
-            _s_parallel(g, v, centre, memory, out)
-        else:
-            _s_range(0, S, g, v, centre, memory, out)
+        _s_sweep(threads, chunks, g, v, centre, warm, out)
     elif kind == SA_GAME:
-        if threads:
-            _sa_parallel(g, v, centre, size, memory, out)
-        else:
-            _sa_range(0, S, g, v, centre, size, memory, out)
-    elif threads:
-        _nature_parallel(kind, g, v, centre, size, out)
+        _sa_sweep(threads, chunks, g, v, centre, size, warm, out)
     else:
-        _nature_range(kind, 0, S, g, v, centre, size, out)
+        _nature_sweep(threads, chunks, kind, g, v, centre, size, out)

@@ -1,4 +1,6 @@
-"""CVaR of a weighted sample by selection, and nature's answer to it (eq. 3.2; Ξ in eq. 4.1).
+"""Tails of weighted samples: CVaR by selection, quantiles, and the soft-robust value.
+
+CVaR and nature's answer to it (eq. 3.2; Ξ in eq. 4.1) are
 
     CVaR = min {qᵀz : 0 ≤ q ≤ u, Σq = 1} = max_b  b − Σ_ω u_ω·(b − z_ω)₊,     u = min(f/(1 − α), 1)
 
@@ -17,23 +19,11 @@ import numpy as np
 from numba import prange
 
 from softrobust._core.arrays import FloatArray
-from softrobust.kernels._jit import FINITE, REORDER, kernel
-from softrobust.kernels.expected import block_of
+from softrobust.kernels._jit import FINITE, REORDER, kernel, threaded
+from softrobust.kernels.expected import CHUNKS, block_of
 
 SLACK = 1e-12
-SMALL = 12  # at or below this many candidates, sort them
-
-
-@kernel(inline=True)
-def _sort_pairs(x, w, n):
-    """Insertion sort of x[:n] with its companions in w."""
-    for i in range(1, n):
-        key, weight = x[i], w[i]
-        j = i - 1
-        while j >= 0 and x[j] > key:
-            x[j + 1], w[j + 1] = x[j], w[j]
-            j -= 1
-        x[j + 1], w[j + 1] = key, weight
+FEW = 12  # at or below this many candidates, look at each
 
 
 @kernel(inline=True)
@@ -58,10 +48,10 @@ def _pivot(x, n, share):
 
 
 @kernel(fastmath=REORDER, inline=True)
-def _mass_below(x, w, first, last, pivot):
+def _mass_below(x, w, n, pivot):
     """Weights of the values below the pivot, and of those equal to it."""
     below = equal = 0.0
-    for i in range(first, last):
+    for i in range(n):
         below += w[i] if x[i] < pivot else 0.0
         equal += w[i] if x[i] == pivot else 0.0
     return below, equal
@@ -121,10 +111,10 @@ def select(x, w, n, total, target, scratch):
         a[i], b[i] = x[i], w[i]
     m, below, left = n, 0.0, total
     for _ in range(n):
-        if m <= SMALL:
+        if m <= FEW:
             break
         pivot = _pivot(a, m, (target - below) / max(left, 1e-300))
-        lighter, equal = _mass_below(a, b, 0, m, pivot)
+        lighter, equal = _mass_below(a, b, m, pivot)
         if below + lighter >= target:
             m, left = _keep_smaller(a, b, m, pivot, y, z), lighter
         elif below + lighter + equal >= target:
@@ -139,11 +129,11 @@ def select(x, w, n, total, target, scratch):
 
 
 @kernel(fastmath=REORDER)
-def weighted_sum(z, w):
-    """Σ w·z."""
+def dot(a, b):
+    """Σ a·b."""
     total = 0.0
-    for i in range(z.size):
-        total += w[i] * z[i]
+    for i in range(a.size):
+        total += a[i] * b[i]
     return total
 
 
@@ -188,7 +178,7 @@ def fill_tail(z, u, b, q):
 def _tails_range(first, last, z, u, total, values, q):
     scratch = np.empty((4, z.shape[1]))
     for i in range(first, last):
-        if not np.isfinite(weighted_sum(z[i], u)):
+        if not np.isfinite(dot(z[i], u)):
             values[i] = np.nan
             continue
         b, values[i] = tail_of(z[i], u, total, scratch)
@@ -196,11 +186,11 @@ def _tails_range(first, last, z, u, total, values, q):
             fill_tail(z[i], u, b, q[i])
 
 
-@kernel(parallel=True)
-def _tails_parallel(z, u, total, values, q):
+@threaded
+def _fill_tails(chunks, z, u, total, values, q):
     n = z.shape[0]
-    for c in prange(64):
-        _tails_range(c * n // 64, (c + 1) * n // 64, z, u, total, values, q)
+    for c in prange(chunks):
+        _tails_range(c * n // chunks, (c + 1) * n // chunks, z, u, total, values, q)
 
 
 def tail_values(
@@ -231,28 +221,20 @@ def tail_values(
     q = np.empty(z.shape if weights else (0, 0))
     if threads is None:
         threads = z.size > 2_000_000
-    if threads:
-        _tails_parallel(z, u, float(u.sum()), values, q)
-    else:
-        _tails_range(0, z.shape[0], z, u, float(u.sum()), values, q)
+    _fill_tails(threads, CHUNKS if threads else 1, z, u, float(u.sum()), values, q)
     return values, q
-
-
-# --------------------------------------------------------------------------------------------------
-# One sweep of the quantile updates: VaR over models, alone or mixed with the mean.
-#
-#     T v(s) = max_a  λ·VaR_ω[Z(s,a,ω)] + (1 − λ)·m(s,a),      VaR = inf{z : Σ_{Z ≤ z} f ≥ target}
-#
-# The quantile of a pair is the Z of one model, whose row is the slope of T there. A quantile moves
-# by no more than its sample, so the rounding of Z bounds the rounding of T.
 
 
 @kernel
 def quantile_sweep(Z, f, live, target, lam, means, allowed, decision, fixed, values, picked):
-    """Values (S,) ← Tv, decision (S,) ← a best action, picked (S,) ← its quantile's model.
+    """One sweep of the quantile updates: VaR over models, alone or mixed with the mean.
 
-    Z (S, A, N); f (L,) weights of the models `live` (L,); means (S, A); with `fixed` the decision
-    is kept. Ties keep the decision that came in.
+        T v(s) = max_a λ·VaR_ω[Z(s,a,ω)] + (1 − λ)·m(s,a),      VaR = inf{z : Σ_{Z ≤ z} f ≥ target}
+
+    Values (S,) ← Tv, decision (S,) ← a best action, picked (S,) ← its quantile's model: a quantile
+    is the Z of one model, whose row is the slope of T there. It moves by no more than its sample,
+    so that the rounding of Z bounds that of T. Z (S, A, N); f (L,) weights of the models `live`
+    (L,); means (S, A); with `fixed` the decision is kept. Ties keep the decision that came in.
     """
     S, A = allowed.shape
     L = live.size
@@ -287,19 +269,12 @@ def quantile_rows(prob, indptr, n_models, lam, mean, decision, picked, rows):
             rows[lo + j] = lam * P[picked[s], j] + (1.0 - lam) * mean[lo + j]
 
 
-# --------------------------------------------------------------------------------------------------
-# The soft-robust value of many return vectors, inside compiled loops (eqs. 3.1 and 3.2).
-#
-# The same arithmetic as `objective.measures`, on vectors that share weights f. Most candidates of a
-# search are worse than the incumbent, and any ξ ∈ Ξ proves it with one dot product: value ≤ ξ·x.
-# The sort is paid for by the others only.
-
-EDGE = 1e-12
-
-
 @kernel
 def soft_robust_value(x, f, lam, alpha):
-    """(1 − λ)·mean + λ·CVaR^α of x (N,) with positive weights f (N,) that sum to 1."""
+    """(1 − λ)·mean + λ·CVaR^α of x (N,) with positive weights f (N,) that sum to 1 (eqs. 3.1, 3.2).
+
+    The arithmetic of `objective`, inside compiled loops.
+    """
     N = x.size
     mean = 0.0
     for i in range(N):
@@ -307,7 +282,7 @@ def soft_robust_value(x, f, lam, alpha):
     if lam == 0.0:
         return mean
     tail = 1.0 - alpha
-    if tail <= EDGE:
+    if tail <= SLACK:
         return (1.0 - lam) * mean + lam * x.min()
     order = np.argsort(x)
     left = 1.0
@@ -315,7 +290,7 @@ def soft_robust_value(x, f, lam, alpha):
     for i in range(N):
         omega = order[i]
         weight = f[omega] / tail
-        if weight >= left * (1.0 - EDGE) or i == N - 1:
+        if weight >= left * (1.0 - SLACK) or i == N - 1:
             total += left * x[omega]
             break
         total += weight * x[omega]
@@ -323,20 +298,13 @@ def soft_robust_value(x, f, lam, alpha):
     return (1.0 - lam) * mean + lam * total
 
 
-@kernel(fastmath=REORDER)
-def dot(a, b):
-    """Σ a·b."""
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
-
-
 @kernel
 def best_row(X, live, f, lam, alpha, xi, floor):
     """The row of X (n, N) of greatest soft-robust value above `floor`, among live (n,) ones.
 
-    Returns (row, value), or (−1, floor) if none is above. xi (N,) ∈ Ξ screens.
+    Returns (row, value), or (−1, floor) if none is above. Most candidates of a search are worse
+    than the incumbent, and any xi (N,) ∈ Ξ proves it with one dot product, value ≤ ξ·x: the sort is
+    paid for by the others only.
     """
     best, best_k = floor, -1
     for k in range(X.shape[0]):
@@ -347,16 +315,13 @@ def best_row(X, live, f, lam, alpha, xi, floor):
     return best_k, best
 
 
-# --------------------------------------------------------------------------------------------------
-# The objective of many policies under many weightings of the same models.
-#
-# Shapes: Z (K, N) returns of K policies; order (K, N) their models in ascending order of return;
-# W (R, N) weights, rows summing to 1; out (R,).
-
-
 @kernel
 def best_reweighted(Z, order, W, lam, tail, out, which):
-    """out[r] = max_k (1 − λ)·E_W[Z_k] + λ·CVaR of the worst `tail` of mass, and its k."""
+    """out[r] = max_k (1 − λ)·E_W[Z_k] + λ·CVaR of the worst `tail` of mass, and its k.
+
+    Z (K, N) returns of K policies; order (K, N) their models in ascending order of return; W (R, N)
+    weights, rows summing to 1; out, which (R,).
+    """
     n_policies, n_models = Z.shape
     for r in range(W.shape[0]):
         best, at = -1e308, 0

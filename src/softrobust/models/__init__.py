@@ -1,56 +1,31 @@
-"""What a posterior draw is: sets of tabular models, policies, and their files."""
+"""What a posterior draw is: sets of tables and of continuous models; policies; their files."""
 
-from softrobust.models.continuous import (
-    CallableModels,
-    ContinuousModels,
-    MixtureModel,
-    TabularModels,
-)
-from softrobust.models.continuous_policy import (
-    ConstantPolicy,
-    ContinuousPolicy,
-    NetworkPolicy,
-    load_policy,
-    save_policy,
-)
-from softrobust.models.continuous_rewards import LinearReward, fit_linear_reward
-from softrobust.models.features import FourierFeatures, PolynomialFeatures, RBFFeatures
-from softrobust.models.files import load_models, read_models, save_models, write_models_csv
-from softrobust.models.gaussian import GaussianFrame, GaussianModels, load_gaussian, save_gaussian
-from softrobust.models.interop import from_gymnasium, from_mdptoolbox, to_gymnasium, to_mdptoolbox
-from softrobust.models.model_set import MDP, ModelSet
-from softrobust.models.policy import Policy, TimedPolicy, read_policy
-
-__all__ = [
-    "MDP",
-    "CallableModels",
-    "ConstantPolicy",
-    "ContinuousModels",
-    "ContinuousPolicy",
-    "FourierFeatures",
-    "GaussianFrame",
-    "GaussianModels",
-    "LinearReward",
-    "MixtureModel",
-    "ModelSet",
-    "NetworkPolicy",
-    "Policy",
-    "PolynomialFeatures",
-    "RBFFeatures",
-    "TabularModels",
-    "TimedPolicy",
-    "fit_linear_reward",
-    "from_gymnasium",
-    "from_mdptoolbox",
-    "load_gaussian",
-    "load_models",
-    "load_policy",
-    "read_models",
-    "read_policy",
-    "save_gaussian",
-    "save_models",
-    "save_policy",
-    "to_gymnasium",
-    "to_mdptoolbox",
-    "write_models_csv",
-]
+from softrobust.models.continuous import CallableModels as CallableModels
+from softrobust.models.continuous import ContinuousModels as ContinuousModels
+from softrobust.models.continuous import MixtureModel as MixtureModel
+from softrobust.models.continuous import TableAsContinuous as TableAsContinuous
+from softrobust.models.continuous_policy import ConstantPolicy as ConstantPolicy
+from softrobust.models.continuous_policy import ContinuousPolicy as ContinuousPolicy
+from softrobust.models.continuous_policy import NetworkPolicy as NetworkPolicy
+from softrobust.models.continuous_rewards import LinearReward as LinearReward
+from softrobust.models.continuous_rewards import fit_linear_reward as fit_linear_reward
+from softrobust.models.features import FourierFeatures as FourierFeatures
+from softrobust.models.features import PolynomialFeatures as PolynomialFeatures
+from softrobust.models.features import RBFFeatures as RBFFeatures
+from softrobust.models.files import load_models as load_models
+from softrobust.models.files import read_models as read_models
+from softrobust.models.files import save_models as save_models
+from softrobust.models.files import write_models_csv as write_models_csv
+from softrobust.models.gaussian import GaussianFrame as GaussianFrame
+from softrobust.models.gaussian import GaussianModels as GaussianModels
+from softrobust.models.gaussian import load_gaussian as load_gaussian
+from softrobust.models.gaussian import save_gaussian as save_gaussian
+from softrobust.models.interop import from_gymnasium as from_gymnasium
+from softrobust.models.interop import from_mdptoolbox as from_mdptoolbox
+from softrobust.models.interop import to_gymnasium as to_gymnasium
+from softrobust.models.interop import to_mdptoolbox as to_mdptoolbox
+from softrobust.models.model_set import MDP as MDP
+from softrobust.models.model_set import ModelSet as ModelSet
+from softrobust.models.policy import Policy as Policy
+from softrobust.models.policy import TimedPolicy as TimedPolicy
+from softrobust.models.policy import read_policy as read_policy

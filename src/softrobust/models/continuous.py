@@ -5,27 +5,31 @@ bound what is drawn (polynomial models explode outside their data): a value beyo
 its edge, and `draw` says which rows that happened to, so that nobody clips in silence.
 
 Sets of models: `GaussianModels`, `CallableModels` (any function, such as an ensemble of networks),
-`TabularModels`, and `MixtureModel`, the average of any of them.
+`TableAsContinuous`, and `MixtureModel`, the average of any of them.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen
 from softrobust._core.settings import whole
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
-from softrobust.models.model_set import ModelSet, check_weights, freeze
+from softrobust.models.model_set import ModelSet, WeightedModels, check_weights
 
-Seed = int | np.random.Generator
+Rng = np.random.Generator
+Seed = int | Rng
 Box = tuple[FloatArray, FloatArray]
+Which = ArrayLike | None  # the model of every row; None: all rows under all models
+Step = Callable[[FloatArray, IntArray, IntArray, Rng], Any]
+Moment = Callable[[FloatArray, IntArray, IntArray], Any]
 
 
 @final
@@ -40,25 +44,10 @@ class Draw(NamedTuple):
     clipped: BoolArray
 
 
-class ContinuousModels(ABC):
-    """N models on common variables and actions, with weights f.
-
-    Attributes
-    ----------
-    f : (n_models,)
-    variables, actions : Labels
-    clip : (low, high), each (n_variables,), or None
-        The box that next states are kept in.
-    seen : (low, high), each (n_variables,), or None
-        The range of the data that the models were fitted to; beyond it they extrapolate.
-    """
+class ContinuousModels(WeightedModels):
+    """N models on common variables and actions, with weights f."""
 
     __slots__ = ()
-
-    @property
-    @abstractmethod
-    def f(self) -> FloatArray:
-        """(n_models,) weights that sum to 1."""
 
     @property
     @abstractmethod
@@ -73,17 +62,15 @@ class ContinuousModels(ABC):
     @property
     @abstractmethod
     def clip(self) -> Box | None:
-        """The box that next states are kept in."""
+        """(low, high), each (n_variables,): the box that next states are kept in, if any."""
 
     @property
     @abstractmethod
     def seen(self) -> Box | None:
-        """The range of the data."""
+        """(low, high): the range of the data that the models were fitted to, if known.
 
-    @property
-    def n_models(self) -> int:
-        """N."""
-        return int(self.f.size)
+        Beyond it they extrapolate.
+        """
 
     @property
     def n_variables(self) -> int:
@@ -95,17 +82,12 @@ class ContinuousModels(ABC):
         """A."""
         return len(self.actions)
 
-    def __len__(self) -> int:
-        return self.n_models
-
     @abstractmethod
-    def mean(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray | None:
+    def mean(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray | None:
         """E[s′] before any clipping; None where only draws are known."""
 
     @abstractmethod
-    def variance(
-        self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None
-    ) -> FloatArray | None:
+    def variance(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray | None:
         """Var[s′] before any clipping; None where only draws are known."""
 
     def expect(
@@ -115,28 +97,20 @@ class ContinuousModels(ABC):
         return None
 
     @abstractmethod
-    def draw_free(
-        self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, omega: ArrayLike | None = None
-    ) -> FloatArray:
+    def draw_free(self, s: ArrayLike, a: ArrayLike, rng: Rng, omega: Which = None) -> FloatArray:
         """Next states without the box, shaped as those of `sample_next`."""
 
     @abstractmethod
     def mean_model(self) -> ContinuousModels:
         """One model that stands for the average of all (what "average" means is the class's)."""
 
-    @abstractmethod
-    def select(self, which: ArrayLike) -> Self:
-        """The chosen models, with weights renormalised among them."""
-
-    def draw_many(self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, k: int) -> FloatArray:
+    def draw_many(self, s: ArrayLike, a: ArrayLike, rng: Rng, k: int) -> FloatArray:
         """(n_models, k, n_rows, n_variables): k next states of every row under every model."""
         states, acts = np.atleast_2d(np.asarray(s, dtype=np.float64)), np.asarray(a).reshape(-1)
         rows = self.draw(np.tile(states, (k, 1)), np.tile(acts, k), rng).s_next
         return rows.reshape(self.n_models, k, *states.shape)
 
-    def draw(
-        self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, omega: ArrayLike | None = None
-    ) -> Draw:
+    def draw(self, s: ArrayLike, a: ArrayLike, rng: Rng, omega: Which = None) -> Draw:
         """Next states inside the box, and the rows that were moved there."""
         s_next = self.draw_free(s, a, rng, omega)
         if self.clip is None:
@@ -146,7 +120,7 @@ class ContinuousModels(ABC):
         return Draw(np.asarray(np.clip(s_next, low, high)), beyond)
 
     def sample_next(
-        self, s: ArrayLike, a: ArrayLike, seed: Seed = 0, omega: ArrayLike | None = None
+        self, s: ArrayLike, a: ArrayLike, seed: Seed = 0, omega: Which = None
     ) -> FloatArray:
         """Next states for all rows under all models, or under model `omega[i]` for row i.
 
@@ -162,28 +136,13 @@ class ContinuousModels(ABC):
         """
         return self.draw(s, a, np.random.default_rng(seed), omega).s_next
 
-    def split(self, n: int) -> tuple[Self, Self]:
-        """The first `n` models (to train on) and the rest (held out)."""
-        if not 0 < n < self.n_models:
-            raise InputError(f"split(n) needs 0 < n < {self.n_models}; it got {n}.")
-        index = np.arange(self.n_models)
-        return self.select(index[:n]), self.select(index[n:])
-
-    def _chosen(self, which: ArrayLike) -> tuple[NDArray[np.int64], FloatArray]:
-        """Indices of a selection and its weights."""
-        index = np.arange(self.n_models)[np.asarray(which)]
-        f = self.f[index]
-        if index.size == 0 or f.sum() <= 0:
-            raise InputError("A selection needs at least one model of positive weight.")
-        return index, np.asarray(f / f.sum())
-
 
 def check_box(name: str, box: Any, variables: Labels) -> Box | None:
     """(low, high) with one finite number each per variable and low < high; None stays None."""
     if box is None:
         return None
     try:
-        low, high = (freeze(np.array(side, dtype=np.float64), np.float64) for side in box)
+        low, high = (frozen(side, np.float64) for side in box)
     except (TypeError, ValueError):
         raise InputError(
             f"{name} must be a pair (low, high) of {len(variables)} numbers each; it is {box!r}."
@@ -204,68 +163,41 @@ def check_box(name: str, box: Any, variables: Labels) -> Box | None:
     return low, high
 
 
-# --------------------------------------------------------------------------------------------------
-# Models given by a function, and the mixture of any models as one.
-
-__all__ = ["Box", "CallableModels", "ContinuousModels", "Draw", "MixtureModel", "check_box"]
-Step = Callable[[FloatArray, NDArray[np.int64], NDArray[np.int64], np.random.Generator], Any]
-Moment = Callable[[FloatArray, NDArray[np.int64], NDArray[np.int64]], Any]
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MixtureModel(ContinuousModels):
     """E_f[P̂] itself as one model: every step follows one of `parts`, drawn afresh with f."""
 
     parts: ContinuousModels
+    f: FloatArray = field(init=False)
+    variables: Labels = field(init=False)
+    actions: Labels = field(init=False)
+    clip: Box | None = field(init=False)
+    seen: Box | None = field(init=False)
 
-    @property
-    def f(self) -> FloatArray:
-        """One model of weight 1."""
-        return np.ones(1)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "f", frozen([1.0], np.float64))
+        for name in ("variables", "actions", "clip", "seen"):
+            object.__setattr__(self, name, getattr(self.parts, name))
 
-    @property
-    def variables(self) -> Labels:
-        """Those of the parts."""
-        return self.parts.variables
-
-    @property
-    def actions(self) -> Labels:
-        """Those of the parts."""
-        return self.parts.actions
-
-    @property
-    def clip(self) -> Box | None:
-        """That of the parts."""
-        return self.parts.clip
-
-    @property
-    def seen(self) -> Box | None:
-        """That of the parts."""
-        return self.parts.seen
-
-    def mean(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray | None:
+    def mean(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray | None:
         """Σ_ω f_ω E_ω[s′]."""
         each = self.parts.mean(s, a)
-        return None if each is None else self._shape(np.tensordot(self.parts.f, each, 1), omega)
+        return None if each is None else _one_model(np.tensordot(self.parts.f, each, 1), omega)
 
-    def variance(
-        self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None
-    ) -> FloatArray | None:
+    def variance(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray | None:
         """The mean of the variances plus the variance of the means."""
         mean, within = self.parts.mean(s, a), self.parts.variance(s, a)
         if mean is None or within is None:
             return None
         f = self.parts.f
         between = np.tensordot(f, (mean - np.tensordot(f, mean, 1)) ** 2, 1)
-        return self._shape(np.tensordot(f, within, 1) + between, omega)
+        return _one_model(np.tensordot(f, within, 1) + between, omega)
 
-    def draw_free(
-        self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, omega: ArrayLike | None = None
-    ) -> FloatArray:
+    def draw_free(self, s: ArrayLike, a: ArrayLike, rng: Rng, omega: Which = None) -> FloatArray:
         """One draw per row, each from a part drawn with f."""
         which = rng.choice(self.parts.n_models, size=len(np.atleast_2d(s)), p=self.parts.f)
-        return self._shape(self.parts.draw_free(s, a, rng, which), omega)
+        return _one_model(self.parts.draw_free(s, a, rng, which), omega)
 
     def mean_model(self) -> MixtureModel:
         """Itself."""
@@ -276,12 +208,12 @@ class MixtureModel(ContinuousModels):
         self._chosen(which)
         return self
 
-    @staticmethod
-    def _shape(rows: FloatArray, omega: ArrayLike | None) -> FloatArray:
-        return rows[None] if omega is None else rows
-
     def __repr__(self) -> str:
         return f"MixtureModel({self.parts!r})"
+
+
+def _one_model(rows: FloatArray, omega: Which) -> FloatArray:
+    return rows[None] if omega is None else rows
 
 
 @final
@@ -323,7 +255,7 @@ class CallableModels(ContinuousModels):
     f: FloatArray = field()
     clip: Box | None = field()
     seen: Box | None = field()
-    own: NDArray[np.int64]
+    own: IntArray
     mean_of: Moment | None
     variance_of: Moment | None
 
@@ -350,27 +282,23 @@ class CallableModels(ContinuousModels):
         put(self, "variance_of", variance)
         put(self, "variables", Labels.of(variables, "variable"))
         put(self, "actions", Labels.of(actions, "action"))
-        put(self, "f", freeze(check_weights(np.full(N, 1.0 / N) if f is None else f), np.float64))
+        put(self, "f", check_weights(np.full(N, 1.0 / N) if f is None else f))
         # The numbers by which `step` knows the models: those of a selection are not 0 … N − 1.
-        put(self, "own", freeze(np.arange(N) if own is None else own, np.int64))
+        put(self, "own", frozen(np.arange(N) if own is None else own, np.int64))
         if not self.f.size == self.own.size == N:
             raise InputError(f"{N} models need {N} weights; {self.f.size} came.")
         put(self, "clip", check_box("clip", clip, self.variables))
         put(self, "seen", check_box("seen", seen, self.variables))
 
-    def mean(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray | None:
+    def mean(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray | None:
         """E[s′] by the function given for it, else None."""
-        return None if self.mean_of is None else self._moment(self.mean_of, s, a, omega)
+        return self._moment(self.mean_of, s, a, omega)
 
-    def variance(
-        self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None
-    ) -> FloatArray | None:
+    def variance(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray | None:
         """Var[s′] by the function given for it, else None."""
-        return None if self.variance_of is None else self._moment(self.variance_of, s, a, omega)
+        return self._moment(self.variance_of, s, a, omega)
 
-    def draw_free(
-        self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, omega: ArrayLike | None = None
-    ) -> FloatArray:
+    def draw_free(self, s: ArrayLike, a: ArrayLike, rng: Rng, omega: Which = None) -> FloatArray:
         """Rows × models in one call of the function."""
         states, acts, which, shape = self._rows(s, a, omega)
         out = np.asarray(self.step(states, acts, which, rng), dtype=np.float64)
@@ -393,14 +321,16 @@ class CallableModels(ContinuousModels):
         )  # fmt: skip
 
     def _moment(
-        self, of: Moment, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None
-    ) -> FloatArray:
+        self, of: Moment | None, s: ArrayLike, a: ArrayLike, omega: Which
+    ) -> FloatArray | None:
+        if of is None:
+            return None
         states, acts, which, shape = self._rows(s, a, omega)
         return np.asarray(of(states, acts, which), dtype=np.float64).reshape(shape)
 
     def _rows(
-        self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None
-    ) -> tuple[FloatArray, NDArray[np.int64], NDArray[np.int64], tuple[int, ...]]:
+        self, s: ArrayLike, a: ArrayLike, omega: Which
+    ) -> tuple[FloatArray, IntArray, IntArray, tuple[int, ...]]:
         """Flat rows, each with the number by which the function knows its model."""
         states = np.atleast_2d(np.asarray(s, dtype=np.float64))
         acts = np.asarray(a, dtype=np.int64).reshape(-1)
@@ -414,19 +344,22 @@ class CallableModels(ContinuousModels):
         return f"CallableModels({self.n_models} models of {', '.join(self.variables)})"
 
 
-# --------------------------------------------------------------------------------------------------
-# A table of models seen as models of continuous states: a state is the vector (s,) of its index.
-#
-# With features that tell all states apart, methods for continuous states must then give what exact
-# methods for tables give; next states are few, so expectations are sums.
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class TabularModels(ContinuousModels):
-    """The models of a table; every action must be available in every state."""
+class TableAsContinuous(ContinuousModels):
+    """A table of models seen as models of continuous states: a state is the vector of its index.
+
+    With features that tell all states apart, methods for continuous states must then give what
+    exact methods for tables give; next states are few, so expectations are sums. Every action must
+    be available in every state.
+    """
 
     table: ModelSet
+    f: FloatArray = field(init=False)
+    variables: Labels = field(init=False)
+    actions: Labels = field(init=False)
+    clip: Box | None = field(init=False, default=None)
+    seen: Box | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         lost = np.argwhere(~self.table.available)
@@ -437,50 +370,29 @@ class TabularModels(ContinuousModels):
                 f"'{self.table.states[int(s)]}', action '{self.table.actions[int(a)]}' has no "
                 "transitions. Solve the table with a tabular solver."
             )
-
-    @property
-    def f(self) -> FloatArray:
-        """(n_models,) weights."""
-        return self.table.f
-
-    @property
-    def variables(self) -> Labels:
-        """The index of the state."""
-        return Labels(("state",), noun="variable")
-
-    @property
-    def actions(self) -> Labels:
-        """Those of the table."""
-        return self.table.actions
-
-    @property
-    def clip(self) -> Box | None:
-        """No box is needed."""
-        return None
-
-    @property
-    def seen(self) -> Box | None:
-        """All states are known."""
-        return None
+        object.__setattr__(self, "f", self.table.f)
+        object.__setattr__(self, "variables", Labels(("state",), noun="variable"))
+        object.__setattr__(self, "actions", self.table.actions)
 
     @property
     def states(self) -> FloatArray:
         """(n_states, 1): all states as vectors."""
         return np.arange(self.table.n_states, dtype=np.float64)[:, None]
 
-    def rows(self, s: ArrayLike, a: ArrayLike) -> FloatArray:
-        """(n_models, n_rows, n_states) transition probabilities."""
+    def rows(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray:
+        """(n_models, n_rows, n_states) transition probabilities; (n_rows, n_states) by `omega`."""
         index = np.asarray(s, dtype=np.float64)[..., 0].astype(np.int64)
-        return np.asarray(self.table.P[:, index, np.asarray(a)])
+        models = slice(None) if omega is None else np.asarray(omega)
+        return np.asarray(self.table.P[models, index, np.asarray(a)])
 
-    def mean(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray:
+    def mean(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray:
         """The expected index: of little use, but well defined."""
-        return self._of(self.rows(s, a) @ self.states, omega)
+        return np.asarray(self.rows(s, a, omega) @ self.states)
 
-    def variance(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray:
+    def variance(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray:
         """The variance of the index."""
-        rows = self.rows(s, a)
-        return self._of(rows @ self.states**2 - (rows @ self.states) ** 2, omega)
+        rows = self.rows(s, a, omega)
+        return np.asarray(rows @ self.states**2 - (rows @ self.states) ** 2)
 
     def expect(
         self, s: ArrayLike, a: ArrayLike, g: Callable[[Any, Any, Any], Any]
@@ -493,25 +405,17 @@ class TabularModels(ContinuousModels):
         values = np.asarray(g(here, np.broadcast_to(act[:, None], (n, S)), to))
         return np.asarray(np.einsum("wns,ns->wn", self.rows(now, act), values))
 
-    def draw_free(
-        self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, omega: ArrayLike | None = None
-    ) -> FloatArray:
+    def draw_free(self, s: ArrayLike, a: ArrayLike, rng: Rng, omega: Which = None) -> FloatArray:
         """By inversion: one uniform number per draw."""
-        edges = np.cumsum(self._of(self.rows(s, a), omega), axis=-1)
+        edges = np.cumsum(self.rows(s, a, omega), axis=-1)
         u = rng.random(edges.shape[:-1])
         below = (u[..., None] * edges[..., -1:] >= edges).sum(axis=-1)
         return np.asarray(below[..., None], dtype=np.float64)
 
-    def mean_model(self) -> TabularModels:
+    def mean_model(self) -> TableAsContinuous:
         """The mixture E_f[P̂], exactly."""
-        return TabularModels(self.table.mean_model())
+        return TableAsContinuous(self.table.mean_model())
 
     def select(self, which: ArrayLike) -> Self:
         """The chosen models, with weights renormalised among them."""
         return type(self)(self.table.select(which))
-
-    @staticmethod
-    def _of(each: FloatArray, omega: ArrayLike | None) -> FloatArray:
-        if omega is None:
-            return each
-        return np.asarray(each[np.asarray(omega), np.arange(each.shape[1])])

@@ -6,7 +6,8 @@
     policy.probs(observations)   (n, n_actions) probabilities of a batch
 
 A policy holds all it needs to decide: it is saved and loaded without models, problem or
-environment, as arrays and JSON in one `.npz` file that is read without unpickling anything.
+environment, as arrays and JSON in one `.npz` file that is read without unpickling anything
+(`load_continuous_policy`, in `lookahead`, knows all kinds).
 """
 
 from __future__ import annotations
@@ -15,31 +16,22 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray, IntArray
-from softrobust._core.files import read_npz, write_npz
+from softrobust._core.arrays import FloatArray, IntArray, frozen
+from softrobust._core.files import write_npz
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
-from softrobust.models.model_set import freeze
 
 Seed = int | np.random.Generator
-Arrays = dict[str, NDArray[Any]]
+Arrays = Mapping[str, NDArray[Any]]
+Words = Mapping[str, Any]
 POLICY_FORMAT = "softrobust-continuous-policy"
 FORMAT_VERSION = 1
-
-# Where each kind of policy lives: a file names its kind, never code.
-KINDS = {
-    "constant": ("softrobust.models.continuous_policy", "ConstantPolicy"),
-    "network": ("softrobust.models.continuous_policy", "NetworkPolicy"),
-    "lookahead": ("softrobust.models.lookahead", "LookaheadPolicy"),
-    "linear": ("softrobust.models.lookahead", "LinearPolicy"),
-}
 
 
 class ContinuousPolicy(ABC):
@@ -63,15 +55,25 @@ class ContinuousPolicy(ABC):
         """(n, n_actions) for finite observations (n, n_variables)."""
 
     @abstractmethod
-    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+    def to_arrays(self) -> tuple[Arrays, Words]:
         """Arrays, and what else is to be kept, ready for JSON."""
 
     @classmethod
     @abstractmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
-    ) -> Self:
+    def from_arrays(cls, arrays: Arrays, words: Words, variables: Labels, actions: Labels) -> Self:
         """The inverse of `to_arrays`."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy, atomically: arrays and JSON in one `.npz` file."""
+        arrays, words = self.to_arrays()
+        head = {
+            "kind": self.kind,
+            "variables": list(self.variables),
+            "actions": list(self.actions),
+            "settings": words,
+        }
+        text = np.array(json.dumps(head, allow_nan=False))
+        write_npz(path, POLICY_FORMAT, FORMAT_VERSION, {"policy": text, **arrays})
 
     def probs(self, observations: ArrayLike) -> FloatArray:
         """(n, n_actions) probabilities for observations (n, n_variables)."""
@@ -102,15 +104,6 @@ class ContinuousPolicy(ABC):
     def action(self, observation: ArrayLike, seed: Seed | None = None) -> str:
         """The label of the action for one observation (n_variables,)."""
         return self.actions[self(observation, seed)]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Variables and actions of a policy."""
-
-    variables: Labels
-    actions: Labels
 
 
 def choose_actions(probs: FloatArray, seed: Seed | None, actions: Labels) -> IntArray:
@@ -152,16 +145,14 @@ class ConstantPolicy(ContinuousPolicy):
         out[:, self.actions.index(self.choice)] = 1.0
         return out
 
-    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+    def to_arrays(self) -> tuple[Arrays, Words]:
         """The choice alone."""
         return {}, {"choice": self.choice}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
-    ) -> Self:
+    def from_arrays(cls, arrays: Arrays, words: Words, variables: Labels, actions: Labels) -> Self:
         """The inverse of `to_arrays`."""
-        return cls(words["choice"], names.variables, names.actions)
+        return cls(words["choice"], variables, actions)
 
 
 @final
@@ -195,13 +186,9 @@ class NetworkPolicy(ContinuousPolicy):
     def __post_init__(self) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
         for name in ("weights", "biases"):
-            put(
-                self,
-                name,
-                tuple(freeze(np.array(x, np.float64), np.float64) for x in getattr(self, name)),
-            )
+            put(self, name, tuple(frozen(x, np.float64) for x in getattr(self, name)))
         for name in ("centre", "scale"):
-            put(self, name, freeze(np.array(getattr(self, name), np.float64), np.float64))
+            put(self, name, frozen(getattr(self, name), np.float64))
         d = len(self.variables)
         width = d if self.degree == 1 else d + d * (d + 1) // 2
         sizes = [width, *(w.shape[1] for w in self.weights)]
@@ -239,64 +226,20 @@ class NetworkPolicy(ContinuousPolicy):
         p = np.exp(z - z.max(axis=1, keepdims=True))
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
-    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+    def to_arrays(self) -> tuple[Arrays, Words]:
         """Layers and standardisation."""
-        arrays: Arrays = {"centre": self.centre, "scale": self.scale}
+        arrays = {"centre": self.centre, "scale": self.scale}
         for i, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
             arrays |= {f"weights_{i}": W, f"biases_{i}": b}
         words = {"layers": len(self.weights), "degree": self.degree, "greedy": self.greedy}
         return arrays, words
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
-    ) -> Self:
+    def from_arrays(cls, arrays: Arrays, words: Words, variables: Labels, actions: Labels) -> Self:
         """The inverse of `to_arrays`."""
         n = range(int(words["layers"]))
         return cls(
-            tuple(arrays[f"weights_{i}"] for i in n),
-            tuple(arrays[f"biases_{i}"] for i in n),
-            names.variables,
-            names.actions,
-            arrays["centre"],
-            arrays["scale"],
-            int(words["degree"]),
+            tuple(arrays[f"weights_{i}"] for i in n), tuple(arrays[f"biases_{i}"] for i in n),
+            variables, actions, arrays["centre"], arrays["scale"], int(words["degree"]),
             bool(words["greedy"]),
-        )
-
-
-def save_policy(path: str | Path, policy: ContinuousPolicy) -> None:
-    """Write a policy, atomically: arrays and JSON in one `.npz` file."""
-    if policy.kind not in KINDS:
-        raise InputError(f"Policies of kind '{policy.kind}' have no file format.")
-    arrays, words = policy.to_arrays()
-    head = {
-        "kind": policy.kind,
-        "variables": list(policy.variables),
-        "actions": list(policy.actions),
-        "settings": words,
-    }
-    text = np.array(json.dumps(head, allow_nan=False))
-    write_npz(path, POLICY_FORMAT, FORMAT_VERSION, {"policy": text, **arrays})
-
-
-def load_policy(path: str | Path) -> ContinuousPolicy:
-    """Read what `save_policy` wrote; nothing else is needed, and no code of the file runs."""
-    arrays = read_npz(path, POLICY_FORMAT, FORMAT_VERSION)
-    name = Path(path).name
-    try:
-        head = json.loads(str(arrays["policy"]))
-        if head["kind"] not in KINDS:
-            raise InputError(f"The file {name} holds a policy of unknown kind '{head['kind']}'.")
-        module, cls = KINDS[head["kind"]]
-        names = Names(
-            Labels(tuple(head["variables"]), noun="variable"),
-            Labels(tuple(head["actions"]), noun="action"),
-        )
-        kind = getattr(import_module(module), cls)
-        policy: ContinuousPolicy = kind.from_arrays(arrays, head["settings"], names)
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise InputError(
-            f"The file {name} lacks or garbles a part of the policy ({error}). Write it again."
-        ) from None
-    return policy
+        )  # fmt: skip

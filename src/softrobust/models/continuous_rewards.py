@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import FloatArray, frozen
+from softrobust.data.continuous import ContinuousLog
 from softrobust.errors import InputError
-from softrobust.models.model_set import freeze
-
-if TYPE_CHECKING:
-    from softrobust.data.continuous import ContinuousLog
 
 RewardFunction = Callable[[Any, Any, Any], Any]
 
@@ -66,7 +63,7 @@ class LinearReward:
             array = None if value is None else np.array(value, dtype=np.float64)
             if name == "square" and array is not None and array.ndim == 1:
                 array = np.diag(array)
-            put(self, name, None if array is None else freeze(array, np.float64))
+            put(self, name, None if array is None else frozen(array, np.float64))
         put(self, "constant", float(constant))
         d = self.now.size
         shapes = {"now": (d,), "next": (d,), "square": (d, d)}
@@ -131,7 +128,8 @@ def fit_linear_reward(log: ContinuousLog) -> FittedReward:
     if log.reward is None:
         raise InputError(
             f"{log.rows.source} has no column 'reward', and a policy needs to know what is good. "
-            "Add it, or give the reward itself (--reward-now, --reward-next)."
+            "Add it, or give the reward itself.",
+            arguments={"reward_now": "", "reward_next": ""},
         )
     bad = np.flatnonzero(~np.isfinite(log.reward))
     if bad.size:

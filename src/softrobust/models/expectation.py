@@ -1,8 +1,16 @@
-"""E_ω[r(s, a, s′) + v(s′)] for Gaussian models where r and v are polynomials in s′, in one pass.
+"""What a state and an action are worth under every model: Z[s, a, ω] = E_ω[r(s, a, s′) + γφ(s′)ᵀw].
 
-With x = (s′ − c)/d the standardised next state, the reward's part in s′ is a polynomial in x as v
-is: next·s′ = next·c + Σ_j next_j·d_j·x_j, and so on for squares. So the coefficients add up, and
-one expectation of one polynomial is left.
+    ClosedForm   Gaussian models, features and a reward whose expectations are known: exact
+    Summed       models with finitely many next states: exact
+    Sampled      the paper's form: the average over k drawn next states per state, action and model
+
+Inside CVaR the noise of `Sampled` is a bias: the tail picks models whose draws were unlucky, so its
+values are too low, the more so the fewer the draws.
+
+For Gaussian models where r and v are polynomials in s′ there is one pass: with x = (s′ − c)/d the
+standardised next state, the reward's part in s′ is a polynomial in x as v is: next·s′ = next·c +
+Σ_j next_j·d_j·x_j, and so on for squares. So the coefficients add up, and one expectation of one
+polynomial is left.
 """
 
 from __future__ import annotations
@@ -11,10 +19,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust.errors import InputError
@@ -23,6 +30,172 @@ from softrobust.models.continuous import ContinuousModels
 from softrobust.models.continuous_rewards import LinearReward, RewardFunction
 from softrobust.models.features import PolynomialFeatures, normal_moments
 from softrobust.models.gaussian import GaussianModels
+
+Values = Callable[..., FloatArray]  # (w, gamma, rng) → (n, n_actions, n_models)
+CHUNK = 4_000_000  # numbers that one piece of work may hold
+KEPT = 50_000_000  # numbers that are kept from one iteration to the next
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expectation(ABC):
+    """Models, reward and features, and the way their expectation is taken.
+
+    Attributes
+    ----------
+    models : ContinuousModels
+    reward : callable (s, a, s′)
+    features : fitted object with transform(s) → (n, n_features)
+    """
+
+    exact: ClassVar[bool] = True  # values are free of sampling noise
+    models: Any
+    reward: Any
+    features: Any
+
+    @abstractmethod
+    def _rows(
+        self, s: FloatArray, a: IntArray, w: FloatArray, gamma: float, rng: Any
+    ) -> FloatArray:
+        """(n_models, n_rows) values of pairs."""
+
+    @abstractmethod
+    def _per_pair(self) -> int:
+        """Numbers that the work on one pair holds, to keep pieces small."""
+
+    def at(self, s: FloatArray) -> Values:
+        """`values` at states that stay the same while w changes."""
+        return lambda w, gamma, rng=None: self.values(s, w, gamma, rng)
+
+    def values(
+        self, s: FloatArray, w: FloatArray, gamma: float, rng: np.random.Generator | None = None
+    ) -> FloatArray:
+        """(n, n_actions, n_models) Z at states (n, n_variables); `rng` is for draws only."""
+        A, N = self.models.n_actions, self.models.n_models
+        out = np.empty((s.shape[0], A, N))
+        piece = max(1, CHUNK // (A * self._per_pair()))
+        for i in range(0, s.shape[0], piece):
+            part = s[i : i + piece]
+            n = part.shape[0]
+            pairs = np.repeat(part, A, axis=0), np.tile(np.arange(A), n)
+            out[i : i + n] = self._rows(*pairs, w, gamma, rng).reshape(N, n, A).transpose(1, 2, 0)
+        return out
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosedForm(Expectation):
+    """Normal next states with independent entries, kept in the models' box if there is one."""
+
+    def _per_pair(self) -> int:
+        per = self.models.n_variables
+        if not isinstance(self.features, PolynomialFeatures):
+            per += int(self.features.transform(np.zeros((1, per))).shape[1])
+        return int(self.models.n_models * per)
+
+    def _rows(
+        self, s: FloatArray, a: IntArray, w: FloatArray, gamma: float, rng: Any
+    ) -> FloatArray:
+        if isinstance(self.features, PolynomialFeatures):
+            return polynomial_worth(self.models, self.reward, self.features, s, a, gamma * w).T
+        r, phi = self._parts(s, a)
+        return np.asarray(r + gamma * (phi @ w))
+
+    def _parts(self, s: FloatArray, a: IntArray) -> tuple[FloatArray, FloatArray]:
+        """E[r] (n_models, n_rows) and E[φ(s′)] (n_models, n_rows, n_features) of pairs."""
+        mean, variance = self.models.mean(s, a), self.models.variance(s, a)
+        powers = normal_moments(mean, variance, self.reward.degree, self.models.clip)
+        r = self.reward.expected(s, a, powers[0], powers[-1])
+        return r, self.features.expected(mean, variance, self.models.clip)
+
+    def at(self, s: FloatArray) -> Values:
+        """E[r] and E[φ(s′)] do not depend on w: computed once, where memory allows."""
+        A, N, n = self.models.n_actions, self.models.n_models, s.shape[0]
+        F = int(self.features.transform(s[:1]).shape[1])
+        if n * A * N * F > KEPT:
+            return Expectation.at(self, s)
+        pieces = [
+            self._parts(np.repeat(part, A, axis=0), np.tile(np.arange(A), len(part)))
+            for part in np.array_split(s, max(1, n * A * N * F // CHUNK))
+        ]
+        r, phi = (np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True))
+
+        def values(w: FloatArray, gamma: float, rng: Any = None) -> FloatArray:
+            return np.ascontiguousarray((r + gamma * (phi @ w)).reshape(N, n, A).transpose(1, 2, 0))
+
+        return values
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Summed(Expectation):
+    """Σ_s′ P̂^ω(s′|s,a)·(r + γv(s′))."""
+
+    def _per_pair(self) -> int:
+        return int(self.models.n_models * 1000)
+
+    def _rows(
+        self, s: FloatArray, a: IntArray, w: FloatArray, gamma: float, rng: Any
+    ) -> FloatArray:
+        def worth(now: Any, act: Any, to: FloatArray) -> FloatArray:
+            v = self.features.transform(to.reshape(-1, to.shape[-1])) @ w
+            return np.asarray(self.reward(now, act, to) + gamma * v.reshape(to.shape[:-1]))
+
+        return np.asarray(self.models.expect(s, a, worth))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampled(Expectation):
+    """The average over `k` next states; actions of a state share their random numbers."""
+
+    exact: ClassVar[bool] = False
+    k: int = 100
+
+    def _per_pair(self) -> int:
+        return int(self.models.n_models * self.k * (self.models.n_variables + 8))
+
+    def _rows(
+        self, s: FloatArray, a: IntArray, w: FloatArray, gamma: float, rng: Any
+    ) -> FloatArray:
+        A = self.models.n_actions
+        out = np.empty((self.models.n_models, s.shape[0]))
+        seed = int(rng.integers(2**63))
+        for action in range(A):
+            rows = np.arange(action, s.shape[0], A)
+            same = np.random.default_rng(seed)  # common random numbers across actions
+            to = self.models.draw_many(s[rows], a[rows], same, self.k)
+            r = self.reward(s[rows], a[rows], to)
+            v = self.features.transform(to.reshape(-1, to.shape[-1])) @ w
+            out[:, rows] = (r + gamma * v.reshape(to.shape[:-1])).mean(axis=1)
+        return out
+
+
+def expectation_of(
+    models: ContinuousModels, reward: RewardFunction, features: Any, samples: int | None
+) -> Expectation:
+    """The exact form, or with `samples` the average over that many draws.
+
+    Where no exact form exists and no number of draws is given, that is an error that says why.
+    """
+    if samples is not None:
+        return Sampled(models, reward, features, samples)
+    one = np.zeros((1, models.n_variables))
+    if models.expect(one, np.zeros(1, np.int64), lambda s, a, to: to[..., 0]) is not None:
+        return Summed(models, reward, features)
+    why = ""
+    if not isinstance(models, GaussianModels):
+        why = f"{type(models).__name__} only draws next states"
+    elif not isinstance(reward, LinearReward):
+        why = "the reward is not a LinearReward"
+    elif not hasattr(features, "expected"):
+        why = f"{type(features).__name__} has no expected(mean, variance, box)"
+    if why:
+        raise InputError(
+            f"Expected values have no closed form here: {why}. Set samples=100 to average over "
+            "drawn next states.",
+            arguments={"samples": "100"},
+        )
+    return ClosedForm(models, reward, features)
 
 
 @final
@@ -104,198 +277,3 @@ def reward_coefficients(
                 pair = (min(i, j), max(i, j))
                 coef[basis.place[pair]] += square[i, j] * scale[i] * scale[j]
     return coef
-
-
-# --------------------------------------------------------------------------------------------------
-# What a state and an action are worth under every model: Z[s, a, ω] = E_ω[r(s, a, s′) + γφ(s′)ᵀw].
-#
-#     ClosedForm   Gaussian models, features and a reward whose expectations are known: exact
-#     Summed       models with finitely many next states: exact
-#     Sampled      the paper's form: the average over k drawn next states per state, action and
-#     model
-#
-# Inside CVaR the noise of `Sampled` is a bias: the tail picks models whose draws were unlucky, so
-# its values are too low, the more so the fewer the draws.
-
-Values = Callable[..., FloatArray]  # (w, gamma, rng) → (n, n_actions, n_models)
-CHUNK = 4_000_000  # numbers that one piece of work may hold
-KEPT = 50_000_000  # numbers that are kept from one iteration to the next
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Expectation(ABC):
-    """Models, reward and features, and the way their expectation is taken.
-
-    Attributes
-    ----------
-    models : ContinuousModels
-    reward : callable (s, a, s′)
-    features : fitted object with transform(s) → (n, n_features)
-    """
-
-    models: Any
-    reward: Any
-    features: Any
-
-    @property
-    @abstractmethod
-    def exact(self) -> bool:
-        """Whether values are free of sampling noise."""
-
-    @abstractmethod
-    def _rows(
-        self, s: FloatArray, a: NDArray[np.int64], w: FloatArray, gamma: float, rng: Any
-    ) -> FloatArray:
-        """(n_models, n_rows) values of pairs."""
-
-    @abstractmethod
-    def _per_pair(self) -> int:
-        """Numbers that the work on one pair holds, to keep pieces small."""
-
-    def at(self, s: FloatArray) -> Values:
-        """`values` at states that stay the same while w changes."""
-        return lambda w, gamma, rng=None: self.values(s, w, gamma, rng)
-
-    def values(
-        self, s: FloatArray, w: FloatArray, gamma: float, rng: np.random.Generator | None = None
-    ) -> FloatArray:
-        """(n, n_actions, n_models) Z at states (n, n_variables); `rng` is for draws only."""
-        A, N = self.models.n_actions, self.models.n_models
-        out = np.empty((s.shape[0], A, N))
-        piece = max(1, CHUNK // (A * self._per_pair()))
-        for i in range(0, s.shape[0], piece):
-            part = s[i : i + piece]
-            n = part.shape[0]
-            pairs = np.repeat(part, A, axis=0), np.tile(np.arange(A), n)
-            out[i : i + n] = self._rows(*pairs, w, gamma, rng).reshape(N, n, A).transpose(1, 2, 0)
-        return out
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class ClosedForm(Expectation):
-    """Normal next states with independent entries, kept in the models' box if there is one."""
-
-    @property
-    def exact(self) -> bool:
-        """Up to rounding."""
-        return True
-
-    def _per_pair(self) -> int:
-        per = self.models.n_variables
-        if not isinstance(self.features, PolynomialFeatures):
-            per += int(self.features.transform(np.zeros((1, per))).shape[1])
-        return int(self.models.n_models * per)
-
-    def _rows(
-        self, s: FloatArray, a: NDArray[np.int64], w: FloatArray, gamma: float, rng: Any
-    ) -> FloatArray:
-        if isinstance(self.features, PolynomialFeatures):
-            return polynomial_worth(self.models, self.reward, self.features, s, a, gamma * w).T
-        r, phi = self._parts(s, a)
-        return np.asarray(r + gamma * (phi @ w))
-
-    def _parts(self, s: FloatArray, a: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-        """E[r] (n_models, n_rows) and E[φ(s′)] (n_models, n_rows, n_features) of pairs."""
-        mean, variance = self.models.mean(s, a), self.models.variance(s, a)
-        powers = normal_moments(mean, variance, self.reward.degree, self.models.clip)
-        r = self.reward.expected(s, a, powers[0], powers[-1])
-        return r, self.features.expected(mean, variance, self.models.clip)
-
-    def at(self, s: FloatArray) -> Values:
-        """E[r] and E[φ(s′)] do not depend on w: computed once, where memory allows."""
-        A, N, n = self.models.n_actions, self.models.n_models, s.shape[0]
-        F = int(self.features.transform(s[:1]).shape[1])
-        if n * A * N * F > KEPT:
-            return Expectation.at(self, s)
-        pieces = [
-            self._parts(np.repeat(part, A, axis=0), np.tile(np.arange(A), len(part)))
-            for part in np.array_split(s, max(1, n * A * N * F // CHUNK))
-        ]
-        r, phi = (np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True))
-
-        def values(w: FloatArray, gamma: float, rng: Any = None) -> FloatArray:
-            return np.ascontiguousarray((r + gamma * (phi @ w)).reshape(N, n, A).transpose(1, 2, 0))
-
-        return values
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Summed(Expectation):
-    """Σ_s′ P̂^ω(s′|s,a)·(r + γv(s′))."""
-
-    @property
-    def exact(self) -> bool:
-        """Up to rounding."""
-        return True
-
-    def _per_pair(self) -> int:
-        return int(self.models.n_models * 1000)
-
-    def _rows(
-        self, s: FloatArray, a: NDArray[np.int64], w: FloatArray, gamma: float, rng: Any
-    ) -> FloatArray:
-        def worth(now: Any, act: Any, to: FloatArray) -> FloatArray:
-            v = self.features.transform(to.reshape(-1, to.shape[-1])) @ w
-            return np.asarray(self.reward(now, act, to) + gamma * v.reshape(to.shape[:-1]))
-
-        return np.asarray(self.models.expect(s, a, worth))
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Sampled(Expectation):
-    """The average over `k` next states; actions of a state share their random numbers."""
-
-    k: int = 100
-
-    @property
-    def exact(self) -> bool:
-        """Never."""
-        return False
-
-    def _per_pair(self) -> int:
-        return int(self.models.n_models * self.k * (self.models.n_variables + 8))
-
-    def _rows(
-        self, s: FloatArray, a: NDArray[np.int64], w: FloatArray, gamma: float, rng: Any
-    ) -> FloatArray:
-        A = self.models.n_actions
-        out = np.empty((self.models.n_models, s.shape[0]))
-        seed = int(rng.integers(2**63))
-        for action in range(A):
-            rows = np.arange(action, s.shape[0], A)
-            same = np.random.default_rng(seed)  # common random numbers across actions
-            to = self.models.draw_many(s[rows], a[rows], same, self.k)
-            r = self.reward(s[rows], a[rows], to)
-            v = self.features.transform(to.reshape(-1, to.shape[-1])) @ w
-            out[:, rows] = (r + gamma * v.reshape(to.shape[:-1])).mean(axis=1)
-        return out
-
-
-def expectation_of(
-    models: ContinuousModels, reward: RewardFunction, features: Any, samples: int | None
-) -> Expectation:
-    """The exact form, or with `samples` the average over that many draws.
-
-    Where no exact form exists and no number of draws is given, that is an error that says why.
-    """
-    if samples is not None:
-        return Sampled(models, reward, features, samples)
-    one = np.zeros((1, models.n_variables))
-    if models.expect(one, np.zeros(1, np.int64), lambda s, a, to: to[..., 0]) is not None:
-        return Summed(models, reward, features)
-    why = ""
-    if not isinstance(models, GaussianModels):
-        why = f"{type(models).__name__} only draws next states"
-    elif not isinstance(reward, LinearReward):
-        why = "the reward is not a LinearReward"
-    elif not hasattr(features, "expected"):
-        why = f"{type(features).__name__} has no expected(mean, variance, box)"
-    if why:
-        raise InputError(
-            f"Expected values have no closed form here: {why}. Set samples=100 (--set "
-            "samples=100) to average over drawn next states."
-        )
-    return ClosedForm(models, reward, features)

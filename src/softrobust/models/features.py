@@ -1,4 +1,9 @@
-"""Expectations under a normal distribution whose values may be kept in an interval [l, h].
+"""Features φ(s) of a linear value function v(s) = φ(s)ᵀw (section 4.3), and E[φ(s′)].
+
+Any object with `fit(states)` and `transform(states)` will do, as in scikit-learn. Those below also
+have `expected(mean, variance, box)`: E[φ(s′)] in closed form for s′ with independent normal entries
+that may be kept in a box [l, h]. They are frozen: `fit` gives a new object, with the centres and
+scales of the states, so that features are of size 1 where the states are.
 
 For X ~ N(μ, σ²) the raw moments follow m₀ = 1, m₁ = μ, m_k = μ·m_{k−1} + (k − 1)σ²·m_{k−2}.
 For Y = min(max(X, l), h), with a = (l − μ)/σ, b = (h − μ)/σ, density ϕ and distribution function Φ,
@@ -19,7 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import combinations_with_replacement
 from typing import Any, ClassVar, Self, final
 
@@ -27,13 +32,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, wofz
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray, frozen
 from softrobust._core.settings import real, whole
 from softrobust.errors import InputError
 from softrobust.models.continuous import Box
-from softrobust.models.model_set import freeze
 
-Interval = tuple[FloatArray, FloatArray]
 FAR = 9.0  # standard deviations beyond which an edge holds less than 1e-18 of the mass
 WIDE = 4.0  # widths of the box: wider distributions are integrated by quadrature
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
@@ -41,7 +44,7 @@ TINY = 1e-150  # stands for a deviation of 0: its square is still a number
 
 
 def normal_moments(
-    mean: FloatArray, variance: FloatArray, degree: int, box: Interval | None = None
+    mean: FloatArray, variance: FloatArray, degree: int, box: Box | None = None
 ) -> list[FloatArray]:
     """[E[Y], E[Y²], …] up to `degree`, each like `mean` (…, d); `box` is (low, high), each (d,)."""
     out = _free_moments(mean, variance, degree)
@@ -58,7 +61,7 @@ def normal_moments(
 
 def near_edges(
     mean: FloatArray, variance: FloatArray, low: FloatArray, high: FloatArray
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Where an edge holds mass that counts."""
     return np.asarray(np.minimum(mean - low, high - mean) < FAR * np.sqrt(variance))
 
@@ -108,7 +111,7 @@ def _quadrature(
 
 def bump_mean(
     mean: FloatArray, variance: FloatArray, centre: FloatArray, width: FloatArray,
-    box: Interval | None = None,
+    box: Box | None = None,
 ) -> FloatArray:  # fmt: skip
     """E[exp(−(Y − c)²/2ℓ²)] for every entry; all arguments broadcast, `box` is (low, high)."""
     wide = width**2 + variance
@@ -126,7 +129,7 @@ def bump_mean(
 
 
 def wave_mean(
-    mean: FloatArray, variance: FloatArray, omega: FloatArray, box: Interval | None = None
+    mean: FloatArray, variance: FloatArray, omega: FloatArray, box: Box | None = None
 ) -> NDArray[np.complex128]:
     """E[exp(iωY)] for every entry; all arguments broadcast, `box` is (low, high)."""
     value = np.exp(1j * omega * mean - 0.5 * omega**2 * variance)
@@ -147,17 +150,6 @@ def wave_mean(
     return np.asarray(inside + edges)
 
 
-# --------------------------------------------------------------------------------------------------
-# Features φ(s) of a linear value function v(s) = φ(s)ᵀw (section 4.3), and E[φ(s′)].
-#
-# Any object with `fit(states)` and `transform(states)` will do, as in scikit-learn. Those below
-# also have `expected(mean, variance, box)`: E[φ(s′)] in closed form for s′ with independent normal
-# entries that may be kept in a box. They are frozen: `fit` gives a new object, with the centres and
-# scales of the states, so that features are of size 1 where the states are.
-
-Arrays = dict[str, NDArray[Any]]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Features(ABC):
     """Settings, and once fitted the centre and scale (n_variables,) of the states."""
@@ -174,16 +166,12 @@ class Features(ABC):
     def _expected(self, mean: FloatArray, variance: FloatArray, box: Box | None) -> FloatArray:
         """(…, n_features) from moments of standardised states."""
 
-    @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """Those of the class, ready for JSON."""
-
     def fit(self, s: ArrayLike) -> Self:
         """The same features, centred and scaled to states (n, n_variables)."""
         states = np.asarray(s, dtype=np.float64)
         centre, scale = states.mean(axis=0), states.std(axis=0)
         scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(centre)), scale, 1.0)
-        return replace(self, centre=freeze(centre, np.float64), scale=freeze(scale, np.float64))
+        return replace(self, centre=frozen(centre, np.float64), scale=frozen(scale, np.float64))
 
     def transform(self, s: ArrayLike) -> FloatArray:
         """(…, n_features) φ(s) of states (…, n_variables)."""
@@ -198,10 +186,13 @@ class Features(ABC):
         edges = None if box is None else ((box[0] - centre) / scale, (box[1] - centre) / scale)
         return self._expected((mean - centre) / scale, variance / scale**2, edges)
 
-    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        """What a file keeps."""
-        centre, scale = self.standards()
-        return {"centre": centre, "scale": scale}, {"kind": self.kind, **self.settings()}
+    def to_arrays(self) -> tuple[dict[str, FloatArray], dict[str, Any]]:
+        """What a file keeps: arrays, and the kind with its settings, ready for JSON."""
+        self.standards()
+        held = {f.name: getattr(self, f.name) for f in fields(self)}
+        arrays = {name: x for name, x in held.items() if isinstance(x, np.ndarray)}
+        words = {name: x for name, x in held.items() if name not in arrays}
+        return arrays, {"kind": self.kind, **words}
 
     def standards(self) -> tuple[FloatArray, FloatArray]:
         """Centre and scale, each (n_variables,); an error before `fit`."""
@@ -270,10 +261,6 @@ class PolynomialFeatures(Features):
             np.multiply(out[place[earlier]], factor, out=out[i])
         return np.moveaxis(out, 0, -1)
 
-    def settings(self) -> dict[str, Any]:
-        """The degree."""
-        return {"degree": self.degree}
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -312,7 +299,7 @@ class RBFFeatures(Features):
         c = x[chosen]
         gaps = ((c[:, None] - c[None]) ** 2).sum(axis=2) + np.diag(np.full(len(c), np.inf))
         length = self.width * float(np.sqrt(gaps.min(axis=1)).mean()) if len(c) > 1 else self.width
-        return replace(base, centres=freeze(c, np.float64), length=length)
+        return replace(base, centres=frozen(c, np.float64), length=length)
 
     def _of(self, x: FloatArray) -> FloatArray:
         assert self.centres is not None  # set with centre and scale
@@ -345,15 +332,6 @@ class RBFFeatures(Features):
             )  # fmt: skip
         return np.asarray(out)
 
-    def settings(self) -> dict[str, Any]:
-        """Number of centres and width."""
-        return {"n_centres": self.n_centres, "width": self.width, "length": self.length}
-
-    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        """Centres, too."""
-        arrays, words = Features.to_arrays(self)
-        return arrays | {"centres": np.asarray(self.centres)}, words
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -371,7 +349,7 @@ class FourierFeatures(Features):
         states = np.asarray(s, dtype=np.float64)
         low, span = states.min(axis=0), np.ptp(states, axis=0)
         scale = np.where(span > 0, span, 1.0) / np.pi
-        return replace(self, centre=freeze(low, np.float64), scale=freeze(scale, np.float64))
+        return replace(self, centre=frozen(low, np.float64), scale=frozen(scale, np.float64))
 
     def waves(self, n_variables: int) -> FloatArray:
         """(n_features, n_variables) whole numbers c."""
@@ -394,12 +372,8 @@ class FourierFeatures(Features):
             out[near] = kept.real
         return np.asarray(out)
 
-    def settings(self) -> dict[str, Any]:
-        """The order."""
-        return {"order": self.order}
 
-
-def _near_rows(mean: FloatArray, variance: FloatArray, box: Box | None) -> NDArray[np.bool_]:
+def _near_rows(mean: FloatArray, variance: FloatArray, box: Box | None) -> BoolArray:
     """(…) rows with an entry that the box may touch."""
     if box is None:
         return np.zeros(mean.shape[:-1], dtype=bool)
@@ -409,10 +383,8 @@ def _near_rows(mean: FloatArray, variance: FloatArray, box: Box | None) -> NDArr
 def features_from(arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any]) -> Features:
     """The inverse of `Features.to_arrays`."""
     kinds = {cls.kind: cls for cls in (PolynomialFeatures, RBFFeatures, FourierFeatures)}
-    settings = {name: value for name, value in words.items() if name != "kind"}
+    held: dict[str, Any] = {name: frozen(x, np.float64) for name, x in arrays.items()}
+    held |= {name: x for name, x in words.items() if name != "kind"}
     if words["kind"] not in kinds:
         raise InputError(f"There are no features of kind '{words['kind']}'.")
-    own: dict[str, Any] = {
-        name: arrays[name] for name in ("centre", "scale", "centres") if name in arrays
-    }
-    return kinds[words["kind"]](**own, **settings)
+    return kinds[words["kind"]](**held)

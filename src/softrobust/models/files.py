@@ -1,4 +1,10 @@
-"""Models and problems as `.npz` files: plain arrays with a format name and version, no pickles."""
+"""Files of models: our own `.npz` (plain arrays, no pickles), and tables of several models.
+
+A table has one row per (s, a, s′, ω), as published for multi-model MDPs. Columns in any order:
+`idstatefrom, idaction, idstateto, idoutcome, probability[, reward]`; without `idoutcome` the file
+is one model. Beside it, `initial.csv` (idstate, probability) and `parameters.csv` (parameter,
+value; a row `discount`) are used when present.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +12,26 @@ import csv
 import gzip
 import io
 import lzma
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.arrays import FloatArray, IntArray, seal
 from softrobust._core.files import atomic_write, read_npz, write_npz
-from softrobust.data.columns import ACTION, NEXT_STATE, REWARD, STATE, Role
+from softrobust._core.notes import Note
+from softrobust.data.columns import ACTION, NEXT_STATE, REWARD, STATE, Columns, Role
 from softrobust.data.initial import initial_distribution
 from softrobust.data.labels import Labels, order_names
 from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
-from softrobust.data.source import file_kind
-from softrobust.data.table import read_table
+from softrobust.data.table import Table, opened, read_table
 from softrobust.errors import InputError
 from softrobust.models.interop import row_rewards
 from softrobust.models.model_set import ModelSet
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from softrobust.data.coding import Columns
-
 
 MODELS_FORMAT = "softrobust-models"
 FORMAT_VERSION = 1
@@ -73,7 +73,7 @@ def models_from_arrays(arrays: Mapping[str, NDArray[Any]], path: str | Path) -> 
         return ModelSet(
             indptr=arrays["indptr"],
             next_states=arrays["next_states"],
-            prob=arrays["prob"],
+            prob=seal(arrays["prob"]),  # ours alone: it was read here
             f=arrays["f"],
             states=Labels(tuple(str(x) for x in arrays["states"]), noun="state"),
             actions=Labels(tuple(str(x) for x in arrays["actions"]), noun="action"),
@@ -90,13 +90,6 @@ def models_from_arrays(arrays: Mapping[str, NDArray[Any]], path: str | Path) -> 
             "Write it again."
         ) from None
 
-
-# --------------------------------------------------------------------------------------------------
-# Files of several models: one row per (s, a, s′, ω), as published for multi-model MDPs.
-#
-# Columns in any order: `idstatefrom, idaction, idstateto, idoutcome, probability[, reward]`;
-# without `idoutcome` the file is one model. Beside it, `initial.csv` (idstate, probability) and
-# `parameters.csv` (parameter, value; a row `discount`) are used when present.
 
 MODEL = Role("model", ("idoutcome", "model", "omega"), "label", "model", required=False)
 PROBABILITY = Role("probability", ("probability",), "number")
@@ -141,46 +134,32 @@ def read_models(
     """
     file = Path(path)
     try:
-        if file_kind(file) == "npz":
-            models, names = load_models(file), None
-        else:
-            models, names = _read_csv(file, normalise)
+        with opened(file) as table:
+            if table.kind == "npz":
+                models, names = load_models(file), None
+            else:
+                models, names = _read_rows(table, normalise)
     except InputError as error:
-        raise InputError(
-            f"{file.name}: {error}" if file.name not in str(error) else str(error)
-        ) from None
+        if file.name in str(error):
+            raise
+        raise InputError(f"{file.name}: {error}", arguments=error.arguments) from None
     f = models.f if weights is None else _weights(weights, models.n_models, names)
     p0, notes = models.p0, list(models.notes)
     beside = file.parent / "initial.csv"
     if initial is None and p0 is None and beside.is_file():
         initial = beside
-        notes.append("p0 was taken from initial.csv beside the models.")
+        notes.append(Note("p0_from_beside", facts={"file": beside.name}))
     if initial is not None:
         p0 = initial_distribution(initial, models.states)[0]
     if gamma is None and models.gamma is None:
         gamma = _discount(file.parent / "parameters.csv", notes)
-    return ModelSet(
-        indptr=models.indptr,
-        next_states=models.next_states,
-        prob=models.prob,
-        f=f,
-        states=models.states,
-        actions=models.actions,
-        rewards=models.rewards,
-        p0=p0,
-        gamma=models.gamma if gamma is None else gamma,
-        sinks=models.sinks,
-        notes=tuple(notes),
-    )
+    gamma = models.gamma if gamma is None else gamma
+    return replace(models, f=f, p0=p0, gamma=gamma, notes=tuple(notes), normalise=False)
 
 
-def _read_csv(path: Path, normalise: bool) -> tuple[ModelSet, Labels]:
-    table = read_table(path, ROLES)
-    if not table.codes["state"].size:
-        raise InputError(
-            f"A file of models needs at least one transition: {path.name} has none. Check that it "
-            "is the right file."
-        )
+def _read_rows(source: Table, normalise: bool) -> tuple[ModelSet, Labels]:
+    table = source.read(ROLES)
+    table.refuse_empty("A file of models")
     for role in ("state", "action", "next_state"):
         table.require(role)
     states = order_names(table.names["state"], "state", True)
@@ -225,7 +204,7 @@ def _entries(
     s_next: IntArray,
     omega: IntArray,
     shape: tuple[int, int, int],
-    notes: list[str],
+    notes: list[Note],
     states: Labels,
     actions: Labels,
 ) -> _Entries:
@@ -255,7 +234,7 @@ def _entries(
         reward = sorted_reward[starts]
     summed = key.size - starts.size
     if summed:
-        notes.append(f"{summed} duplicate rows (same transition, model and reward) were summed.")
+        notes.append(Note("duplicate_rows_summed", facts={"n_rows": int(summed)}))
     kept = key[starts]
     triple, model = kept // N, kept % N
     return _Entries(triple // S, triple % S, model, probability, reward)
@@ -281,7 +260,7 @@ def _check_complete(
 
 
 def _assemble(
-    e: _Entries, states: Labels, actions: Labels, N: int, notes: list[str], normalise: bool
+    e: _Entries, states: Labels, actions: Labels, N: int, notes: list[Note], normalise: bool
 ) -> ModelSet:
     S, A = len(states), len(actions)
     triple = e.pair * S + e.s_next
@@ -296,7 +275,7 @@ def _assemble(
     return ModelSet(
         indptr=indptr,
         next_states=e.s_next[first].astype(np.int32),
-        prob=prob,
+        prob=seal(prob),
         f=np.full(N, 1.0 / N),
         states=states,
         actions=actions,
@@ -326,21 +305,11 @@ def _weights(given: str | Path | ArrayLike, n_models: int, names: Labels | None)
             raise InputError(f"{n_models} models need as many weights; got shape {f.shape}.")
         return f
     table = read_table(given, WEIGHT_ROLES)
-    table.require("model")
-    labels = Labels.range(n_models) if names is None else names
+    labels = Labels.range(n_models, "model") if names is None else names
+    omega = table.positions("model", labels, "A weight")
+    table.refuse_twice(omega, "A weight")
     f = np.full(n_models, np.nan)
-    for i, (code, weight) in enumerate(
-        zip(table.codes["model"], table.numbers["weight"], strict=True)
-    ):
-        name = table.names["model"][code]
-        if name not in labels:
-            raise InputError(
-                f"A weight must be for a model of the file: {table.rows.where(i)} has '{name}'."
-            )
-        omega = labels.index(name)
-        if not np.isnan(f[omega]):
-            raise InputError(f"Each model has one weight: {table.rows.where(i)} repeats '{name}'.")
-        f[omega] = weight
+    f[omega] = table.numbers["weight"]
     missing = np.flatnonzero(np.isnan(f))
     if missing.size:
         raise InputError(
@@ -350,14 +319,15 @@ def _weights(given: str | Path | ArrayLike, n_models: int, names: Labels | None)
     return f
 
 
-def _discount(path: Path, notes: list[str]) -> float | None:
+def _discount(path: Path, notes: list[Note]) -> float | None:
     if not path.is_file():
         return None
     table = read_table(path, PARAMETER_ROLES)
     names = table.names["parameter"]
     for code, value in zip(table.codes["parameter"], table.numbers["value"], strict=True):
         if names[code].casefold() == "discount":
-            notes.append(f"gamma = {value:g} was taken from parameters.csv beside the models.")
+            facts = {"gamma": float(value), "file": path.name}
+            notes.append(Note("gamma_from_beside", facts=facts))
             return float(value)
     return None
 

@@ -1,4 +1,4 @@
-"""Continuous models: s′ ~ Normal(mean, diagonal variance), both linear in polynomial features.
+"""Gaussian models: s′ ~ Normal(mean, diagonal variance), both linear in polynomial features.
 
     φ(s, a) = all products of degree ≤ 2 of (s, a)            (a² = a is dropped for a ∈ {0, 1})
     E[s′_j] = y_j + t_j · Σ_k W_kj (φ_k − c_k)/d_k,    Var[s′_j] = t_j² · Σ_k U_kj |φ_k|/e_k
@@ -19,12 +19,12 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import FloatArray, frozen
 from softrobust._core.files import read_npz, write_npz
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
-from softrobust.models.continuous import Box, ContinuousModels, check_box
-from softrobust.models.model_set import check_weights, freeze
+from softrobust.models.continuous import Box, ContinuousModels, Rng, Which, check_box
+from softrobust.models.model_set import check_weights
 
 GAUSSIAN_FORMAT = "softrobust-gaussian-models"
 FORMAT_VERSION = 2  # 2: the box and the range of the data
@@ -72,11 +72,11 @@ class GaussianFrame:
         for name, shape in (shapes | {"reward_action": (A,)}).items():
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, freeze(value, np.float64))
+                object.__setattr__(self, name, frozen(value, np.float64))
                 if getattr(self, name).shape != shape:
                     raise InputError(f"{name} must have shape {shape}; it has {value.shape}.")
         if self.start is not None:
-            object.__setattr__(self, "start", freeze(np.atleast_2d(self.start), np.float64))
+            object.__setattr__(self, "start", frozen(np.atleast_2d(self.start), np.float64))
 
     def reward(self, s: ArrayLike, s_next: ArrayLike) -> FloatArray:
         """The part of r(s, a, s′) that s and s′ give, for arrays (…, n_variables)."""
@@ -127,7 +127,7 @@ class Scaling:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            object.__setattr__(self, name, freeze(getattr(self, name), np.float64))
+            object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
 
 
 @final
@@ -160,9 +160,9 @@ class GaussianModels(ContinuousModels):
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
-        put(self, "f", freeze(check_weights(self.f), np.float64))
-        put(self, "weights", freeze(self.weights, np.float64))
-        put(self, "noise", freeze(self.noise, np.float64))
+        put(self, "f", check_weights(self.f))
+        put(self, "weights", frozen(self.weights, np.float64))
+        put(self, "noise", frozen(self.noise, np.float64))
         F, d, N = len(self.frame.feature_names), len(self.frame.variables), self.f.size
         if self.weights.shape != (N, F, d):
             raise InputError(f"weights must have shape {(N, F, d)}; they have {self.weights.shape}")
@@ -185,27 +185,25 @@ class GaussianModels(ContinuousModels):
         """Those of the frame."""
         return self.frame.actions
 
-    def mean(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray:
+    def mean(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray:
         """E[s′]: (n_models, n_rows, n_variables), or (n_rows, n_variables) with `omega` per row."""
         z = (self.frame.features(s, a) - self.scaling.centre) / self.scaling.scale
         y = self._apply(z, self.weights, omega)
         return np.asarray(self.scaling.out_centre + self.scaling.out_scale * y)
 
-    def variance(self, s: ArrayLike, a: ArrayLike, omega: ArrayLike | None = None) -> FloatArray:
+    def variance(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray:
         """Var[s′], shaped like `mean`."""
         phi = np.abs(self.frame.features(s, a)[..., : self.noise.shape[1]])
         y = self._apply(phi / self.scaling.noise_scale, self.noise, omega)
         return np.asarray(self.scaling.out_scale**2 * y)
 
-    def draw_free(
-        self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, omega: ArrayLike | None = None
-    ) -> FloatArray:
+    def draw_free(self, s: ArrayLike, a: ArrayLike, rng: Rng, omega: Which = None) -> FloatArray:
         """Mean plus noise, as `sample_next` shapes it."""
         mean = self.mean(s, a, omega)
         sd = np.sqrt(self.variance(s, a, omega))
         return np.asarray(mean + sd * rng.standard_normal(mean.shape))
 
-    def draw_many(self, s: ArrayLike, a: ArrayLike, rng: np.random.Generator, k: int) -> FloatArray:
+    def draw_many(self, s: ArrayLike, a: ArrayLike, rng: Rng, k: int) -> FloatArray:
         """(n_models, k, n_rows, n_variables): the moments are computed once for all k."""
         mean, sd = self.mean(s, a)[:, None], np.sqrt(self.variance(s, a))[:, None]
         out = rng.standard_normal((mean.shape[0], k, *mean.shape[2:]))
@@ -223,7 +221,7 @@ class GaussianModels(ContinuousModels):
         return replace(self, weights=weights, noise=noise, f=np.ones(1))
 
     @staticmethod
-    def _apply(z: FloatArray, W: FloatArray, omega: ArrayLike | None) -> FloatArray:
+    def _apply(z: FloatArray, W: FloatArray, omega: Which) -> FloatArray:
         if omega is None:
             return np.asarray(np.matmul(z, W))
         return np.asarray(np.einsum("bk,bkj->bj", z, W[np.asarray(omega)]))
@@ -262,29 +260,17 @@ def gaussian_arrays(models: GaussianModels) -> dict[str, NDArray[Any]]:
 
 def gaussian_models(arrays: Mapping[str, NDArray[Any]]) -> GaussianModels:
     """The inverse of `gaussian_arrays`; a missing array is a `KeyError`."""
-    frame = GaussianFrame(
-        Labels(tuple(map(str, arrays["variables"])), noun="variable"),
-        Labels(tuple(map(str, arrays["actions"])), noun="action"),
-        arrays["action_values"],
-        arrays.get("reward_now"),
-        arrays.get("reward_next"),
-        arrays.get("start"),
-        float(arrays["gamma"]) if "gamma" in arrays else None,
-        int(arrays["horizon"]) if "horizon" in arrays else None,
-        _box(arrays, "box"),
-        arrays.get("reward_action"),
-        float(arrays["reward_constant"]) if "reward_constant" in arrays else None,
-    )
+    own: dict[str, Any] = {name: arrays.get(name) for name in GaussianFrame.__slots__}
+    own["action_values"] = arrays["action_values"]
+    own["variables"] = Labels(tuple(map(str, arrays["variables"])), noun="variable")
+    own["actions"] = Labels(tuple(map(str, arrays["actions"])), noun="action")
+    for name, kind in (("gamma", float), ("horizon", int), ("reward_constant", float)):
+        own[name] = None if own[name] is None else kind(own[name])
     scaling = Scaling(*(arrays[f"scaling_{name}"] for name in Scaling.__slots__))
+    boxes: dict[str, Any] = {name: arrays.get(name) for name in ("clip", "seen")}
     return GaussianModels(
-        arrays["weights"], arrays["noise"], arrays["f"], scaling, frame,
-        _box(arrays, "clip"), _box(arrays, "seen"),
-    )  # fmt: skip
-
-
-def _box(arrays: Mapping[str, NDArray[Any]], name: str) -> Box | None:
-    """A pair of rows, if it is there."""
-    return (arrays[name][0], arrays[name][1]) if name in arrays else None
+        arrays["weights"], arrays["noise"], arrays["f"], scaling, GaussianFrame(**own), **boxes
+    )
 
 
 def load_gaussian(path: str | Path) -> GaussianModels:

@@ -9,25 +9,33 @@ are functions): one linear fit of action values, the best of which is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray, frozen
+from softrobust._core.files import read_npz
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
 from softrobust.kernels.s_game import NOT_FINITE, solve_games
 from softrobust.kernels.sa_select import best_actions
 from softrobust.kernels.tail import tail_values
-from softrobust.models.continuous_policy import Arrays, ContinuousPolicy, Names
+from softrobust.models.continuous_policy import (
+    FORMAT_VERSION,
+    POLICY_FORMAT,
+    Arrays,
+    ConstantPolicy,
+    ContinuousPolicy,
+    NetworkPolicy,
+    Words,
+)
 from softrobust.models.continuous_rewards import LinearReward
 from softrobust.models.expectation import ClosedForm
 from softrobust.models.features import Features, features_from
 from softrobust.models.gaussian import gaussian_arrays, gaussian_models
-from softrobust.models.model_set import freeze
 
 
 @final
@@ -51,7 +59,7 @@ class Decision(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Update:
+class BellmanUpdate:
     """λ, the weights f and the box u of nature's q, which rectangle, and what is allowed."""
 
     lam: float
@@ -118,7 +126,7 @@ class LookaheadPolicy(ContinuousPolicy):
     expectation: ClosedForm
     w: FloatArray
     gamma: float
-    update: Update
+    update: BellmanUpdate
 
     @property
     def variables(self) -> Labels:
@@ -133,34 +141,27 @@ class LookaheadPolicy(ContinuousPolicy):
     def _probs(self, s: FloatArray) -> FloatArray:
         return self.update.decide(self.expectation.values(s, self.w, self.gamma)).d
 
-    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+    def to_arrays(self) -> tuple[Arrays, Words]:
         """Parameters of models, reward, features, w and Ξ."""
-        part, kept = feature_arrays(self.expectation.features)
-        models = gaussian_arrays(self.expectation.models)
-        arrays: Arrays = {f"model_{name}": x for name, x in models.items()}
-        arrays |= self.expectation.reward.arrays() | part
-        arrays |= {"w": self.w, "u": self.update.u, "allowed": self.update.allowed}
-        words = {
-            "gamma": self.gamma,
-            "lam": self.update.lam,
-            "s_rectangular": self.update.s_rectangular,
-            "features": kept,
-        }
-        return arrays, words
+        ahead, update = self.expectation, self.update
+        features, kept = _feature_arrays(ahead.features)
+        arrays = {f"model_{name}": x for name, x in gaussian_arrays(ahead.models).items()}
+        arrays |= {**ahead.reward.arrays(), **features}
+        arrays |= {"w": self.w, "u": update.u, "allowed": update.allowed}
+        words = {"gamma": self.gamma, "lam": update.lam, "s_rectangular": update.s_rectangular}
+        return arrays, {**words, "features": kept}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
-    ) -> Self:
+    def from_arrays(cls, arrays: Arrays, words: Words, variables: Labels, actions: Labels) -> Self:
         """The inverse of `to_arrays`."""
         models = gaussian_models(_under("model_", arrays))
         features = features_from(_under("feature_", arrays), words["features"])
-        update = Update(
-            float(words["lam"]), models.f, freeze(arrays["u"], np.float64),
-            bool(words["s_rectangular"]), freeze(arrays["allowed"], np.bool_),
+        update = BellmanUpdate(
+            float(words["lam"]), models.f, frozen(arrays["u"], np.float64),
+            bool(words["s_rectangular"]), frozen(arrays["allowed"], np.bool_),
         )  # fmt: skip
         exact = ClosedForm(models, LinearReward.of_arrays(arrays), features)
-        return cls(exact, freeze(arrays["w"], np.float64), float(words["gamma"]), update)
+        return cls(exact, frozen(arrays["w"], np.float64), float(words["gamma"]), update)
 
 
 @final
@@ -179,22 +180,20 @@ class LinearPolicy(ContinuousPolicy):
         q = np.where(self.allowed, self.features.transform(s) @ self.W, -np.inf)
         return np.asarray(np.eye(q.shape[1])[np.argmax(q, axis=1)])
 
-    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+    def to_arrays(self) -> tuple[Arrays, Words]:
         """Features and W."""
-        part, kept = feature_arrays(self.features)
+        part, kept = _feature_arrays(self.features)
         return {"W": self.W, "allowed": self.allowed, **part}, {"features": kept}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any], names: Names
-    ) -> Self:
+    def from_arrays(cls, arrays: Arrays, words: Words, variables: Labels, actions: Labels) -> Self:
         """The inverse of `to_arrays`."""
         features = features_from(_under("feature_", arrays), words["features"])
-        W, allowed = freeze(arrays["W"], np.float64), freeze(arrays["allowed"], np.bool_)
-        return cls(features, W, names.variables, names.actions, allowed)
+        W, allowed = frozen(arrays["W"], np.float64), frozen(arrays["allowed"], np.bool_)
+        return cls(features, W, variables, actions, allowed)
 
 
-def feature_arrays(features: Any) -> tuple[Arrays, dict[str, Any]]:
+def _feature_arrays(features: Any) -> tuple[Arrays, Words]:
     """What a file keeps of features; those of other packages cannot be kept without code."""
     if not isinstance(features, Features):
         raise InputError(
@@ -206,5 +205,27 @@ def feature_arrays(features: Any) -> tuple[Arrays, dict[str, Any]]:
     return {f"feature_{name}": x for name, x in arrays.items()}, words
 
 
-def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _under(prefix: str, arrays: Arrays) -> Arrays:
     return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
+
+
+_KINDS: dict[str, type[ContinuousPolicy]] = {
+    cls.kind: cls for cls in (ConstantPolicy, NetworkPolicy, LookaheadPolicy, LinearPolicy)
+}
+
+
+def load_continuous_policy(path: str | Path) -> ContinuousPolicy:
+    """Read what `ContinuousPolicy.save` wrote; nothing else is needed, no code of the file runs."""
+    arrays = read_npz(path, POLICY_FORMAT, FORMAT_VERSION)
+    name = Path(path).name
+    try:
+        head = json.loads(str(arrays["policy"]))
+        if head["kind"] not in _KINDS:
+            raise InputError(f"The file {name} holds a policy of unknown kind '{head['kind']}'.")
+        variables = Labels(tuple(head["variables"]), noun="variable")
+        actions = Labels(tuple(head["actions"]), noun="action")
+        return _KINDS[head["kind"]].from_arrays(arrays, head["settings"], variables, actions)
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise InputError(
+            f"The file {name} lacks or garbles a part of the policy ({error}). Write it again."
+        ) from None

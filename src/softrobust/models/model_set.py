@@ -1,158 +1,84 @@
-"""What a set of models must satisfy, checked when it is made, in messages that name the place."""
+"""A finite stand-in for the posterior: N sampled transition models P̂^ω with weights f (section 2).
+
+Storage is chosen once, for speed. All models share, per pair (s, a), one ascending list of possible
+next states; beside it stands a block of probabilities with one row per model:
+
+    pair k = s·A + a
+    next_states[indptr[k] : indptr[k+1]]                       (n_next,)
+    prob[indptr[k]·N : indptr[k+1]·N].reshape(N, n_next)       rows ω, columns next states
+
+A dense model is the case where every list is 0 … S−1. A pair without next states is not available.
+What a set must satisfy is checked when it is made, in messages that name the place.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, cast, final
+from typing import Any, Self, cast, final
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, frozen
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, seal
+from softrobust._core.notes import Note
+from softrobust.data.initial import check_p0 as check_distribution
 from softrobust.data.labels import Labels
-from softrobust.data.log import check_p0 as check_distribution
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from softrobust.data.labels import Labels
-
-
 SUM_TOLERANCE = 1e-8
-
-
-def freeze(x: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
-    """A read-only, C-contiguous view; large arrays are shared with the caller, not copied."""
-    out = np.ascontiguousarray(x, dtype=dtype)
-    if out is x or (isinstance(x, np.ndarray) and np.shares_memory(out, x)):
-        if isinstance(x, np.ndarray) and not x.flags.writeable:
-            return out
-        out = out.view()
-    out.flags.writeable = False
-    return out
-
-
-def check_weights(f: ArrayLike) -> FloatArray:
-    """Weights of models: finite, not negative, summing to 1 within 1e-8."""
-    out = np.asarray(f, dtype=np.float64)
-    if out.ndim != 1 or out.size == 0:
-        raise InputError(f"Model weights must be a non-empty vector; got shape {out.shape}.")
-    bad = np.flatnonzero(~np.isfinite(out) | (out < 0))
-    if bad.size:
-        raise InputError(
-            f"Model weights must be finite and not negative: model {bad[0]} has {out[bad[0]]}."
-        )
-    total = out.sum()
-    if total == 0:
-        raise InputError("Model weights are all zero; at least one model must count.")
-    if abs(total - 1) > SUM_TOLERANCE:
-        raise InputError(
-            f"Model weights must sum to 1 (tolerance 1e-8); they sum to {total:.10g}. "
-            "Divide them by their sum."
-        )
-    # Later sums take Σf = 1 at its word: what the tolerance lets through is divided out, once.
-    return out if abs(total - 1) <= 1e-13 else np.asarray(out / total)
-
-
-def check_p0(p0: ArrayLike, states: Labels) -> FloatArray:
-    """Initial distribution: one probability per state, summing to 1 within 1e-8; a frozen copy."""
-    out = np.asarray(p0, dtype=np.float64)
-    check_distribution(out, states)
-    return frozen(out, np.float64)
-
-
-def check_next_states(models: ModelSet) -> None:
-    """Next states exist, and ascend within each pair (so none is listed twice)."""
-    listed, starts = models.next_states, models.indptr
-    if not listed.size:
-        return
-    if starts[0] != 0 or (np.diff(starts) < 0).any():
-        raise InputError("indptr must start at 0 and never fall.")
-    if listed.min() < 0 or listed.max() >= models.n_states:
-        raise InputError(f"next_states must lie in 0…{models.n_states - 1}.")
-    falls = np.flatnonzero(np.diff(listed) <= 0) + 1
-    inside = falls[~np.isin(falls, starts)]
-    if inside.size:
-        k = int(np.searchsorted(starts, inside[0], side="right")) - 1
-        s, a = divmod(k, models.n_actions)
-        raise InputError(
-            "The next states of a pair must be listed once each, in ascending order: state "
-            f"'{models.states[s]}', action '{models.actions[a]}' has them out of order."
-        )
-
-
-def check_probabilities(models: ModelSet, tolerance: float) -> FloatArray:
-    """Entries in [0, 1], rows that sum to 1; above 1e-8 of tolerance they are divided by it."""
-    prob, N = models.prob, models.n_models
-    widths = np.diff(models.indptr)
-    lo, hi = (float(prob.min()), float(prob.max())) if prob.size else (0.0, 0.0)
-    # Ordinary comparisons are false for NaN, so the sound case is the one tested for.
-    if not (lo >= 0 and hi <= 1 + tolerance):
-        flat = int(np.flatnonzero(~((prob >= 0) & (prob <= 1 + tolerance)))[0])
-        k = int(np.searchsorted(models.indptr * N, flat, side="right")) - 1
-        omega, j = divmod(flat - int(models.indptr[k]) * N, int(widths[k]))
-        s_next = models.next_states[models.indptr[k] + j]
-        raise InputError(
-            f"A probability must lie in [0, 1]: {_place(models, k, omega)}, next state "
-            f"'{models.states[s_next]}' has {prob[flat]}. Check the column or the axis order."
-        )
-    sums = row_sums(prob, widths, N)
-    worst = int(np.argmax(np.abs(sums - 1))) if sums.size else 0
-    if sums.size and not abs(sums[worst] - 1) <= tolerance:
-        pair, omega = divmod(worst, N)
-        k = int(np.flatnonzero(widths)[pair])
-        hint = (
-            "Normalise the draws (normalise=True, --normalise) or check the axis order."
-            if abs(sums[worst] - 1) <= 1e-6
-            else "Normalise the draws or check the axis order."
-        )
-        raise InputError(
-            f"P rows must sum to 1 (tolerance {tolerance:g}): {_place(models, k, omega)} sums to "
-            f"{sums[worst]:.10g}. {hint}"
-        )
-    if tolerance > SUM_TOLERANCE and sums.size:
-        scaled = prob / np.repeat(sums, np.repeat(widths[widths > 0], N))
-        return np.asarray(freeze(scaled, np.float64))
-    return prob
-
-
-def row_sums(prob: FloatArray, widths: NDArray[np.int64], n_models: int) -> FloatArray:
-    """Σ_s′ P̂^ω(s′|s,a), flat over (available pair, model)."""
-    used = widths[widths > 0]
-    if used.size == 0:
-        return np.empty(0)
-    if (used == used[0]).all():
-        return np.asarray(prob.reshape(-1, used[0]).sum(axis=1))
-    starts = np.concatenate([[0], np.cumsum(np.repeat(used, n_models))[:-1]])
-    return np.add.reduceat(prob, starts)
-
-
-def _place(models: ModelSet, k: int, omega: int) -> str:
-    s, a = divmod(k, models.n_actions)
-    return f"model {omega}, state '{models.states[s]}', action '{models.actions[a]}'"
-
-
-# --------------------------------------------------------------------------------------------------
-# A finite stand-in for the posterior: N sampled transition models P̂^ω with weights f (section 2).
-#
-# Storage is chosen once, for speed. All models share, per pair (s, a), one ascending list of
-# possible next states; beside it stands a block of probabilities with one row per model:
-#
-#     pair k = s·A + a
-#     next_states[indptr[k] : indptr[k+1]]                       (n_next,)
-#     prob[indptr[k]·N : indptr[k+1]·N].reshape(N, n_next)       rows ω, columns next states
-#
-# A dense model is the case where every list is 0 … S−1. A pair without next states is not
-# available.
-
+LOOSE_TOLERANCE = 1e-6  # for `normalise`
+MOST_DENSE = 2**31  # bytes
 _LATER = cast(BoolArray, None)  # a default that __post_init__ fills in
+
+
+class WeightedModels(ABC):
+    """N models with weights f: what sets of tables and of continuous models have in common."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def f(self) -> FloatArray:
+        """(n_models,) weights that sum to 1."""
+
+    @abstractmethod
+    def select(self, which: ArrayLike) -> Self:
+        """The chosen models (indices or a mask over ω), with weights renormalised among them."""
+
+    @property
+    def n_models(self) -> int:
+        """N."""
+        return int(self.f.size)
+
+    def __len__(self) -> int:
+        return self.n_models
+
+    def split(self, n: int) -> tuple[Self, Self]:
+        """The first `n` models (to train on) and the rest (held out); weights sum to 1 in each."""
+        if not 0 < n < self.n_models:
+            raise InputError(
+                f"split(n) needs 0 < n < {self.n_models} (the number of models); it got {n}."
+            )
+        index = np.arange(self.n_models)
+        return self.select(index[:n]), self.select(index[n:])
+
+    def _chosen(self, which: ArrayLike) -> tuple[IntArray, FloatArray]:
+        """Indices of a selection and its weights."""
+        index = np.arange(self.n_models)[np.asarray(which)]
+        f = self.f[index]
+        if index.size == 0 or f.sum() <= 0:
+            raise InputError(
+                "A selection of models needs at least one model of positive weight; "
+                f"{index.size} models with total weight {f.sum():g} were chosen."
+            )
+        return index, np.asarray(f / f.sum())
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
-class ModelSet:
+class ModelSet(WeightedModels):
     """N transition models on common states and actions, with weights.
 
     Parameters
@@ -170,26 +96,26 @@ class ModelSet:
         Accept row sums off by up to 1e-6 (instead of 1e-8) and divide by them.
     """
 
-    indptr: NDArray[np.int64]
+    indptr: IntArray
     next_states: NDArray[np.int32]
     prob: FloatArray
-    f: FloatArray
+    f: FloatArray = field()
     states: Labels
     actions: Labels
     rewards: Rewards | None = None
     p0: FloatArray | None = None
     gamma: float | None = None
     sinks: BoolArray = _LATER
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     normalise: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
         n_pairs = self.n_states * self.n_actions
-        put(self, "f", frozen(check_weights(self.f), np.float64))
-        put(self, "indptr", freeze(self.indptr, np.int64))
-        put(self, "next_states", freeze(self.next_states, np.int32))
-        put(self, "prob", freeze(self.prob, np.float64).reshape(-1))
+        put(self, "f", check_weights(self.f))
+        put(self, "indptr", frozen(self.indptr, np.int64))
+        put(self, "next_states", frozen(self.next_states, np.int32))
+        put(self, "prob", frozen(self.prob, np.float64).reshape(-1))
         if self.indptr.shape != (n_pairs + 1,) or self.indptr[-1] != self.next_states.size:
             raise InputError(
                 f"indptr must have n_states·n_actions + 1 = {n_pairs + 1} entries and end at the "
@@ -201,18 +127,16 @@ class ModelSet:
                 f"prob must hold one row of {self.next_states.size} probabilities for each of "
                 f"{self.n_models} models; it has {self.prob.size} numbers in all."
             )
-        check_next_states(self)
-        put(self, "prob", check_probabilities(self, 1e-6 if self.normalise else 1e-8))
+        _check_next_states(self)
+        put(self, "prob", _checked_probabilities(self))
         sinks = np.zeros(self.n_states, dtype=bool) if self.sinks is None else self.sinks
-        put(self, "sinks", freeze(sinks, np.bool_))
+        put(self, "sinks", frozen(sinks, np.bool_))
         if self.sinks.shape != (self.n_states,):
             raise InputError(
                 f"sinks must have shape ({self.n_states},); it has {self.sinks.shape}."
             )
         if self.p0 is not None:
             put(self, "p0", check_p0(self.p0, self.states))
-
-    # -- sizes and views -------------------------------------------------------------------------
 
     @property
     def n_states(self) -> int:
@@ -223,11 +147,6 @@ class ModelSet:
     def n_actions(self) -> int:
         """A."""
         return len(self.actions)
-
-    @property
-    def n_models(self) -> int:
-        """N."""
-        return self.f.size
 
     @property
     def available(self) -> BoolArray:
@@ -243,10 +162,10 @@ class ModelSet:
     def P(self) -> FloatArray:
         """(n_models, n_states, n_actions, n_states): all probabilities, dense (small models)."""
         size = 8.0 * self.n_models * self.n_actions * self.n_states**2
-        if size > 2**31:
+        if size > MOST_DENSE:
             raise InputError(
-                f"The dense array P would take {size / 2**30:.1f} GiB. "
-                "Use models[omega].sparse(decision) or the stored blocks instead."
+                f"The dense array P would take {size / 2**30:.1f} GiB. Use models[omega].P or "
+                "models.block(s, a) instead."
             )
         if self.dense:
             shape = (self.n_states, self.n_actions, self.n_models, self.n_states)
@@ -260,19 +179,10 @@ class ModelSet:
         N = self.n_models
         return self.next_states[lo:hi], self.prob[lo * N : hi * N].reshape(N, hi - lo)
 
-    def blocks(self) -> Iterator[tuple[NDArray[np.int32], FloatArray]]:
-        """`block` of every pair, in order k = s·A + a."""
-        for s in range(self.n_states):
-            for a in range(self.n_actions):
-                yield self.block(s, a)
-
     def __getitem__(self, omega: int) -> MDP:
         if not -self.n_models <= omega < self.n_models:
             raise IndexError(f"model {omega} of {self.n_models}")
         return MDP(self, int(omega) % self.n_models)
-
-    def __len__(self) -> int:
-        return self.n_models
 
     def __repr__(self) -> str:
         kind = "dense" if self.dense else f"{self.next_states.size} shared next-state entries"
@@ -281,77 +191,40 @@ class ModelSet:
             f"{self.n_actions} actions, {kind})"
         )
 
-    # -- parts -----------------------------------------------------------------------------------
-
     def select(self, which: ArrayLike) -> Self:
         """The chosen models (indices or a mask over ω), with weights renormalised among them."""
-        index = np.arange(self.n_models)[np.asarray(which)]
-        f = self.f[index]
-        if index.size == 0 or f.sum() <= 0:
-            raise InputError(
-                "A selection of models needs at least one model of positive weight; "
-                f"{index.size} models with total weight {f.sum():g} were chosen."
-            )
+        index, f = self._chosen(which)
         rewards = self.rewards
         if rewards is not None and rewards.kind == "model":
             rewards = Rewards.of_models(
                 self._rows(rewards.values, index), self.n_states, self.n_actions
             )
-        return replace(
-            self,
-            prob=self._rows(self.prob, index),
-            f=f / f.sum(),
-            rewards=rewards,
-            normalise=False,
-        )
-
-    def split(self, n: int) -> tuple[Self, Self]:
-        """The first `n` models (to train on) and the rest (held out); weights sum to 1 in each."""
-        if not 0 < n < self.n_models:
-            raise InputError(
-                f"split(n) needs 0 < n < {self.n_models} (the number of models); it got {n}."
-            )
-        index = np.arange(self.n_models)
-        return self.select(index[:n]), self.select(index[n:])
+        prob = self._rows(self.prob, index)
+        return replace(self, prob=prob, f=f, rewards=rewards, normalise=False)
 
     def mean_model(self, weights: ArrayLike | None = None) -> Self:
         """The one-model set E[P̂] = Σ_ω f_ω P̂^ω (or with other weights, such as a worst-case ξ)."""
         xi = self.f if weights is None else np.asarray(weights, dtype=np.float64)
-        return replace(
-            self,
-            prob=self._mean_rows(xi),
-            f=np.ones(1),
-            rewards=None,  # an average of r^ω alone would not give E[P r]: see Problem.mean_problem
-            notes=(),
-            normalise=False,
-        )
-
-    def _mean_rows(self, xi: FloatArray) -> FloatArray:
-        """Σ_ω ξ_ω P̂^ω, flat over the shared next states."""
         if self.dense:
             shape = (self.n_states * self.n_actions, self.n_models, self.n_states)
-            return np.asarray(np.einsum("knj,n->kj", self.prob.reshape(shape), xi).reshape(-1))
-        out = np.empty(self.next_states.size)
-        lo = 0
-        for columns, block in self.blocks():
-            out[lo : lo + columns.size] = xi @ block
-            lo += columns.size
-        return out
+            prob = np.einsum("knj,n->kj", self.prob.reshape(shape), xi)
+        else:
+            pairs = np.ndindex(self.n_states, self.n_actions)
+            prob = np.concatenate([xi @ self.block(s, a)[1] for s, a in pairs])
+        # Without rewards: an average of r^ω alone would not give E[P r] (see Problem.mean_problem).
+        return replace(self, prob=prob, f=np.ones(1), rewards=None, notes=(), normalise=False)
 
-    def _rows(self, flat: FloatArray, index: NDArray[np.intp]) -> FloatArray:
+    def _rows(self, flat: FloatArray, index: IntArray) -> FloatArray:
         """Rows `index` of every pair's block of a flat array laid out like `prob`."""
-        N, n_next = self.n_models, np.diff(self.indptr)
+        N = self.n_models
         if self.dense:
             shape = (self.n_states * self.n_actions, N, self.n_states)
-            return flat.reshape(shape)[:, index].reshape(-1)
+            return seal(np.take(flat.reshape(shape), index, axis=1)).reshape(-1)
         out = np.empty(self.next_states.size * index.size)
-        for k, width in enumerate(n_next):
-            lo = self.indptr[k]
-            rows = flat[lo * N : (lo + width) * N].reshape(N, width)
-            out[lo * index.size : (lo + width) * index.size] = rows[index].reshape(-1)
-        return out
-
-    # -- construction ----------------------------------------------------------------------------
+        for lo, hi in zip(self.indptr[:-1], self.indptr[1:], strict=True):
+            rows = flat[lo * N : hi * N].reshape(N, hi - lo)
+            out[lo * index.size : hi * index.size] = rows[index].reshape(-1)
+        return seal(out)
 
     @classmethod
     def from_dense(
@@ -384,12 +257,10 @@ class ModelSet:
         keep = np.ones((S, A), bool) if available is None else np.asarray(available, dtype=bool)
         if keep.shape != (S, A):
             raise InputError(f"available must have shape {(S, A)}; it has {keep.shape}.")
-        widths = np.where(keep.reshape(-1), S, 0)
-        blocks = np.ascontiguousarray(P.transpose(1, 2, 0, 3)).reshape(S * A, N, S)
         return cls(
-            indptr=np.concatenate([[0], np.cumsum(widths)]),
+            indptr=np.concatenate([[0], np.cumsum(np.where(keep.reshape(-1), S, 0))]),
             next_states=np.tile(np.arange(S, dtype=np.int32), int(keep.sum())),
-            prob=blocks[keep.reshape(-1)].reshape(-1),
+            prob=seal(np.ascontiguousarray(P.transpose(1, 2, 0, 3)[keep])).reshape(-1),
             f=np.full(N, 1.0 / N) if f is None else np.asarray(f, dtype=np.float64),
             states=Labels.range(S, "state") if states is None else states,
             actions=Labels.range(A, "action") if actions is None else actions,
@@ -405,13 +276,6 @@ class MDP:
     models: ModelSet
     omega: int
 
-    def row(self, s: int, a: int) -> FloatArray:
-        """(n_states,) P̂^ω(· | s, a)."""
-        columns, block = self.models.block(s, a)
-        out = np.zeros(self.models.n_states)
-        out[columns] = block[self.omega]
-        return out
-
     @property
     def P(self) -> FloatArray:
         """(n_states, n_actions, n_states), dense."""
@@ -422,3 +286,100 @@ class MDP:
         out = np.zeros((widths.size, m.n_states))
         out[pair, m.next_states] = m.prob[at]
         return out.reshape(m.n_states, m.n_actions, m.n_states)
+
+
+def check_weights(f: ArrayLike) -> FloatArray:
+    """Weights of models, read-only: finite, not negative, summing to 1 within 1e-8."""
+    out = np.asarray(f, dtype=np.float64)
+    if out.ndim != 1 or out.size == 0:
+        raise InputError(f"Model weights must be a non-empty vector; got shape {out.shape}.")
+    bad = np.flatnonzero(~np.isfinite(out) | (out < 0))
+    if bad.size:
+        raise InputError(
+            f"Model weights must be finite and not negative: model {bad[0]} has {out[bad[0]]}."
+        )
+    total = out.sum()
+    if total == 0:
+        raise InputError("Model weights are all zero; at least one model must count.")
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise InputError(
+            f"Model weights must sum to 1 (tolerance 1e-8); they sum to {total:.10g}. "
+            "Divide them by their sum."
+        )
+    # Later sums take Σf = 1 at its word: what the tolerance lets through is divided out, once.
+    return frozen(out if abs(total - 1) <= 1e-13 else out / total, np.float64)
+
+
+def check_p0(p0: ArrayLike, states: Labels) -> FloatArray:
+    """Initial distribution: one probability per state, summing to 1 within 1e-8; read-only."""
+    out = frozen(p0, np.float64)
+    check_distribution(out, states)
+    return out
+
+
+def _check_next_states(models: ModelSet) -> None:
+    """Next states exist, and ascend within each pair (so none is listed twice)."""
+    listed, starts = models.next_states, models.indptr
+    if not listed.size:
+        return
+    if starts[0] != 0 or (np.diff(starts) < 0).any():
+        raise InputError("indptr must start at 0 and never fall.")
+    if listed.min() < 0 or listed.max() >= models.n_states:
+        raise InputError(f"next_states must lie in 0…{models.n_states - 1}.")
+    falls = np.flatnonzero(np.diff(listed) <= 0) + 1
+    inside = falls[~np.isin(falls, starts)]
+    if inside.size:
+        k = int(np.searchsorted(starts, inside[0], side="right")) - 1
+        raise InputError(
+            "The next states of a pair must be listed once each, in ascending order: "
+            f"{_place(models, k)} has them out of order."
+        )
+
+
+def _checked_probabilities(models: ModelSet) -> FloatArray:
+    """Entries in [0, 1], rows that sum to 1; with `normalise` they are divided by their sum."""
+    prob, N = models.prob, models.n_models
+    tolerance = LOOSE_TOLERANCE if models.normalise else SUM_TOLERANCE
+    widths = np.diff(models.indptr)
+    lo, hi = (float(prob.min()), float(prob.max())) if prob.size else (0.0, 0.0)
+    # Ordinary comparisons are false for NaN, so the sound case is the one tested for.
+    if not (lo >= 0 and hi <= 1 + tolerance):
+        flat = int(np.flatnonzero(~((prob >= 0) & (prob <= 1 + tolerance)))[0])
+        k = int(np.searchsorted(models.indptr * N, flat, side="right")) - 1
+        omega, j = divmod(flat - int(models.indptr[k]) * N, int(widths[k]))
+        s_next = models.next_states[models.indptr[k] + j]
+        raise InputError(
+            f"A probability must lie in [0, 1]: model {omega}, {_place(models, k)}, next state "
+            f"'{models.states[s_next]}' has {prob[flat]}. Check the column or the axis order."
+        )
+    sums = _row_sums(prob, widths, N)
+    worst = int(np.argmax(np.abs(sums - 1))) if sums.size else 0
+    if sums.size and not abs(sums[worst] - 1) <= tolerance:
+        pair, omega = divmod(worst, N)
+        k = int(np.flatnonzero(widths)[pair])
+        near = abs(sums[worst] - 1) <= LOOSE_TOLERANCE
+        how = " (normalise=True)" if near else ""
+        raise InputError(
+            f"P rows must sum to 1 (tolerance {tolerance:g}): model {omega}, {_place(models, k)} "
+            f"sums to {sums[worst]:.10g}. Normalise the draws{how} or check the axis order.",
+            arguments={"normalise": ""} if near else None,
+        )
+    if models.normalise and sums.size:
+        return seal(prob / np.repeat(sums, np.repeat(widths[widths > 0], N)))
+    return prob
+
+
+def _row_sums(prob: FloatArray, widths: IntArray, n_models: int) -> FloatArray:
+    """Σ_s′ P̂^ω(s′|s,a), flat over (available pair, model)."""
+    used = widths[widths > 0]
+    if used.size == 0:
+        return np.empty(0)
+    if (used == used[0]).all():
+        return np.asarray(prob.reshape(-1, used[0]).sum(axis=1))
+    starts = np.concatenate([[0], np.cumsum(np.repeat(used, n_models))[:-1]])
+    return np.add.reduceat(prob, starts)
+
+
+def _place(models: ModelSet, k: int) -> str:
+    s, a = divmod(k, models.n_actions)
+    return f"state '{models.states[s]}', action '{models.actions[a]}'"

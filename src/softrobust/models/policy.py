@@ -1,26 +1,31 @@
-"""Policies π: S → Δ^A for tables, with the labels a person uses, and their file."""
+"""Policies π: S → Δ^A for tables, with the labels a person uses, and their file.
+
+The file is a table `state, action[, probability]`: what `Policy.save` writes and people type. A
+finite horizon has one decision rule per step (`TimedPolicy`).
+"""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast, final
+from typing import Self, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arrays import frozen
 from softrobust._core.files import atomic_write
+from softrobust._core.show import SHOWN as ROWS
+from softrobust._core.show import facts_html
 from softrobust.data.columns import ACTION, STATE, Role
 from softrobust.data.labels import Labels
 from softrobust.data.table import read_table
 from softrobust.errors import InputError
-from softrobust.models.model_set import freeze
 
-if TYPE_CHECKING:
-    from softrobust.data.labels import Labels
-
-
+PROBABILITY = Role("probability", ("probability", "prob", "p"), "number", required=False)
+SUM_TOLERANCE = 1e-6  # how far typed probabilities may miss 1 before they are refused
+SHOWN = 5
 _LATER = cast("NDArray[np.bool_]", None)  # a default that __post_init__ fills in
 
 
@@ -54,9 +59,9 @@ class Policy:
                 f"1e-12): state '{self.states[s]}' has {probs[s].tolist()}, which sum to "
                 f"{float(probs[s].sum())!r}. Divide them by their sum."
             )
-        object.__setattr__(self, "probs", freeze(probs, np.float64))
+        object.__setattr__(self, "probs", frozen(probs, np.float64))
         decided = np.ones(shape[0], bool) if self.decided is None else self.decided
-        object.__setattr__(self, "decided", freeze(decided, np.bool_))
+        object.__setattr__(self, "decided", frozen(decided, np.bool_))
 
     @classmethod
     def from_decision(
@@ -77,6 +82,14 @@ class Policy:
     def decision(self) -> NDArray[np.int64]:
         """(n_states,): the most probable action (the first of equals)."""
         return np.asarray(np.argmax(self.probs, axis=1), dtype=np.int64)
+
+    def _repr_html_(self) -> str:
+        rows, index = [], np.flatnonzero(np.asarray(self.decided))
+        for s in index[:ROWS]:
+            taken = [int(a) for a in np.flatnonzero(self.probs[s] > 0)]
+            mix = [f"{self.actions[a]} {self.probs[s, a]:g}" for a in taken]
+            rows.append((self.states[int(s)], ", ".join(mix)))
+        return facts_html("Policy", {}, ("state", "action and probability"), rows, index.size)
 
     @property
     def deterministic(self) -> bool:
@@ -122,14 +135,6 @@ class Policy:
         return f"Policy({kind}, {len(self.states)} states, {len(self.actions)} actions)"
 
 
-# --------------------------------------------------------------------------------------------------
-# A policy as a table `state, action[, probability]`: what `Policy.save` writes and people type.
-
-PROBABILITY = Role("probability", ("probability", "prob", "p"), "number", required=False)
-SUM_TOLERANCE = 1e-6  # how far typed probabilities may miss 1 before they are refused
-SHOWN = 5
-
-
 def read_policy(
     path: str | Path, states: Labels, actions: Labels, rest: Policy | None = None
 ) -> Policy:
@@ -145,26 +150,18 @@ def read_policy(
         What is done in states that the file does not list; without it every state must be listed.
     """
     table = read_table(path, (STATE, ACTION, PROBABILITY))
-    table.require("state")
-    table.require("action")
+    s = table.positions("state", states, "A policy")
+    a = table.positions("action", actions, "A policy")
+    weights = table.numbers.get("probability", np.ones(s.size))
+    bad = ~((weights >= 0) & (weights <= 1))
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise InputError(
+            f"A probability lies between 0 and 1: {table.rows.where(i)} has {weights[i]:g}."
+        )
+    table.refuse_twice(s.astype(np.int64) * len(actions) + a, "Each pair")
     probs = np.zeros((len(states), len(actions)))
-    weights = table.numbers.get("probability")
-    for i, (s, a) in enumerate(zip(table.codes["state"], table.codes["action"], strict=True)):
-        try:
-            at = states.index(table.names["state"][s]), actions.index(table.names["action"][a])
-        except InputError as error:
-            raise InputError(f"{table.rows.where(i)}: {error}") from None
-        weight = 1.0 if weights is None else float(weights[i])
-        if not 0.0 <= weight <= 1.0:
-            raise InputError(
-                f"A probability lies between 0 and 1: {table.rows.where(i)} has {weight:g}."
-            )
-        if probs[at] > 0:
-            raise InputError(
-                f"Each pair is listed once: {table.rows.where(i)} repeats state '{states[at[0]]}', "
-                f"action '{actions[at[1]]}'. Remove one of the two."
-            )
-        probs[at] = weight
+    probs[s, a] = weights
     return _complete(probs, states, actions, rest, Path(path).name)
 
 
@@ -199,10 +196,6 @@ def _complete(
     return Policy(probs, states, actions, decided)
 
 
-# --------------------------------------------------------------------------------------------------
-# Policies for a finite horizon: one decision rule per step.
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TimedPolicy:
@@ -223,7 +216,7 @@ class TimedPolicy:
             raise InputError(f"A decision is a whole action number; the array holds {d.dtype}.")
         if d.min() < 0 or d.max() >= len(self.actions):
             raise InputError(f"A decision is an action number in 0…{len(self.actions) - 1}.")
-        object.__setattr__(self, "decisions", freeze(d, np.int64))
+        object.__setattr__(self, "decisions", frozen(d, np.int64))
 
     @property
     def horizon(self) -> int:

@@ -8,13 +8,13 @@ be made again from results.json. Nothing in it depends on a clock or on who comp
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
+from softrobust._core.settings import did_you_mean
 from softrobust.errors import InputError, SolverError
 from softrobust.paper.claims import Claim
 from softrobust.paper.tables import Table
@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 
 
 Results = Mapping[str, Mapping[str, Any]]
+ALL = "all"
+# By the name that the command line uses; another one is one more line here.
+EXPERIMENTS = {
+    "optimizers-curse": "softrobust.paper.optimizers_curse:OptimizersCurse",
+    "pest-density": "softrobust.paper.pest_density:PestDensity",
+    "pest-frontier": "softrobust.paper.tradeoffs:PestFrontier",
+    "inventory": "softrobust.paper.tradeoffs:InventoryFrontier",
+    "riverswim": "softrobust.paper.tradeoffs:RiverswimFrontier",
+    "cancer": "softrobust.paper.cancer:Cancer",
+    "truth": "softrobust.paper.truth:Truth",
+    "worlds": "softrobust.paper.zoo_report:Worlds",
+}
 
 
 @final
@@ -76,28 +88,14 @@ def finished(tasks: Sequence[Task], results: Results, least: int = 2) -> list[Ma
     return found
 
 
-# --------------------------------------------------------------------------------------------------
-# Experiments by the name that the command line uses; another one is one more line here.
-
-ALL = "all"
-EXPERIMENTS = {
-    "optimizers-curse": "softrobust.paper.optimizers_curse:OptimizersCurse",
-    "pest-density": "softrobust.paper.pest_density:PestDensity",
-    "pest-frontier": "softrobust.paper.tradeoffs:PestFrontier",
-    "inventory": "softrobust.paper.tradeoffs:InventoryFrontier",
-    "riverswim": "softrobust.paper.tradeoffs:RiverswimFrontier",
-    "cancer": "softrobust.paper.cancer:Cancer",
-    "truth": "softrobust.paper.truth:Truth",
-}
-
-
 def make_experiment(name: str) -> Experiment:
     """The experiment called `name`."""
     if name not in EXPERIMENTS:
-        close = difflib.get_close_matches(name, [*EXPERIMENTS, ALL], n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else ""
-        known = ", ".join([*EXPERIMENTS, ALL])
-        raise InputError(f"There is no experiment '{name}'.{hint} Experiments: {known}.")
+        known = [*EXPERIMENTS, ALL]
+        raise InputError(
+            f"There is no experiment '{name}'.{did_you_mean(name, known)} Experiments: "
+            f"{', '.join(known)}."
+        )
     module, _, attribute = EXPERIMENTS[name].partition(":")
     made = getattr(import_module(module), attribute)()
     if not isinstance(made, Experiment):

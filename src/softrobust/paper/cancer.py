@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust.continuous_problem import ContinuousProblem
 from softrobust.domains import CancerGrowth
 from softrobust.errors import InputError
 from softrobust.models.continuous import CallableModels
@@ -30,6 +29,7 @@ from softrobust.paper.base import Experiment, Findings, Results
 from softrobust.paper.cancer_findings import findings
 from softrobust.paper.cancer_sac import DATA_SEED, METHODS, Agents, load_agents, train_agents
 from softrobust.paper.figures import COLOURS, INK, Label, new_figure, place, plain, short
+from softrobust.problem import ContinuousProblem
 from softrobust.returns.simulation import simulate
 from softrobust.run.jobs import Task, task_key, task_seed
 
@@ -42,6 +42,13 @@ MODULE = "softrobust.paper.cancer"
 HOME = Path("docs") / "results" / "cancer"
 TRUE_EPISODES = 50  # in the simulator itself, for each episode per posterior model
 KEPT_CURVE = 100  # points of a learning curve that go into results.json
+SRVI_COLOUR = COLOURS[1]
+LOOKS = {
+    "srvi": ("SRVI (λ beside the mark)", SRVI_COLOUR, "s"),
+    "rpvi-control": ("worst-model value iteration", COLOURS[6], "p"),
+    "sr-sac": ("SR-SAC (hollow: its most probable actions)", COLOURS[0], "o"),
+    "r-sac": ("R-SAC (hollow alike)", COLOURS[2], "^"),
+}
 
 
 def vi_agent(
@@ -73,13 +80,17 @@ def sac_agents(
     if agents is not None:
         made = load_agents(agents, problem)
     else:
-        made = train_agents(method, problem, range(settings["agents"]), **_training(settings))
+        given = dict(settings["sac"])  # what differs from the table
+        if "hidden" in given:
+            given["hidden"] = tuple(given["hidden"])
+        made = train_agents(method, problem, range(settings["agents"]), **given)
     return {
         "agents": [_measured(p, problem, others, settings) for p in made.policies],
         "greedy": [
             _measured(replace(p, greedy=True), problem, others, settings) for p in made.policies
         ],
-        "about": _about(made),
+        # How the agents came about, without the clock of this run.
+        "about": {k: made.about[k] for k in ("device", "jax", "iterations", "status", "settings")},
         "curve": _thinned(made),
     }
 
@@ -119,20 +130,6 @@ def _measured(
         run = simulate(problem, policy, models, episodes, task_seed(settings["seed"], word))
         out[word] = {"returns": run.means.tolist(), "clipped": run.clipped}
     return out
-
-
-def _training(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the actor-critics other than the table's."""
-    given = dict(settings["sac"])
-    if "hidden" in given:
-        given["hidden"] = tuple(given["hidden"])
-    return given
-
-
-def _about(made: Agents) -> dict[str, Any]:
-    """How the agents came about, without the clock of this run."""
-    kept = ("device", "jax", "iterations", "status", "settings")
-    return {k: made.about[k] for k in kept}
 
 
 def _thinned(made: Agents) -> dict[str, Any]:
@@ -209,7 +206,8 @@ class Cancer(Experiment):
         if lacking:
             raise InputError(
                 f"{len(lacking)} tasks of 'cancer' did not come to an end ({lacking[0]}): see "
-                "their reasons in tasks/failures, and run again with --resume."
+                "their reasons in tasks/failures, and run again with resume=True.",
+                arguments={"resume": ""},
             )
         returns: dict[str, Any] = {}
         about: dict[str, Any] = {}
@@ -228,10 +226,17 @@ class Cancer(Experiment):
         return findings(settings, returns, about)
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
-        """Three panels."""
-        # GONE
-
-        return draw(numbers)
+        """Two panels of returns and one of training."""
+        figure = new_figure(12.6, 4.2)
+        left, middle, right = figure.subplots(1, 3)
+        for axes, word in ((left, "training"), (middle, "held-out")):
+            _returns(axes, numbers, word)
+        _curves(right, numbers)
+        figure.legend(
+            *left.get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False,
+            fontsize=9,
+        )  # fmt: skip
+        return figure
 
 
 def _key(method: str, lam: float | None, agent: int) -> str:
@@ -260,9 +265,9 @@ def _agent_files(method: str) -> dict[str, Path]:
         return {}
     raise InputError(
         f"The full run needs trained agents: {HOME / name} is not there, and this machine has no "
-        "accelerator to train them on (on 2 cores it would take days). Run with --quick; or, on a "
-        "machine with one, `python -m softrobust.paper.cancer_sac --out "
-        f"{HOME.as_posix()}`."
+        "accelerator to train them on (on 2 cores it would take days). Run with quick=True; or, on "
+        f"a machine with one, `python -m softrobust.paper.cancer_sac --out {HOME.as_posix()}`.",
+        arguments={"quick": ""},
     )
 
 
@@ -272,32 +277,6 @@ def _accelerator() -> bool:
     except ImportError:
         return False
     return bool(jax.default_backend() != "cpu")
-
-
-# --------------------------------------------------------------------------------------------------
-# The picture of figure 5: mean against CVaR on either models, and the learning curves.
-
-SRVI = COLOURS[1]
-LOOKS = {
-    "srvi": ("SRVI (λ beside the mark)", SRVI, "s"),
-    "rpvi-control": ("worst-model value iteration", COLOURS[6], "p"),
-    "sr-sac": ("SR-SAC (hollow: its most probable actions)", COLOURS[0], "o"),
-    "r-sac": ("R-SAC (hollow alike)", COLOURS[2], "^"),
-}
-
-
-def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Two panels of returns and one of training."""
-    figure = new_figure(12.6, 4.2)
-    left, middle, right = figure.subplots(1, 3)
-    for axes, word in ((left, "training"), (middle, "held-out")):
-        _returns(axes, numbers, word)
-    _curves(right, numbers)
-    figure.legend(
-        *left.get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False,
-        fontsize=9,
-    )  # fmt: skip
-    return figure
 
 
 def _returns(axes: Axes, numbers: Mapping[str, Any], word: str) -> None:
@@ -322,7 +301,7 @@ def _returns(axes: Axes, numbers: Mapping[str, Any], word: str) -> None:
     labels = []
     for lam in numbers["lams"]:
         x, y = _points(numbers["scores"][f"srvi {lam:g}"], word).mean(axis=0)
-        labels.append(Label(float(x), float(y), short(lam), SRVI))
+        labels.append(Label(float(x), float(y), short(lam), SRVI_COLOUR))
     place(inset, labels, near)
 
 

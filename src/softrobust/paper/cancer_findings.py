@@ -21,6 +21,7 @@ from softrobust.paper.base import Findings
 from softrobust.paper.claims import LEVEL, Claim, Interval, Measured, more
 from softrobust.paper.tables import Table
 
+Returns = Mapping[str, Mapping[str, FloatArray]]  # (n_agents, n_models) by method and models
 WORDS = ("training", "held-out")
 MEASURES = ("mean", "cvar")
 RESAMPLES = 1000
@@ -106,7 +107,10 @@ def findings(
             name: {word: found[word]["clipped"] for word in found}
             for name, found in returns.items()
         },
-        "model_returns": returns_by_model(x),
+        # Averages over agents, by method and kind of models: (n_models,) each.
+        "model_returns": {
+            name: {w: found[w].mean(axis=0).tolist() for w in WORDS} for name, found in x.items()
+        },
         "training": dict(about),
     }
     return Findings(
@@ -114,14 +118,7 @@ def findings(
     )
 
 
-def returns_by_model(x: Mapping[str, Mapping[str, FloatArray]]) -> dict[str, Any]:
-    """Averages over agents, by method and kind of models: (n_models,) each."""
-    return {name: {w: found[w].mean(axis=0).tolist() for w in WORDS} for name, found in x.items()}
-
-
-def _table(
-    x: Mapping[str, Mapping[str, FloatArray]], alpha: float, returns: Mapping[str, Any]
-) -> Table:
+def _table(x: Returns, alpha: float, returns: Mapping[str, Any]) -> Table:
     rows = []
     for name, found in x.items():
         cells: list[Any] = [label(name)]
@@ -143,7 +140,7 @@ def _table(
     )  # fmt: skip
 
 
-def _claims(x: Mapping[str, Mapping[str, FloatArray]], settings: Mapping[str, Any]) -> list[Claim]:
+def _claims(x: Returns, settings: Mapping[str, Any]) -> list[Claim]:
     alpha, lams = settings["alpha"], settings["lams"]
     rule = f"the 95 % interval of every difference lies above {MARGIN:g}"
 
@@ -184,19 +181,13 @@ def _claims(x: Mapping[str, Mapping[str, FloatArray]], settings: Mapping[str, An
     ]  # fmt: skip
 
 
-def _chosen(
-    x: Mapping[str, Mapping[str, FloatArray]], lams: Sequence[float], measure: str, alpha: float
-) -> str:
+def _chosen(x: Returns, lams: Sequence[float], measure: str, alpha: float) -> str:
     """The λ of SRVI that is best on training models."""
     names = [f"srvi {lam:g}" for lam in lams]
     return max(names, key=lambda name: scores(x[name]["training"], measure, alpha).mean())
 
 
-def _remarks(
-    settings: Mapping[str, Any],
-    about: Mapping[str, Any],
-    x: Mapping[str, Mapping[str, FloatArray]],
-) -> list[str]:
+def _remarks(settings: Mapping[str, Any], about: Mapping[str, Any], x: Returns) -> list[str]:
     sac = about["sr-sac"]
     found = sac["settings"]
     size = (
@@ -207,17 +198,15 @@ def _remarks(
     made = f"The actor-critics were trained on: {sac['device']} (JAX {sac['jax']}); {size}."
     if settings["sac"]:
         made += " These are not the paper's sizes: a quick run shows that all parts work, no more."
-    solved = [
-        run for name, runs in about.items() if name not in ("sr-sac", "r-sac") for run in runs
-    ]
-    settled = [run["status"] for run in solved]
-    n_settled = sum(s == "tolerance_reached" for s in settled)
+    iterated = [runs for name, runs in about.items() if name not in ("sr-sac", "r-sac")]
+    statuses = [run["status"] for runs in iterated for run in runs]
     wild = {name: float(found["held-out"].min()) for name, found in x.items()}
     worst = min(wild, key=lambda name: wild[name])
     return [
         made,
-        f"{n_settled} of {len(settled)} runs of value iteration settled within the tolerance; the "
-        "others ended at their iteration limit (no theorem says that they settle).",
+        f"{statuses.count('tolerance_reached')} of {len(statuses)} runs of value iteration settled "
+        "within the tolerance; the others ended at their iteration limit (no theorem says that "
+        "they settle).",
         "The text of the paper has 100 training and 50 test draws, its tables 50 and 100: the "
         "tables are followed.",
         f"The worst single held-out model of any policy: {wild[worst]:.3g} ({label(worst)}).",

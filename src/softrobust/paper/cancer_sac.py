@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -28,14 +28,17 @@ from softrobust.models.continuous_policy import NetworkPolicy
 from softrobust.models.gaussian import GaussianModels
 
 if TYPE_CHECKING:
-    from softrobust.continuous_problem import ContinuousProblem
-    from softrobust.solvers.continuous.base import ContinuousSolution
-    from softrobust.solvers.continuous.sac import RobustSAC, SoftRobustSAC
-    from softrobust.solvers.continuous.sac.run import Curves
+    from softrobust.problem import ContinuousProblem
+    from softrobust.solvers.base import Solution
+    from softrobust.solvers.continuous.sac.training import LearningCurves
 
 FORMAT, VERSION = "softrobust-cancer-agents", 1
 METHODS = ("sr-sac", "r-sac")
 CURVES = ("returns", "entropy", "losses")
+_KEPT = (
+    "iterations", "episodes", "updates", "batch", "next_states", "hidden", "degree", "actor_rate",
+    "q_rate", "v_rate", "target_rate", "entropy_coef", "memory",
+)  # fmt: skip
 DATA_SEED, N_TRAIN, N_TEST, N_AGENTS = 0, 50, 100, 5
 SAME = 1e-6  # of the largest weight: models drawn on another machine differ in last digits only
 
@@ -68,22 +71,17 @@ def training_problem(n_train: int = N_TRAIN, n_test: int = N_TEST) -> Continuous
     return CancerGrowth().split_problem(DATA_SEED, n_train, n_test)[0]
 
 
-def make_method(name: str, **settings: Any) -> SoftRobustSAC | RobustSAC:
-    """The solver called `name`, with the table's settings unless others are given."""
+def train_agents(
+    name: str, problem: ContinuousProblem, seeds: Sequence[int], say: bool = False, **settings: Any
+) -> Agents:
+    """Train one agent per seed, side by side, with the table's settings unless others are given."""
+    import jax
+
     from softrobust.solvers.continuous.sac import RobustSAC, SoftRobustSAC
 
     if name not in METHODS:
         raise InputError(f"There is no method '{name}'. Methods: {', '.join(METHODS)}.")
-    return (SoftRobustSAC if name == "sr-sac" else RobustSAC)(**settings)
-
-
-def train_agents(
-    name: str, problem: ContinuousProblem, seeds: Sequence[int], say: bool = False, **settings: Any
-) -> Agents:
-    """Train one agent per seed, side by side."""
-    import jax
-
-    solver = make_method(name, **settings)
+    solver = (SoftRobustSAC if name == "sr-sac" else RobustSAC)(**settings)
     notify = _speaker(name, solver.iterations) if say else None
     solutions, curves = solver.train(problem, seeds, notify)
     first = solutions[0].stats
@@ -103,12 +101,6 @@ def train_agents(
     policies = tuple(_network(solution) for solution in solutions)
     kept = {name: getattr(curves, name) for name in CURVES}
     return Agents(policies, kept, about, models.weights)
-
-
-_KEPT = (
-    "iterations", "episodes", "updates", "batch", "next_states", "hidden", "degree", "actor_rate",
-    "q_rate", "v_rate", "target_rate", "entropy_coef", "memory",
-)  # fmt: skip
 
 
 def save_agents(path: str | Path, agents: Agents) -> None:
@@ -135,16 +127,11 @@ def load_agents(path: str | Path, problem: ContinuousProblem) -> Agents:
         biases = [arrays[f"biases_{i}"] for i in layers]
         policies = tuple(
             NetworkPolicy(
-                tuple(w[k] for w in weights),
-                tuple(b[k] for b in biases),
-                problem.variables,
-                problem.actions,
-                arrays["centre"],
-                arrays["scale"],
-                int(about["degree"]),
+                tuple(w[k] for w in weights), tuple(b[k] for b in biases), problem.variables,
+                problem.actions, arrays["centre"], arrays["scale"], int(about["degree"]),
             )
             for k in range(len(weights[0]))
-        )
+        )  # fmt: skip
         curves = {k: arrays[f"curve_{k}"] for k in CURVES}
         agents = Agents(policies, curves, about, arrays["models"])
     except (KeyError, TypeError, json.JSONDecodeError) as error:
@@ -165,7 +152,7 @@ def _check_models(path: str | Path, agents: Agents, problem: ContinuousProblem) 
         )
 
 
-def _network(solution: ContinuousSolution) -> NetworkPolicy:
+def _network(solution: Solution[Any]) -> NetworkPolicy:
     policy = solution.policy
     if not isinstance(policy, NetworkPolicy):
         raise TypeError("An actor-critic's policy is a network.")
@@ -176,7 +163,7 @@ def _speaker(name: str, iterations: int) -> Any:
     """A line per block on standard output: iteration, return, rate."""
     begin: list[tuple[float, int]] = []
 
-    def notify(at: int, part: Curves, seconds: float) -> None:
+    def notify(at: int, part: LearningCurves, seconds: float) -> None:
         begin.append((seconds, at))
         since, done = seconds - begin[0][0], at - begin[0][1]
         rate = f"{done / since:.2f} iterations/s" if since > 0 else "compiled"
@@ -227,12 +214,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             time_limit=left,
         )  # fmt: skip
         save_agents(options.out / f"agents-{name}.npz", agents)
-        print(json.dumps(_told(agents.about)), flush=True)
+        told = {k: v for k, v in agents.about.items() if k != "settings"}
+        print(json.dumps(told), flush=True)
     return 0
-
-
-def _told(about: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in about.items() if k != "settings"}
 
 
 if __name__ == "__main__":

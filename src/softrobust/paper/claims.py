@@ -1,8 +1,20 @@
-"""Averages over data seeds with 95 % intervals, and shares with exact binomial ones.
+"""What the paper says of its figures, and whether our numbers say so too.
 
 Every log is one draw of an experiment: differences between methods are taken log by log, so that
-what the methods share cancels, and the interval is Student's over the logs. A tail average over
-pairs has no such form; its interval is a bootstrap over the pairs.
+what the methods share cancels, and the 95 % interval is Student's over the logs. Shares have exact
+binomial ones. A tail average over pairs has no such form; its interval is a bootstrap.
+
+A verdict follows from an interval by a rule that was fixed before the numbers were looked at:
+
+    more      A exceeds B:            held if the 95 % interval of A − B lies above a margin,
+                                      not held if it lies at or below it, else one cannot tell
+    within    A and B are comparable: held if the interval lies within ± the margin,
+                                      not held if it lies outside, else one cannot tell
+
+The margin of `more` is rounding where the claim is about a direction: two methods that find one
+policy differ by 0, and neither exceeds the other. How much a difference is can be read off its
+share of what is to be gained. A claim about several comparisons is held if all of them are, not
+held if one is not.
 """
 
 from __future__ import annotations
@@ -43,10 +55,6 @@ class Interval:
         low = -np.inf if d["low"] is None else float(d["low"])
         high = np.inf if d["high"] is None else float(d["high"])
         return cls(float(d["value"]), low, high, int(d["n"]))
-
-    def scaled(self, factor: float) -> Interval:
-        """The interval of `factor` (positive) times the figure."""
-        return Interval(self.value * factor, self.low * factor, self.high * factor, self.n)
 
 
 def _values(x: ArrayLike) -> FloatArray:
@@ -104,22 +112,6 @@ def bootstrap_interval(
     again = [statistic(rows[rng.integers(0, n, n)]) for _ in range(RESAMPLES)]
     low, high = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(statistic(rows)), float(low), float(high), n)
-
-
-# --------------------------------------------------------------------------------------------------
-# What the paper says of its figures, and whether our numbers say so too.
-#
-# A verdict follows from an interval by a rule that was fixed before the numbers were looked at:
-#
-#     more      A exceeds B:            held if the 95 % interval of A − B lies above a margin,
-#                                       not held if it lies at or below it, else one cannot tell
-#     within    A and B are comparable: held if the interval lies within ± the margin,
-#                                       not held if it lies outside, else one cannot tell
-#
-# The margin of `more` is rounding where the claim is about a direction: two methods that find one
-# policy differ by 0, and neither exceeds the other. How much a difference is can be read off its
-# share of what is to be gained. A claim about several comparisons is held if all of them are, not
-# held if one is not.
 
 
 class Verdict(StrEnum):
@@ -209,22 +201,18 @@ class Claim:
 
     def as_dict(self) -> dict[str, Any]:
         """For results.json."""
+        measured = [
+            {"what": m.what, **m.interval.as_dict(), "margin": m.margin, "scale": m.scale,
+             "verdict": str(m.verdict)}
+            for m in self.measured
+        ]  # fmt: skip
         return {
             "claim": self.text,
             "where": self.where,
             "models": self.models,
             "rule": self.rule,
             "verdict": str(self.verdict),
-            "measured": [
-                {
-                    "what": m.what,
-                    **m.interval.as_dict(),
-                    "margin": m.margin,
-                    "scale": m.scale,
-                    "verdict": str(m.verdict),
-                }
-                for m in self.measured
-            ],
+            "measured": measured,
         }
 
     @classmethod
@@ -236,4 +224,4 @@ class Claim:
             )
             for m in d["measured"]
         )
-        return cls(d["claim"], d["where"], d["models"], d["rule"], tuple(measured))
+        return cls(d["claim"], d["where"], d["models"], d["rule"], measured)

@@ -1,8 +1,14 @@
-"""Pictures: one style, light background, saved as SVG and PNG without a date in the file."""
+"""Pictures: one style, light background, saved as SVG and PNG without a date in the file.
+
+Short labels stand beside points so that none hides another. Greedy, in pixels: every label tries
+places around its point, near ones first, and takes the one that overlaps least with the points and
+with the labels placed before; where it had to move away, a thin line leads back. Points that fall
+together are labelled once, with the range of their λ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -21,6 +27,10 @@ if TYPE_CHECKING:
 INK, GRID = "#222222", "#e3e3e3"
 # Okabe and Ito (2008): told apart with any colour vision.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#8c6d1f")
+ANGLES = np.deg2rad([35, 145, -35, -145, 90, -90, 0, 180, 60, 120, -60, -120])
+RADII = (11.0, 17.0, 25.0, 35.0, 47.0)
+TOGETHER = 5.0  # pixels (at 100 per inch) within which points share a label
+FONT = 7.5
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -48,11 +58,6 @@ def bar(axes: Axes, i: Interval, y: float, colour: str, marker: str = "o", **mor
     axes.plot([i.value], [y], marker=marker, color=colour, markersize=6, linestyle="", **more)
 
 
-def intervals_of(d: Mapping[str, Any]) -> dict[str, Interval]:
-    """Intervals by name from their JSON."""
-    return {name: Interval.from_dict(value) for name, value in d.items()}
-
-
 def save(figure: Figure, *paths: str | Path) -> None:
     """Write the picture by the endings of the names, atomically and without a date."""
     from matplotlib import rc_context
@@ -69,19 +74,6 @@ def lane_labels(axes: Axes, labels: Sequence[str]) -> None:
     """Rows from top to bottom with their names."""
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.45, -0.55)
-
-
-# --------------------------------------------------------------------------------------------------
-# Short labels beside points so that none hides another: greedy, in pixels.
-#
-# Every label tries places around its point, near ones first, and takes the one that overlaps least
-# with the points and with the labels placed before; where it had to move away, a thin line leads
-# back. Points that fall together are labelled once, with the range of their λ.
-
-ANGLES = np.deg2rad([35, 145, -35, -145, 90, -90, 0, 180, 60, 120, -60, -120])
-RADII = (11.0, 17.0, 25.0, 35.0, 47.0)
-TOGETHER = 5.0  # pixels (at 100 per inch) within which points share a label
-FONT = 7.5
 
 
 @final

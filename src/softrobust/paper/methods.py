@@ -1,8 +1,10 @@
-"""The methods of the figures: how each makes its curve over λ, and how it is shown.
+"""The methods of the figures: the curve of each over λ, how it is shown, and how curves compare.
 
-The static optimum is proven by branch and bound with a limit on nodes, never on seconds, so that a
-run gives the same policies on any machine. It walks through λ from 0 to 1: a solve starts from the
-best policy found so far, and in the end every λ takes the best of all of them.
+A curve is mean against CVaR, one point for each λ, on the models a policy was computed on
+("training") and on fresh ones ("held-out"). The static optimum is proven by branch and bound with a
+limit on nodes, never on seconds, so that a run gives the same policies on any machine. It walks
+through λ from 0 to 1: a solve starts from the best policy found so far, and in the end every λ
+takes the best of all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.paper.claims import Interval, Measured, mean_interval, more, within
-from softrobust.paper.worlds import Bench, domain_of
+from softrobust.paper.pairs import Bench, domain_of
 from softrobust.returns import policy_return
 from softrobust.solvers import (
     BCR,
@@ -43,6 +45,23 @@ from softrobust.solvers.baselines.draws import PosteriorDraws, tail_mass
 GAP = 1e-3  # of |value|: closer than a picture shows
 NO_RADIUS = 1e-9  # L1 balls smaller than this are points, which λ cannot shrink
 IN_MEMORY = 6e7  # transition probabilities of draws that are kept
+MODELS = ("training", "held-out")
+MEASURES = ("mean", "cvar")
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the bad case, by which curves are compared
+# Shares of what is to be gained: the clairvoyant mean less the uniform policy's, on those models.
+NOISE = 1e-5  # less than this is no difference: one policy, or rounding
+NEAR = 0.02  # "comparable"
+FAR = 0.05  # "very poorly"
+MORE = "the 95 % interval over logs of the difference lies above 0"
+COMPARABLE = (
+    f"the 95 % interval over logs of the difference lies within ± {100 * NEAR:g} % of what is to "
+    "be gained (clairvoyant mean less random policy's)"
+)
+MUCH = (
+    f"the 95 % interval over logs of the difference lies above {100 * FAR:g} % of what is to be "
+    "gained (clairvoyant mean less random policy's)"
+)
+WORDS = {"mean": "mean", "cvar": "bad case"}
 
 
 @final
@@ -178,28 +197,10 @@ def _static(bench: Bench, lams: Sequence[float], nodes: int) -> list[Point]:
     return out
 
 
-# --------------------------------------------------------------------------------------------------
-# Curves of several methods over several logs: the task of one log, and arrays over all of them.
-#
-# A curve is mean against CVaR, one point for each λ, on the models a policy was computed on
-# ("training") and on fresh ones ("held-out").
-
-MODELS = ("training", "held-out")
-MEASURES = ("mean", "cvar")
-WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the bad case, by which curves are compared
-
-
 def one_log(
-    domain: str,
-    domain_settings: dict[str, Any],
-    seed: int,
-    methods: list[str],
-    lams: list[float],
-    alpha: float,
-    n_train: int,
-    n_test: int,
-    nodes: int,
-) -> dict[str, Any]:
+    domain: str, domain_settings: dict[str, Any], seed: int, methods: list[str], lams: list[float],
+    alpha: float, n_train: int, n_test: int, nodes: int,
+) -> dict[str, Any]:  # fmt: skip
     """Task: every method's curve on the log of one data seed."""
     bench = Bench.of(domain_of(domain, domain_settings, seed), seed, n_train, n_test, alpha)
     out: dict[str, Any] = {"seed": seed, "scale": bench.scales(), "curves": {}}
@@ -279,25 +280,6 @@ class Curves:
 def _short(x: FloatArray) -> list[list[float]]:
     """Five significant digits: every return, in a file that stays small."""
     return [[float(f"{value:.5g}") for value in row] for row in x]
-
-
-# --------------------------------------------------------------------------------------------------
-# The comparisons that claims about curves are made of, each with the margin of its rule.
-
-# Shares of what is to be gained: the clairvoyant mean less the uniform policy's, on those models.
-NOISE = 1e-5  # less than this is no difference: one policy, or rounding
-NEAR = 0.02  # "comparable"
-FAR = 0.05  # "very poorly"
-MORE = "the 95 % interval over logs of the difference lies above 0"
-COMPARABLE = (
-    f"the 95 % interval over logs of the difference lies within ± {100 * NEAR:g} % of what is to "
-    "be gained (clairvoyant mean less random policy's)"
-)
-MUCH = (
-    f"the 95 % interval over logs of the difference lies above {100 * FAR:g} % of what is to be "
-    "gained (clairvoyant mean less random policy's)"
-)
-WORDS = {"mean": "mean", "cvar": "bad case"}
 
 
 def _more(curves: Curves, what: str, i: Interval, models: str, margin: float = NOISE) -> Measured:

@@ -26,8 +26,8 @@ from softrobust.domains import random_mdp
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.paper.base import Experiment, Findings, Results, finished
-from softrobust.paper.claims import Claim, mean_interval, more, within
-from softrobust.paper.figures import COLOURS, INK, bar, intervals_of, lane_labels, new_figure, plain
+from softrobust.paper.claims import Claim, Interval, mean_interval, more, within
+from softrobust.paper.figures import COLOURS, INK, bar, lane_labels, new_figure, plain
 from softrobust.paper.tables import Table
 from softrobust.problem import Problem
 from softrobust.returns import policy_return, static_return
@@ -81,7 +81,9 @@ def _one(
     other = fitted.sample(fresh, task_seed(seed, "fresh", i))
     frame = world.frame()
     whole = Problem(draws, frame.rewards, frame.p0, gamma, SoftRobust(0.0, robust.alpha))
-    truth = replace(whole, models=_bare(world.true_model()))
+    # Rows only: rewards, start and discount are the problem's.
+    rows = replace(world.true_model(), rewards=None, p0=None, gamma=None)
+    truth = replace(whole, models=rows)
     train = whole.with_models(_first(draws, main))
     test = whole.with_models(other)
     cautious = replace(train, objective=robust)
@@ -119,11 +121,6 @@ def _first(models: ModelSet, n: int) -> ModelSet:
     return models if n == models.n_models else models.split(n)[0]
 
 
-def _bare(model: ModelSet) -> ModelSet:
-    """Rows only: rewards, start and discount are the problem's."""
-    return replace(model, rewards=None, p0=None, gamma=None)
-
-
 @final
 class OptimizersCurse(Experiment):
     """Post-decision surprise, policy × estimate."""
@@ -146,17 +143,10 @@ class OptimizersCurse(Experiment):
     def settings(self, quick: bool) -> dict[str, Any]:
         """1000 pairs or more in full."""
         return {
-            "repetitions": 300 if quick else 5000,
-            "block": 50,
-            "sizes": [10, 25, 100, 400],
-            "main": 100,
-            "fresh": 400,
-            "lam": 0.5,
-            "alpha": 0.9,
-            "gamma": 0.9,
-            "steps": 100,
-            "seed": 1,
-        }
+            "repetitions": 300 if quick else 5000, "block": 50,
+            "sizes": [10, 25, 100, 400], "main": 100, "fresh": 400,
+            "lam": 0.5, "alpha": 0.9, "gamma": 0.9, "steps": 100, "seed": 1,
+        }  # fmt: skip
 
     def tasks(self, settings: Mapping[str, Any]) -> list[Task]:
         """Blocks of repetitions."""
@@ -185,10 +175,13 @@ class OptimizersCurse(Experiment):
         )
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
-        """Dots with intervals."""
-        # GONE
-
-        return draw(numbers)
+        """Two panels."""
+        figure = new_figure(9.6, 4.0)
+        left, right = figure.subplots(1, 2, width_ratios=[2.1, 1])
+        means = {name: Interval.from_dict(d) for name, d in numbers["average"].items()}
+        _policies(left, means, numbers["main"])
+        _sizes(right, means, numbers["sizes"])
+        return figure
 
 
 def _tables(surprise: dict[str, list[float]], settings: Mapping[str, Any]) -> list[Table]:
@@ -260,23 +253,7 @@ def _claims(surprise: dict[str, list[float]], settings: Mapping[str, Any]) -> li
     ]  # fmt: skip
 
 
-# --------------------------------------------------------------------------------------------------
-# The picture of figure 1: surprises by policy and estimate, and by the number of draws.
-
-
-def draw(numbers: Mapping[str, Any]) -> Figure:
-    """Two panels."""
-    figure = new_figure(9.6, 4.0)
-    left, right = figure.subplots(1, 2, width_ratios=[2.1, 1])
-    means = intervals_of(numbers["average"])
-    _policies(left, means, numbers["main"])
-    _sizes(right, means, numbers["sizes"])
-    return figure
-
-
 def _policies(axes: Axes, means: Mapping[str, Any], main: int) -> None:
-    # GONE
-
     lane_labels(axes, list(POLICIES.values()))
     marks = zip(ESTIMATES, COLOURS, ("o", "s", "D"), (-0.22, 0.0, 0.22), strict=False)
     for estimate, colour, marker, shift in marks:

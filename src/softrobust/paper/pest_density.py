@@ -1,4 +1,8 @@
-"""The picture of figure 3: densities with lanes of marks below."""
+"""Figure 3: pest control, how the return of three policies is spread over the models.
+
+The static soft-robust policy (λ = ½, the worst 30 % of models), the robust BCR policy (full sets)
+and the nominal one, which is optimal for E[P̂].
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ from softrobust.paper.base import Experiment, Findings, Results, finished
 from softrobust.paper.claims import Claim, mean_interval, more
 from softrobust.paper.figures import new_figure, plain
 from softrobust.paper.methods import LOOKS, MODELS, MORE, NOISE, curve
+from softrobust.paper.pairs import Bench, domain_of
 from softrobust.paper.tables import Table
-from softrobust.paper.tradeoffs import NUTS
-from softrobust.paper.worlds import Bench, domain_of
+from softrobust.paper.tradeoffs import NUTS, QUICK_NUTS
 from softrobust.report.plots import Curve, x_range
 from softrobust.returns import policy_return
 from softrobust.run.jobs import Task, task_key
@@ -24,65 +28,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
+WHERE = "section 6.1, figure 3"
+POLICIES = {"static": 0.5, "bcr": 1.0, "bcr-paper": 1.0, "nominal": None}  # and the λ of each
+BCRS = {"bcr": "BCR", "bcr-paper": "BCR from training draws"}
+LOSS = -5000.0  # dollars: "a loss over $5,000"
+OFTEN = 0.05  # "a significant probability"
 LINES = {"static": "-", "bcr": (0, (5, 2)), "nominal": (0, (1.5, 1.5))}
 WORDS = {
     "static": "static soft-robust, λ = ½",
     "bcr": "BCR, full sets",
     "nominal": "nominal (mean model)",
 }
-
-
-def draw(numbers: Mapping[str, Any]) -> Figure:
-    """One log as in the paper, and all logs together on held-out models."""
-    figure = new_figure(9.6, 4.0)
-    left, right = figure.subplots(1, 2)
-    logs, alpha = numbers["logs"], numbers["alpha"]
-    first = {name: np.array(logs[0]["returns"][name]["training"]) for name in WORDS}
-    pooled = {
-        name: np.concatenate([log["returns"][name]["held-out"] for log in logs]) for name in WORDS
-    }
-    _panel(left, first, alpha, f"data seed {logs[0]['seed']}, training models")
-    _panel(right, pooled, alpha, f"{len(logs)} logs, held-out models")
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
-    return figure
-
-
-def _panel(axes: Axes, returns: Mapping[str, Any], alpha: float, title: str) -> None:
-    curves = {name: Curve(z, np.full(z.size, 1 / z.size)) for name, z in returns.items()}
-    limits = x_range(list(curves.values()))
-    x = np.linspace(*limits, 500)
-    shapes = {name: c.density(x) for name, c in curves.items()}
-    top = max(float(y.max()) for y in shapes.values())
-    for i, (name, y) in enumerate(shapes.items()):
-        colour = LOOKS[name].colour
-        axes.plot(x, y / top, color=colour, linestyle=LINES[name], linewidth=2, label=WORDS[name])
-        lane = -0.08 * (i + 1)
-        low, mean = cvar(returns[name], None, alpha), float(np.mean(returns[name]))
-        axes.plot([low, mean], [lane, lane], color=colour, linewidth=1.2)
-        axes.plot([low], [lane], "D", color=colour, markersize=6)
-        axes.plot([mean], [lane], "o", color=colour, markersize=6.5)
-    axes.axhline(0, color="#999999", linewidth=0.8)
-    axes.set_ylim(-0.08 * (len(shapes) + 1), 1.05)
-    axes.set_yticks([])
-    axes.set_xlabel("return (dollars, discounted)")
-    axes.set_title(title, fontsize=10)
-    plain(axes, "x")
-    axes.spines["left"].set_visible(False)
-
-
-# --------------------------------------------------------------------------------------------------
-# Figure 3: pest control, how the return of three policies is spread over the models.
-#
-# The static soft-robust policy (λ = ½, the worst 30 % of models), the robust BCR policy (full sets)
-# and the nominal one, which is optimal for E[P̂].
-
-WHERE = "section 6.1, figure 3"
-POLICIES = {"static": 0.5, "bcr": 1.0, "bcr-paper": 1.0, "nominal": None}  # and the λ of each
-BCRS = {"bcr": "BCR", "bcr-paper": "BCR from training draws"}
-LOSS = -5000.0  # dollars: "a loss over $5,000"
-OFTEN = 0.05  # "a significant probability"
 
 
 def one_log(
@@ -125,7 +81,7 @@ class PestDensity(Experiment):
         """20 data seeds or more in full."""
         return {
             "seeds": list(range(2 if quick else 24)),
-            "nuts": {"chains": 4, "warmup": 500, "draws": 500} if quick else NUTS,
+            "nuts": QUICK_NUTS if quick else NUTS,
             "alpha": 0.7,
             "n_train": 100,
             "n_test": 100,
@@ -161,10 +117,20 @@ class PestDensity(Experiment):
         )
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
-        """Two panels of densities."""
-        # GONE
-
-        return draw(numbers)
+        """One log as in the paper, and all logs together on held-out models."""
+        figure = new_figure(9.6, 4.0)
+        left, right = figure.subplots(1, 2)
+        logs, alpha = numbers["logs"], numbers["alpha"]
+        first = {name: np.array(logs[0]["returns"][name]["training"]) for name in WORDS}
+        held_out = {name: [log["returns"][name]["held-out"] for log in logs] for name in WORDS}
+        pooled = {name: np.concatenate(returns) for name, returns in held_out.items()}
+        _panel(left, first, alpha, f"data seed {logs[0]['seed']}, training models")
+        _panel(right, pooled, alpha, f"{len(logs)} logs, held-out models")
+        figure.legend(
+            *left.get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False,
+            fontsize=9,
+        )  # fmt: skip
+        return figure
 
 
 Figures = dict[tuple[str, str], dict[str, FloatArray]]
@@ -233,3 +199,26 @@ def _claims(figures: Figures, models: str, scale: float) -> list[Claim]:
                    less(f"mean, static less {words}", static["mean"], bcr["mean"]))),
         ]  # fmt: skip
     return out
+
+
+def _panel(axes: Axes, returns: Mapping[str, Any], alpha: float, title: str) -> None:
+    curves = {name: Curve(z, np.full(z.size, 1 / z.size)) for name, z in returns.items()}
+    limits = x_range(list(curves.values()))
+    x = np.linspace(*limits, 500)
+    shapes = {name: c.density(x) for name, c in curves.items()}
+    top = max(float(y.max()) for y in shapes.values())
+    for i, (name, y) in enumerate(shapes.items()):
+        colour = LOOKS[name].colour
+        axes.plot(x, y / top, color=colour, linestyle=LINES[name], linewidth=2, label=WORDS[name])
+        lane = -0.08 * (i + 1)
+        low, mean = cvar(returns[name], None, alpha), float(np.mean(returns[name]))
+        axes.plot([low, mean], [lane, lane], color=colour, linewidth=1.2)
+        axes.plot([low], [lane], "D", color=colour, markersize=6)
+        axes.plot([mean], [lane], "o", color=colour, markersize=6.5)
+    axes.axhline(0, color="#999999", linewidth=0.8)
+    axes.set_ylim(-0.08 * (len(shapes) + 1), 1.05)
+    axes.set_yticks([])
+    axes.set_xlabel("return (dollars, discounted)")
+    axes.set_title(title, fontsize=10)
+    plain(axes, "x")
+    axes.spines["left"].set_visible(False)

@@ -1,4 +1,7 @@
-"""The files of a finished experiment: results.json, table.md, table.csv, figure.svg and .png.
+"""Run an experiment from its tasks to its files.
+
+    OUT/NAME/tasks/   one result file per task: an interrupted run goes on from them
+    OUT/NAME/         results.json, run.json, table.md, table.csv, figure.svg, figure.png
 
 results.json holds settings, seeds, versions, every number, the tables and the verdicts. It has no
 clock in it: the same settings and versions give the same file for any number of workers. The
@@ -13,27 +16,23 @@ import platform
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
-from softrobust import __version__
 from softrobust._core.files import atomic_write
 from softrobust.errors import InputError, SolverError
-from softrobust.paper.base import Experiment
+from softrobust.paper.base import Experiment, Findings
 from softrobust.paper.figures import save
 from softrobust.paper.tables import Table
 from softrobust.run.jobs import run_tasks
-from softrobust.run.jobs.store import kept_safe
-
-if TYPE_CHECKING:
-    from softrobust.paper.base import Experiment, Findings
-
+from softrobust.run.jobs.store import check_folder, kept_safe
+from softrobust.run.jobs.tasks import versions
 
 FORMAT, FORMAT_VERSION = "softrobust-results", 1
 PACKAGES = ("numpy", "scipy", "numba", "highspy", "jax", "numpyro", "matplotlib")
 DIGITS = 6  # significant, of every number: more than any interval shows
 LINE = 160
+TASKS = "tasks"
 FILES = ("results.json", "run.json", "table.md", "table.csv", "figure.svg", "figure.png")
 
 
@@ -51,23 +50,12 @@ def results_of(
         "caption": experiment.caption,
         "quick": quick,
         "settings": dict(settings),
-        "versions": versions(),
+        "versions": {"python": platform.python_version(), **versions(PACKAGES)},
         "claims": [claim.as_dict() for claim in found.claims],
         "remarks": list(found.remarks),
         "tables": [table.as_dict() for table in found.tables],
         "numbers": found.numbers,
     }
-
-
-def versions() -> dict[str, str]:
-    """Of Python, softrobust and the packages that the numbers hang on."""
-    out = {"python": platform.python_version(), "softrobust": __version__}
-    for package in PACKAGES:
-        try:
-            out[package] = version(package)
-        except PackageNotFoundError:
-            out[package] = "absent"
-    return out
 
 
 def rounded(value: Any) -> Any:
@@ -138,15 +126,6 @@ def _text(path: Path, text: str) -> None:
         file.write(text)
 
 
-# --------------------------------------------------------------------------------------------------
-# Run an experiment from its tasks to its files.
-#
-# OUT/NAME/tasks/      one result file per task: an interrupted run goes on from them
-# OUT/NAME/            results.json, run.json, table.md, table.csv, figure.svg, figure.png
-
-TASKS = "tasks"
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Reproduced:
@@ -159,21 +138,11 @@ class Reproduced:
 
 
 def check_place(out: Path, name: str, resume: bool) -> Path:
-    """The folder of an experiment; it must be new, or --resume given."""
-    place = out / name
-    if out.exists() and not out.is_dir():
-        raise InputError(f"'{out}' is a file; --out needs a folder.")
-    if not out.resolve().parent.is_dir():
-        raise InputError(f"The folder '{out.parent}' that is to hold '{out.name}' does not exist.")
-    if place.exists() and not resume:
-        raise InputError(
-            f"The folder '{place}' exists already. Give --resume to go on with the run in it, or "
-            "choose another folder with --out."
-        )
-    there = next(p for p in (place, out, out.resolve().parent) if p.exists())
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"No permission to write '{place}'. Choose another folder with --out.")
-    return place
+    """The folder of an experiment; it must be new, unless the run in it is to go on."""
+    check_folder(out, resume=True)
+    if out.exists():
+        check_folder(out / name, resume)
+    return out / name
 
 
 def reproduce(
@@ -195,7 +164,8 @@ def reproduce(
     chosen = experiment.settings(quick) | dict(settings or {})
     tasks = experiment.tasks(chosen)
     place.mkdir(parents=True, exist_ok=True)
-    began, load, known = time.monotonic(), _load(), place / "run.json"
+    began, known = time.monotonic(), place / "run.json"
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
     before = len(list((place / TASKS / "results").glob("*.json")))
     done = run_tasks(
         tasks, place / TASKS, workers=workers, cluster=cluster,
@@ -220,11 +190,6 @@ def reproduce(
         run = json.loads(known.read_text(encoding="utf-8"))
     write_all(experiment, results, run, place)
     return Reproduced(results, place, done.failed, seconds)
-
-
-def _load() -> float | None:
-    """Processes that wanted a core in the last minute, where the system tells."""
-    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
 
 
 def machine() -> str:

@@ -32,14 +32,15 @@ class Table:
         """Numbers to four figures, intervals in brackets."""
         lines = [f"**{self.title}**", "", self.note, ""] if self.note else [f"**{self.title}**", ""]
         lines.append("| " + " | ".join(self.columns) + " |")
-        left = [_words(self.rows, j) for j in range(len(self.columns))]
+        left = [any(isinstance(row[j], str) for row in self.rows) for j in range(len(self.columns))]
         lines.append("|" + "|".join(" :--- " if x else " ---: " for x in left) + "|")
         lines += ["| " + " | ".join(_shown(cell) for cell in row) + " |" for row in self.rows]
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
         """All figures; an interval takes three columns."""
-        wide = [any(isinstance(row[j], Interval) for row in self.rows) for j in range(self.width)]
+        n = len(self.columns)
+        wide = [any(isinstance(row[j], Interval) for row in self.rows) for j in range(n)]
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         names = zip(self.columns, wide, strict=True)
@@ -49,20 +50,11 @@ class Table:
             writer.writerow([x for cell, w in pairs for x in _spread(cell, w)])
         return out.getvalue()
 
-    @property
-    def width(self) -> int:
-        """How many columns."""
-        return len(self.columns)
-
     def as_dict(self) -> dict[str, Any]:
         """For results.json."""
         rows = [[c.as_dict() if isinstance(c, Interval) else c for c in row] for row in self.rows]
-        return {
-            "title": self.title,
-            "note": self.note,
-            "columns": list(self.columns),
-            "rows": rows,
-        }
+        head = {"title": self.title, "note": self.note, "columns": list(self.columns)}
+        return head | {"rows": rows}
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Table:
@@ -103,10 +95,6 @@ def _shown(cell: Cell) -> str:
     if isinstance(cell, float):
         return figure_of(cell)
     return str(cell).replace("|", "\\|")
-
-
-def _words(rows: Sequence[Sequence[Cell]], j: int) -> bool:
-    return any(isinstance(row[j], str) for row in rows)
 
 
 def _names(name: str, wide: bool) -> list[str]:

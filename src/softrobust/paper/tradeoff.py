@@ -1,9 +1,19 @@
-"""Mean against the bad case, a curve for each method, λ beside the points."""
+"""Figures 4, 6 and 7: what a method earns on average against what it earns in the bad case.
+
+Every data seed gives a log, a posterior, training and held-out models; every method a curve over λ.
+Points are averages over logs. The logs of one domain differ far more than the methods do, so
+intervals are those of the difference to the nominal policy on the same log.
+
+Curves are compared by one number, their height: for a weight w of the bad case the score of a curve
+is (1 − w)·mean + w·CVaR at the λ that scores best on the training models, and the height is the
+average over w = 0, ¼, ½, ¾, 1.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,37 +30,193 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
+LAMS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PANEL = (4.9, 4.3)
 CLOSER = "closer, "
 CLOSE = 0.25  # of the width: curves that take less get a closer look
-
-
-def draw(numbers: Mapping[str, Any]) -> Figure:
-    """A row of panels (training, held-out) for each variant, and a closer look where needed."""
-    rows = [row for label, v in numbers["variants"].items() for row in _rows(label, _seen(v))]
-    figure = new_figure(2 * PANEL[0], PANEL[1] * len(rows) + 0.7)
-    panels = figure.subplots(len(rows), 2, squeeze=False)
-    shown: dict[str, Any] = {}
-    for line, (title, points, near) in zip(panels, rows, strict=True):
-        for axes, models in zip(line, MODELS, strict=True):
-            shown |= _panel(axes, points, models, numbers["tail_words"], near)
-            axes.set_title(f"{title}{models} models", fontsize=10)
-    names = [name for name in LOOKS if name in shown]
-    figure.legend(
-        [shown[name] for name in names], [LOOKS[name].label for name in names],
-        loc="outside upper center", ncols=3, frameon=False, fontsize=8.5,
-    )  # fmt: skip
-    figure.canvas.draw()  # the layout must be final before labels are placed in pixels
-    figure.set_layout_engine("none")
-    for i, line in enumerate(panels):
-        closer = i + 1 < len(rows) and CLOSER in rows[i + 1][0]  # labels of the others are there
-        for axes, models in zip(line, MODELS, strict=True):
-            _label(axes, rows[i][1], models, {"bcr"} if closer else set(LOOKS))
-    return figure
-
-
 Row = tuple[str, dict[str, Any], dict[str, Any]]  # title, curves, curves that set the limits
+
+
+class TradeoffExperiment(Experiment):
+    """A figure of curves; the variants of a domain are its rows."""
+
+    __slots__ = ()
+    caption: ClassVar[str] = (
+        "Averages over logs; the number beside a point is its λ. Thin crosses: 95 % intervals of "
+        "the difference to the nominal policy on the same log. Up and right is better."
+    )
+    domain: ClassVar[str]
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]]
+    methods: ClassVar[tuple[str, ...]]
+    alpha: ClassVar[float]
+    # In full, and in a quick run:
+    n_seeds: ClassVar[tuple[int, int]]
+    nodes: ClassVar[tuple[int, int]]
+    lams: ClassVar[tuple[tuple[float, ...], tuple[float, ...]]] = (LAMS, (0.0, 0.5, 1.0))
+
+    def settings(self, quick: bool) -> dict[str, Any]:
+        """20 data seeds or more in full."""
+        return {
+            "variants": {label: dict(given) for label, given in self.variants.items()},
+            "seeds": list(range(self.n_seeds[quick])),
+            "methods": list(self.methods),
+            "lams": list(self.lams[quick]),
+            "alpha": self.alpha,
+            "n_train": 100,
+            "n_test": 100,
+            "nodes": self.nodes[quick],
+        }
+
+    def tasks(self, settings: Mapping[str, Any]) -> list[Task]:
+        """One for each variant and data seed."""
+        return [task for label in settings["variants"] for task in self._of(settings, label)]
+
+    def _of(self, settings: Mapping[str, Any], label: str) -> list[Task]:
+        i = list(settings["variants"]).index(label)
+        passed = ("methods", "lams", "alpha", "n_train", "n_test", "nodes")
+        return [
+            Task(
+                task_key(self.name, f"variant{i}", f"seed{seed:03d}"),
+                "softrobust.paper.methods:one_log",
+                {
+                    "domain": self.domain,
+                    "domain_settings": dict(settings["variants"][label]),
+                    "seed": seed,
+                    **{name: settings[name] for name in passed},
+                },
+            )
+            for seed in settings["seeds"]
+        ]
+
+    def gather(self, settings: Mapping[str, Any], results: Results) -> Findings:
+        """Averages, tables and verdicts of every variant."""
+        words = SoftRobust(1.0, settings["alpha"]).words
+        numbers: dict[str, Any] = {"tail_words": words, "variants": {}}
+        tables: list[Table] = []
+        claims: list[Claim] = []
+        remarks: list[str] = []
+        for label in settings["variants"]:
+            logs = finished(self._of(settings, label), results)
+            curves = Curves.of(logs)
+            numbers["variants"][label] = {
+                "scale": curves.scales,
+                "points": _points(curves),
+                **curves.numbers(),
+            }
+            tables += [_table(curves, label, words), _heights(curves, label)]
+            claims += self.claims(curves, label)
+            remarks += self.remarks(curves, label, logs)
+        return Findings(numbers, tables, claims, remarks)
+
+    @abstractmethod
+    def claims(self, curves: Curves, label: str) -> list[Claim]:
+        """The paper's claims on this figure."""
+
+    def remarks(self, curves: Curves, label: str, logs: Sequence[Mapping[str, Any]]) -> list[str]:
+        """How far the static optimum was proven: the gap as a share of what is to be gained."""
+        gaps = sorted(g for log in logs for g in _gaps(log))
+        if not gaps:
+            return []
+        where = f"{label}: " if label else ""
+        return [
+            f"{where}the static policy is the best deterministic one found (SRVI's may randomise); "
+            f"its proof leaves room for at most {100 * gaps[-1]:.2g} % of what is to be gained on "
+            f"any log and λ (median {100 * gaps[len(gaps) // 2]:.2g} %)."
+        ]
+
+    def draw(self, numbers: Mapping[str, Any]) -> Figure:
+        """A row of panels (training, held-out) for each variant, and a closer look where needed."""
+        rows = [row for label, v in numbers["variants"].items() for row in _rows(label, _seen(v))]
+        figure = new_figure(2 * PANEL[0], PANEL[1] * len(rows) + 0.7)
+        panels = figure.subplots(len(rows), 2, squeeze=False)
+        shown: dict[str, Any] = {}
+        for line, (title, points, near) in zip(panels, rows, strict=True):
+            for axes, models in zip(line, MODELS, strict=True):
+                shown |= _panel(axes, points, models, numbers["tail_words"], near)
+                axes.set_title(f"{title}{models} models", fontsize=10)
+        names = [name for name in LOOKS if name in shown]
+        figure.legend(
+            [shown[name] for name in names], [LOOKS[name].label for name in names],
+            loc="outside upper center", ncols=3, frameon=False, fontsize=8.5,
+        )  # fmt: skip
+        figure.canvas.draw()  # the layout must be final before labels are placed in pixels
+        figure.set_layout_engine("none")
+        for i, line in enumerate(panels):
+            # A closer look below has the labels of the others.
+            closer = i + 1 < len(rows) and CLOSER in rows[i + 1][0]
+            for axes, models in zip(line, MODELS, strict=True):
+                _label(axes, rows[i][1], models, {"bcr"} if closer else set(LOOKS))
+        return figure
+
+
+def _gaps(log: Mapping[str, Any]) -> list[float]:
+    static = log["curves"].get("static", {"gap": [], "own": []})
+    pairs = zip(static["gap"], static["own"], strict=True)
+    return [g * abs(own) / log["scale"]["training"] for g, own in pairs if g is not None]
+
+
+def _less_nominal(
+    curves: Curves, name: str, lam: float | None, models: str, key: str
+) -> tuple[Interval, Interval]:
+    """The average of a measure, and of its paired difference to the nominal policy."""
+    x = curves.at(name, lam, models, key)
+    return mean_interval(x), mean_interval(x - curves.at("nominal", None, models, key))
+
+
+def _points(curves: Curves) -> dict[str, list[dict[str, Any]]]:
+    """Averages with intervals, and paired differences to the nominal policy, by method and λ."""
+
+    def measured(name: str, lam: float | None, models: str, key: str) -> dict[str, Any]:
+        own, less = _less_nominal(curves, name, lam, models, key)
+        return {**own.as_dict(), "less_nominal": less.as_dict()}
+
+    return {
+        name: [
+            {"lam": lam, **{m: {k: measured(name, lam, m, k) for k in MEASURES} for m in MODELS}}
+            for lam in lams
+        ]
+        for name, lams in curves.lams.items()
+    }
+
+
+def _table(curves: Curves, label: str, words: str) -> Table:
+    rows = []
+    for name, lams in curves.lams.items():
+        for lam in lams:
+            cells: list[Any] = [LOOKS[name].label, "–" if lam is None else short(lam)]
+            for models, key in product(MODELS, MEASURES):
+                own, less = _less_nominal(curves, name, lam, models, key)
+                cells.append(own.value if name == "nominal" else less)
+            rows.append(cells)
+    nominal = next(i for i, row in enumerate(rows) if row[0] == LOOKS["nominal"].label)
+    rows = [rows[nominal], *rows[:nominal], *rows[nominal + 1 :]]
+    where = f" ({label})" if label else ""
+    return Table.of(
+        f"Average return and bad case by method and λ{where}",
+        f"The first row is the nominal policy's own return, averaged over {len(curves.seeds)} "
+        "logs; the others are differences to it on the same log, with 95 % intervals over logs. "
+        f"Bad case: {words}.",
+        ["method", "λ", "training: mean", "training: bad case", "held-out: mean",
+         "held-out: bad case"],
+        rows,
+    )  # fmt: skip
+
+
+def _heights(curves: Curves, label: str) -> Table:
+    rows = [
+        [LOOKS[name].label]
+        + [curves.less(curves.height(name, m), curves.height("nominal", m)) for m in MODELS]
+        for name in curves.lams
+        if name != "nominal"
+    ]
+    where = f" ({label})" if label else ""
+    return Table.of(
+        f"Height of each curve over the nominal policy{where}",
+        "(1 − w)·mean + w·bad case at the λ that is best on the training models, averaged over "
+        "w = 0, ¼, ½, ¾, 1.",
+        ["method", "training", "held-out"],
+        rows,
+    )
 
 
 def _seen(variant: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,158 +294,3 @@ def _label(axes: Axes, points: Mapping[str, Any], models: str, names: set[str]) 
             made = grouped(axes, x, y, [p["lam"] for p in curve], LOOKS[name].colour)
             labels += [a for a in made if x0 <= a.x <= x1 and y0 <= a.y <= y1]
     place(axes, labels, np.array(avoid))
-
-
-# --------------------------------------------------------------------------------------------------
-# Figures 4, 6 and 7: what a method earns on average against what it earns in the bad case.
-#
-# Every data seed gives a log, a posterior, training and held-out models; every method a curve over
-# λ. Points are averages over logs. The logs of one domain differ far more than the methods do, so
-# intervals are those of the difference to the nominal policy on the same log.
-#
-# Curves are compared by one number, their height: for a weight w of the bad case the score of a
-# curve is (1 − w)·mean + w·CVaR at the λ that scores best on the training models, and the height is
-# the average over w = 0, ¼, ½, ¾, 1.
-
-LAMS = [0.0, 0.25, 0.5, 0.75, 1.0]
-
-
-class TradeoffExperiment(Experiment):
-    """A figure of curves; the variants of a domain are its rows."""
-
-    __slots__ = ()
-    domain: ClassVar[str]
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]]
-
-    def tasks(self, settings: Mapping[str, Any]) -> list[Task]:
-        """One for each variant and data seed."""
-        return [task for label in settings["variants"] for task in self._of(settings, label)]
-
-    def _of(self, settings: Mapping[str, Any], label: str) -> list[Task]:
-        i = list(settings["variants"]).index(label)
-        passed = ("methods", "lams", "alpha", "n_train", "n_test", "nodes")
-        return [
-            Task(
-                task_key(self.name, f"variant{i}", f"seed{seed:03d}"),
-                "softrobust.paper.methods:one_log",
-                {
-                    "domain": self.domain,
-                    "domain_settings": dict(settings["variants"][label]),
-                    "seed": seed,
-                    **{name: settings[name] for name in passed},
-                },
-            )
-            for seed in settings["seeds"]
-        ]
-
-    def gather(self, settings: Mapping[str, Any], results: Results) -> Findings:
-        """Averages, tables and verdicts of every variant."""
-        words = SoftRobust(1.0, settings["alpha"]).words
-        numbers: dict[str, Any] = {"tail_words": words, "variants": {}}
-        tables: list[Table] = []
-        claims: list[Claim] = []
-        remarks: list[str] = []
-        for label in settings["variants"]:
-            logs = finished(self._of(settings, label), results)
-            curves = Curves.of(logs)
-            numbers["variants"][label] = {
-                "scale": curves.scales,
-                "points": _points(curves),
-                **curves.numbers(),
-            }
-            tables += [_table(curves, label, words), _heights(curves, label)]
-            claims += self.claims(curves, label)
-            remarks += self.remarks(curves, label, logs)
-        return Findings(numbers, tables, claims, remarks)
-
-    @abstractmethod
-    def claims(self, curves: Curves, label: str) -> list[Claim]:
-        """The paper's claims on this figure."""
-
-    def remarks(self, curves: Curves, label: str, logs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """How far the static optimum was proven: the gap as a share of what is to be gained."""
-        gaps = sorted(g for log in logs for g in _gaps(log))
-        if not gaps:
-            return []
-        where = f"{label}: " if label else ""
-        return [
-            f"{where}the static policy is the best deterministic one found (SRVI's may randomise); "
-            f"its proof leaves room for at most {100 * gaps[-1]:.2g} % of what is to be gained on "
-            f"any log and λ (median {100 * gaps[len(gaps) // 2]:.2g} %)."
-        ]
-
-    def draw(self, numbers: Mapping[str, Any]) -> Figure:
-        """Curves, λ beside the points."""
-        # GONE
-
-        return draw(numbers)
-
-
-def _gaps(log: Mapping[str, Any]) -> list[float]:
-    static = log["curves"].get("static", {"gap": [], "own": []})
-    pairs = zip(static["gap"], static["own"], strict=True)
-    return [g * abs(own) / log["scale"]["training"] for g, own in pairs if g is not None]
-
-
-def _points(curves: Curves) -> dict[str, list[dict[str, Any]]]:
-    """Averages with intervals, and paired differences to the nominal policy, by method and λ."""
-    out: dict[str, list[dict[str, Any]]] = {}
-    for name, lams in curves.lams.items():
-        out[name] = [{"lam": lam, **_measured(curves, name, lam)} for lam in lams]
-    return out
-
-
-def _measured(curves: Curves, name: str, lam: float | None) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for models in MODELS:
-        out[models] = {}
-        for key in MEASURES:
-            x = curves.at(name, lam, models, key)
-            base = curves.at("nominal", None, models, key)
-            out[models][key] = {
-                **mean_interval(x).as_dict(),
-                "less_nominal": mean_interval(x - base).as_dict(),
-            }
-    return out
-
-
-def _table(curves: Curves, label: str, words: str) -> Table:
-    rows = []
-    for name, lams in curves.lams.items():
-        for lam in lams:
-            cells: list[Any] = [LOOKS[name].label, "–" if lam is None else short(lam)]
-            for models in MODELS:
-                for key in MEASURES:
-                    x = curves.at(name, lam, models, key)
-                    base = curves.at("nominal", None, models, key)
-                    cells += [float(x.mean())] if name == "nominal" else [mean_interval(x - base)]
-            rows.append(cells)
-    nominal = next(i for i, row in enumerate(rows) if row[0] == LOOKS["nominal"].label)
-    rows = [rows[nominal], *rows[:nominal], *rows[nominal + 1 :]]
-    where = f" ({label})" if label else ""
-    return Table.of(
-        f"Average return and bad case by method and λ{where}",
-        f"The first row is the nominal policy's own return, averaged over {len(curves.seeds)} "
-        "logs; the others are differences to it on the same log, with 95 % intervals over logs. "
-        f"Bad case: {words}.",
-        ["method", "λ", "training: mean", "training: bad case", "held-out: mean",
-         "held-out: bad case"],
-        rows,
-    )  # fmt: skip
-
-
-def _heights(curves: Curves, label: str) -> Table:
-    rows = [
-        [LOOKS[name].label]
-        + [curves.less(curves.height(name, m), curves.height("nominal", m)) for m in MODELS]
-        for name in curves.lams
-        if name != "nominal"
-    ]
-    where = f" ({label})" if label else ""
-    return Table.of(
-        f"Height of each curve over the nominal policy{where}",
-        "(1 − w)·mean + w·bad case at the λ that is best on the training models, averaged over "
-        "w = 0, ¼, ½, ¾, 1.",
-        ["method", "training", "held-out"],
-        rows,
-    )

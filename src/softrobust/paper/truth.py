@@ -1,4 +1,10 @@
-"""The task of `truth`: pairs (P*, D), every method on the log, its policy in the true model."""
+"""Beyond the paper: does it help, and are the promises kept, when the truth is known?
+
+Many pairs (P*, D) are drawn from a prior (`pairs`), every method is run on the log D, and its
+policy is put into the true model: return, regret against the true optimum, and whether what the
+method promised came true (`truth_tables`). With the right prior and an exact posterior, a promise
+of probability p must hold in a share p of the pairs, within binomial error.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +19,8 @@ from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.paper.base import Experiment, Findings, Results, finished
 from softrobust.paper.methods import Point, curve
-from softrobust.paper.truth_tables import claims, promises, remarks, static_claims, tables
-from softrobust.paper.worlds import WORLDS, Bench, ListPosterior, Pair
+from softrobust.paper.pairs import PRIORS, Bench, ListPosterior, Pair
+from softrobust.paper.truth_tables import claims, draw, promises, remarks, static_claims, tables
 from softrobust.posterior.demand import FittedDemand, demand_models
 from softrobust.returns import optimal_returns, policy_return
 from softrobust.run.jobs import Task, task_key, task_seed
@@ -27,6 +33,23 @@ if TYPE_CHECKING:
 PART = 1000  # reference draws at a time
 QUANTILES = 1000  # of a posterior on a line
 SEEN = 3  # times a pair must be seen for SPIBB to trust it
+# Methods with the λ they are run at; None where a method has no λ.
+METHODS: dict[str, tuple[str, float | None]] = {
+    "nominal": ("nominal", None),
+    "empirical": ("empirical", None),
+    "static@0": ("static", 0.0),
+    "static@0.5": ("static", 0.5),
+    "static@1": ("static", 1.0),
+    "s-rect@0.5": ("s-rect", 0.5),
+    "s-rect@1": ("s-rect", 1.0),
+    "sa-rect@1": ("sa-rect", 1.0),
+    "bcr": ("bcr", 1.0),
+    "rsvf": ("rsvf", 1.0),
+    "rsvf-simple": ("rsvf-simple", 1.0),
+    "var": ("var", None),
+    "worst-model": ("worst-model", None),
+    "spibb": ("spibb", None),
+}
 
 
 def pairs(
@@ -41,7 +64,7 @@ def pairs(
     family = world.split("-")[0]  # two posteriors of one world see the same pairs
     for i in range(first, first + count):
         rng = np.random.default_rng(task_seed(seed, "pair", family, i))
-        pair = WORLDS[world].pair(rng)
+        pair = PRIORS[world].pair(rng)
         bench = _bench(pair, task_seed(seed, "draws", world, i), n_train, n_test, alpha)
         one = _run(pair, bench, nodes, n_reference)
         out["best"].append(one["best"])
@@ -84,8 +107,6 @@ def _run(pair: Pair, bench: Bench, nodes: int, n_reference: int) -> dict[str, An
 
 def _points(bench: Bench, nodes: int) -> dict[str, Point]:
     """Every method's policy on this log."""
-    # GONE
-
     with warnings.catch_warnings():
         # The weighted list of the pest world is the posterior itself, not a sample of it.
         warnings.simplefilter("ignore", SaturationWarning)
@@ -130,33 +151,6 @@ def _objectives(
         x = [policy_return(bench.train.with_models(models), policy) for models in parts]
         out[goal] = goal.value(np.concatenate(x), f)
     return out
-
-
-# --------------------------------------------------------------------------------------------------
-# Beyond the paper: does it help, and are the promises kept, when the truth is known?
-#
-# Many pairs (P*, D) are drawn from a prior (`worlds`), every method is run on the log D, and its
-# policy is put into the true model: return, regret against the true optimum, and whether what the
-# method promised came true (`promises`). With the right prior and an exact posterior, a promise of
-# probability p must hold in a share p of the pairs, within binomial error.
-
-# Methods with the λ they are run at; None where a method has no λ.
-METHODS: dict[str, tuple[str, float | None]] = {
-    "nominal": ("nominal", None),
-    "empirical": ("empirical", None),
-    "static@0": ("static", 0.0),
-    "static@0.5": ("static", 0.5),
-    "static@1": ("static", 1.0),
-    "s-rect@0.5": ("s-rect", 0.5),
-    "s-rect@1": ("s-rect", 1.0),
-    "sa-rect@1": ("sa-rect", 1.0),
-    "bcr": ("bcr", 1.0),
-    "rsvf": ("rsvf", 1.0),
-    "rsvf-simple": ("rsvf-simple", 1.0),
-    "var": ("var", None),
-    "worst-model": ("worst-model", None),
-    "spibb": ("spibb", None),
-}
 
 
 @final
@@ -239,8 +233,6 @@ class Truth(Experiment):
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
         """Regrets above, promises below, a column for each world."""
-        from softrobust.paper.truth_tables import draw
-
         return draw(numbers)
 
 

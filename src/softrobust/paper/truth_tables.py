@@ -27,7 +27,7 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust.certificate.intervals import held_out
 from softrobust.models.policy import Policy
-from softrobust.objective import SoftRobust, cvar, var
+from softrobust.objective import SoftRobust, cvar, value_at_risk
 from softrobust.paper.claims import (
     LEVEL,
     Claim,
@@ -40,85 +40,13 @@ from softrobust.paper.claims import (
     share_interval,
 )
 from softrobust.paper.figures import COLOURS, INK, bar, lane_labels, new_figure, plain
+from softrobust.paper.pairs import PRIORS, Bench
 from softrobust.paper.tables import Table
-from softrobust.paper.worlds import WORLDS, Bench
-from softrobust.returns import policy_return
+from softrobust.returns import Returns, policy_return
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """Of which method, of which kind, in words, and with which probability (None: it says none)."""
-
-    method: str
-    kind: str
-    words: str
-    level: float | None
-
-    @property
-    def key(self) -> str:
-        """For files."""
-        return f"{self.method}:{self.kind}"
-
-
-def promises(alpha: float, n_train: int, n_test: int) -> list[Promise]:
-    """All promises that are put to the test."""
-    k = order(alpha, n_test)
-    union = "robust value ≤ true return"
-    out = [
-        Promise("bcr", "own", f"BCR: {union}", alpha),
-        Promise("rsvf", "own", f"RSVF: {union}", alpha),
-        Promise("rsvf-simple", "own", f"RSVF simple: {union}", alpha),
-        Promise("var", "own", "VaR-Bellman (read so): value ≤ true return", alpha),
-        Promise(
-            "worst-model",
-            "own",
-            "worst model (read so): value ≤ true return",
-            1 - 1 / (n_train + 1),
-        ),
-        Promise("s-rect@1", "own", "SRVI, λ = 1: value ≤ true return", None),
-        Promise("nominal", "own", "nominal: value ≤ true return", None),
-        Promise("empirical", "own", "empirical: value ≤ true return", None),
-    ]
-    for lam, words in (("0.5", "½"), ("1", "1")):
-        name, who = f"static@{lam}", f"static, λ = {words}"
-        out += [
-            Promise(name, "training", f"{who}: training quantile ≤ true return", alpha),
-            Promise(name, "held-out", f"{who}: held-out quantile ≤ true return",
-                    1 - k / (n_test + 1)),
-            Promise(name, "objective", f"{who}: held-out limit ≤ objective", 0.95),
-        ]  # fmt: skip
-    return [*out, Promise("spibb", "baseline", "SPIBB: true return ≥ the log's own policy's", None)]
-
-
-def order(alpha: float, n_test: int) -> int:
-    """The rank k of the held-out order statistic: 1 − k/(m + 1) ≥ α, as tight as it goes."""
-    return max(int(np.floor((1 - alpha) * (n_test + 1) + 1e-9)), 1)
-
-
-def static_claims(
-    bench: Bench, policy: Policy, lam: float, true: float, objective: float
-) -> dict[str, tuple[float, float]]:
-    """(claimed, target) of the promises about a static policy, by kind."""
-    alpha = bench.train.objective.alpha
-    train, test = (policy_return(p, policy) for p in (bench.train, bench.test))
-    f, w = bench.train.models.f, bench.test.models.f
-    limit = held_out(train, f, test, w, SoftRobust(lam, alpha)).lower_bound
-    out = {
-        "training": (var(train, f, alpha), true),
-        "held-out": (float(np.sort(test)[order(alpha, test.size) - 1]), true),
-    }
-    if limit is not None and limit.low is not None:
-        out["objective"] = (limit.low, objective)
-    return out
-
-
-# --------------------------------------------------------------------------------------------------
-# Tables and verdicts of `truth`, from lists over pairs.
 
 Worlds = Mapping[str, Mapping[str, Any]]
 WHERE = "beyond the paper"
@@ -152,6 +80,72 @@ OURS = {
     "s-rect@0.5": "SRVI (λ = ½)",
     "s-rect@1": "SRVI (λ = 1)",
 }
+GREY = "#8a8a8a"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Of which method, of which kind, in words, and with which probability (None: it says none)."""
+
+    method: str
+    kind: str
+    words: str
+    level: float | None
+
+    @property
+    def key(self) -> str:
+        """For files."""
+        return f"{self.method}:{self.kind}"
+
+
+def promises(alpha: float, n_train: int, n_test: int) -> list[Promise]:
+    """All promises that are put to the test."""
+    k = order(alpha, n_test)
+    union = "robust value ≤ true return"
+    out = [
+        Promise("bcr", "own", f"BCR: {union}", alpha),
+        Promise("rsvf", "own", f"RSVF: {union}", alpha),
+        Promise("rsvf-simple", "own", f"RSVF simple: {union}", alpha),
+        Promise("var", "own", "VaR-Bellman (read so): value ≤ true return", alpha),
+        Promise("worst-model", "own", "worst model (read so): value ≤ true return",
+                1 - 1 / (n_train + 1)),
+        Promise("s-rect@1", "own", "SRVI, λ = 1: value ≤ true return", None),
+        Promise("nominal", "own", "nominal: value ≤ true return", None),
+        Promise("empirical", "own", "empirical: value ≤ true return", None),
+    ]  # fmt: skip
+    for lam, words in (("0.5", "½"), ("1", "1")):
+        name, who = f"static@{lam}", f"static, λ = {words}"
+        out += [
+            Promise(name, "training", f"{who}: training quantile ≤ true return", alpha),
+            Promise(name, "held-out", f"{who}: held-out quantile ≤ true return",
+                    1 - k / (n_test + 1)),
+            Promise(name, "objective", f"{who}: held-out limit ≤ objective", 0.95),
+        ]  # fmt: skip
+    return [*out, Promise("spibb", "baseline", "SPIBB: true return ≥ the log's own policy's", None)]
+
+
+def order(alpha: float, n_test: int) -> int:
+    """The rank k of the held-out order statistic: 1 − k/(m + 1) ≥ α, as tight as it goes."""
+    return max(int(np.floor((1 - alpha) * (n_test + 1) + 1e-9)), 1)
+
+
+def static_claims(
+    bench: Bench, policy: Policy, lam: float, true: float, objective: float
+) -> dict[str, tuple[float, float]]:
+    """(claimed, target) of the promises about a static policy, by kind."""
+    alpha = bench.train.objective.alpha
+    train, test = (policy_return(p, policy) for p in (bench.train, bench.test))
+    f, w = bench.train.models.f, bench.test.models.f
+    goal = SoftRobust(lam, alpha)
+    limit = held_out(Returns(train, f), Returns(test, w), goal).lower_bound
+    out = {
+        "training": (value_at_risk(train, f, alpha), true),
+        "held-out": (float(np.sort(test)[order(alpha, test.size) - 1]), true),
+    }
+    if limit is not None and limit.low is not None:
+        out["objective"] = (limit.low, objective)
+    return out
 
 
 def worst_regret(x: FloatArray) -> float:
@@ -175,7 +169,7 @@ def strict_level(said: Sequence[Promise], worlds: Iterable[str]) -> float:
 
     Some forty intervals are looked at; at 95 % each, one or two would lie beside the truth.
     """
-    n = sum(p.level is not None for p in said) * sum(WORLDS[name].exact for name in worlds)
+    n = sum(p.level is not None for p in said) * sum(PRIORS[name].exact for name in worlds)
     return 1 - (1 - LEVEL) / max(n, 1)
 
 
@@ -198,7 +192,7 @@ def _returns(name: str, world: Mapping[str, Any]) -> Table:
             worst_interval(regret), less,
         ])  # fmt: skip
     return Table.of(
-        f"True return and regret: {WORLDS[name].words}",
+        f"True return and regret: {PRIORS[name].words}",
         f"{best.size} pairs; the true optimum is {best.mean():.4g} on average. Regret: optimum "
         "less true return; worst tenth: the average over the tenth of the pairs where it is worst.",
         ["method", "true return", "worst tenth", "regret", "regret, worst tenth",
@@ -218,14 +212,14 @@ def _kept(worlds: Worlds, made: Mapping[str, Any]) -> Table:
         "Share of pairs with its exact binomial 95 % interval; – : the method gives a number "
         "without a probability. Promised probabilities are at least, those of held-out quantiles "
         "exactly, what is said.",
-        ["promise", "promised", *(WORLDS[name].words for name in worlds)],
+        ["promise", "promised", *(PRIORS[name].words for name in worlds)],
         rows,
     )
 
 
 def claims(worlds: Worlds, made: Mapping[str, Any]) -> list[Claim]:
     """Promises kept in every world with an exact posterior; returns and regret against nominal."""
-    exact = {name: w for name, w in worlds.items() if WORLDS[name].exact}
+    exact = {name: w for name, w in worlds.items() if PRIORS[name].exact}
     said = promises(made["alpha"], made["n_train"], made["n_test"])
     strict = strict_level(said, worlds)
     out = [
@@ -237,10 +231,10 @@ def claims(worlds: Worlds, made: Mapping[str, Any]) -> list[Claim]:
         out += [
             Claim(f"{words} earns more than nominal in the worst tenth of the pairs.",
                   WHERE, "true", LESS,
-                  tuple(_earned(exact[name], method, WORLDS[name].words) for name in exact)),
+                  tuple(_earned(exact[name], method, PRIORS[name].words) for name in exact)),
             Claim(f"{words} regrets less than nominal in the worst tenth of the pairs.",
                   WHERE, "true", LESS,
-                  tuple(_saved(exact[name], method, WORLDS[name].words) for name in exact)),
+                  tuple(_saved(exact[name], method, PRIORS[name].words) for name in exact)),
         ]  # fmt: skip
     return out
 
@@ -252,7 +246,7 @@ def _kept_claim(promise: Promise, level: float, exact: Worlds, strict: float) ->
         verdict = Verdict.HELD if i.low >= level - SLACK else Verdict.CANNOT_TELL
         if i.high < level:
             verdict = Verdict.NOT_HELD
-        parts.append(Measured(f"share, {WORLDS[name].words}", i, level, verdict))
+        parts.append(Measured(f"share, {PRIORS[name].words}", i, level, verdict))
     n = round((1 - LEVEL) / (1 - strict))
     text = f"The promise “{promise.words}” holds as often as it says ({level:.3g})."
     return Claim(text, WHERE, "true", KEPT.format(n=n), tuple(parts))
@@ -279,7 +273,7 @@ def remarks(worlds: Worlds, made: Mapping[str, Any]) -> list[str]:
     every = promises(made["alpha"], made["n_train"], made["n_test"])
     strict = strict_level(every, worlds)
     for name, world in worlds.items():
-        if WORLDS[name].exact:
+        if PRIORS[name].exact:
             continue
         broken = [
             p.words
@@ -288,7 +282,7 @@ def remarks(worlds: Worlds, made: Mapping[str, Any]) -> list[str]:
         ]
         words = "; ".join(broken) if broken else "none, within binomial error"
         out.append(
-            f"{WORLDS[name].words} has no exact posterior, so its promises need not hold. Broken: "
+            f"{PRIORS[name].words} has no exact posterior, so its promises need not hold. Broken: "
             f"{words}."
         )
     own = [p for p in every if p.kind == "own" and p.level is not None]
@@ -308,12 +302,6 @@ def _scale(world: Mapping[str, Any]) -> float:
     return max(float(regret.mean()), 1e-9)
 
 
-# --------------------------------------------------------------------------------------------------
-# The picture of `truth`: regrets above, kept promises below, a column for each world.
-
-GREY = "#8a8a8a"
-
-
 def draw(numbers: Mapping[str, Any]) -> Figure:
     """Two rows of panels."""
     worlds = numbers["worlds"]
@@ -324,7 +312,7 @@ def draw(numbers: Mapping[str, Any]) -> Figure:
     for j, (name, world) in enumerate(worlds.items()):
         _regrets(panels[0, j], world)
         _promises(panels[1, j], world, said, strict)
-        panels[0, j].set_title(f"{WORLDS[name].words}\n{len(world['best'])} pairs", fontsize=10)
+        panels[0, j].set_title(f"{PRIORS[name].words}\n{len(world['best'])} pairs", fontsize=10)
         for axes, labels in (
             (panels[0, j], LABELS.values()),
             (panels[1, j], [p.words for p in said]),

@@ -1,39 +1,24 @@
 """P | D: posteriors over transition models, one file each."""
 
-from softrobust.posterior.base import Fitted, FittedPosterior, Posterior
-from softrobust.posterior.demand import DemandPosterior, Shop
-from softrobust.posterior.diagnostics import Diagnostics, PosteriorWarning, predictive_check
-from softrobust.posterior.dirichlet import (
-    DirichletPosterior,
-    FittedDirichlet,
-    HierarchicalPosterior,
-)
-from softrobust.posterior.external import ExternalPosterior
-from softrobust.posterior.frame import Frame
-from softrobust.posterior.nuts import Nuts
-from softrobust.posterior.population import PopulationPosterior
-from softrobust.posterior.regression import RegressionPosterior
-from softrobust.posterior.saved import load_posterior, save_posterior
-from softrobust.posterior.tied import TiedPosterior
-
-__all__ = [
-    "DemandPosterior",
-    "Diagnostics",
-    "DirichletPosterior",
-    "ExternalPosterior",
-    "Fitted",
-    "FittedDirichlet",
-    "FittedPosterior",
-    "Frame",
-    "HierarchicalPosterior",
-    "Nuts",
-    "PopulationPosterior",
-    "Posterior",
-    "PosteriorWarning",
-    "RegressionPosterior",
-    "Shop",
-    "TiedPosterior",
-    "load_posterior",
-    "predictive_check",
-    "save_posterior",
-]
+from softrobust.posterior.base import Fitted as Fitted
+from softrobust.posterior.base import FittedPosterior as FittedPosterior
+from softrobust.posterior.base import Posterior as Posterior
+from softrobust.posterior.belief import Belief as Belief
+from softrobust.posterior.demand import DemandPosterior as DemandPosterior
+from softrobust.posterior.demand import Shop as Shop
+from softrobust.posterior.diagnostics import Diagnostics as Diagnostics
+from softrobust.posterior.diagnostics import PosteriorWarning as PosteriorWarning
+from softrobust.posterior.diagnostics import predictive_check as predictive_check
+from softrobust.posterior.dirichlet import DirichletPosterior as DirichletPosterior
+from softrobust.posterior.dirichlet import FittedDirichlet as FittedDirichlet
+from softrobust.posterior.dirichlet import HierarchicalPosterior as HierarchicalPosterior
+from softrobust.posterior.external import ExternalPosterior as ExternalPosterior
+from softrobust.posterior.foresight import foresight as foresight
+from softrobust.posterior.frame import Frame as Frame
+from softrobust.posterior.learned import FittedLearned as FittedLearned
+from softrobust.posterior.learned import LearnedPosterior as LearnedPosterior
+from softrobust.posterior.nuts import Nuts as Nuts
+from softrobust.posterior.population import PopulationPosterior as PopulationPosterior
+from softrobust.posterior.registry import load_posterior as load_posterior
+from softrobust.posterior.regression import RegressionPosterior as RegressionPosterior
+from softrobust.posterior.tied import TiedPosterior as TiedPosterior

@@ -4,29 +4,40 @@
 
 A posterior is one small class: `fit(log)` returns an object whose `sample(n, seed)` gives models.
 Diagnostics, description and saving have defaults that suit exact, independent draws.
+
+A saved fit is one `.npz` without code or pickles: settings as JSON with their arrays beside it, the
+log, and what else the class needs. Exact posteriors are fitted again when read (`load_posterior`);
+samplers keep their draws and the state of their chains.
 """
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from softrobust._core.arrays import refuse_if_too_large
+from softrobust._core.arrays import IntArray, refuse_if_too_large
+from softrobust._core.files import write_npz
 from softrobust._core.settings import whole
+from softrobust.data.continuous import ContinuousLog
+from softrobust.data.labels import Labels
+from softrobust.data.readers import log_to_arrays
+from softrobust.data.rewards import Rewards, rewards_to_arrays
 from softrobust.errors import InputError
+from softrobust.models.gaussian import GaussianModels
+from softrobust.models.model_set import ModelSet
 from softrobust.posterior.diagnostics import Diagnostics
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from softrobust.models.gaussian import GaussianModels
-    from softrobust.models.model_set import ModelSet
+POSTERIOR_FORMAT = "softrobust-posterior"
+FORMAT_VERSION = 1
+Seed = int | np.random.Generator
+Arrays = dict[str, NDArray[Any]]
 
 
 class Posterior(ABC):
@@ -50,7 +61,7 @@ class Fitted(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet | GaussianModels:
+    def sample(self, n: int, seed: Seed = 0) -> ModelSet | GaussianModels:
         """`n` models drawn from the posterior, with equal weights."""
 
     def diagnostics(self) -> Diagnostics:
@@ -62,20 +73,38 @@ class Fitted(ABC):
         settings, log = getattr(self, "settings", None), getattr(self, "log", None)
         out: dict[str, Any] = {"posterior": getattr(settings, "name", "") or type(self).__name__}
         if is_dataclass(settings):
-            values = {field.name: getattr(settings, field.name) for field in fields(settings)}
-            out |= {name: plain(value) for name, value in values.items()}
+            out |= {field.name: _plain(getattr(settings, field.name)) for field in fields(settings)}
         digest = getattr(log, "data_hash", None)
         return out if digest is None else out | {"data_hash": digest}
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """What `Posterior.restore` needs beyond settings and log: draws of a sampler."""
         return {}
 
     def save(self, path: str | Path) -> None:
-        """Write settings, data and draws as `.npz`; `load_posterior` reads it."""
-        from softrobust.posterior.saved import save_posterior
-
-        save_posterior(path, self)
+        """Write settings, data and draws as `.npz`, atomically; `load_posterior` reads it."""
+        settings, log = getattr(self, "settings", None), getattr(self, "log", None)
+        if not isinstance(settings, Posterior) or not settings.name or not is_dataclass(settings):
+            raise InputError(
+                f"{type(self).__name__} cannot be saved: it needs `settings`, a dataclass "
+                "Posterior with a `name`, and the `log` it was fitted to."
+            )
+        arrays: Arrays = {}
+        record = {
+            "name": settings.name,
+            "settings": {
+                field.name: _encode(getattr(settings, field.name), arrays, f"setting:{field.name}")
+                for field in fields(settings)
+            },
+            "log": {type(None): "none", ContinuousLog: "continuous"}.get(type(log), "table"),
+        }
+        if isinstance(log, ContinuousLog):
+            arrays |= {f"log:{k}": v for k, v in log.to_arrays().items()}
+        elif log is not None:
+            arrays |= {f"log:{k}": np.asarray(v) for k, v in log_to_arrays(log).items()}
+        arrays |= {f"own:{k}": v for k, v in self.arrays().items()}
+        arrays["record"] = np.array(json.dumps(record))
+        write_npz(path, POSTERIOR_FORMAT, FORMAT_VERSION, arrays)
 
 
 class FittedPosterior(Fitted):
@@ -84,35 +113,18 @@ class FittedPosterior(Fitted):
     __slots__ = ()
 
     @abstractmethod
-    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+    def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` models drawn from the posterior, with equal weights."""
-
-
-def plain(value: Any) -> Any:
-    """A setting as JSON can hold it; arrays and functions by what they are."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if is_dataclass(value) and not isinstance(value, type):
-        if type(value).__name__ in ("Frame", "GaussianFrame", "Labels", "Rewards"):
-            return type(value).__name__
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, (tuple, list)):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    return f"array {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def check_count(n: int, n_entries: int = 0) -> int:
     """The number of models asked for: a whole number ≥ 1, whose rows fit into memory."""
     n = whole("The number of models", n, hint="Ask for one or more.")
-    refuse_if_too_large(
-        8.0 * n_entries * n, f"{n} models", "Draw fewer (--models), or narrow the support."
-    )
+    refuse_if_too_large(8.0 * n_entries * n, f"{n} models", "Draw fewer, or narrow the support.")
     return n
 
 
-def choose(n_draws: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def choose(n_draws: int, n: int, rng: np.random.Generator) -> IntArray:
     """`n` different draws out of `n_draws`, in random order."""
     if n > n_draws:
         raise InputError(
@@ -120,3 +132,43 @@ def choose(n_draws: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
             "draws (Nuts(draws=…)), or continue the chains with fitted.extend(draws)."
         )
     return np.asarray(rng.permutation(n_draws)[:n], dtype=np.int64)
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON can hold it; arrays and functions by what they are."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        if type(value).__name__ in ("Frame", "GaussianFrame", "Labels", "Rewards"):
+            return type(value).__name__
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return f"array {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def _encode(value: Any, arrays: Arrays, key: str) -> Any:
+    """A setting as JSON; arrays go beside it under `key`."""
+    if isinstance(value, np.generic):
+        value = value.item()  # a number of NumPy's is written, and read, as a plain one
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Labels):
+        return {"labels": list(value), "noun": value.noun}
+    if isinstance(value, Rewards):
+        arrays |= {f"{key}:{name}": layer for name, layer in rewards_to_arrays(value).items()}
+        return {"rewards": key}
+    if isinstance(value, (tuple, list)):
+        return {"tuple": [_encode(x, arrays, f"{key}:{i}") for i, x in enumerate(value)]}
+    if isinstance(value, Mapping):
+        return {"mapping": {str(k): _encode(x, arrays, f"{key}:{k}") for k, x in value.items()}}
+    if is_dataclass(value):
+        own = {f.name: _encode(getattr(value, f.name), arrays, f"{key}:{f.name}")
+               for f in fields(value)}  # fmt: skip
+        return {"part": type(value).__name__, "fields": own}
+    if callable(value):
+        return {"function": getattr(value, "__name__", "function")}
+    arrays[key] = np.asarray(value)
+    return {"array": key}

@@ -17,25 +17,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaln, logsumexp, xlogy
 
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.notes import Level, Note
 from softrobust._core.settings import flag, instance, one_of, real, whole
+from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
-from softrobust.posterior.base import FittedPosterior, Posterior, check_count
+from softrobust.models.model_set import ModelSet
+from softrobust.posterior.base import Arrays, FittedPosterior, Posterior, Seed, check_count
 from softrobust.posterior.diagnostics import Diagnostics
 from softrobust.posterior.frame import Frame
-from softrobust.posterior.sampling import Grid
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
+from softrobust.posterior.sampling import GridDensity
 
 Censored = Literal["likelihood", "exclude", "refuse"]
 
@@ -197,7 +196,7 @@ class DemandPosterior(Posterior):
         grid = None
         if kept.size or self.truncated:
             levels, times = np.unique(kept, return_counts=True)
-            grid = Grid.of(
+            grid = GridDensity.of(
                 lambda x: self._log_density(x, shape, rate, exact.size, levels, times),
                 -12.0, np.log(50.0 * max(self.shop.max_demand, shape / rate)),
             )  # fmt: skip
@@ -210,13 +209,7 @@ class DemandPosterior(Posterior):
         return self.fit_demands(Demands(arrays["exact"], arrays["at_least"]))
 
     def _log_density(
-        self,
-        x: FloatArray,
-        shape: float,
-        rate: float,
-        n: int,
-        levels: IntArray,
-        times: IntArray,
+        self, x: FloatArray, shape: float, rate: float, n: int, levels: IntArray, times: IntArray
     ) -> FloatArray:
         """log p(log μ | D): Gamma part, P[D ≥ c] of every censored row, truncation if asked."""
         mu = np.exp(x)
@@ -261,31 +254,29 @@ class FittedDemand(FittedPosterior):
     demands: Demands
     shape: float
     rate: float
-    grid: Grid | None
+    grid: GridDensity | None
 
-    def means(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
+    def means(self, n: int, seed: Seed = 0) -> FloatArray:
         """`n` draws of the mean demand μ."""
         rng = np.random.default_rng(seed)
         if self.grid is None:
             return rng.gamma(self.shape, 1.0 / self.rate, size=check_count(n))
         return np.exp(self.grid.sample(rng, check_count(n)))
 
-    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+    def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` exact, independent draws."""
         models = demand_models(self.means(n, seed), self.settings.shop)
         return replace(models, notes=self.notes)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Note, ...]:
         """What became of rows in which the stock ran out."""
         rows = self.demands.at_least.size
         if rows == 0:
             return ()
         if self.settings.censored == "exclude":
-            return (
-                f"{rows} rows in which the stock ran out were left out: demand is underestimated.",
-            )
-        return (f"{rows} rows in which the stock ran out count as 'demand was at least …'.",)
+            return (Note("censored_rows_left_out", Level.CAUTION, {"n_rows": rows}),)
+        return (Note("censored_rows_are_limits", facts={"n_rows": rows}),)
 
     def diagnostics(self) -> Diagnostics:
         """Draws are exact; checks of the mean and the variance of the uncensored demands."""
@@ -303,15 +294,13 @@ class FittedDemand(FittedPosterior):
         """Settings, data, and how many rows were censored."""
         return FittedPosterior.describe(self) | {"censored_rows": int(self.demands.at_least.size)}
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """The demands, where no log can give them again."""
         return {} if self.log is not None else self.demands._asdict()
 
     def __repr__(self) -> str:
-        return (
-            f"FittedDemand({self.demands.exact.size} demands, {self.demands.at_least.size} "
-            f"censored rows)"
-        )
+        n, censored = self.demands.exact.size, self.demands.at_least.size
+        return f"FittedDemand({n} demands, {censored} censored rows)"
 
 
 def _units(values: Any, what: str) -> IntArray:

@@ -9,20 +9,18 @@ or 1 the model cannot reproduce what was seen.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
+from softrobust._core.notes import Level, Note
+from softrobust.data import TransitionLog
 from softrobust.errors import MissingExtraError, SolverError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
+from softrobust.models.model_set import ModelSet
 
 MOST_RHAT = 1.01
 LEAST_ESS = 400.0
@@ -30,6 +28,13 @@ RARE = 0.005  # at either end: a predictive p-value that says no
 TRANSITIONS = "transitions"  # the statistic of tables: how likely the log is
 MOST_PAIRS = 5000
 LOST_SHARE = 0.5  # divergences beyond this share: nothing was explored
+REMEDIES = {
+    "chains_disagree": "double the warm-up",
+    "few_effective_draws": "continue the chains with extend(draws), or raise draws",
+    "transitions_diverged": "raise target_accept towards 0.99",
+    "prior_too_sharp": "take a wider prior",
+    "statistic_missed": "choose another posterior",
+}
 
 
 class PosteriorWarning(UserWarning):
@@ -99,48 +104,40 @@ class Diagnostics:
         return tuple(k for k, p in self.predictive.items() if not RARE < p < 1 - RARE)
 
     @property
-    def problems(self) -> tuple[str, ...]:
-        """One sentence for each thing that is wrong, with what to do; empty if all is well."""
+    def problems(self) -> tuple[Note, ...]:
+        """What is wrong, one note each; empty if all is well."""
         out = []
         bad = [k for k, p in self.parameters.items() if not p.rhat <= MOST_RHAT]
         if bad:
             worst = max(bad, key=lambda k: np.nan_to_num(self.parameters[k].rhat, nan=np.inf))
-            out.append(
-                f"The chains disagree (R-hat of '{worst}' is {self.parameters[worst].rhat:.3f}, it "
-                f"should be at most {MOST_RHAT:g}; {len(bad)} such parameters): double the warm-up."
-            )
+            rhat = self.parameters[worst].rhat
+            facts = {"parameter": worst, "rhat": rhat, "most": MOST_RHAT, "parameters": len(bad)}
+            out.append(Note("chains_disagree", Level.CAUTION, facts))
         few = [k for k, p in self.parameters.items() if not min(p.ess_bulk, p.ess_tail) > LEAST_ESS]
         if few:
             least = min(few, key=lambda k: min(self.parameters[k][3:]))
-            out.append(
-                f"Few independent draws (effective size of '{least}' is "
-                f"{min(self.parameters[least][3:]):.0f}, it should exceed {LEAST_ESS:g}): continue "
-                "the chains with extend(draws), or raise draws."
-            )
+            size = min(self.parameters[least][3:])
+            facts = {"parameter": least, "effective_size": size, "least": LEAST_ESS}
+            out.append(Note("few_effective_draws", Level.CAUTION, facts))
         if self.divergences:
-            out.append(
-                f"{self.divergences} of {self.n_draws} transitions diverged, so part of the "
-                "posterior may be missing: raise target_accept towards 0.99."
-            )
-        for name, p in self.predictive.items():
-            if name == TRANSITIONS and p <= RARE:
-                out.append(
-                    "Models drawn from this posterior are surer of next states than the log is "
-                    f"(predictive p-value {p:.3f}): where little was seen the prior is too sharp. "
-                    "A wider one (--per-cell 1, or a larger --strength) is safer; see whether the "
-                    "answer stays."
-                )
-            elif name in self.missed:
-                out.append(
-                    f"The model does not reproduce the log's {name} (predictive p-value {p:.3f}): "
-                    "treat results as those of a wrong model, or choose another posterior."
-                )
+            facts = {"diverged": self.divergences, "draws": self.n_draws}
+            out.append(Note("transitions_diverged", Level.CAUTION, facts))
+        for name in self.missed:
+            p = self.predictive[name]
+            sharp = name == TRANSITIONS and p <= RARE
+            code = "prior_too_sharp" if sharp else "statistic_missed"
+            out.append(Note(code, Level.CAUTION, {"statistic": name, "p": p}))
         return tuple(out)
 
     def warn(self) -> None:
         """Issue one `PosteriorWarning` that lists the problems, if there are any."""
         if self.problems:
-            warnings.warn(" ".join(self.problems), PosteriorWarning, stacklevel=3)
+            lines = [
+                f"{note.code} ({', '.join(f'{k} {v}' for k, v in note.facts.items())}): "
+                f"{REMEDIES[note.code]}"
+                for note in self.problems
+            ]
+            warnings.warn("; ".join(lines) + ".", PosteriorWarning, stacklevel=3)
 
     def table(self) -> list[dict[str, Any]]:
         """One row per parameter, for printing."""

@@ -4,32 +4,37 @@ The prior spreads a total mass `strength` evenly over the support of the pair; `
 mass 1 on every next state of the support instead, which with `support="all"` is the paper's
 uniform prior. Draws are exact: normalised gamma variates, taken in logarithms where a
 concentration is so small that the variate itself would underflow.
+
+`HierarchicalPosterior` learns the strength from the log:
+
+    p_{s,a} ~ Dirichlet(κ/m, …, κ/m) on the m next states of the pair,   log κ ~ Normal(log c, τ²)
+
+The rows integrate out: given κ a pair's counts are Dirichlet-multinomial, so p(κ | D) is a density
+on a line, drawn from a grid; given κ the rows are Dirichlet. No chain is needed. A log whose rows
+are concentrated pulls κ below 1, one whose rows are spread pulls it up.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, seal
 from softrobust._core.settings import real, whole
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-from softrobust.posterior.base import FittedPosterior, Posterior, check_count
+from softrobust.posterior.base import FittedPosterior, Posterior, Seed, check_count
 from softrobust.posterior.diagnostics import TRANSITIONS, Diagnostics, check_size, predictive_check
-from softrobust.posterior.frame import pair_support
-from softrobust.posterior.sampling import Grid, dirichlet_rows
+from softrobust.posterior.sampling import GridDensity, dirichlet_rows
 
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
-
-
+SUPPORTS = ("neighbours", "visited", "all")
 CHUNK = 2_000_000  # gamma variates drawn at a time
+REACH = 8.0  # prior standard deviations of log κ that the grid covers on each side
 
 
 @final
@@ -53,7 +58,7 @@ class DirichletPosterior(Posterior):
 
     name: ClassVar[str] = "dirichlet"
     strength: float = 1.0
-    support: str | NDArray[np.bool_] = "neighbours"
+    support: str | BoolArray = "neighbours"
     per_cell: float | None = None
     min_count: int = 1
 
@@ -72,44 +77,35 @@ class DirichletPosterior(Posterior):
         end = np.zeros(S, bool) if log.end is None else np.arange(S) == log.end
         sinks = end if self.min_count == 0 else ~left
         kept = (seen >= self.min_count) & ~sinks[:, None]
-        self._check_coverage(log, kept, sinks)
-        indptr, next_states = pair_support(log, kept, self.support)
-        widths = np.diff(indptr)
-        self._check_support(log, kept, widths)
-        pair = np.repeat(np.arange(S * A), widths)
-        prior = self.strength / widths[pair] if self.per_cell is None else self.per_cell
-        concentration = prior + _counts_on(log, pair, next_states, kept)
-        return FittedDirichlet(self, log, indptr, next_states, concentration, sinks)
-
-    def _check_coverage(
-        self, log: TransitionLog, kept: NDArray[np.bool_], sinks: NDArray[np.bool_]
-    ) -> None:
         stuck = np.flatnonzero(~kept.any(axis=1) & ~sinks)
         if stuck.size:
             s = int(stuck[0])
             raise InputError(
                 f"No action is left in state '{log.states[s]}': none was seen {self.min_count} "
-                f"times or more (the most is {int(log.pair_counts[s].max())}; {stuck.size} such "
-                "states). Lower --min-count or collect more data there."
+                f"times or more (the most is {int(seen[s].max())}; {stuck.size} such states). "
+                "Lower min_count or collect more data there.",
+                arguments={"min_count": "1"},
             )
-
-    def _check_support(
-        self, log: TransitionLog, kept: NDArray[np.bool_], widths: NDArray[np.int64]
-    ) -> None:
+        indptr, next_states = _pair_support(log, kept, self.support)
+        widths = np.diff(indptr)
         empty = np.flatnonzero(kept.reshape(-1) & (widths == 0))
         if empty.size:
-            s, a = divmod(int(empty[0]), len(log.actions))
+            s, a = divmod(int(empty[0]), A)
             raise InputError(
                 f"The support mask allows no next state for state '{log.states[s]}', action "
                 f"'{log.actions[a]}'. Allow at least one."
             )
+        pair = np.repeat(np.arange(S * A), widths)
+        prior = self.strength / widths[pair] if self.per_cell is None else self.per_cell
+        concentration = prior + _counts_on(log, pair, next_states, kept)
+        return FittedDirichlet(self, log, indptr, next_states, concentration, sinks)
 
 
 def _counts_on(
     log: TransitionLog,
-    pair: NDArray[np.int64],
+    pair: IntArray,
     next_states: NDArray[np.int32],
-    kept: NDArray[np.bool_],
+    kept: BoolArray,
 ) -> FloatArray:
     """Counts of the log at the stored (pair, next state) entries; one outside them is an error."""
     S = len(log.states)
@@ -129,6 +125,65 @@ def _counts_on(
     return out
 
 
+def _pair_support(
+    log: TransitionLog, kept: BoolArray, support: str | BoolArray
+) -> tuple[IntArray, NDArray[np.int32]]:
+    """`indptr` (S·A + 1,) and ascending `next_states` of every kept pair; others list nothing.
+
+    neighbours : states observed after s under any action, and s itself
+    visited    : every state that occurs in the log
+    all        : every state
+    mask       : a bool array (n_states, n_states) over (s, s′) or (n_states, n_actions, n_states)
+    """
+    S, A = kept.shape
+    if isinstance(support, str):
+        if support not in SUPPORTS:
+            raise InputError(
+                f"support must be one of {', '.join(SUPPORTS)} or a mask; it is '{support}'."
+            )
+        if support == "neighbours":
+            s, s_next = _neighbours(log)
+        else:
+            columns = np.arange(S)
+            if support == "visited":
+                columns = np.unique(np.concatenate([log.s, log.s_next])).astype(np.int64)
+            s, s_next = np.repeat(np.arange(S), columns.size), np.tile(columns, S)
+        return _by_state(s, s_next, kept)
+    mask = np.asarray(support, dtype=bool)
+    if mask.shape == (S, S):
+        s, s_next = np.nonzero(mask)
+        return _by_state(s, s_next, kept)
+    if mask.shape != (S, A, S):
+        raise InputError(
+            f"A support mask has shape (n_states, n_states) = {(S, S)} or {(S, A, S)}; "
+            f"it has {mask.shape}."
+        )
+    pair, s_next = np.nonzero((mask & kept[:, :, None]).reshape(S * A, S))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(pair, minlength=S * A))])
+    return indptr, s_next.astype(np.int32)
+
+
+def _neighbours(log: TransitionLog) -> tuple[IntArray, IntArray]:
+    """Sorted unique (s, s′) seen, with (s, s) added."""
+    S = len(log.states)
+    pairs, s_next, _ = log.counts()
+    own = np.arange(S, dtype=np.int64)
+    keys = np.unique(np.concatenate([(pairs // len(log.actions)) * S + s_next, own * S + own]))
+    return keys // S, keys % S
+
+
+def _by_state(s: IntArray, s_next: IntArray, kept: BoolArray) -> tuple[IntArray, NDArray[np.int32]]:
+    """Give every kept pair the list of its state; (s, s_next) is sorted by s, then s′."""
+    S, A = kept.shape
+    starts = np.concatenate([[0], np.cumsum(np.bincount(s, minlength=S))])
+    widths = np.where(kept, np.diff(starts)[:, None], 0).reshape(-1)
+    indptr = np.concatenate([[0], np.cumsum(widths)])
+    k = np.flatnonzero(widths)
+    # Position j of pair k is entry starts[s] + j of its state's list.
+    offset = np.repeat(starts[k // A] - indptr[k], widths[k])
+    return indptr, s_next[offset + np.arange(indptr[-1])].astype(np.int32)
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FittedDirichlet(FittedPosterior):
@@ -136,10 +191,10 @@ class FittedDirichlet(FittedPosterior):
 
     settings: DirichletPosterior
     log: TransitionLog
-    indptr: NDArray[np.int64]
+    indptr: IntArray
     next_states: NDArray[np.int32]
     concentration: FloatArray
-    sinks: NDArray[np.bool_]
+    sinks: BoolArray
 
     @property
     def prior_share(self) -> FloatArray:
@@ -153,7 +208,7 @@ class FittedDirichlet(FittedPosterior):
         share[live] = (total[live] - seen[live]) / total[live]
         return share.reshape(S, A)
 
-    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+    def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` exact, independent draws with equal weights.
 
         Examples
@@ -181,15 +236,9 @@ class FittedDirichlet(FittedPosterior):
 
     def describe(self) -> dict[str, Any]:
         """Settings and data hash."""
-        s = self.settings
-        return {
-            "posterior": "dirichlet",
-            "strength": s.strength,
-            "per_cell": s.per_cell,
-            "support": s.support if isinstance(s.support, str) else "mask",
-            "min_count": s.min_count,
-            "data_hash": self.log.data_hash,
-        }
+        support = self.settings.support
+        shown = support if isinstance(support, str) else "mask"
+        return FittedPosterior.describe(self) | {"support": shown}
 
     def storage(self, prob: FloatArray, n: int) -> ModelSet:
         """Models from blocks of rows; a state that was never left stays where it is."""
@@ -201,7 +250,7 @@ class FittedDirichlet(FittedPosterior):
         return ModelSet(
             indptr=self.indptr + np.cumsum(extra),
             next_states=np.insert(self.next_states, at, sink_states),
-            prob=np.insert(prob, np.repeat(at * n, n), 1.0) if at.size else prob,
+            prob=seal(np.insert(prob, np.repeat(at * n, n), 1.0) if at.size else prob),
             f=np.full(n, 1.0 / n),
             states=self.log.states,
             actions=self.log.actions,
@@ -213,7 +262,7 @@ class FittedDirichlet(FittedPosterior):
 
 
 def dirichlet_blocks(
-    indptr: NDArray[np.int64],
+    indptr: IntArray,
     concentration: FloatArray,
     n: int,
     rng: np.random.Generator,
@@ -237,18 +286,6 @@ def dirichlet_blocks(
     return prob
 
 
-# --------------------------------------------------------------------------------------------------
-# Dirichlet rows whose prior strength is learned from the log.
-#
-#     p_{s,a} ~ Dirichlet(κ/m, …, κ/m) on the m next states of the pair,   log κ ~ Normal(log c, τ²)
-#
-# The rows integrate out: given κ a pair's counts are Dirichlet-multinomial, so p(κ | D) is a
-# density on a line, drawn from a grid; given κ the rows are Dirichlet. No chain is needed. A log
-# whose rows are concentrated pulls κ below 1, one whose rows are spread pulls it up.
-
-REACH = 8.0  # prior standard deviations that the grid covers on each side
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class HierarchicalPosterior(Posterior):
@@ -265,7 +302,7 @@ class HierarchicalPosterior(Posterior):
     name: ClassVar[str] = "hierarchical"
     centre: float = 1.0
     spread: float = 1.5
-    support: str | NDArray[np.bool_] = "neighbours"
+    support: str | BoolArray = "neighbours"
     min_count: int = 1
 
     def __post_init__(self) -> None:
@@ -278,7 +315,7 @@ class HierarchicalPosterior(Posterior):
         widths = np.diff(plain.indptr)
         pair = np.repeat(np.arange(widths.size), widths)
         counts = np.round(plain.concentration - 1.0 / widths[pair])
-        grid = Grid.of(
+        grid = GridDensity.of(
             lambda x: self._log_density(x, counts, pair, widths),
             np.log(self.centre) - REACH * self.spread,
             np.log(self.centre) + REACH * self.spread,
@@ -286,7 +323,7 @@ class HierarchicalPosterior(Posterior):
         return FittedHierarchical(self, log, plain, counts, grid)
 
     def _log_density(
-        self, x: FloatArray, counts: FloatArray, pair: NDArray[np.int64], widths: NDArray[np.int64]
+        self, x: FloatArray, counts: FloatArray, pair: IntArray, widths: IntArray
     ) -> FloatArray:
         """log p(log κ) + Σ_pairs log p(counts | κ), at every x = log κ."""
         total = np.bincount(pair, weights=counts, minlength=widths.size)
@@ -314,13 +351,13 @@ class FittedHierarchical(FittedPosterior):
     log: TransitionLog
     plain: FittedDirichlet
     counts: FloatArray
-    grid: Grid
+    grid: GridDensity
 
-    def strengths(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
+    def strengths(self, n: int, seed: Seed = 0) -> FloatArray:
         """`n` draws of κ."""
         return np.exp(self.grid.sample(np.random.default_rng(seed), check_count(n)))
 
-    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+    def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` exact, independent draws: κ first, then the rows."""
         check_count(n, self.counts.size)
         rng = np.random.default_rng(seed)
@@ -333,7 +370,7 @@ class FittedHierarchical(FittedPosterior):
     def diagnostics(self) -> Diagnostics:
         """Draws are exact up to the grid."""
         models = self.sample(check_size(self.counts.size), seed=0)
-        return Diagnostics.of_exact({"transitions": predictive_check(models, self.log)})
+        return Diagnostics.of_exact({TRANSITIONS: predictive_check(models, self.log)})
 
     def __repr__(self) -> str:
         return f"FittedHierarchical(strength about {np.exp(self.grid.mean()):.3g})"

@@ -13,20 +13,17 @@ import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-from softrobust.posterior.base import FittedPosterior, Posterior, check_count, choose
-from softrobust.posterior.diagnostics import Diagnostics
+from softrobust.posterior.base import FittedPosterior, Posterior, Seed, check_count, choose
+from softrobust.posterior.diagnostics import Diagnostics, import_arviz
 from softrobust.posterior.frame import Frame
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
 
 Draw = dict[str, Any]
 Rows = Callable[[Draw], Any]
@@ -52,7 +49,7 @@ class ExternalPosterior(Posterior):
     draws: Mapping[str, FloatArray]
     rows: Rows
     frame: Frame
-    diverging: NDArray[np.bool_] | None = None
+    diverging: BoolArray | None = None
 
     def __post_init__(self) -> None:
         if not self.draws:
@@ -78,8 +75,6 @@ class ExternalPosterior(Posterior):
     def from_arviz(cls, data: Any, rows: Rows, frame: Frame) -> ExternalPosterior:
         """From an ArviZ `InferenceData`, or a path to its netCDF file."""
         if isinstance(data, (str, Path)):
-            from softrobust.posterior.diagnostics import import_arviz
-
             data = import_arviz().from_netcdf(str(data))
         group = getattr(data, "posterior", None)
         if group is None:
@@ -145,7 +140,7 @@ class FittedExternal(FittedPosterior):
     settings: ExternalPosterior
     log: TransitionLog | None = None
 
-    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+    def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` different draws, turned into rows."""
         s = self.settings
         if check_count(n) > s.n_draws:

@@ -10,7 +10,6 @@ from which an interrupted run goes on with the same numbers as an uninterrupted 
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
 from softrobust._core.files import read_npz, write_npz
+from softrobust._core.limits import LiveLine
 from softrobust._core.settings import real, whole
 from softrobust.errors import InputError, MissingExtraError
 from softrobust.posterior.diagnostics import check_divergence
@@ -185,6 +185,7 @@ class Sampler:
     ) -> Chains:
         """Warm up and draw; with `before`, let its chains go on for `draws` steps instead."""
         jax, _ = import_numpyro()
+        line = LiveLine()
         wanted = nuts.draws if before is None else whole("The number of draws", draws)
         with double_precision(jax):
             device = _on_device(data)
@@ -193,7 +194,7 @@ class Sampler:
                 keys = jax.random.split(jax.random.PRNGKey(nuts.seed), nuts.chains)
                 state = self._init(keys, device)
                 for at in range(0, nuts.warmup, nuts.block):
-                    _progress(f"{label}: warm-up, {at} of {nuts.warmup} steps")
+                    line.update(f"{label}: warm-up, {at} of {nuts.warmup} steps")
                     state, _ = self._run(state, device, min(nuts.block, nuts.warmup - at))
             else:
                 leaves = before.state if before is not None else done.state  # type: ignore[union-attr]
@@ -210,10 +211,10 @@ class Sampler:
                 check_divergence(part.diverging, part.values)  # before anything is written
                 done = part if done is None else done.joined(part)
                 have += step
-                _progress(f"{label}: {have} of {wanted} draws in {nuts.chains} chains")
+                line.update(f"{label}: {have} of {wanted} draws in {nuts.chains} chains")
                 if before is None:
                     _write_checkpoint(nuts, data, done)
-            _progress("")
+            line.clear()
         if done is None:
             raise InputError("No draws were made. Ask for at least one.")
         return done if before is None else before.joined(done)
@@ -277,13 +278,6 @@ def _on_device(data: Data) -> dict[str, Any]:
     import jax.numpy as jnp
 
     return {name: jnp.asarray(values) for name, values in data.items()}
-
-
-def _progress(text: str) -> None:
-    """One live line on a terminal, nothing in a pipe; an empty text wipes it."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write(f"\r{text:<70}" + ("" if text else "\r"))
-        sys.stderr.flush()
 
 
 def double_precision(jax: Any) -> Any:

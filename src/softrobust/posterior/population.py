@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,16 +30,14 @@ from scipy.special import ndtr
 
 from softrobust._core.arrays import FloatArray
 from softrobust._core.settings import instance, whole
+from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
-from softrobust.posterior.base import FittedPosterior, Posterior, check_count, choose
+from softrobust.models.model_set import ModelSet
+from softrobust.posterior.base import Arrays, FittedPosterior, Posterior, Seed, check_count, choose
 from softrobust.posterior.diagnostics import Diagnostics
 from softrobust.posterior.frame import Frame
 from softrobust.posterior.nuts import Chains, Nuts, sampler
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
 
 K = 50
 COSTS = (0.0, 800.0, 840.0, 880.0, 920.0)
@@ -133,7 +131,7 @@ class PopulationPosterior(Posterior):
 
     def fit(self, log: TransitionLog) -> FittedPopulation:
         """Run the chains; problems come as a `PosteriorWarning`."""
-        data = population_data(*self._columns(log))
+        data = self.data(log)
         chains = sampler(_model, _start, self.nuts, data).sample(data, self.nuts, "Population")
         fitted = FittedPopulation(self, log, chains, draw_cubic(chains, data, self.nuts.seed))
         fitted.diagnostics().warn()
@@ -141,12 +139,13 @@ class PopulationPosterior(Posterior):
 
     def restore(self, log: TransitionLog, arrays: Mapping[str, NDArray[Any]]) -> FittedPopulation:
         """The chains that were saved."""
-        chains, data = Chains.from_arrays(arrays), population_data(*self._columns(log))
-        return FittedPopulation(self, log, chains, draw_cubic(chains, data, self.nuts.seed))
+        chains = Chains.from_arrays(arrays)
+        cubic = draw_cubic(chains, self.data(log), self.nuts.seed)
+        return FittedPopulation(self, log, chains, cubic)
 
-    def _columns(self, log: TransitionLog) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        t = pest_frame(self.start).transitions(log, "Pest control")
-        return t.s, t.a, t.s_next
+    def data(self, log: TransitionLog) -> dict[str, Any]:
+        """What the sampler reads of a log."""
+        return population_data(*pest_frame(self.start).transitions(log, "Pest control"))
 
 
 @final
@@ -164,15 +163,14 @@ class FittedPopulation(FittedPosterior):
         """(n_draws, 4): μ, μ₀, μ₁, μ₂."""
         return np.column_stack([self.chains.flat("mu"), self.cubic.reshape(-1, 3)])
 
-    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+    def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` different draws, each as one exponential model."""
         pick = choose(self.chains.n_draws, check_count(n), np.random.default_rng(seed))
         return pest_frame(self.settings.start).dense(pest_rows(drawn_growth(self.theta[pick])))
 
     def extend(self, draws: int) -> FittedPopulation:
         """The same chains, `draws` steps longer."""
-        data = population_data(*self.settings._columns(self.log))
-        nuts = self.settings.nuts
+        data, nuts = self.settings.data(self.log), self.settings.nuts
         run = sampler(_model, _start, nuts, data)
         longer = run.sample(data, nuts, "Population", self.chains, draws)
         return replace(self, chains=longer, cubic=draw_cubic(longer, data, nuts.seed))
@@ -186,10 +184,11 @@ class FittedPopulation(FittedPosterior):
 
     def _predictive(self) -> dict[str, float]:
         """Replicated logs against the log: mean next population and spread about the fit."""
-        data = population_data(*self.settings._columns(self.log))
+        data = self.settings.data(self.log)
         pick = np.random.default_rng(0).permutation(self.chains.n_draws)[:400]
         a, n, y = data["a"], data["n"], data["y"]
-        x = np.where(a == 0, self.theta[pick, :1], self._curve(pick, n))
+        curve = self.theta[pick, 1:] @ np.stack([np.ones(n.size), n, n**2])
+        x = np.where(a == 0, self.theta[pick, :1], curve)
         mean = x * n + self.chains.flat("ext_mu")[pick, None]
         precision = self.chains.flat("sigma")[pick]
         sd = np.sqrt(1 / precision[:, a] + 1 / self.chains.flat("ext_std")[pick, None])
@@ -198,12 +197,7 @@ class FittedPopulation(FittedPosterior):
         spread, seen = (((new - mean) / sd) ** 2).sum(axis=1), (((y - mean) / sd) ** 2).sum(axis=1)
         return out | {"spread of next populations": float(np.mean(spread > seen))}
 
-    def _curve(self, pick: NDArray[np.int64], n: FloatArray) -> FloatArray:
-        """(n_picked, n_rows): μ₀ + μ₁·n + μ₂·n²."""
-        powers = np.stack([np.ones(n.size), n, n**2])
-        return np.asarray(self.theta[pick, 1:] @ powers)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """The chains."""
         return self.chains.to_arrays()
 
@@ -271,9 +265,5 @@ def _start(data: Any) -> dict[str, Any]:
     import jax.numpy as jnp
 
     one = jnp.ones(())
-    return {
-        "mu": 0 * one,
-        "sigma": jnp.zeros(len(COSTS)),
-        "ext_mu": -1.5 * one,
-        "ext_std": -3 * one,
-    }
+    sigma = jnp.zeros(len(COSTS))
+    return {"mu": 0 * one, "sigma": sigma, "ext_mu": -1.5 * one, "ext_std": -3 * one}

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,13 @@ from scipy.linalg import qr
 
 from softrobust._core.arrays import FloatArray
 from softrobust._core.settings import flag, instance, one_of, real
+from softrobust.data.continuous import ContinuousLog
 from softrobust.errors import InputError
 from softrobust.models.gaussian import GaussianFrame, GaussianModels, Scaling
-from softrobust.posterior.base import Fitted, Posterior, check_count, choose
+from softrobust.posterior.base import Arrays, Fitted, Posterior, Seed, check_count, choose
 from softrobust.posterior.diagnostics import Diagnostics
 from softrobust.posterior.nuts import Chains, Nuts, sampler
-from softrobust.posterior.sampling import Grid
-
-if TYPE_CHECKING:
-    from softrobust.data.continuous import ContinuousLog
+from softrobust.posterior.sampling import GridDensity
 
 NOISE_SCALE = 0.001
 RANK_TOLERANCE = 1e-9
@@ -160,7 +158,7 @@ class RegressionPosterior(Posterior):
 class ExactPart:
     """One output with constant noise: p(log v | D) on a grid, and what p(w | v, D) needs."""
 
-    grid: Grid
+    grid: GridDensity
     basis: FloatArray  # (F, F) eigenvectors V of zᵀz
     eigenvalues: FloatArray  # (F,)
     target: FloatArray  # (F,) Vᵀzᵀy
@@ -181,7 +179,7 @@ class ExactPart:
             logdet = rest * x + np.log(eigenvalues + v).sum(axis=1)
             return np.asarray(-0.5 * (quad + logdet) - 0.5 * (v[:, 0] / scale) ** 2 + x)
 
-        return cls(Grid.of(log_density, -60.0, np.log(scale) + 5.0), V, eigenvalues, target)
+        return cls(GridDensity.of(log_density, -60.0, np.log(scale) + 5.0), V, eigenvalues, target)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """(n, F) weights and (n, 1) variances."""
@@ -204,7 +202,7 @@ class FittedRegression(Fitted):
     parts: tuple[ExactPart, ...]
     chains: tuple[Chains, ...]
 
-    def sample(self, n: int, seed: int | np.random.Generator = 0) -> GaussianModels:
+    def sample(self, n: int, seed: Seed = 0) -> GaussianModels:
         """`n` draws of (weights, variances); outputs are independent given the data."""
         rng = np.random.default_rng(seed)
         n = check_count(n)
@@ -239,8 +237,9 @@ class FittedRegression(Fitted):
     def diagnostics(self) -> Diagnostics:
         """Chains through ArviZ; the check compares squared residuals with replicated ones."""
         models = self.sample(200 if self.parts else min(200, self.chains[0].n_draws), seed=0)
-        mean, var = models.mean(self.log.s, self.log.a), models.variance(self.log.s, self.log.a)
-        seen = ((self.log.s_next - mean) ** 2 / var).sum(axis=1)
+        at = self.log.s, self.log.a
+        mean, variance = models.mean(*at), models.variance(*at)
+        seen = ((self.log.s_next - mean) ** 2 / variance).sum(axis=1)
         new = (np.random.default_rng(0).standard_normal(mean.shape) ** 2).sum(axis=1)
         share = (new > seen).mean(axis=0)
         checks = {
@@ -255,9 +254,9 @@ class FittedRegression(Fitted):
         lost = np.concatenate([chain.diverging for chain in self.chains], axis=1)
         return Diagnostics.of_chains(named, lost, checks)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """The chains."""
-        out: dict[str, NDArray[Any]] = {}
+        out: Arrays = {}
         for name, chain in zip(self.frame.variables, self.chains, strict=False):
             out |= chain.to_arrays(f"{name}:")
         return out
@@ -281,25 +280,16 @@ def draw_weights(design: Design, j: int, u: FloatArray, rng: np.random.Generator
 
 
 def run_output(
-    design: Design,
-    j: int,
-    scale: float,
-    nuts: Nuts,
-    name: str,
-    before: Chains | None = None,
+    design: Design, j: int, scale: float, nuts: Nuts, name: str, before: Chains | None = None,
     draws: int = 0,
-) -> Chains:
+) -> Chains:  # fmt: skip
     """The chains of one output; all outputs share one compiled sampler."""
-    data = regression_data(design.z, design.y[:, j], design.psi, scale)
+    y, psi = design.y[:, j], design.psi
+    data = {"z": design.z, "y": y, "psi": psi, "scale": np.array(scale)}
     file = None if nuts.checkpoint is None else f"{nuts.checkpoint}.{name}"
     own = replace(nuts, seed=nuts.seed + j, checkpoint=file)
     run = sampler(_model, _start, own, data)
     return run.sample(data, own, f"Regression of {name}", before, draws)
-
-
-def regression_data(z: FloatArray, y: FloatArray, psi: FloatArray, scale: float) -> dict[str, Any]:
-    """What the NumPyro model reads."""
-    return {"z": z, "y": y, "psi": psi, "scale": np.array(scale)}
 
 
 def _model(data: Any) -> None:

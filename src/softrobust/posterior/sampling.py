@@ -1,4 +1,9 @@
-"""Dirichlet rows from gamma variates, safe where a variate would underflow."""
+"""Exact draws: Dirichlet rows, and densities on a line.
+
+Rows are normalised gamma variates, safe where a variate would underflow. A density on a line is
+evaluated on a grid in a coordinate where it is smooth, refined to where the mass lies, and treated
+as piecewise linear between nodes; draws invert its distribution function.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,9 @@ from typing import final
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+
+NODES = 2001
+NEGLIGIBLE = 40.0  # e^−40 of the mode's density
 
 
 def dirichlet_rows(rng: np.random.Generator, shape: FloatArray, n: int) -> FloatArray:
@@ -25,19 +33,9 @@ def dirichlet_rows(rng: np.random.Generator, shape: FloatArray, n: int) -> Float
     return g
 
 
-# --------------------------------------------------------------------------------------------------
-# One-dimensional posteriors, drawn from exactly up to the resolution of a grid.
-#
-# The density is evaluated on a grid in a coordinate where it is smooth, refined to where the mass
-# lies, and treated as piecewise linear between nodes; draws invert its distribution function.
-
-NODES = 2001
-NEGLIGIBLE = 40.0  # e^−40 of the mode's density
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Grid:
+class GridDensity:
     """A density on nodes x (n,), with its distribution function."""
 
     x: FloatArray
@@ -45,7 +43,9 @@ class Grid:
     cdf: FloatArray
 
     @classmethod
-    def of(cls, log_density: Callable[[FloatArray], FloatArray], low: float, high: float) -> Grid:
+    def of(
+        cls, log_density: Callable[[FloatArray], FloatArray], low: float, high: float
+    ) -> GridDensity:
         """Zoom in on the region that holds all but e^−40 of the mode's density, then tabulate."""
         for _ in range(30):
             x = np.linspace(low, high, NODES)

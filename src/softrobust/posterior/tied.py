@@ -15,22 +15,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.settings import real
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
-from softrobust.posterior.base import FittedPosterior, Posterior, check_count
+from softrobust.models.model_set import ModelSet
+from softrobust.posterior.base import FittedPosterior, Posterior, Seed, check_count
 from softrobust.posterior.diagnostics import Diagnostics
 from softrobust.posterior.frame import Frame, Transitions
 from softrobust.posterior.sampling import dirichlet_rows
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
 
 LEFT_STAY_RIGHT = (-1, 0, 1)
 
@@ -100,14 +98,16 @@ class TiedPosterior(Posterior):
         frame = Frame(log.states, log.actions, log.rewards, log.p0, None)
         frame = frame if self.frame is None else self.frame
         t = frame.transitions(log, "The posterior of moves")
-        S, A = len(frame.states), len(frame.actions)
-        inner = (t.s + min(self.moves) >= 0) & (t.s + max(self.moves) < S)
-        inner &= ~np.isin(t.a, [frame.actions.index(a) for a in self.known])
-        j = self._move_index(log, t)
+        inner, j = self.informative(frame, t), self._move_index(log, t)
         self._check_known(log, frame, t, j)
-        counts = np.zeros((A, len(self.moves)))
+        counts = np.zeros((len(frame.actions), len(self.moves)))
         np.add.at(counts, (t.a[inner], j[inner]), 1.0)
         return FittedTied(self, log, frame, counts, int((~inner).sum()))
+
+    def informative(self, frame: Frame, t: Transitions) -> BoolArray:
+        """(n_rows,): rows of an unknown action from a state in which all moves are possible."""
+        inner = (t.s + min(self.moves) >= 0) & (t.s + max(self.moves) < len(frame.states))
+        return np.asarray(inner & ~np.isin(t.a, [frame.actions.index(a) for a in self.known]))
 
     def _move_index(self, log: TransitionLog, t: Transitions) -> IntArray:
         """Position of every step among the moves; a step that is none of them is an error.
@@ -171,7 +171,7 @@ class FittedTied(FittedPosterior):
         """(n_actions, n_moves): prior + counts."""
         return self.counts + self.settings.prior
 
-    def draws(self, n: int, seed: int | np.random.Generator = 0) -> FloatArray:
+    def draws(self, n: int, seed: Seed = 0) -> FloatArray:
         """(n, n_actions, n_moves): probabilities of the moves."""
         rng = np.random.default_rng(seed)
         q = dirichlet_rows(rng, self.concentration[:, None, :], check_count(n)).transpose(1, 0, 2)
@@ -179,7 +179,7 @@ class FittedTied(FittedPosterior):
             q[:, self.frame.actions.index(action)] = law
         return q
 
-    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+    def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` exact, independent draws."""
         S = len(self.frame.states)
         check_count(n, S * S * len(self.frame.actions))
@@ -192,10 +192,7 @@ class FittedTied(FittedPosterior):
         within each action: near 0 or 1 the moves are not the same everywhere.
         """
         t = self.frame.transitions(self.log, "The posterior of moves")
-        S, rng = len(self.frame.states), np.random.default_rng(0)
-        m = self.settings.moves
-        use = (t.s + min(m) >= 0) & (t.s + max(m) < S)
-        use &= ~np.isin(t.a, [self.frame.actions.index(a) for a in self.settings.known])
+        rng, use = np.random.default_rng(0), self.settings.informative(self.frame, t)
         s, a, step = t.s[use], t.a[use], (t.s_next - t.s)[use]
         seen, new = float(s @ step), np.zeros(400)
         for i in range(new.size):

@@ -1,20 +1,26 @@
-"""What people see: one self-contained HTML page to decide with."""
+"""What people see: facts in words, one self-contained HTML page to decide with, and pictures."""
 
-from softrobust.report.caution import (
-    frontier_rows,
+from softrobust.report.axes import (
+    plot_certificate,
     plot_frontier,
-    save_frontier_csv,
+    plot_log,
+    plot_solution,
     save_frontier_plot,
 )
 from softrobust.report.page import Report, make_report
-from softrobust.report.trust import DataFound
+from softrobust.report.sentences import in_words, sentence
+from softrobust.report.verdict import certificate_sentences, comparison_sentence
 
 __all__ = [
-    "DataFound",
     "Report",
-    "frontier_rows",
+    "certificate_sentences",
+    "comparison_sentence",
+    "in_words",
     "make_report",
+    "plot_certificate",
     "plot_frontier",
-    "save_frontier_csv",
+    "plot_log",
+    "plot_solution",
     "save_frontier_plot",
+    "sentence",
 ]

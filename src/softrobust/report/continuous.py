@@ -6,38 +6,38 @@ table of states is a picture of where what is done, and reasons are the course t
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softrobust import __version__
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust.certificate.simulated import figures_on_models, figures_on_posterior
+from softrobust._core.notes import Note, read_notes
+from softrobust.certificate import PRACTICE, Sample, sample_of
 from softrobust.report import plots, words
-from softrobust.report.page import Report, render
 from softrobust.report.sections import (
-    PACKAGES,
+    HASHED,
     ComparedRow,
     figure_names,
-    package_version,
+    panel,
     plain,
+    versions,
     without_folder,
 )
+from softrobust.report.sentences import in_words, sorted_notes
 from softrobust.report.svg import LETTER, Scale, axis_below, dot, line, path, picture, text
+from softrobust.report.verdict import certificate_sentences, comparison_sentence
+from softrobust.report.words import Figures, bad_case, count, percent
 from softrobust.solvers.base import Status
 
 if TYPE_CHECKING:
-    from softrobust.certificate.comparison import Comparison
-    from softrobust.certificate.simulated import SimulatedCertificate
-    from softrobust.continuous_problem import ContinuousProblem
     from softrobust.models.continuous_policy import ContinuousPolicy
-    from softrobust.returns.simulation import Paths, Simulation
-    from softrobust.solvers.continuous.base import ContinuousSolution
-
+    from softrobust.problem import ContinuousProblem
+    from softrobust.returns import Paths
+    from softrobust.study.rivals import VectorReview
 
 MOST_COURSES = 8
+FIGURES = ("objective", "mean", "cvar")
 CONTENTS = (
     ("asked", "What was asked"),
     ("returns", "How good, how bad"),
@@ -48,210 +48,130 @@ CONTENTS = (
 )
 
 
-def continuous_report(
-    problem: ContinuousProblem,
-    solution: ContinuousSolution,
-    certificate: SimulatedCertificate,
-    train: Simulation,
-    fresh: Simulation | None,
-    rivals: Mapping[str, Simulation],
-    paths: Mapping[str, Paths],
-    practice: Comparison | None = None,
-    more: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    settings: Mapping[str, object] | None = None,
-    cautions: Sequence[str] = (),
-    title: str | None = None,
-    n_rows: int | None = None,
-) -> Report:
-    """Write what was found for continuous states as one HTML page.
-
-    Parameters
-    ----------
-    train, fresh : Simulation
-        Of the policy, on the problem's models and on held-out ones.
-    rivals : mapping name → Simulation
-        Other policies on the held-out models, or on the problem's where there are none.
-    paths : mapping name → Paths
-        How episodes go, under the policy first.
-    practice : Comparison, optional
-        Against current practice: the first sentence.
-    more : sequence of str
-        Further sentences of the certificate.
-    cautions : sequence of str
-        What may make every figure wrong: said right under the answer.
-    n_rows : int, optional
-        Transitions of the log.
-    """
-    own = train if fresh is None else fresh
-    number = words.Figures.of([own.means, *(s.means for s in rivals.values())][:2])
-    context: dict[str, Any] = {
-        "title": title or "Which policy, and how sure",
-        "words": problem.objective.words,
+def vector_context(
+    found: VectorReview,
+    notes: Iterable[Note | str],
+    cautions: Iterable[Note | str],
+    settings: Mapping[str, object],
+) -> dict[str, Any]:
+    """What the template needs."""
+    problem = found.problem
+    number = Figures.of([found.own.x, *(rival.x for rival in found.rivals.values())][:2])
+    _, assumed, promise = sorted_notes(read_notes(notes))
+    return {
+        "words": bad_case(problem.objective),
         "margin": plots.MARGIN,
         "suppressed": False,
         "hint": "",
-        "answer": _answer(problem, certificate, own, rivals, practice, number)
-        | {"cautions": list(cautions)},
-        "asked": _asked(problem, solution, fresh, n_rows),
-        "notes": list(dict.fromkeys(notes)),
-        "returns": _returns(problem, solution, train, fresh, rivals, number),
-        "policy": _policy(problem, solution, next(iter(paths.values()))),
-        "why": _course(problem, paths),
-        "certificate": [*certificate.sentences(), *more],
-        "rerun": _rerun(problem, solution, settings),
+        "answer": _answer(found, number) | {"cautions": in_words(cautions)},
+        "asked": _asked(found),
+        "notes": in_words(assumed),
+        "returns": _returns(found, number),
+        "policy": _policy(problem, found.solution.policy, next(iter(found.paths.values()))),
+        "why": _course(problem, found.paths),
+        "certificate": [*certificate_sentences(found.certificate, brief=True), *in_words(promise)],
+        "rerun": _rerun(found, settings),
         "contents": CONTENTS,
     }
-    return Report(render("continuous.html.j2", context))
 
 
-def _answer(
-    problem: ContinuousProblem,
-    certificate: SimulatedCertificate,
-    own: Simulation,
-    rivals: Mapping[str, Simulation],
-    practice: Comparison | None,
-    number: words.Figures,
-) -> dict[str, Any]:
-    goal = problem.objective
-    found = certificate.train if certificate.heldout is None else certificate.heldout
+def _answer(found: VectorReview, number: Figures) -> dict[str, Any]:
+    c, goal, rivals = found.certificate, found.problem.objective, found.rivals
+    own = c.sample if c.heldout is None else c.heldout
     others = {
-        name: figures_on_posterior(sim, goal)
-        for name, sim in rivals.items()
-        if len(rivals) == 1 or practice is None or name == practice.rival
+        name: sample_of(rival, goal, given=False)
+        for name, rival in rivals.items()
+        if len(rivals) == 1 or c.practice is None or name == PRACTICE
     }
-    fair = "held-out models" if certificate.heldout is not None else "models it was chosen on"
+    fair = "models it was chosen on" if c.heldout is None else "held-out models"
     earns = (
-        f"This policy earns {number(found.mean.value)} on average over {found.n_models} {fair}, "
-        f"and {number(found.cvar.value)} in {goal.words}."
+        f"This policy earns {number(own.mean.value)} on average over {own.n_models:,} {fair}, and "
+        f"{number(own.cvar.value)} in {bad_case(goal)}."
     )
+    names = {"mean": "on average", "cvar": f"in {bad_case(goal)}", "objective": "by the objective"}
     tiles = [
-        ("on average", "mean"),
-        (f"in {goal.words}", "cvar"),
-        ("by the objective", "objective"),
-    ]
-    shown = [
         {
             "name": name,
-            "value": number(getattr(found, key).value),
-            "beside": [f"{other} {number(getattr(f, key).value)}" for other, f in others.items()],
+            "value": number(getattr(own, key).value),
+            "beside": [f"{other} {number(getattr(s, key).value)}" for other, s in others.items()],
         }
-        for name, key in tiles[: 3 if goal.tail < 1 and problem.n_models > 1 else 1]
+        for key, name in list(names.items())[: 3 if goal.tail < 1 and own.n_models > 1 else 1]
     ]
-    lead, rest = (earns, []) if practice is None else (practice.sentence(), [earns])
-    rest.append("All of these figures are simulated; their noise is told apart below.")
-    return {"lead": lead, "more": rest, "tiles": shown}
+    lead, more = (earns, []) if c.practice is None else (comparison_sentence(c.practice), [earns])
+    more.append("All of these figures are simulated; their noise is told apart below.")
+    return {"lead": lead, "more": more, "tiles": tiles}
 
 
-def _asked(
-    problem: ContinuousProblem,
-    solution: ContinuousSolution,
-    fresh: Simulation | None,
-    n_rows: int | None,
-) -> list[tuple[str, str]]:
-    goal = problem.objective
+def _asked(found: VectorReview) -> list[tuple[str, str]]:
+    problem, solution, fresh = found.problem, found.solution, found.fresh
     models = f"{problem.n_models:,} to choose on"
     if fresh is not None:
         models += f", {fresh.f.size:,} held out to check on"
-    data = [] if n_rows is None else [("Data", words.count(n_rows, "observed transition"))]
     status = words.STATUS[solution.status]
     if solution.status == Status.ITERATION_LIMIT:  # the last policy, not the best of several
         status = "stopped at its number of iterations"
+    rows = [] if found.log is None else [("Data", count(len(found.log), "observed transition"))]
     return [
-        *data,
+        *rows,
         ("Measured", ", ".join(words.label(v) for v in problem.variables)),
         ("Actions", ", ".join(words.label(a) for a in problem.actions)),
-        ("Episode", words.count(problem.horizon, "step")),
+        ("Episode", count(problem.horizon, "step")),
         ("Discount γ", words.discount_words(problem.gamma)),
-        ("Caution λ", words.weight_words(goal)),
-        ("Bad case α", words.tail_words(goal)),
+        ("Caution λ", words.weight_words(problem.objective)),
+        ("Bad case α", words.tail_words(problem.objective)),
         ("Models", models),
         ("Solver", f"{solution.solver}: {status}"),
     ]
 
 
-def _returns(
-    problem: ContinuousProblem,
-    solution: ContinuousSolution,
-    train: Simulation,
-    fresh: Simulation | None,
-    rivals: Mapping[str, Simulation],
-    number: words.Figures,
-) -> dict[str, Any]:
+def _returns(found: VectorReview, number: Figures) -> dict[str, Any]:
     """Densities of the models' average returns, and the figures with their intervals."""
-    own = train if fresh is None else fresh
-    title = f"On {words.count(own.f.size, 'held-out model')}"
-    if fresh is None:
-        title = f"On the {words.count(own.f.size, 'model')} it was chosen on"
-    sims = {solution.solver: own, **rivals}
-    drawn = list(sims.items())[: plots.MOST_CURVES]
-    curves = [plots.Curve(s.means, s.f) for _, s in drawn]
+    goal, own, given = found.problem.objective, found.own, found.fresh is None
+    title = f"On {count(own.f.size, 'held-out model')}"
+    if given:
+        title = f"On the {count(own.f.size, 'model')} it was chosen on"
+    every = {found.solution.solver: own, **found.rivals}
+    names = list(every)[: plots.MOST_CURVES]
+    curves = [plots.Curve(every[name].x, every[name].f) for name in names]
     limits = plots.shared_axis([[curve] for curve in curves])
-    names = [name for name, _ in drawn]
-    panel = {
-        "key": "test",
-        "title": title,
-        "svg": plots.density_svg(curves, names, problem.objective, limits),
+    samples = {name: sample_of(x, goal, given=given) for name, x in every.items()}
+    shown = panel("test", title, curves, names, goal, limits, number) | {
         "alt": "Density of the simulated average return over models, for each policy.",
-        "scaled": plots.scaled(curves),
-        "flat": all(curve.flat for curve in curves),
-        "rows": _rows(problem, sims, fresh is None, number),
-        "limits": limits,
-        "decimals": 0 if number.scientific else number.decimals,
-        "below": [
-            {"name": name, "shares": " ".join(map(str, plots.shares_below(curve, limits)))}
-            for name, curve in zip(names, curves, strict=True)
-        ],
+        "rows": [_row(i, name, sample, number) for i, (name, sample) in enumerate(samples.items())],
     }
-    heads = [head for head in figure_names(problem.objective) if not head[0].startswith("VaR")]
     return {
-        "panels": [panel],
-        "heads": heads,
-        "undrawn": [f"{name} has no curve: {len(drawn)} are drawn." for name in sims
-                    if name not in names],
-        "tail": 0 < problem.objective.tail < 1 and not curves[0].flat,
-    }  # fmt: skip
+        "panels": [shown],
+        "heads": [head for head in figure_names(goal) if not head[0].startswith("VaR")],
+        "undrawn": [
+            f"{name} has no curve: {len(names)} are drawn." for name in every if name not in names
+        ],
+        "tail": 0 < goal.tail < 1 and not curves[0].flat,
+    }
 
 
-def _rows(
-    problem: ContinuousProblem, sims: Mapping[str, Simulation], given: bool, number: words.Figures
-) -> list[ComparedRow]:
-    made = figures_on_models if given else figures_on_posterior
-    rows = []
-    for i, (name, sim) in enumerate(sims.items()):
-        found = made(sim, problem.objective)
-        cells = []
-        for key in ("objective", "mean", "cvar"):
-            figure = getattr(found, key)
-            between = (
-                () if figure.low is None else (f"{number(figure.low)} to", number(figure.high))
-            )
-            cells.append((number(figure.value), between))
-        ink = f"k{i + 1}" if i < plots.MOST_CURVES else ""
-        rows.append(ComparedRow(name, i == 0, ink, tuple(cells)))
-    return rows
+def _row(i: int, name: str, sample: Sample, number: Figures) -> ComparedRow:
+    figures = [getattr(sample, key) for key in FIGURES]
+    cells = tuple((number(e.value), number.interval(e)) for e in figures)
+    return ComparedRow(name, i == 0, f"k{i + 1}" if i < plots.MOST_CURVES else "", cells)
 
 
-def _policy(
-    problem: ContinuousProblem, solution: ContinuousSolution, paths: Paths
-) -> dict[str, Any]:
+def _policy(problem: ContinuousProblem, policy: ContinuousPolicy, paths: Paths) -> dict[str, Any]:
     """Where what is done."""
-    policy, names = solution.policy, list(problem.variables)
+    names = list(problem.variables)
     weight = influence(policy, paths.states)
     order = [int(j) for j in np.argsort(-weight, kind="stable")]
     shares = np.bincount(paths.actions, minlength=problem.n_actions) / paths.actions.size
     inks = inks_of(shares)
     pair = (order[0], order[1] if len(order) > 1 else order[0])
     ranked = [int(a) for a in np.argsort(-shares, kind="stable")]
-    legend = [(inks[a], problem.actions[a], words.percent(float(shares[a]))) for a in ranked]
     mixed = float((policy.probs(paths.states).max(axis=1) < 1 - 1e-9).mean())
     return {
         "svg": where_svg(paths.states, paths.actions, pair, names, inks),
         "alt": f"Simulated states by {names[pair[0]]} and {names[pair[1]]}; the ink is the action.",
         "pair": [names[j] for j in dict.fromkeys(pair)],
-        "legend": legend,
-        "mixed": words.percent(mixed) if mixed > 0 else "",
-        "influence": [(names[j], words.percent(float(weight[j]))) for j in order],
+        "legend": [(inks[a], problem.actions[a], percent(float(shares[a]))) for a in ranked],
+        "mixed": percent(mixed) if mixed > 0 else "",
+        "influence": [(names[j], percent(float(weight[j]))) for j in order],
         "n": paths.actions.size,
     }
 
@@ -271,25 +191,24 @@ def _course(problem: ContinuousProblem, paths: Mapping[str, Paths]) -> dict[str,
     return {
         "figures": figures,
         "legend": [(f"k{i + 1}", name) for i, name in enumerate(names)],
-        "left": words.count(left, "variable") if left else "",
+        "left": count(left, "variable") if left else "",
     }
 
 
-def _rerun(
-    problem: ContinuousProblem, solution: ContinuousSolution, settings: Mapping[str, object] | None
-) -> list[tuple[str, str]]:
-    out = [
-        ("solver", solution.solver),
+def _rerun(found: VectorReview, settings: Mapping[str, object]) -> list[tuple[str, str]]:
+    problem, s = found.problem, found.solution
+    out = [(str(key), without_folder(value)) for key, value in settings.items()]
+    out += [
+        ("solver", s.solver),
         ("gamma", repr(problem.gamma)),
         ("horizon", str(problem.horizon)),
         ("lambda", repr(problem.objective.lam)),
         ("alpha", repr(problem.objective.alpha)),
         ("models", str(problem.n_models)),
     ]
-    out += [(str(key), without_folder(value)) for key, value in (settings or {}).items()]
-    out += [(f"solver: {key}", plain(value)) for key, value in solution.stats.items()]
-    out += [("softrobust", __version__), ("python", platform.python_version())]
-    return out + [(name, package_version(name)) for name in PACKAGES]
+    if found.log is not None:
+        out.append((HASHED, found.log.data_hash))
+    return out + [(f"solver: {key}", plain(value)) for key, value in s.stats.items()] + versions()
 
 
 # --------------------------------------------------------------------------------------------------

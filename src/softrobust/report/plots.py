@@ -17,6 +17,7 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust.objective import Objective
 from softrobust.report.svg import LETTER, Scale, apart, axis_below, line, mark, path, picture, text
+from softrobust.report.words import shorten
 
 MOST_CURVES = 4  # chosen, nominal, practice and one more: beyond that a picture is a tangle
 WIDTH, MARGIN = 460.0, 8.0  # units: a panel fits a phone without shrinking its text
@@ -218,7 +219,7 @@ def _lane(
     """CVaR ◆, VaR ▲ and mean ● of one policy on a line of its own, with its name beside them."""
     found = _figures(curve, objective)
     if _outside(curve, x):
-        words = f"{_short(name, 40)}, mean {found[-1][2]:.4g}"
+        words = f"{shorten(name, 40)}, mean {found[-1][2]:.4g}"
         if found[-1][2] < x.low:
             return [text(x.start, y + 4, f"← {words}", f"name {look}")]
         return [text(x.end, y + 4, f"{words} →", f"name {look}", "end")]
@@ -228,7 +229,7 @@ def _lane(
         hover = f"{name}: {words} {value:.6g}"
         parts.append(mark(place, y, shape, f"mark {look}", hover))
     room_left, room_right = min(places) - 10, WIDTH - max(places) - 10
-    words = _short(name, max(int(max(room_left, room_right) / LETTER), 2))
+    words = shorten(name, max(int(max(room_left, room_right) / LETTER), 2))
     if room_left >= min(LETTER * len(words), room_right):
         parts.append(text(min(places) - 10, y + 4, words, f"name {look}", "end"))
     else:
@@ -239,7 +240,3 @@ def _lane(
 def _outside(curve: Curve, x: Scale) -> bool:
     """Whether the policy's mean lies beyond the ends of the axis."""
     return not x.low <= float(curve.z @ curve.f) <= x.high
-
-
-def _short(name: str, most: int) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"

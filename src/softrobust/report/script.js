@@ -36,7 +36,7 @@
       const x = Number(slider.value);
       const at = ends.reduce((best, end, i) => away(end, x) < away(ends[best], x) ? i : best, 0);
       for (const e of [...rows, ...points]) e.classList.toggle("on", e.dataset.i === String(at));
-      box.querySelector("output").textContent = rows[at].dataset.said;
+      box.querySelector("output").textContent = rows[at].dataset.told;
     };
     slider.addEventListener("input", show);
     for (const e of [...rows, ...points]) e.addEventListener("click", () => {

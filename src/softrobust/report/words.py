@@ -21,17 +21,12 @@ if TYPE_CHECKING:
     from softrobust.certificate import Certificate, Estimate
     from softrobust.objective import Objective
     from softrobust.problem import Problem
-    from softrobust.report.compare import Compared
+    from softrobust.study.compare import Compared
 
 
-MINUS, NARROW = "−", "\u202f"
+MINUS, NARROW, FIRM = "−", "\u202f", "\u00a0"  # spaces at which no line ends
 LONGEST_LABEL = 120
 LONGEST_WORD = 20
-
-_COUNTS = re.compile(  # "2000 held-out posterior models", "10000 draws", "2912 rows"
-    r"(?<![\w.,−-])\d{4,}(?= (?:held-out|sampled|fresh|observed|open|more|models?|draws?|rows?|"
-    r"transitions?|states?|episodes?|visits?|ids?|rewards?|steps?|nodes?)\b)"
-)
 
 STATUS = {
     Status.OPTIMAL: "finished; optimal for what this solver maximises",
@@ -78,6 +73,12 @@ class Figures:
         """A difference: one that would round to nothing is written out instead."""
         return f"{x:.1g}" if x > 0 and round(x, self.decimals) == 0 else self(x)
 
+    def signed(self, difference: float) -> str:
+        """A difference with its sign; a tiny one is written out, none is "same"."""
+        if abs(difference) <= 1e-6 * 10.0**-self.decimals:
+            return "same"
+        return ("+" if difference > 0 else MINUS) + self.gap(abs(difference))
+
     def interval(self, e: Estimate) -> tuple[str, ...]:
         """The two ends of the 95 % interval, or nothing where none is known."""
         if e.low is None and e.high is None:
@@ -100,38 +101,40 @@ def percent(share: float) -> str:
     return f"{value:g}{NARROW}%"
 
 
+def between(low: float, high: float, form: str = ".4g") -> str:
+    """An interval that no line breaks: "[1.5, 2]"."""
+    return f"[{low:{form}},{FIRM}{high:{form}}]"
+
+
+def estimate(e: Estimate, form: str = "") -> str:
+    """A value with its interval, or with the noise of its simulation, where these are known."""
+    form = form or (".6g" if e.simulation_se is None else ".4g")
+    if e.low is not None and e.high is not None:
+        return f"{e.value:{form}} {between(e.low, e.high, form)}"
+    noise = e.simulation_se
+    return f"{e.value:{form}}" + (
+        "" if noise is None else f" (± {1.96 * noise:.2g} from simulation)"
+    )
+
+
+def bad_case(objective: Objective) -> str:
+    """The tail as people say it: "the worst 10 % of models"."""
+    return objective.words.replace(" %", f"{NARROW}%")
+
+
+def shorten(text: str, most: int) -> str:
+    """The text, cut with a mark where it is longer."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def label(text: str) -> str:
     """A label, shortened if it is longer than a line or two."""
-    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
-
-
-def flagged(text: str) -> str:
-    """A sentence whose flags stand in backticks, as code: no line ends inside one."""
-    return text if "`" in text else re.sub(r"(--[a-z][a-z-]*(?: \d+)?)", r"`\1`", text)
+    return shorten(text, LONGEST_LABEL)
 
 
 def unbroken(text: str) -> bool:
     """Whether a word of the label is too long for a column, so that it must break inside."""
     return any(len(word) > LONGEST_WORD for word in re.split(r"[\s|–-]", text))
-
-
-def signed(difference: float, number: Figures) -> str:
-    """A difference with its sign; a tiny one is written out, none is "same"."""
-    if abs(difference) <= 1e-6 * 10.0**-number.decimals:
-        return "same"
-    shown = number.gap(abs(difference))
-    return f"+{shown}" if difference > 0 else f"{MINUS}{shown}"
-
-
-def grouped(text: str) -> str:
-    """A sentence whose large counts are written alike: 10,000 models, never 10000 models."""
-    return _COUNTS.sub(lambda found: f"{int(found[0]):,}", text)
-
-
-def tidy(text: str) -> str:
-    """A sentence whose figures keep together: no line ends between a number and its unit."""
-    text = re.sub(r"(?<=\d) %", f"{NARROW}%", grouped(text))
-    return re.sub(r"\[([^\s\[\],]+), ([^\s\[\],]+)\]", "[\\1,\u00a0\\2]", text)
 
 
 # -- the answer --------------------------------------------------------------------------------
@@ -148,27 +151,26 @@ def earns(chosen: Compared, objective: Objective, number: Figures) -> str:
     start = f"This policy earns {mean} on average over {n:,} {kind} of how the world may work"
     if objective.tail == 1:
         return f"{start}."
-    if objective.tail == 0:
-        return f"{start}, and {bad} in {objective.words}."
-    return f"{start}, and {bad} on average over {objective.words}."
+    over = "in" if objective.tail == 0 else "on average over"
+    return f"{start}, and {bad} {over} {bad_case(objective)}."
 
 
 def best_possible(certificate: Certificate, number: Figures) -> str:
     """How far from the best possible, by the objective, on the models it was chosen on."""
-    bound, gap = certificate.bound, certificate.gap_abs
+    bound, share = certificate.bound, certificate.gap_share
     start = (
         f"On the {count(certificate.n_models, 'model')} it was chosen on, it is worth "
         f"{number(certificate.static['objective'])} by the objective, and no {bound.covers.words} "
     )
     if certificate.nothing_better:
         return f"{start}does better there: it is the best possible."
-    share = certificate.gap_share
     tail = ""
     if share is not None:
         tail = f", {percent(share)} of the way from acting at random to that limit"
     if share is not None and share > 1:
         tail = ". Acting at random would be better than this policy"
-    return f"{start}can exceed {number(bound.value)} there: at most {number.gap(gap)} better{tail}."
+    gap = number.gap(certificate.gap_abs)
+    return f"{start}can exceed {number(bound.value)} there: at most {gap} better{tail}."
 
 
 def chosen_on(chosen: Compared, objective: Objective, number: Figures) -> str | None:
@@ -176,7 +178,7 @@ def chosen_on(chosen: Compared, objective: Objective, number: Figures) -> str | 
     if chosen.heldout is None:
         return None
     static = chosen.static
-    bad = "" if objective.tail == 1 else f" and {number(static['cvar'])} in {objective.words}"
+    bad = "" if objective.tail == 1 else f" and {number(static['cvar'])} in {bad_case(objective)}"
     return (
         f"There it earns {number(static['mean'])} on average{bad}. Held-out models played no part "
         "in the choice, so theirs are the figures to go by."
@@ -211,10 +213,9 @@ def weight_words(objective: Objective) -> str:
     if objective.criterion == "percentile":
         return f"none: what counts is the return that {percent(objective.alpha)} of models reach"
     lam = objective.lam
-    if lam == 0:
-        return "0: only the average counts; the bad case played no part in the choice"
-    if lam == 1:
-        return "1: only the bad case counts; the average played no part in the choice"
+    if lam in (0, 1):
+        one, other = ("average", "bad case") if lam == 0 else ("bad case", "average")
+        return f"{lam:g}: only the {one} counts; the {other} played no part in the choice"
     return f"{lam:g}: the bad case counts {percent(lam)}, the average {percent(1 - lam)}"
 
 
@@ -223,11 +224,11 @@ def tail_words(objective: Objective) -> str:
     if objective.tail == 1:
         return "0: the bad case is the average over all models, so no caution is asked for"
     bad = "is" if objective.tail == 0 else "is the average over"
-    return f"{objective.alpha:g}: the bad case {bad} {objective.words}"
+    return f"{objective.alpha:g}: the bad case {bad} {bad_case(objective)}"
 
 
-def notes_of(problem: Problem, compared: Iterable[Compared]) -> list[str]:
-    """What a reader must know of the solutions: one found for another question is named."""
+def other_questions(problem: Problem, compared: Iterable[Compared]) -> list[str]:
+    """Solutions that were found for another question, which must be known of them."""
     out = []
     for c in compared:
         s = c.solution
@@ -237,23 +238,3 @@ def notes_of(problem: Problem, compared: Iterable[Compared]) -> list[str]:
                 f"α = {s.objective.alpha:g}; all figures here are for the question above."
             )
     return out
-
-
-# --------------------------------------------------------------------------------------------------
-# How long parts of the page would take, told from sizes alone.
-#
-# The page must be the same on every machine, so what goes into it is decided by an estimate and
-# never by a clock: one evaluation of a policy takes about N·nnz steps of an iterative method, or
-# N·S³ of a factorisation, whichever is less. The constants are rough figures of an ordinary
-# computer.
-
-SPARSE, DENSE = 6e-7, 4e-10  # seconds per stored entry, and per S³
-SMALL_STATES = 96  # up to here one compiled kernel does it all
-OVERHEAD = {True: 2e-4, False: 1e-2}  # per evaluation, small or not
-
-
-def evaluation_seconds(problem: Problem) -> float:
-    """One policy on all models of the problem."""
-    S, A, N = problem.n_states, problem.n_actions, problem.n_models
-    stored = problem.models.next_states.size / A
-    return OVERHEAD[S <= SMALL_STATES] + N * min(SPARSE * stored, DENSE * S**3)

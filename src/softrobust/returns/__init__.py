@@ -1,64 +1,32 @@
 """What a given policy earns: on every model, statically, and under dynamic uncertainty."""
 
-from softrobust.returns.clusters import ReducedModels, reduce_models
-from softrobust.returns.dynamic import DynamicReturn, dynamic_return
-from softrobust.returns.evaluation import (
-    action_values,
-    check_policy,
-    evaluate_policy,
-    occupancies,
-    policy_return,
-    policy_reward,
-    policy_values,
-    return_gradients,
-    static_gradient,
-    static_return,
-    uniform_value,
-)
-from softrobust.returns.optimal import (
-    ModelOptima,
-    horizon_return,
-    optimal_returns,
-    state_probabilities,
-)
-from softrobust.returns.rectangular import s_rect_return, sa_rect_return
-from softrobust.returns.simulation import (
-    Paths,
-    Rollouts,
-    Simulation,
-    follow,
-    roll_out_policy,
-    simulate,
-    simulate_returns,
-)
-
-__all__ = [
-    "DynamicReturn",
-    "ModelOptima",
-    "Paths",
-    "ReducedModels",
-    "Rollouts",
-    "Simulation",
-    "action_values",
-    "check_policy",
-    "dynamic_return",
-    "evaluate_policy",
-    "follow",
-    "horizon_return",
-    "occupancies",
-    "optimal_returns",
-    "policy_return",
-    "policy_reward",
-    "policy_values",
-    "reduce_models",
-    "return_gradients",
-    "roll_out_policy",
-    "s_rect_return",
-    "sa_rect_return",
-    "simulate",
-    "simulate_returns",
-    "state_probabilities",
-    "static_gradient",
-    "static_return",
-    "uniform_value",
-]
+from softrobust.returns.base import Returns as Returns
+from softrobust.returns.base import returns_of as returns_of
+from softrobust.returns.clusters import ReducedModels as ReducedModels
+from softrobust.returns.clusters import reduce_models as reduce_models
+from softrobust.returns.dynamic import DynamicReturn as DynamicReturn
+from softrobust.returns.dynamic import dynamic_return as dynamic_return
+from softrobust.returns.evaluation import action_values as action_values
+from softrobust.returns.evaluation import check_policy as check_policy
+from softrobust.returns.evaluation import evaluate_policy as evaluate_policy
+from softrobust.returns.evaluation import occupancies as occupancies
+from softrobust.returns.evaluation import policy_return as policy_return
+from softrobust.returns.evaluation import policy_reward as policy_reward
+from softrobust.returns.evaluation import policy_values as policy_values
+from softrobust.returns.evaluation import return_gradients as return_gradients
+from softrobust.returns.evaluation import static_gradient as static_gradient
+from softrobust.returns.evaluation import static_return as static_return
+from softrobust.returns.evaluation import uniform_value as uniform_value
+from softrobust.returns.optimal import ModelOptima as ModelOptima
+from softrobust.returns.optimal import horizon_return as horizon_return
+from softrobust.returns.optimal import optimal_returns as optimal_returns
+from softrobust.returns.optimal import state_probabilities as state_probabilities
+from softrobust.returns.rectangular import s_rect_return as s_rect_return
+from softrobust.returns.rectangular import sa_rect_return as sa_rect_return
+from softrobust.returns.simulation import Paths as Paths
+from softrobust.returns.simulation import Rollouts as Rollouts
+from softrobust.returns.simulation import Simulation as Simulation
+from softrobust.returns.simulation import follow as follow
+from softrobust.returns.simulation import roll_out_policy as roll_out_policy
+from softrobust.returns.simulation import simulate as simulate
+from softrobust.returns.simulation import simulate_returns as simulate_returns

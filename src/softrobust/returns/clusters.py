@@ -10,18 +10,16 @@ a mean model is not the mean of returns. What the reduction costs is measured, n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust.errors import InputError
+from softrobust._core.settings import whole
 from softrobust.models.policy import Policy
+from softrobust.problem import Problem
 from softrobust.returns.evaluation import action_values, static_return
 from softrobust.returns.optimal import ModelOptima, optimal_returns
-
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
 
 
 @final
@@ -29,24 +27,15 @@ if TYPE_CHECKING:
 class ReducedModels:
     """A problem on representatives, and how far its values are from those of the full one.
 
-    Attributes
-    ----------
-    problem : Problem
-        The same problem on the representatives, with the clusters' weights.
-    cluster : (n_models of the full problem,)
-        Which representative stands for each model.
-    representatives : (k,)
-        Their numbers in the full problem.
-    error, error_mean : float
-        Largest and average |ρ^S on all models − ρ^S on the representatives| over the test policies:
-        nominal, uniform, and each representative's own optimum (at most 32 of them).
+    The error is |ρ^S on all models − ρ^S on the representatives| over the test policies: nominal,
+    uniform, and each representative's own optimum (at most 32 of them).
     """
 
-    problem: Problem
-    cluster: IntArray
-    representatives: IntArray
-    error: float
-    error_mean: float
+    problem: Problem  # on the representatives, with the clusters' weights
+    cluster: IntArray  # (n_models of the full problem,) which representative stands for each model
+    representatives: IntArray  # (k,) their numbers in the full problem
+    error: float  # the largest,
+    error_mean: float  # and the average one
 
 
 def reduce_models(problem: Problem, k: int, seed: int | np.random.Generator = 0) -> ReducedModels:
@@ -55,17 +44,14 @@ def reduce_models(problem: Problem, k: int, seed: int | np.random.Generator = 0)
     With k = n_models the problem itself comes back, unchanged.
     """
     N = problem.n_models
-    if not isinstance(k, (int, np.integer)) or not 1 <= k <= N:
-        raise InputError(
-            f"k must be a whole number from 1 to {N}, the number of models; it is {k}."
-        )
+    k = whole("k", k, 1, N, "It is at most the number of models.")
     if k == N:
         every = np.arange(N)
         return ReducedModels(problem, every, every, 0.0, 0.0)
     optima = optimal_returns(problem, tol=1e-8)
     x = _features(problem, optima)
     rng = np.random.default_rng(seed)
-    cluster, chosen = _k_medoids(x, problem.models.f, int(k), rng)
+    cluster, chosen = _k_medoids(x, problem.models.f, k, rng)
     weights = np.bincount(cluster, weights=problem.models.f, minlength=chosen.size)
     chosen_models = problem.models.select(chosen)  # with the draws' own weights, replaced here
     reduced = problem.with_models(replace(chosen_models, f=weights / weights.sum()))
@@ -93,7 +79,7 @@ def _k_medoids(
     centres = _spread_out(x[live], f[live], k, rng)
     label = np.zeros(live.size, dtype=np.int64)
     for _ in range(100):
-        distance = _distances(x[live], centres)
+        distance = _squared_distances(x[live], centres)
         new = np.argmin(distance, axis=1)
         if np.array_equal(new, label):
             break
@@ -102,11 +88,11 @@ def _k_medoids(
         for j in np.flatnonzero(weight > 0):
             mine = label == j
             centres[j] = f[live][mine] @ x[live][mine] / weight[j]
-    distance = _distances(x[live], centres)
+    distance = _squared_distances(x[live], centres)
     label = np.argmin(distance, axis=1)
     used = np.unique(label)
     chosen = np.array([live[np.argmin(np.where(label == j, distance[:, j], np.inf))] for j in used])
-    cluster = np.argmin(_distances(x, x[chosen]), axis=1)
+    cluster = np.argmin(_squared_distances(x, x[chosen]), axis=1)
     cluster[live] = np.searchsorted(used, label)
     return cluster, chosen
 
@@ -124,7 +110,7 @@ def _spread_out(x: FloatArray, f: FloatArray, k: int, rng: np.random.Generator) 
     return x[chosen].copy()
 
 
-def _distances(x: FloatArray, centres: FloatArray) -> FloatArray:
+def _squared_distances(x: FloatArray, centres: FloatArray) -> FloatArray:
     """Squared distances (n, k), without a third axis."""
     d = np.square(x).sum(axis=1)[:, None] + np.square(centres).sum(axis=1) - 2 * x @ centres.T
     return np.asarray(np.maximum(d, 0.0))

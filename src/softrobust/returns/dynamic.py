@@ -12,13 +12,15 @@ and the linear step over Ξ is the soft-robust worst case of these scores.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
-from softrobust.errors import InputError
+from softrobust._core.settings import whole
+from softrobust.models.policy import Policy
+from softrobust.problem import Problem
 from softrobust.returns.evaluation import (
     check_policy,
     policy_return,
@@ -27,10 +29,6 @@ from softrobust.returns.evaluation import (
     solve_checked,
 )
 from softrobust.returns.rectangular import rectangular_value
-
-if TYPE_CHECKING:
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
 
 DENSE_STATES = 1000  # up to here the mixture's linear system is solved directly
 
@@ -55,12 +53,8 @@ def dynamic_return(
 ) -> DynamicReturn:
     """ρ^D of a policy by multi-start descent over ξ ∈ Ξ.
 
-    Parameters
-    ----------
-    starts : int
-        The nominal weights, the static worst case, and random vertices of Ξ up to this number.
-    steps, tol
-        Frank–Wolfe steps per start, and the relative decrease at which one stops.
+    Starts are the nominal weights, the static worst case, and random vertices of Ξ. Each makes at
+    most `steps` Frank–Wolfe steps, and stops at a relative decrease of `tol`.
     """
     value, xi = worst_mixture(problem, policy, starts, steps, tol, seed)
     lower = min(float(problem.p0 @ rectangular_value(problem, policy).lower), value)
@@ -77,8 +71,8 @@ def worst_mixture(
 ) -> tuple[float, FloatArray]:
     """The least ρ(π, E_ξ[P̂]) that descent finds, and its ξ (n_models,); no bound from below."""
     check_policy(problem, policy)
-    if starts < 1 or steps < 1:
-        raise InputError(f"starts and steps must be at least 1; they are {starts} and {steps}.")
+    whole("starts", starts)
+    whole("steps", steps)
     rng = np.random.default_rng(seed)
     f, objective = problem.models.f, problem.objective
     points = [f.copy(), objective.worst_case(policy_return(problem, policy), f)]

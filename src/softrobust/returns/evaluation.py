@@ -4,6 +4,14 @@
 
 Small or dense models are factorised directly. Large sparse ones are solved by a Krylov method whose
 residual is checked: as ‖(I − γP)⁻¹‖∞ = 1/(1 − γ), a residual e means an error of at most e/(1 − γ).
+
+How returns change with the policy is exact, too; with the value and occupancy of π in one model,
+
+    ∂ρ(π, P̂^ω)/∂π(a|s) = h^ω(s)·Q^ω(s, a),        Q^ω(s, a) = R[s, a, ω] + γ P̂^ω_{s,a}ᵀ v^ω,
+
+along directions that keep Σ_a π(a|s) = 1. The objective ρ^S is the minimum over ξ ∈ Ξ of
+Σ_ω ξ_ω ρ_ω, so its gradient is the ξ-average of the models' gradients at the worst-case ξ: where
+that ξ is not unique, ρ^S has a kink and this is one of its supergradients.
 """
 
 from __future__ import annotations
@@ -11,57 +19,33 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
-from softrobust._core.limits import Late, check, chunks
+from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.errors import InputError, SolverError
-
-if TYPE_CHECKING:
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
-
+from softrobust.kernels.evaluate import (
+    evaluate_models,
+    evaluate_sparse,
+    fill_action_values,
+    fill_policy_rows,
+    policy_matrix,
+)
+from softrobust.models.policy import Policy
+from softrobust.problem import Problem
 
 PARALLEL_WORK = 4_000_000  # multiply-adds below which threads cost more than they bring
+PARALLEL_CELLS = 200_000  # stored probabilities below which they do for action values
 KERNEL_STATES = 96  # above this LAPACK's blocked factorisation wins
 RELATIVE_ERROR = 1e-10  # of a Krylov value, relative to the largest |v|
 KRYLOV = 40  # length of a Krylov cycle
 FIRST = 4  # models of the first chunk of a Krylov evaluation
-KEPT = 4  # evaluations kept per set of models
+KEPT = 16  # evaluations kept per set of models
 DIRECT_STATES = 20_000  # up to here a system that a cycle does not solve is factorised
-
-
-def policy_return(problem: Problem, policy: Policy) -> FloatArray:
-    """ρ(π, P̂^ω) for every model, exact.
-
-    Returns
-    -------
-    (n_models,)
-    """
-    if problem.n_states <= KERNEL_STATES:
-        return np.asarray(policy_values(problem, policy) @ problem.p0)
-    check_policy(problem, policy)
-    for evaluated in _KEPT.get(problem.models, ()):
-        if evaluated.serves(problem, policy.probs):
-            return evaluated.returns.copy()
-    return _keep(problem, policy, policy_values(problem, policy)).copy()
-
-
-def _keep(problem: Problem, policy: Policy, V: FloatArray) -> FloatArray:
-    """p₀ᵀv^ω of every model, kept for the next who asks."""
-    x = np.asarray(V @ problem.p0)
-    kept = _KEPT.setdefault(problem.models, deque(maxlen=KEPT))
-    kept.append(_Evaluated(problem.R, problem.gamma, problem.p0, policy.probs, x))
-    return x
-
-
-def static_return(problem: Problem, policy: Policy) -> float:
-    """ρ^S(π): the objective applied to the returns on the models (eq. 3.1)."""
-    return problem.objective.value(policy_return(problem, policy), problem.models.f)
 
 
 @final
@@ -84,12 +68,34 @@ class _Evaluated:
         )
 
 
-# A solver's answer is evaluated again by its certificate and its report: where that takes seconds,
-# the last few are kept with their models.
+# A solver's answer is evaluated again by its certificate and its report, and neighbours on a grid
+# often share theirs: the last few are kept with their models.
 _KEPT: WeakKeyDictionary[Any, deque[_Evaluated]] = WeakKeyDictionary()
 # Every solution and certificate is measured against the uniform policy: evaluated once per problem
 # data, whatever the objective.
 _UNIFORM: WeakKeyDictionary[Any, _Evaluated] = WeakKeyDictionary()
+
+
+def policy_return(problem: Problem, policy: Policy) -> FloatArray:
+    """(n_models,): ρ(π, P̂^ω) for every model, exact."""
+    check_policy(problem, policy)
+    for evaluated in _KEPT.get(problem.models, ()):
+        if evaluated.serves(problem, policy.probs):
+            return evaluated.returns.copy()
+    return _keep(problem, policy, policy_values(problem, policy)).copy()
+
+
+def _keep(problem: Problem, policy: Policy, V: FloatArray) -> FloatArray:
+    """p₀ᵀv^ω of every model, kept for the next who asks."""
+    x = np.asarray(V @ problem.p0)
+    kept = _KEPT.setdefault(problem.models, deque(maxlen=KEPT))
+    kept.append(_Evaluated(problem.R, problem.gamma, problem.p0, policy.probs, x))
+    return x
+
+
+def static_return(problem: Problem, policy: Policy) -> float:
+    """ρ^S(π): the objective applied to the returns on the models (eq. 3.1)."""
+    return problem.objective.value(policy_return(problem, policy), problem.models.f)
 
 
 def uniform_value(problem: Problem) -> float:
@@ -109,16 +115,13 @@ def policy_values(problem: Problem, policy: Policy) -> FloatArray:
 
 
 def evaluate_policy(
-    problem: Problem, policy: Policy, late: Late | None = None
+    problem: Problem, policy: Policy, deadline: Deadline = NO_LIMIT
 ) -> tuple[FloatArray, FloatArray]:
     """Values and occupancies together, each (n_models, n_states): one factorisation serves both.
 
-    Parameters
-    ----------
-    late : callable, optional
-        Asked between chunks of models where they are large; once True, `OutOfTime` is raised.
+    Large models are evaluated in chunks; once the deadline has passed, `OutOfTime` is raised.
     """
-    V, h = _evaluate(problem, policy, want_occupancy=True, late=late)
+    V, h = _evaluate(problem, policy, True, deadline)
     if problem.n_states > KERNEL_STATES:
         _keep(problem, policy, V)
     return V, h
@@ -152,21 +155,18 @@ def check_policy(problem: Problem, policy: Policy) -> None:
 
 
 def _evaluate(
-    problem: Problem, policy: Policy, want_occupancy: bool = False, late: Late | None = None
+    problem: Problem, policy: Policy, want_occupancy: bool = False, deadline: Deadline = NO_LIMIT
 ) -> tuple[FloatArray, FloatArray]:
     check_policy(problem, policy)
     S, N = problem.n_states, problem.n_models
     v = policy_reward(problem, policy.probs)
     h = np.tile(problem.p0, (N, 1))
     if _is_large_and_sparse(problem):
-        return _krylov(problem, policy.probs, v, h, want_occupancy, late)
+        return _krylov(problem, policy.probs, v, h, want_occupancy, deadline)
     if S > KERNEL_STATES:
-        return _lapack(problem, policy.probs, v, h, want_occupancy, late)
-    from softrobust.kernels.evaluate import evaluate_parallel, evaluate_serial
-
-    run = evaluate_parallel if N * S**3 > PARALLEL_WORK else evaluate_serial
-    m = problem.models
-    run(m.indptr, m.next_states, m.prob, policy.probs, problem.gamma, v, h)
+        return _lapack(problem, policy.probs, v, h, want_occupancy, deadline)
+    m, threads = problem.models, N * S**3 > PARALLEL_WORK
+    evaluate_models(threads, m.indptr, m.next_states, m.prob, policy.probs, problem.gamma, v, h)
     return v, h
 
 
@@ -181,16 +181,14 @@ def _lapack(
     r: FloatArray,
     p0: FloatArray,
     want_occupancy: bool,
-    late: Late | None = None,
+    deadline: Deadline,
 ) -> tuple[FloatArray, FloatArray]:
     from scipy.linalg import lu_factor, lu_solve
-
-    from softrobust.kernels.evaluate import policy_matrix
 
     m, S = problem.models, problem.n_states
     v, h, P = r, p0, np.empty((S, S))
     for omega in range(problem.n_models):
-        check(late)
+        deadline.check()
         policy_matrix(m.indptr, m.next_states, m.prob, m.n_models, omega, probs, P)
         factors = lu_factor(np.eye(S) - problem.gamma * P, overwrite_a=True)
         v[omega] = lu_solve(factors, r[omega])
@@ -205,26 +203,26 @@ def _krylov(
     r: FloatArray,
     p0: FloatArray,
     want_occupancy: bool,
-    late: Late | None = None,
+    deadline: Deadline,
 ) -> tuple[FloatArray, FloatArray]:
     import scipy.sparse as sp
 
-    from softrobust.kernels.evaluate import evaluate_sparse
-
     m, S, gamma = problem.models, problem.n_states, problem.gamma
-    rows, columns, pick = _policy_sparsity(problem, probs)
+    rows, columns = policy_sparsity(m.indptr, m.next_states, probs)
     share = max((1 - gamma) * RELATIVE_ERROR, 4e-16)
     v, h, reached = r.copy(), p0.copy(), np.zeros((m.n_models, 2))
     for part in chunks(m.n_models, FIRST):  # Ctrl-C is served between two of them
-        check(late)
+        deadline.check()
         evaluate_sparse(
             m.indptr, m.prob, rows, columns, probs, gamma, share, want_occupancy,
             part.start, part.stop, v, h, reached,
         )  # fmt: skip
     for omega in np.flatnonzero(~(reached <= share).all(axis=1)):  # rare: states that mix slowly
-        check(late)
+        deadline.check()
         # A randomized row lists a next state once per action; CSR sums such duplicates.
-        P: Any = sp.csr_array((pick(int(omega)), columns, rows), shape=(S, S))
+        values = np.empty(columns.size)
+        fill_policy_rows(m.indptr, m.prob, m.n_models, int(omega), probs, values)
+        P: Any = sp.csr_array((values, columns, rows), shape=(S, S))
         M = sp.eye_array(S, format="csr") - gamma * P
         v[omega] = solve_checked(M, r[omega], gamma)
         if want_occupancy:
@@ -232,36 +230,25 @@ def _krylov(
     return v, h
 
 
+def policy_sparsity(
+    indptr: NDArray[np.int64], next_states: NDArray[np.int32], probs: FloatArray
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Row pointers (S + 1,) and columns (nnz,) of a policy's rows, action after action."""
+    widths, taken = np.diff(indptr), probs.reshape(-1) > 0
+    lengths = np.where(taken, widths, 0).reshape(probs.shape).sum(axis=1)
+    return np.concatenate([[0], np.cumsum(lengths)]), next_states[np.repeat(taken, widths)]
+
+
 def policy_rows(
     problem: Problem, probs: FloatArray
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], FloatArray]:
     """π(a|s)·P̂^ω(·|s,a) of every model on one sparsity: rows (S + 1,), columns (nnz,), (N, nnz)."""
-    rows, columns, pick = _policy_sparsity(problem, probs)
-    return rows, columns, np.stack([pick(omega) for omega in range(problem.n_models)])
-
-
-def _policy_sparsity(
-    problem: Problem, probs: FloatArray
-) -> tuple[NDArray[np.int64], NDArray[np.int32], Callable[[int], FloatArray]]:
-    """Row pointers and columns of the policy's rows, and a function ω → their values."""
-    from softrobust.kernels.evaluate import fill_policy_rows
-
-    m, S = problem.models, problem.n_states
-    taken = probs.reshape(-1) > 0
-    widths = np.where(taken, np.diff(m.indptr), 0).reshape(S, -1).sum(axis=1)
-    rows = np.concatenate([[0], np.cumsum(widths)])
-    columns = m.next_states[np.repeat(taken, np.diff(m.indptr))]
-
-    def pick(omega: int) -> FloatArray:
-        values = np.empty(columns.size)
-        fill_policy_rows(m.indptr, m.prob, m.n_models, omega, probs, values)
-        return values
-
-    return rows, columns, pick
-
-
-def _factorised(lu: Any) -> Callable[[FloatArray], FloatArray]:
-    return lambda b: np.asarray(lu.solve(b))
+    m = problem.models
+    rows, columns = policy_sparsity(m.indptr, m.next_states, probs)
+    P = np.empty((m.n_models, columns.size))
+    for omega in range(m.n_models):
+        fill_policy_rows(m.indptr, m.prob, m.n_models, omega, probs, P[omega])
+    return rows, columns, P
 
 
 def solve_checked(M: Any, b: FloatArray, gamma: float, norm: float = np.inf) -> FloatArray:
@@ -288,35 +275,21 @@ def solve_checked(M: Any, b: FloatArray, gamma: float, norm: float = np.inf) -> 
         if share <= max((1 - gamma) * RELATIVE_ERROR, 4e-16):
             return x
         if direct and solve_for is krylov and share > 1e-3 * min(before, 1.0):
-            solve_for = _factorised(splu(M.tocsc()))
+            solve_for = splu(M.tocsc()).solve
     raise SolverError(
         "The linear system of a policy's values did not converge: relative residual "
         f"{share:.1e} with gamma = {gamma:g}. A smaller gamma, or fewer states, would help."
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# How a policy's returns change with its action probabilities, exactly.
-#
-# For one model, with v and h the value and occupancy of π (the adjoint costs one more solve),
-#
-#     ∂ρ(π, P̂^ω)/∂π(a|s) = h^ω(s)·Q^ω(s, a),        Q^ω(s, a) = R[s, a, ω] + γ P̂^ω_{s,a}ᵀ v^ω,
-#
-# along directions that keep Σ_a π(a|s) = 1. The objective ρ^S is the minimum over ξ ∈ Ξ of
-# Σ_ω ξ_ω ρ_ω, so its gradient is the ξ-average of the models' gradients at the worst-case ξ: where
-# that ξ is not unique, ρ^S has a kink and this is one of its supergradients.
-
-PARALLEL_CELLS = 200_000  # stored probabilities below which threads cost more than they bring
-
-
 def action_values(problem: Problem, V: FloatArray) -> FloatArray:
     """Q (n_models, n_states, n_actions) of one value function per model, V (n_models, n_states)."""
-    from softrobust.kernels.evaluate import action_values_parallel, action_values_serial
-
     m = problem.models
     Q = np.empty((m.n_models, m.n_states, m.n_actions))
-    run = action_values_parallel if m.prob.size > PARALLEL_CELLS else action_values_serial
-    run(m.indptr, m.next_states, m.prob, problem.R, problem.gamma, np.ascontiguousarray(V), Q)
+    fill_action_values(
+        m.prob.size > PARALLEL_CELLS, m.indptr, m.next_states, m.prob, problem.R, problem.gamma,
+        np.ascontiguousarray(V), Q,
+    )  # fmt: skip
     return Q
 
 

@@ -1,22 +1,27 @@
-"""The optimal return of every model on its own: what one could earn if told which model is true."""
+"""Returns by dynamic programming: the optimum of every model on its own, and finite horizons.
+
+The optimum is what one could earn if told which model is true. With a finite horizon, backward
+
+    v^ω_t(s) = R[s, d_t(s), ω] + γ P̂^ωᵀ v^ω_{t+1},   v_T = 0,
+
+and forward the probability of being in s at step t in model ω, which CADP uses as weights; both
+read the models once per step.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
-from softrobust._core.limits import Late, chunks
+from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.errors import InputError
+from softrobust.models.policy import TimedPolicy
+from softrobust.problem import Problem
 from softrobust.returns.evaluation import action_values, policy_rows
-
-if TYPE_CHECKING:
-    from softrobust.models.policy import TimedPolicy
-    from softrobust.problem import Problem
-
 
 PARALLEL_WORK = 200_000  # stored probabilities below which threads cost more than they bring
 ITERATION_LIMIT = 20_000
@@ -37,19 +42,15 @@ class ModelOptima:
     upper: FloatArray
 
 
-def optimal_returns(problem: Problem, tol: float = 1e-11, late: Late | None = None) -> ModelOptima:
+def optimal_returns(
+    problem: Problem, tol: float = 1e-11, deadline: Deadline = NO_LIMIT
+) -> ModelOptima:
     """Solve every model of the problem exactly, under the allowed actions.
 
-    Parameters
-    ----------
-    tol : float
-        Stop when the bracket of a model is narrower than this share of its largest value; the
-        bracket returned is true at any tolerance.
-    late : callable, optional
-        Asked between chunks of models. Once True, the models left get one Bellman step each: their
-        brackets are wide, and as true as the others.
+    A model is done when its bracket is narrower than `tol` of its largest value. Once the deadline
+    has passed, the models left get one Bellman step each: brackets are true at any tolerance.
     """
-    from softrobust.kernels.optimal import solve_range_parallel, solve_range_serial
+    from softrobust.kernels.optimal import solve_models
 
     m, S, N = problem.models, problem.n_states, problem.n_models
     if not np.isfinite(problem.R).all():
@@ -59,12 +60,10 @@ def optimal_returns(problem: Problem, tol: float = 1e-11, late: Late | None = No
     decisions = np.tile(np.argmax(masked, axis=1), (N, 1))
     below, above = np.empty(N), np.empty(N)
     large = N > 1 and m.prob.size > PARALLEL_WORK
-    run = solve_range_parallel if large else solve_range_serial
     for part in chunks(N, FIRST if large else N):
-        cut = part.start > 0 and late is not None and late()
-        steps = 1 if cut else ITERATION_LIMIT
-        run(
-            m.indptr, m.next_states, m.prob, problem.R, problem.allowed, problem.gamma,
+        steps = 1 if part.start > 0 and deadline.passed else ITERATION_LIMIT
+        solve_models(
+            large, m.indptr, m.next_states, m.prob, problem.R, problem.allowed, problem.gamma,
             tol, steps, part.start, part.stop, V, decisions, below, above,
         )  # fmt: skip
     start = V @ problem.p0
@@ -72,13 +71,6 @@ def optimal_returns(problem: Problem, tol: float = 1e-11, late: Late | None = No
     slack = 2 * S * np.finfo(float).eps * (np.abs(V) @ problem.p0)
     total = problem.p0.sum()
     return ModelOptima(V, decisions, start + total * below - slack, start + total * above + slack)
-
-
-# --------------------------------------------------------------------------------------------------
-# Finite horizon: returns of a time-dependent policy on every model, by going back and forth.
-#
-# Backward, v^ω_t(s) = R[s, d_t(s), ω] + γ P̂^ωᵀ v^ω_{t+1} with v_T = 0. Forward, the probability of
-# being in s at step t in model ω, which CADP uses as weights. Both read the models once per step.
 
 
 def horizon_return(problem: Problem, policy: TimedPolicy) -> FloatArray:

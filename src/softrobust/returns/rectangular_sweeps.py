@@ -1,13 +1,26 @@
-"""Newton's step of a rectangular solve: v + x with (I − γP_d)x = Tv − v, for mixed rows P.
+"""Sweeps over the states of one problem, with bounds on the fixed point they lead to (section 4).
 
-Solving for the correction and not for the value makes every step a refinement: an error in P_d or
-in the solution shrinks the next residual less, and never enters the answer: a sweep certifies it.
+Each rectangular operator T (see `kernels.sweeps`) is monotone, and T(v + c) lies between Tv + γσc
+for the least and the largest row sum σ. So from lb ≤ Tv ≤ ub, m = min(lb − v) and w = max(ub − v),
+
+    lb + γσ·m/(1 − γσ)  ≤  v*  ≤  ub + γσ·w/(1 − γσ)
+
+with the σ that makes each side safe (MacQueen's bounds where σ = 1). lb and ub hold the rounding of
+the games and of Z, so the interval is a certificate in floating point, and its half-width, relative
+to max|v|, the achieved tolerance. The fixed point is that of the models as stored; with float32
+storage, of the rounded models.
+
+The step between sweeps is Newton's, v + (I − γP_{d,ξ})⁻¹(Tv − v), with the rows mixed in the sweep.
+Solving for the correction and not for the value makes every step a refinement: an error in P or in
+the solution shrinks the next residual less, and never enters the answer, which a sweep certifies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, final
+from dataclasses import dataclass
+from typing import Any, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,32 +28,85 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, refuse_if_too_large
 from softrobust.errors import InputError, SolverError
-from softrobust.kernels.ball_sweeps import mean_rows
 from softrobust.kernels.evaluate import fill_policy_rows, lu_inplace, lu_solve, policy_matrix
-from softrobust.kernels.expected import PARALLEL_READ, centred, rounding
+from softrobust.kernels.expected import (
+    LANES,
+    PARALLEL_READ,
+    centred,
+    expected_rounding,
+    mean_rows,
+)
+from softrobust.kernels.group import Group, sweep_group
 from softrobust.kernels.s_game import NOT_FINITE, UNSETTLED, certify_pair
-from softrobust.kernels.sweeps import (  # fmt: skip
+from softrobust.kernels.sweeps import (
     S_GAME,
     SA_GAME,
-    Memory,
     Rectangle,
-    Update,
+    SweepResult,
+    WarmStart,
     batch_rows,
     record_pair,
     rows_work,
-    sweep,
+    sweep_states,
 )
 from softrobust.kernels.tail import SLACK
+from softrobust.models.model_set import ModelSet
 from softrobust.objective import soft_robust
+from softrobust.problem import Problem
+from softrobust.returns.evaluation import policy_sparsity
 
-if TYPE_CHECKING:
-    from softrobust.models.model_set import ModelSet
-    from softrobust.problem import Problem
-
-
-KERNEL_STATES = 128  # above this LAPACK's blocked factorisation wins
+LAPACK_STATES = 128  # above this LAPACK's blocked factorisation wins
 DENSE_STATES = 300  # up to here, or where rows are full, a dense factorisation
 FILL = 0.1  # rows fuller than this count as full
+# The mean model and the row sums take a pass of their own: once per set of models.
+_MEANS: WeakKeyDictionary[ModelSet, tuple[FloatArray, float]] = WeakKeyDictionary()
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Bracket:
+    """lower ≤ v* ≤ upper, each (n_states,), and the decision that came with them.
+
+    `unit` is 0, or the largest |reward| where v* is 0 but for rounding, and its size no measure.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    decision: Any = None
+    unit: float = 0.0
+
+    @property
+    def v(self) -> FloatArray:
+        """The middle of the bounds."""
+        return 0.5 * (self.lower + self.upper)
+
+    @property
+    def width(self) -> float:
+        """The largest difference of the bounds."""
+        return float((self.upper - self.lower).max())
+
+    @property
+    def tol(self) -> float:
+        """Half the width, relative to max|v|, or to `unit` if that is larger."""
+        size = max(float(np.abs(self.v).max()), self.unit)
+        return 0.5 * self.width / max(size, float(np.finfo(float).tiny))
+
+
+def bracket(
+    v: FloatArray, lb: FloatArray, ub: FloatArray, gamma: float, deviation: float, decision: Any
+) -> Bracket:
+    """Bounds of the fixed point from lb ≤ Tv ≤ ub; row sums of T miss 1 by `deviation` at most."""
+    few, many = gamma * (1 - deviation), gamma * (1 + deviation)
+    if many >= 1:
+        raise InputError(
+            f"gamma = {gamma:g} times the largest row sum (1 + {deviation:.1e}) reaches 1: values "
+            "are not finite. Normalise the rows, or lower gamma."
+        )
+    low, high = float((lb - v).min()), float((ub - v).max())
+    # A positive shift is safe with the small row sums below, with the large ones above.
+    below = low * (few / (1 - few) if low > 0 else many / (1 - many))
+    above = high * (many / (1 - many) if high > 0 else few / (1 - few))
+    return Bracket(lb + below, ub + above, decision)
 
 
 def is_dense(n_states: int, nnz: int, n_actions: int) -> bool:
@@ -57,18 +123,10 @@ def newton_step(
     v: FloatArray,
     residual: FloatArray,
 ) -> FloatArray:
-    """Return v + (I − γP_d)⁻¹·residual.
+    """(n_states,): v + (I − γP_d)⁻¹·residual; v, residual (n_states,), d (n_states, n_actions).
 
-    Parameters
-    ----------
-    indptr, next_states, mixed
-        One transition row per pair (s, a), in the models' own lists; those with d > 0 are read.
-    d : (n_states, n_actions)
-    v, residual : (n_states,)
-
-    Returns
-    -------
-    (n_states,)
+    `mixed` has one transition row per pair (s, a), in the models' own lists; those with d > 0 are
+    read.
     """
     S = v.size
     if is_dense(S, next_states.size, d.shape[1]):
@@ -76,31 +134,25 @@ def newton_step(
         policy_matrix(indptr, next_states, mixed, 1, 0, d, M)
         M *= -gamma
         M.flat[:: S + 1] += 1.0
-        if S > KERNEL_STATES:
+        if S > LAPACK_STATES:
             return np.asarray(v + np.linalg.solve(M, residual))
         lu_inplace(M)
         x = residual.copy()
         lu_solve(M, x)
         return v + x
-    return v + _sparse(_rows(indptr, next_states, mixed, d), gamma, residual)
-
-
-def _rows(
-    indptr: NDArray[np.int64], next_states: NDArray[np.int32], mixed: FloatArray, d: FloatArray
-) -> Any:
-    import scipy.sparse as sp
-
-    S = d.shape[0]
-    widths = np.diff(indptr)
-    taken = d.reshape(-1) > 0
-    data = np.empty(int(widths[taken].sum()))
+    rows, columns = policy_sparsity(indptr, next_states, d)
+    data = np.empty(columns.size)
     fill_policy_rows(indptr, mixed, 1, 0, d, data)
-    columns = next_states[np.repeat(taken, widths)]
-    starts = np.concatenate([[0], np.cumsum(np.where(taken, widths, 0).reshape(S, -1).sum(axis=1))])
-    return sp.csr_array((data, columns, starts), shape=(S, S))
+    return v + _sparse_correction(rows, columns, data, gamma, residual)
 
 
-def _sparse(P: Any, gamma: float, residual: FloatArray) -> FloatArray:
+def _sparse_correction(
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    data: FloatArray,
+    gamma: float,
+    residual: FloatArray,
+) -> FloatArray:
     """Krylov on what is left after the constant part, which a shift solves exactly.
 
     Where it does not converge (slow mixing), a direct factorisation, cheap for narrow bands.
@@ -109,21 +161,13 @@ def _sparse(P: Any, gamma: float, residual: FloatArray) -> FloatArray:
     from scipy.sparse.linalg import gmres, splu
 
     S = residual.size
-    M = sp.eye_array(S, format="csr") - gamma * P
+    M = sp.eye_array(S, format="csr") - gamma * sp.csr_array((data, columns, rows), shape=(S, S))
     shift = 0.5 * float(residual.max() + residual.min()) / (1 - gamma)
     rest = residual - (1 - gamma) * shift
     x, info = gmres(M, rest, rtol=1e-5, restart=30, maxiter=4)
     if info == 0:
         return np.asarray(x + shift)
     return np.asarray(splu(M.tocsc()).solve(residual))
-
-
-# --------------------------------------------------------------------------------------------------
-# The S game as a linear program, for the rare state that the dual simplex kernel left unsettled.
-#
-# The LP's answer is only a proposal: d and q are made feasible and certified by the same bounds as
-# any other, so a sloppy tolerance widens the interval and never breaks it. If the proposal is no
-# better than what the kernel had, the kernel's stays.
 
 
 def game_lp(
@@ -152,8 +196,13 @@ def game_lp(
     return np.maximum(-answer.ineqlin.marginals, 0.0), np.clip(answer.x[:N], 0.0, u)
 
 
-def settle(g: Rectangle, v: FloatArray, centre: float, s: int, out: Update) -> None:
-    """Improve state s of `out` by the LP where that narrows its bounds."""
+def improve_by_lp(g: Rectangle, v: FloatArray, centre: float, s: int, out: SweepResult) -> None:
+    """Solve the S game of a state that the dual simplex kernel left unsettled as a linear program.
+
+    The LP's answer is only a proposal: d and q are made feasible and certified by the same bounds
+    as any other, so a sloppy tolerance widens the interval and never breaks it. What the kernel had
+    stays, unless the proposal narrows it.
+    """
     work = rows_work(g, 1)
     batch_rows(g, v, centre, s, s + 1, out.d, False, work)
     n, Z, actions, L = int(work.n[0]), work.Z[0], work.actions[0], g.live.size
@@ -165,27 +214,6 @@ def settle(g: Rectangle, v: FloatArray, centre: float, s: int, out: Update) -> N
         out.d[s, actions[:n]] = d
         for i in np.flatnonzero(d > 0):
             record_pair(g, s, int(actions[i]), q, np.empty(L, np.int64), out)
-
-
-# --------------------------------------------------------------------------------------------------
-# Sweeps over the states of one problem, with bounds on the fixed point they lead to (section 4).
-#
-# Each rectangular operator T (see `kernels.sweeps`) is monotone, and T(v + c) lies between Tv + γσc
-# for the least and the largest row sum σ. So from lb ≤ Tv ≤ ub, m = min(lb − v) and w = max(ub −
-# v),
-#
-#     lb + γσ·m/(1 − γσ)  ≤  v*  ≤  ub + γσ·w/(1 − γσ)
-#
-# with the σ that makes each side safe (MacQueen's bounds where σ = 1). lb and ub hold the rounding
-# of the games and of Z, so the interval is a certificate in floating point, and its half-width,
-# relative to max|v|, the achieved tolerance. The fixed point is that of the models as stored; with
-# float32 storage, of the rounded models.
-#
-# The step between sweeps is Newton's, v + (I − γP_{d,ξ})⁻¹(Tv − v), with the rows mixed in the
-# sweep.
-
-# The mean model and the row sums take a pass of their own: once per set of models.
-_MEANS: WeakKeyDictionary[ModelSet, tuple[FloatArray, float]] = WeakKeyDictionary()
 
 
 def working_bytes(models: ModelSet, float32: bool = False) -> float:
@@ -209,11 +237,7 @@ def reward_range(
 class Sweeps:
     """The state of one rectangular solve: what sweeps remember, and what they have read.
 
-    Parameters
-    ----------
-    problem : Problem
-    float32 : bool
-        Read the probabilities from a float32 copy, half as many bytes, with float64 sums.
+    With `float32` they read the probabilities from a copy of half as many bytes, with float64 sums.
     """
 
     def __init__(self, problem: Problem, float32: bool = False) -> None:
@@ -235,18 +259,11 @@ class Sweeps:
         self.R_max, self.R_span = max(abs(low), abs(high)), high - low
         self.pair_size = np.diff(m.indptr).reshape(S, A) * m.n_models
         self.size = max(m.prob.size, 1)
-        self.memory = Memory(
-            np.zeros((S, A), np.int32), np.zeros((S, A), np.int32), np.zeros(S, np.int32)
-        )
-        self.out = Update(
-            np.zeros(S), np.zeros(S), np.zeros((S, A)), np.zeros(S, np.int8),
-            np.zeros(S, np.int32), np.zeros(S, np.int64), np.zeros(m.next_states.size),
-            np.zeros((0, 0)),
-        )  # fmt: skip
+        self.warm, self.out = _answers((), m)
         self.reset(problem)
 
     def reset(self, problem: Problem) -> None:
-        """Go on with another λ and α of the same problem; memory stays, a good start nearby."""
+        """Go on with another λ and α of the same problem; the warm start stays, good nearby."""
         self.problem, self.sweeps, self.inner_sweeps = problem, 0, 0
         self.passes, self.pivots, self.fallbacks = 0.0, 0, 0
         m, p = self.models, problem
@@ -257,20 +274,17 @@ class Sweeps:
             float(u.sum()), objective.lam, self.gamma, self.float32, self.means()[0],
         )  # fmt: skip
 
-    def lane(self, memory: Memory, out: Update) -> Sweeps:
-        """The same problem with a memory and answers of its own."""
+    def beside(self, warm: WarmStart, out: SweepResult) -> Sweeps:
+        """The same problem with a warm start and answers of its own."""
         other = copy(self)
-        other.memory, other.out = memory, out
+        other.warm, other.out = warm, out
         return other
-
-    # -- sweeps ----------------------------------------------------------------------------------
 
     def run(self, kind: int, v: FloatArray) -> None:
         """One sweep at v into `out`: lb, ub and, for games, the decision d."""
         shifted, centre, _ = centred(self.prob, v)
-        sweep(
-            kind, self.rect, shifted, centre, self.size_of(v), self.memory, self.out, self.threads
-        )
+        size = self.size_of(v)
+        sweep_states(kind, self.rect, shifted, centre, size, self.warm, self.out, self.threads)
         self.conclude(kind, v, shifted, centre)
 
     def size_of(self, v: FloatArray) -> float:
@@ -280,13 +294,13 @@ class Sweeps:
     def conclude(
         self, kind: int, v: FloatArray, shifted: FloatArray, centre: float, share: float = 1.0
     ) -> None:
-        """Mend and widen the answers of a sweep, and count what it read.
+        """Finish the answers of a sweep, widen them, and count what it read.
 
         shifted, centre are from `expected.centred`; `share` of the pass over the models counts.
         """
         if self.out.status.any():
-            self._mend(shifted, centre)
-        slack = rounding(self.width, v, self.R_max, self.float32, self.gamma)
+            self._finish_games(shifted, centre)
+        slack = expected_rounding(self.width, v, self.R_max, self.float32, self.gamma)
         np.subtract(self.out.lb, slack, out=self.out.lb)
         # A tail's boundary model is chosen with SLACK of mass to spare: CVaR may be that share of
         # the values' span higher.
@@ -294,7 +308,7 @@ class Sweeps:
         np.add(self.out.ub, slack + edge, out=self.out.ub)
         self._count(kind, share)
 
-    def _mend(self, shifted: FloatArray, centre: float) -> None:
+    def _finish_games(self, shifted: FloatArray, centre: float) -> None:
         status = self.out.status
         lost = np.flatnonzero(status == NOT_FINITE)
         if lost.size:
@@ -304,7 +318,7 @@ class Sweeps:
                 "rewards for NaN, infinity or numbers near the largest float."
             )
         for s in np.flatnonzero(status == UNSETTLED):
-            settle(self.rect, shifted, centre, int(s), self.out)
+            improve_by_lp(self.rect, shifted, centre, int(s), self.out)
             self.fallbacks += 1
 
     def _count(self, kind: int, share: float) -> None:
@@ -330,23 +344,10 @@ class Sweeps:
             m.indptr, m.next_states, self.out.mixed, self.out.d, self.gamma, v, self.value - v
         )
 
-    # -- bounds ----------------------------------------------------------------------------------
-
-    def bounds(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(lower, upper) around the fixed point of the operator swept last, from its sweep at v."""
-        _, deviation = self.means()
-        deviation = 0.0 if self.float32 else deviation
-        low, high = float((self.out.lb - v).min()), float((self.out.ub - v).max())
-        few, many = self.gamma * (1 - deviation), self.gamma * (1 + deviation)
-        if many >= 1:
-            raise InputError(
-                f"gamma = {self.gamma:g} times the largest row sum (1 + {deviation:.1e}) "
-                "reaches 1: values are not finite. Normalise the rows, or lower gamma."
-            )
-        # A positive shift is safe with the small row sums below, with the large ones above.
-        below = low * (few / (1 - few) if low > 0 else many / (1 - many))
-        above = high * (many / (1 - many) if high > 0 else few / (1 - few))
-        return self.out.lb + below, self.out.ub + above
+    def bounds(self, v: FloatArray) -> Bracket:
+        """Around the fixed point of the operator swept last, from its sweep at v."""
+        deviation = 0.0 if self.float32 else self.means()[1]
+        return bracket(v, self.out.lb, self.out.ub, self.gamma, deviation, self.out.d)
 
     def means(self) -> tuple[FloatArray, float]:
         """Rows of the mean model (nnz,), and the largest |row sum − 1|."""
@@ -360,3 +361,73 @@ class Sweeps:
             _MEANS[m] = hit
             self.passes += 1
         return hit
+
+
+def _answers(slots: tuple[int, ...], m: ModelSet) -> tuple[WarmStart, SweepResult]:
+    """Room for the answers of one sweep, or of several stacked along a first axis."""
+    S, A = m.n_states, m.n_actions
+
+    def room(*shape: int, kind: type[Any] = np.float64) -> NDArray[Any]:
+        return np.zeros((*slots, *shape), kind)
+
+    warm = WarmStart(room(S, A, kind=np.int32), room(S, A, kind=np.int32), room(S, kind=np.int32))
+    return warm, SweepResult(
+        room(S), room(S), room(S, A), room(S, kind=np.int8), room(S, kind=np.int32),
+        room(S, kind=np.int64), room(m.next_states.size), np.zeros((0, 0)),
+    )  # fmt: skip
+
+
+def slot_bytes(models: ModelSet) -> float:
+    """What one of several points swept together allocates, in bytes."""
+    S, A = models.n_states, models.n_actions
+    return 8.0 * models.next_states.size + 16.0 * S * A + 40.0 * S
+
+
+@final
+class SweepBatch:
+    """Sweeps at several points (λ, α) that can run together: one read of the models serves all.
+
+    Each is a `Sweeps` of its own, with its own (λ, α), bases and answers, laid out side by side so
+    that one kernel fills them; its single sweeps, bounds and Newton steps are as any other's. They
+    share the models and rewards of `first`.
+    """
+
+    def __init__(self, first: Sweeps, count: int) -> None:
+        if count == 1:
+            self.sweeps = [first]
+            return
+        refuse_if_too_large(
+            count * slot_bytes(first.models),
+            f"The working memory of {count} points solved together (mixed rows, bases)",
+            "Solve fewer points together.",
+        )
+        self.warm, self.out = _answers((count,), first.models)
+        self.sweeps = [
+            first.beside(
+                WarmStart._make(x[j] for x in self.warm),
+                SweepResult._make([*(x[j] for x in self.out[:-1]), self.out.xi]),
+            )
+            for j in range(count)
+        ]
+
+    def run(self, kind: int, slots: Sequence[int], values: Sequence[FloatArray]) -> None:
+        """One sweep of each that is listed, at its v; `kind` is S_GAME or SA_GAME."""
+        members = [self.sweeps[j] for j in slots]
+        one = members[0]
+        if len(members) == 1:
+            one.run(kind, values[0])
+            return
+        shifted = [centred(one.prob, v) for v in values]
+        stacks: tuple[Any, ...] = (*self.warm, *self.out)
+        copies = -len(members) % LANES  # to fill up vectors
+        V = np.stack([x for x, _, _ in shifted] + [shifted[0][0]] * copies)
+        centres = np.array([c for _, c, _ in shifted] + [shifted[0][1]] * copies)
+        group = Group(
+            np.array(slots, dtype=np.int64), V, one.gamma * centres,
+            np.array([x.size_of(v) for x, v in zip(members, values, strict=True)]),
+            np.array([x.rect.lam for x in members]), np.stack([x.rect.u for x in members]),
+            np.array([x.rect.total for x in members]), *stacks,
+        )  # fmt: skip
+        sweep_group(kind, one.rect, group, one.threads)
+        for x, v, (flat, centre, _) in zip(members, values, shifted, strict=True):
+            x.conclude(kind, v, flat, centre, share=1.0 / len(members))

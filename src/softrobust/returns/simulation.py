@@ -1,60 +1,47 @@
-"""Episodes by simulation: what a policy earns under models of continuous states.
+"""Episodes by simulation: what a policy earns, and how it goes, where models only draw.
 
 x[ω, e] = Σ_{t < horizon} γ^t r(s_t, a_t, s_{t+1}) of episode e under model ω. Start states, actions
 and dynamics have random streams of their own, drawn in the same amounts whatever is decided: two
 policies simulated with one seed meet the same luck (common random numbers).
+
+Episodes in tables show what a log of the same shape would look like if the models were true: each
+has its own start, its own length and its own model ω, and stops early in a sink. Episodes in a
+Gymnasium environment are rolled out one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, refuse_if_too_large
 from softrobust._core.settings import whole
 from softrobust.errors import InputError, MissingExtraError, SolverError
-from softrobust.models.model_set import freeze
-
-if TYPE_CHECKING:
-    from softrobust.continuous_problem import ContinuousProblem
-    from softrobust.models.continuous import ContinuousModels
-    from softrobust.models.continuous_policy import ContinuousPolicy
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
-
+from softrobust.kernels.evaluate import roll_episodes
+from softrobust.models.continuous import ContinuousModels
+from softrobust.models.continuous_policy import ContinuousPolicy
+from softrobust.models.policy import Policy
+from softrobust.problem import ContinuousProblem, Problem
 
 Actor = Callable[[FloatArray, np.random.Generator], IntArray]
+LEVELS = (0.1, 0.5, 0.9)  # of the bands of `Paths`
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Episodes:
-    """n episodes side by side.
+class EpisodeBatch:
+    """n episodes side by side."""
 
-    Attributes
-    ----------
-    states, actions : (horizon, n, n_variables) and (horizon, n), or None
-        The states that were decided in and what was decided, if they were kept.
-    returns : (n,)
-        Discounted.
-    clipped : int
-        Steps that ended at the edge of the models' box.
-    clipped_episodes : int
-        Episodes with such a step.
-    outside : float or None
-        Share of states beyond the range of the data; None where that range is not known.
-    """
-
-    states: FloatArray | None
-    actions: IntArray | None
-    returns: FloatArray
-    clipped: int
-    clipped_episodes: int
-    outside: float | None
+    states: FloatArray | None  # (horizon, n, n_variables) that were decided in, if they were kept,
+    actions: IntArray | None  # (horizon, n) and what was decided
+    returns: FloatArray  # (n,) discounted
+    clipped: int  # steps that ended at the edge of the models' box,
+    clipped_episodes: int  # and episodes with such a step
+    outside: float | None  # share of states beyond the range of the data, if that is known
 
 
 @final
@@ -87,14 +74,10 @@ def run_episodes(
     omega: IntArray,
     rng: np.random.Generator,
     keep: bool = False,
-) -> Episodes:
-    """One episode under model omega[i] for each i.
+) -> EpisodeBatch:
+    """One episode under model omega[i] for each i; with `keep`, their states and actions stay.
 
-    Parameters
-    ----------
-    act : callable (states (n, n_variables), rng) → (n,) action indices
-    keep : bool
-        Keep the states and actions.
+    act(states (n, n_variables), rng) gives (n,) action indices.
     """
     n, T, d = omega.size, problem.horizon, problem.n_variables
     refuse_if_too_large(
@@ -120,7 +103,7 @@ def run_episodes(
         clipped += int(beyond.sum())
         s = s_next
     share = None if models.seen is None else outside / (n * T)
-    return Episodes(states, actions, returns, clipped, int(hit.sum()), share)
+    return EpisodeBatch(states, actions, returns, clipped, int(hit.sum()), share)
 
 
 def _check_finite(
@@ -140,8 +123,9 @@ def _check_finite(
     raise SolverError(
         f"A simulated episode left the numbers: at step {t} model {int(omega[i])} gives "
         f"'{models.variables[j]}' = {s[i, j]} ({int((~good).sum())} of {good.size} episodes). Such "
-        "models explode far from their data. Give them a box, clip=(low, high) (--clip), or a "
-        "shorter horizon."
+        "models explode far from their data. Give them a box, clip=(low, high), or a shorter "
+        "horizon.",
+        arguments=("clip", "horizon"),
     )
 
 
@@ -164,16 +148,10 @@ def simulate(
     seed : int or Generator
         The same seed gives the same luck to every policy.
     """
-    own = problem if models is None else problem.with_models(models)
-    omega = np.repeat(np.arange(own.n_models), whole("episodes", episodes))
-    act = actor(policy, own)
-    rng = np.random.default_rng(seed)
-    # A model that explodes is reported by its step, not by warnings on the way.
-    with np.errstate(over="ignore", invalid="ignore"):
-        run = run_episodes(own, own.models, act, omega, rng)
+    own, omega, run = _under_every_model(problem, policy, models, episodes, seed)
     steps = omega.size * own.horizon
     return Simulation(
-        freeze(run.returns.reshape(own.n_models, episodes), np.float64),
+        frozen(run.returns.reshape(own.n_models, episodes), np.float64),
         own.models.f,
         own.horizon,
         seed if isinstance(seed, int) else None,
@@ -181,6 +159,23 @@ def simulate(
         run.clipped_episodes / omega.size,
         run.outside,
     )
+
+
+def _under_every_model(
+    problem: ContinuousProblem,
+    policy: ContinuousPolicy | Actor,
+    models: ContinuousModels | None,
+    episodes: int,
+    seed: int | np.random.Generator,
+    keep: bool = False,
+) -> tuple[ContinuousProblem, IntArray, EpisodeBatch]:
+    """The problem on its models, the model of every episode, and how they went."""
+    own = problem if models is None else problem.with_models(models)
+    omega = np.repeat(np.arange(own.n_models), whole("episodes", episodes))
+    act, rng = actor(policy, own), np.random.default_rng(seed)
+    # A model that explodes is reported by its step, not by warnings on the way.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return own, omega, run_episodes(own, own.models, act, omega, rng, keep)
 
 
 def simulate_returns(
@@ -198,14 +193,14 @@ def actor(policy: ContinuousPolicy | Actor, problem: ContinuousProblem) -> Actor
     """The policy as a function (states, rng) → action indices; names must be the problem's."""
     act = getattr(policy, "act", None)
     if act is None:
-        return policy  # type: ignore[return-value]
+        return cast("Actor", policy)
     for noun in ("variables", "actions"):
         if getattr(policy, noun) != getattr(problem, noun):
             raise InputError(
                 f"The policy is for the {noun} {list(getattr(policy, noun))}; the problem has "
                 f"{list(getattr(problem, noun))}."
             )
-    return act  # type: ignore[no-any-return]
+    return cast("Actor", act)
 
 
 @final
@@ -272,31 +267,19 @@ def _environment(env: Any) -> Any:
     return gymnasium.make(env)
 
 
-# --------------------------------------------------------------------------------------------------
-# How episodes go: what is measured and what is done, step by step, over models and chance.
-
-LEVELS = (0.1, 0.5, 0.9)
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Paths:
     """The course of simulated episodes under one policy.
 
-    Attributes
-    ----------
-    bands : (horizon, n_variables, 3)
-        10 %, 50 % and 90 % of episodes lie below, models counted by their weights.
-    shares : (horizon, n_actions)
-        How often each action is taken at each step.
-    states, actions : (n, n_variables) and (n,)
-        A sample of the states that were decided in, all steps alike, and what was decided.
+    `states` and `actions` are a sample of those that were decided in, all steps alike, and of what
+    was decided.
     """
 
-    bands: FloatArray
-    shares: FloatArray
-    states: FloatArray
-    actions: IntArray
+    bands: FloatArray  # (horizon, n_variables, 3): 10, 50 and 90 % lie below, models by weight
+    shares: FloatArray  # (horizon, n_actions) how often each action is taken at each step
+    states: FloatArray  # (n, n_variables)
+    actions: IntArray  # (n,)
 
 
 def follow(
@@ -307,20 +290,11 @@ def follow(
     seed: int = 0,
     sample: int = 600,
 ) -> Paths:
-    """Simulate `episodes` episodes per model and keep their course.
+    """Simulate `episodes` episodes per model, and keep their course and some visited states.
 
-    Parameters
-    ----------
-    models : ContinuousModels, optional
-        Other models than the problem's, such as held-out ones.
-    sample : int
-        How many of the visited states are kept.
+    `models` may be others than the problem's, such as held-out ones.
     """
-    own = problem if models is None else problem.with_models(models)
-    omega = np.repeat(np.arange(own.n_models), whole("episodes", episodes))
-    rng = np.random.default_rng(seed)
-    with np.errstate(over="ignore", invalid="ignore"):  # explosions are reported by their step
-        run = run_episodes(own, own.models, actor(policy, own), omega, rng, keep=True)
+    own, omega, run = _under_every_model(problem, policy, models, episodes, seed, keep=True)
     assert run.states is not None  # asked for
     assert run.actions is not None
     weight = own.models.f[omega] / episodes
@@ -334,15 +308,8 @@ def follow(
     return Paths(np.moveaxis(bands, 0, 2), shares, visited[kept], run.actions.ravel()[kept])
 
 
-# --------------------------------------------------------------------------------------------------
-# Episodes simulated in the models: what a log of the same shape would look like if they were true.
-#
-# Each episode has its own start, its own length and its own model ω; it stops early where nothing
-# can happen any more (a sink). The same seed gives the same episodes.
-
-
 @final
-class Simulated(NamedTuple):
+class TableEpisodes(NamedTuple):
     """Steps (n_episodes, longest) and how many of them each episode has, (n_episodes,)."""
 
     s: IntArray
@@ -351,28 +318,23 @@ class Simulated(NamedTuple):
     length: IntArray
 
     @property
-    def live(self) -> NDArray[np.bool_]:
+    def live(self) -> BoolArray:
         """(n_episodes, longest): which steps took place."""
         return np.arange(self.s.shape[1]) < self.length[:, None]
 
 
-def roll_out(
+def simulate_table(
     problem: Problem,
     policy: Policy,
     start: ArrayLike,
     length: ArrayLike,
     omega: ArrayLike,
     seed: int | np.random.Generator = 0,
-) -> Simulated:
+) -> TableEpisodes:
     """Episodes of a policy in the problem's models.
 
-    Parameters
-    ----------
-    start, length, omega : (n_episodes,) int
-        First state, most steps, and model of every episode.
+    `start`, `length` and `omega` (n_episodes,) are their first states, most steps, and models.
     """
-    from softrobust.kernels.evaluate import roll_episodes
-
     first, steps, which = (np.array(x, dtype=np.int64) for x in (start, length, omega))
     m = problem.models
     stray = np.argwhere((policy.probs > 0) & ~m.available)
@@ -394,4 +356,4 @@ def roll_out(
         m.indptr, m.next_states, m.prob, m.n_models, policy.probs, np.asarray(m.sinks),
         first, which, steps, u, s, a, s_next,
     )  # fmt: skip
-    return Simulated(s, a, s_next, steps)
+    return TableEpisodes(s, a, s_next, steps)

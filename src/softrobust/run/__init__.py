@@ -1,26 +1,25 @@
 """From a file to a run folder: what the command line does, as functions."""
 
 from softrobust.run.evaluate import run_frontier, write_frontier
-from softrobust.run.folder import Folder, load_run
-from softrobust.run.line import Run, check_out, run_line, write_run
-from softrobust.run.resume import keep_search, prepare_search, with_hint
-from softrobust.run.setup import Options, Setup, set_up
-from softrobust.run.summary import summary_lines
+from softrobust.run.folder import Run, check_out, load_run, load_table_run, run_page
+from softrobust.run.line import certified, choose, prepare_search, save_with_search
+from softrobust.run.options import Options, Setup
+from softrobust.run.setup import set_up, usual_posterior
 
 __all__ = [
-    "Folder",
     "Options",
     "Run",
     "Setup",
+    "certified",
     "check_out",
-    "keep_search",
+    "choose",
     "load_run",
+    "load_table_run",
     "prepare_search",
     "run_frontier",
-    "run_line",
+    "run_page",
+    "save_with_search",
     "set_up",
-    "summary_lines",
-    "with_hint",
+    "usual_posterior",
     "write_frontier",
-    "write_run",
 ]

@@ -8,50 +8,47 @@ say how many those are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softrobust.certificate import certify, draw_heldout
+from softrobust._core.notes import Note, read_notes
+from softrobust.certificate import certify
 from softrobust.errors import InputError
 from softrobust.models.policy import read_policy
-from softrobust.report import save_frontier_csv, save_frontier_plot
-from softrobust.report.compare import Compared, compare
-from softrobust.report.policy import time_share
-from softrobust.run.line import Run
-from softrobust.run.setup import Setup
+from softrobust.report import save_frontier_plot
+from softrobust.run.folder import Run
+from softrobust.run.line import certified
+from softrobust.run.options import Setup
 from softrobust.solvers.base import Solution, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, given, unmasked
-from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.registry import DEFAULT_SOLVER, make_solver
-from softrobust.study.frontier import frontier
+from softrobust.study.compare import Compared, compare
+from softrobust.study.frontier import frontier, save_frontier_csv
+from softrobust.study.solved import time_share
 
 if TYPE_CHECKING:
     from softrobust.bounds import Bound
-    from softrobust.certificate import Certificate, HeldOut
     from softrobust.problem import Problem
-    from softrobust.run.folder import Folder
     from softrobust.study.frontier import Frontier
 
 
 NAME = "given"
 
 
-def setup_of(folder: Folder) -> Setup:
-    """The set-up of a run, from its folder."""
-    notes = () if folder.log is None else folder.log.notes
-    seed = np.random.SeedSequence(folder.seed).spawn(2)[1]
-    return Setup(
-        folder.problem, folder.log, folder.posterior, folder.heldout, notes, seed, folder.path.name
-    )
+def setup_of(run: Run) -> Setup:
+    """The set-up of a run that was read back."""
+    notes = () if run.log is None else read_notes(run.log.notes)
+    seed = np.random.SeedSequence(run.seed).spawn(2)[1]
+    return Setup(run.problem, run.log, run.posterior, run.heldout, notes, seed, run.path.name)
 
 
 def evaluate_file(setup: Setup, path: Path, seed: int = 0) -> Run:
     """Score the policy in the table `path` on the set-up's problem."""
     problem = unmasked(setup.problem)
-    models = problem.models
+    models, barred = problem.models, ~setup.problem.allowed
     practice = None if setup.log is None else behaviour_policy(problem, setup.log)[0]
     rest = problem.uniform_policy() if practice is None else practice
     nowhere = np.zeros(models.n_states, dtype=bool)
@@ -64,25 +61,16 @@ def evaluate_file(setup: Setup, path: Path, seed: int = 0) -> Run:
             "go on with."
         )
     policy = replace(policy, decided=policy.decided | rest.decided)
-    solution = given(problem, policy, NAME)
-    heldout = setup.heldout
-    if heldout is None and setup.posterior is not None:
-        heldout = draw_heldout(setup.posterior, problem, policy, setup.test_seed)
-    certificate = certify(problem, policy, heldout, practice=practice)
-    notes = list(setup.notes)
+    notes = []
     if silent.size:
-        notes.append(
-            f"{path.name} says nothing about {models.states.shortened(silent)}: current practice "
-            "goes on there."
-        )
-    barred = ((policy.probs > 0) & ~setup.problem.allowed).any(axis=1)
-    if barred.any():
-        notes.append(
-            "The policy takes actions that are not allowed in "
-            f"{models.states.shortened(np.flatnonzero(barred))}."
-        )
-    used = replace(setup, problem=problem)
-    return Run(used, solution, solve(problem, Nominal()), heldout, certificate, seed, tuple(notes))
+        facts = {"file": path.name, "states": models.states.shortened(silent)}
+        notes.append(Note("policy_silent", facts=facts))
+    outside = np.flatnonzero(((policy.probs > 0) & barred).any(axis=1))
+    if outside.size:
+        states = models.states.shortened(outside)
+        notes.append(Note("policy_forbidden", facts={"states": states}))
+    used = replace(setup, problem=problem, notes=(*setup.notes, *notes))
+    return certified(used, given(problem, policy, NAME), seed)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -94,106 +82,49 @@ def evaluate_file(setup: Setup, path: Path, seed: int = 0) -> Run:
 # policy is to the tightest one that covers it.
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Scored:
-    """One policy in the comparison.
-
-    Attributes
-    ----------
-    certificate : Certificate or None
-        Value, bound and gap; None for a policy that leaves the mask of allowed actions, which no
-        bound covers.
-    same : float
-        Share of states with a decision where its most probable action is the first policy's.
-    same_visits : float
-        The same, weighted by the time that the first policy spends there.
-    """
-
-    compared: Compared
-    certificate: Certificate | None
-    same: float
-    same_visits: float
-
-    @property
-    def heldout(self) -> HeldOut | None:
-        """Figures on held-out models."""
-        return self.compared.heldout
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        c, made = self.compared, self.certificate
-        return {
-            "name": c.name,
-            "solver": c.solution.solver,
-            "status": str(c.solution.status),
-            "static": dict(c.static),
-            "bound": None if made is None else made.bound.value,
-            "bound_covers": None if made is None else str(made.bound.covers),
-            "gap_abs": None if made is None else made.gap_abs,
-            "gap_share": None if made is None else made.gap_share,
-            "heldout": None if c.heldout is None else _heldout(c.heldout),
-            "same_action": self.same,
-            "same_action_visits": self.same_visits,
-        }
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class SideBySide:
-    """The policies, the first one first, and the question they were all asked."""
-
-    problem: Problem
-    rows: tuple[Scored, ...]
-    notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        p, objective = self.problem, self.problem.objective
-        return {
-            "gamma": p.gamma,
-            "criterion": objective.criterion,
-            "lam": objective.lam,
-            "alpha": objective.alpha,
-            "n_states": p.n_states,
-            "n_models": p.n_models,
-            "policies": [row.to_dict() for row in self.rows],
-            "notes": list(self.notes),
-        }
-
-
 def compare_runs(
-    folders: Sequence[Folder],
-    solvers: Sequence[str] = (),
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> SideBySide:
-    """Evaluate the runs' policies, and those of further solvers, on the first run's problem."""
-    if not folders:
-        raise InputError("A comparison needs at least one run: softrobust compare RUN RUN2 …")
-    first = folders[0]
+    runs: Sequence[Run], solvers: Sequence[str] = (), time_limit: float | None = None, seed: int = 0
+) -> dict[str, Any]:
+    """Evaluate the runs' policies, and those of further solvers, on the first run's problem.
+
+    Returns the question and one record a policy, ready for JSON: `same_action` is the share of
+    states with a decision where its most probable action is the first policy's, and
+    `same_action_visits` weighs them by the time that the first policy spends there. No bound covers
+    a policy that leaves the mask of allowed actions.
+    """
+    if not runs:
+        raise InputError("A comparison needs at least one run.")
+    first = runs[0]
     problem = first.problem
-    solutions = [_named(folder, first) for folder in folders]
+    solutions = [_named(run, first) for run in runs]
     for name in solvers:
         made = make_solver(
             name, log=first.log, time_limit=time_limit, seed=seed, posterior=first.posterior
         )
         solutions.append(solve(problem, made))
     compared = compare(problem, solutions, first.heldout, first.log)
-    asked_here = [f.solution for f in folders if same_question(f.problem, problem)]
-    proven = [*asked_here, *solutions[len(folders) :]]
+    asked_here = [run.solution for run in runs if same_question(run.problem, problem)]
+    proven = [*asked_here, *solutions[len(runs) :]]
     shared = [s.bound for s in proven if s.bound is not None]
     visits = time_share(problem, compared[0].policy)
-    rows = tuple(_scored(problem, c, compared[0], shared, visits) for c in compared)
-    return SideBySide(problem, rows, tuple(_notes(folders)))
+    return {
+        "gamma": problem.gamma,
+        "criterion": problem.objective.criterion,
+        "lam": problem.objective.lam,
+        "alpha": problem.objective.alpha,
+        "n_states": problem.n_states,
+        "n_models": problem.n_models,
+        "policies": [_scored(problem, c, compared[0], shared, visits) for c in compared],
+        "notes": [note.to_dict() for note in _notes(runs)],
+    }
 
 
-def _named(folder: Folder, first: Folder) -> Solution:
+def _named(run: Run, first: Run) -> Solution:
     """The run's solution under the folder's name."""
-    models, policy = first.problem.models, folder.solution.policy
+    models, policy = first.problem.models, run.solution.policy
     if policy.states != models.states or policy.actions != models.actions:
         raise InputError(
-            f"Runs can be compared where they have the same states and actions: '{folder.path}' "
+            f"Runs can be compared where they have the same states and actions: '{run.path}' "
             f"has {len(policy.states)} and {len(policy.actions)}, '{first.path}' has "
             f"{len(models.states)} and {len(models.actions)}, or their labels differ."
         )
@@ -201,11 +132,11 @@ def _named(folder: Folder, first: Folder) -> Solution:
     if stray.size:
         s, a = (int(i) for i in stray[0])
         raise InputError(
-            f"The policy of '{folder.path}' takes action '{policy.actions[a]}' in state "
+            f"The policy of '{run.path}' takes action '{policy.actions[a]}' in state "
             f"'{policy.states[s]}', of which the models of '{first.path}' know nothing."
         )
-    name = f"{folder.path.resolve().name} ({folder.solution.solver})"
-    return replace(folder.solution, solver=name)
+    name = f"{run.path.resolve().name} ({run.solution.solver})"
+    return replace(run.solution, solver=name)
 
 
 def same_question(a: Problem, b: Problem) -> bool:
@@ -225,40 +156,39 @@ def same_question(a: Problem, b: Problem) -> bool:
 
 def _scored(
     problem: Problem, c: Compared, first: Compared, bounds: Sequence[Bound], visits: Any
-) -> Scored:
-    decided = np.asarray(problem.decided)
+) -> dict[str, Any]:
+    decided, held = np.asarray(problem.decided), c.heldout
     same = (c.policy.decision == first.policy.decision) & decided
     weight = np.where(decided, visits, 0.0)
-    inside = not (c.policy.probs[~problem.allowed] > 0).any()
-    return Scored(
-        compared=c,
-        certificate=certify(problem, c.policy, None, bounds, time_limit=0) if inside else None,
-        same=float(same.sum() / max(int(decided.sum()), 1)),
-        same_visits=float(weight[same].sum() / max(float(weight.sum()), 1e-300)),
-    )
-
-
-def _notes(folders: Sequence[Folder]) -> list[str]:
-    first, out = folders[0].problem, []
-    for folder in folders[1:]:
-        other = folder.problem
-        if other.objective != first.objective or other.gamma != first.gamma:
-            out.append(
-                f"'{folder.path}' was solved for γ = {other.gamma:g}, λ = {other.objective.lam:g}, "
-                f"α = {other.objective.alpha:g}; its figures here are for the question of "
-                f"'{folders[0].path}'."
-            )
-    return out
-
-
-def _heldout(h: HeldOut) -> dict[str, Any]:
+    proven: dict[str, Any] = dict.fromkeys(("bound", "bound_covers", "gap_abs", "gap_share"))
+    if not (c.policy.probs[~problem.allowed] > 0).any():
+        made = certify(problem, c.policy, None, bounds, time_limit=0)
+        proven = {name: made.to_dict()[name] for name in proven}
+        proven["nothing_better"] = made.nothing_better
+    fresh = None if held is None else {"n_models": held.n_models} | {
+        name: getattr(held, name).interval for name in ("objective", "mean", "cvar")
+    }  # fmt: skip
     return {
-        "n_models": h.n_models,
-        **{
-            name: {"value": e.value, "low": e.low, "high": e.high}
-            for name, e in (("objective", h.objective), ("mean", h.mean), ("cvar", h.cvar))
-        },
+        "name": c.name,
+        "solver": c.solution.solver,
+        "status": str(c.solution.status),
+        "static": dict(c.static),
+        **proven,
+        "heldout": fresh,
+        "same_action": float(same.sum() / max(int(decided.sum()), 1)),
+        "same_action_visits": float(weight[same].sum() / max(float(weight.sum()), 1e-300)),
     }
+
+
+def _notes(runs: Sequence[Run]) -> list[Note]:
+    first, out = runs[0].problem, []
+    for run in runs[1:]:
+        own, goal = run.problem, run.problem.objective
+        if goal != first.objective or own.gamma != first.gamma:
+            facts = {"run": str(run.path), "first": str(runs[0].path), "gamma": own.gamma,
+                     "lam": goal.lam, "alpha": goal.alpha}  # fmt: skip
+            out.append(Note("other_question", facts=facts))
+    return out
 
 
 # --------------------------------------------------------------------------------------------------

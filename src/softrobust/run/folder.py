@@ -1,103 +1,369 @@
-"""A run folder read back: all that `check`, `rehearse`, `update`, `explain` and `report` need."""
+"""A run: a solved problem with its certificate and all it came from; its folder and its page.
+
+    solution.json   policy, certificate, notes and how it was made (`schemas/solution.schema.json`)
+    policy.csv      the policy of a table; policy.npz that of vectors
+    problem.npz     the problem of a table; models.npz the models of vectors
+    heldout.npz, log.parquet or log.csv, posterior.json: what it was checked on and drawn from
+    report.html     the page; search.npz open nodes of `exact`; update.json what new rows changed
+
+Later verbs add `checks.json` and `rehearsal/`. A folder that is written again loses all of these
+that the new run does not have: nothing of another run survives in it.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
-from softrobust.certificate import load_solution
-from softrobust.data import read_log
+from softrobust._core.notes import Level, Note, read_notes
+from softrobust._core.show import facts_text
+from softrobust.bounds.reduction import rounding
+from softrobust.certificate import Certificate
+from softrobust.certificate.record import (
+    CONTINUOUS,
+    certificate_of,
+    notes_of,
+    read_record,
+    solution_of,
+    solution_record,
+    understood,
+    write_json,
+)
+from softrobust.data import TransitionLog, read_log, save_log
+from softrobust.data.continuous import read_continuous_log
+from softrobust.data.log import reward_noise
 from softrobust.errors import InputError
-from softrobust.models.files import load_models
-from softrobust.posterior import DirichletPosterior, FittedPosterior
-from softrobust.problem import load_problem
+from softrobust.models.continuous_rewards import LinearReward
+from softrobust.models.files import load_models, save_models
+from softrobust.models.gaussian import GaussianModels, load_gaussian, save_gaussian
+from softrobust.objective import make_objective
+from softrobust.posterior import (
+    Diagnostics,
+    DirichletPosterior,
+    FittedDirichlet,
+    LearnedPosterior,
+)
+from softrobust.problem import ContinuousProblem, Problem, load_problem, save_problem
+from softrobust.report import Report, make_report
+from softrobust.run.options import folder_command
+from softrobust.run.setup import coverage_notes
+from softrobust.solvers.base import Solution, Status
+from softrobust.solvers.baselines.behaviour import RARE, rare_share
+from softrobust.study.checks import load_checks
+from softrobust.study.review import data_within, frontier_within, review
+from softrobust.study.rivals import VectorReview, follow_rivals, review_vectors
 
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
-    from softrobust.problem import Problem
-    from softrobust.solvers.base import Solution
-
+SEARCH = "search.npz"
+FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz", "heldout.npz",
+         "log.parquet", "log.csv", "posterior.json", "report.html", SEARCH, "update.json",
+         "checks.json", "rehearsal")  # fmt: skip
 SETTINGS = ("strength", "per_cell", "support", "min_count")
+CUT = (Status.TIME_LIMIT, Status.NODE_LIMIT, Status.INTERRUPTED)
+WHY_SECONDS = 15.0  # for explanations and rules on a full page
+SAME = 1e-6  # of a figure: what another machine's rounding may change
+MUCH = 0.1  # share of decisions on rarely seen pairs that deserves a word of caution
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
-class Folder:
-    """What a run folder holds.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Run:
+    """A solved problem with its certificate: all that a summary, a page or a folder needs.
 
-    `log` and `posterior` are None where the run started from models. `seed` is the run's own, so
-    that the same draws can be made again.
+    What depends on the kind of states (a table, or vectors) has no narrower type here.
+
+    Attributes
+    ----------
+    source : str
+        The file that was solved.
+    log, posterior, heldout
+        None where the run started from models, or no other models are known.
+    notes : tuple of Note
+        What was assumed, and what to be careful about.
+    seed : int
+        Of its draws, so that they can be made again.
+    command : str
+        What makes the same run again; empty where no command does.
+    path : Path or None
+        The folder that it was read from.
+    r2 : float or None
+        Of a reward that was fitted to a log of vectors.
+    simulated : VectorReview or None
+        Returns of vectors, while they are at hand.
+    updates : tuple
+        Records of the updates that led here.
     """
 
-    path: Path
-    problem: Problem
-    solution: Solution
-    record: dict[str, Any]
-    heldout: ModelSet | None
-    log: TransitionLog | None
-    posterior: FittedPosterior | None
-    seed: int
+    problem: Any
+    solution: Solution[Any]
+    certificate: Certificate
+    source: str = ""
+    log: Any = None
+    posterior: Any = None
+    heldout: Any = None
+    notes: tuple[Note, ...] = ()
+    seed: int = 0
+    command: str = ""
+    path: Any = None
+    r2: float | None = None
+    simulated: VectorReview | None = None
+    updates: tuple[Mapping[str, Any], ...] = ()
 
-    def need_log(self, what: str) -> tuple[TransitionLog, FittedPosterior]:
-        """The log and the posterior, or an error that says what for."""
-        if self.log is None or self.posterior is None:
-            raise InputError(
-                f"{what} needs the log, and '{self.path}' has no log.parquet with posterior.json: "
-                "the run started from models, or the files were removed. Solve the log itself: "
-                "softrobust solve log.csv --gamma … --out run"
-            )
-        return self.log, self.posterior
+    @property
+    def continuous(self) -> bool:
+        """Whether states are vectors."""
+        return isinstance(self.problem, ContinuousProblem)
+
+    @property
+    def search_open(self) -> bool:
+        """Whether there is a search to go on with."""
+        return self.solution.status in CUT and bool(self.solution.stats.get("open_nodes"))
+
+    def __str__(self) -> str:
+        facts = {"source": self.source or None, "status": self.solution.status}
+        return facts_text(f"Run by {self.solution.solver}", facts | self.certificate.to_dict())
+
+    __repr__ = __str__
+
+    def record(self) -> dict[str, Any]:
+        """What `solution.json` holds."""
+        certificate = replace(self.certificate, notes=self.notes)
+        more = {"seed": self.seed, "source": self.source, "command": self.command}
+        if self.continuous:
+            more |= _vectors_record(self.problem, self.r2)
+        return solution_record(self.solution, certificate, more)
+
+    def save(self, folder: str | Path, *, force: bool = False, search: Path | None = None) -> None:
+        """Write the run folder.
+
+        Everything is written beside its place first: a new folder appears complete or not at all,
+        and into a folder that exists (`force`) each file is moved whole, once all are there.
+
+        Parameters
+        ----------
+        search : Path, optional
+            The open nodes of `exact`; kept where there is something to go on with.
+        """
+        out = Path(folder)
+        check_out(out, force)
+        target = out.resolve()
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            _write(self, work, target.name)
+            if search is not None and self.search_open:
+                shutil.copy2(search, work / SEARCH)
+            _move(work, target)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Run:
+        """Read a run folder."""
+        return load_run(folder)
 
 
-def load_run(path: str | Path) -> Folder:
-    """Read a run folder that `softrobust solve --out` wrote."""
-    folder = Path(path)
-    if not folder.is_dir():
+def check_out(out: Path, force: bool) -> None:
+    """Refuse before any work is done what could not be written afterwards."""
+    if out.exists() and not force:
         raise InputError(
-            f"There is no run folder '{folder}'. Give the folder that `softrobust solve … --out` "
-            "wrote."
+            f"The output folder '{out}' exists already. Choose another one, or say that the files "
+            "of a run in it may be replaced.",
+            arguments=("force",),
         )
-    if not (folder / "problem.npz").exists():
-        raise InputError(f"'{folder}' is not a run folder: it has no problem.npz.")
-    solution = load_solution(folder)
-    record = json.loads((folder / "solution.json").read_text(encoding="utf-8"))
-    log = read_log(folder / "log.parquet") if (folder / "log.parquet").exists() else None
-    drawn = _record(folder / "posterior.json")
-    posterior = None
-    if log is not None and drawn is not None:
-        posterior = dirichlet_settings(drawn, folder).fit(log)
-    heldout = folder / "heldout.npz"
-    return Folder(
-        path=folder,
-        problem=load_problem(folder / "problem.npz"),
-        solution=solution,
-        record=record,
-        heldout=load_models(heldout) if heldout.exists() else None,
-        log=log,
-        posterior=posterior,
-        seed=0 if drawn is None else int(drawn.get("seed", 0)),
+    if out.exists() and not out.is_dir():
+        raise InputError(f"'{out}' is a file; a run needs a folder.")
+    parent = out.resolve().parent
+    if not parent.is_dir():
+        raise InputError(f"The folder '{out.parent}' that is to hold '{out.name}' does not exist.")
+    if not os.access(parent, os.W_OK) or (out.exists() and not os.access(out, os.W_OK)):
+        raise InputError(f"No permission to write '{out}'. Choose another folder.")
+
+
+def _write(run: Run, work: Path, name: str) -> None:
+    write_json(work / "solution.json", run.record())
+    if run.continuous:
+        run.solution.policy.save(work / "policy.npz")
+        if isinstance(run.problem.models, GaussianModels):
+            save_gaussian(work / "models.npz", run.problem.models)
+        if run.heldout is not None:
+            save_gaussian(work / "heldout.npz", run.heldout)
+        if run.log is not None:
+            run.log.save_csv(work / "log.csv")
+    else:
+        save_problem(work / "problem.npz", run.problem)
+        run.solution.policy.save(work / "policy.csv")
+        if run.heldout is not None:
+            save_models(work / "heldout.npz", run.heldout)
+        if run.log is not None:
+            save_log(run.log, work / "log.parquet")
+    if run.posterior is not None:  # with the log, enough to draw the same models again
+        drawn = {
+            "seed": run.seed,
+            "models": run.problem.n_models,
+            "heldout_models": None if run.heldout is None else run.heldout.n_models,
+            "command": run.command,
+        }
+        write_json(work / "posterior.json", run.posterior.describe() | drawn)
+    if run.updates:
+        write_json(work / "update.json", list(run.updates))
+    hint = f"`softrobust report {name}` adds the frontier, the value of data and checks."
+    run_page(replace(run, path=None), work / "report.html", name=name, hint=hint).save(
+        work / "report.html"
     )
 
 
-def _record(path: Path) -> dict[str, Any] | None:
+def _move(work: Path, target: Path) -> None:
+    os.chmod(work, 0o755)  # mkdtemp makes private folders
+    if not target.exists():
+        os.rename(work, target)
+        return
+    for name in FILES:
+        stale = target / name
+        if stale.is_dir() and not stale.is_symlink():
+            shutil.rmtree(stale)
+        elif not (work / name).exists():
+            stale.unlink(missing_ok=True)
+    for file in sorted(work.iterdir()):
+        os.replace(file, target / file.name)
+
+
+def _vectors_record(problem: ContinuousProblem, r2: float | None) -> dict[str, Any]:
+    """What `solution.json` says of a problem with continuous states."""
+    reward, clip, names = problem.reward, problem.models.clip, list(problem.variables)
+    said: dict[str, Any] = {"kind": "function"}
+    if isinstance(reward, LinearReward):
+        said = {
+            "kind": "linear",
+            "now": dict(zip(names, reward.now.tolist(), strict=True)),
+            "next": dict(zip(names, reward.next.tolist(), strict=True)),
+            "constant": reward.constant,
+            "r2": r2,
+        }
+        if reward.action is not None:
+            said["action"] = dict(zip(problem.actions, reward.action.tolist(), strict=True))
+    return {
+        "horizon": problem.horizon,
+        "allowed": [problem.actions[int(a)] for a in np.flatnonzero(problem.allowed)],
+        "reward": said,
+        "clip": None if clip is None else [side.tolist() for side in clip],
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# A run read back.
+
+
+def load_run(path: str | Path) -> Run:
+    """Read a run folder that `softrobust solve --out` or `Run.save` wrote, of either kind."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise InputError(f"There is no run folder '{folder}'.")
+    if not (folder / "solution.json").exists():
+        raise InputError(f"'{folder}' is not a run folder: it has no solution.json.")
+    record, file = read_record(folder)
+    drawn = _json(folder / "posterior.json") or {}
+    solution = solution_of(record, file)
+    if record["kind"] == CONTINUOUS:
+        run = _vectors(folder, record, solution)
+    else:
+        run = _table(folder, record, solution, drawn)
+    seed = int(record.get("seed", drawn.get("seed", 0)))
+    command = record.get("command", drawn.get("command"))
+    if command is None and not run.continuous:
+        command = folder_command(folder.resolve().name, solution.solver, seed)
+    return replace(
+        run,
+        source=record.get("source", ""),
+        seed=seed,
+        command=command or "",
+        path=folder,
+        updates=tuple(_json(folder / "update.json") or ()),
+    )
+
+
+def load_table_run(path: str | Path) -> Run:
+    """The same, for what is known of tables of states only."""
+    run = load_run(path)
+    if run.continuous:
+        raise InputError(
+            f"'{path}' is a run with continuous states, and this is for tables of states only."
+        )
+    return run
+
+
+def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any) -> Run:
+    if not (folder / "problem.npz").exists():
+        raise InputError(f"'{folder}' is not a whole run folder: it has no problem.npz.")
+    problem, held = load_problem(folder / "problem.npz"), folder / "heldout.npz"
+    certificate = understood(lambda: certificate_of(record), folder / "solution.json")
+    log = read_log(folder / "log.parquet") if (folder / "log.parquet").exists() else None
+    posterior = None if log is None or not drawn else prior_settings(drawn, folder).fit(log)
+    notes = notes_of(record)
+    if notes is None:  # an older version kept none
+        own = [] if log is None else coverage_notes(log, problem)
+        notes = (*own, *found_notes(problem, solution, log, diagnosed(posterior)))
+    return Run(
+        problem,
+        solution,
+        replace(certificate, rounding=rounding(problem)),
+        log=log,
+        posterior=posterior,
+        heldout=load_models(held) if held.exists() else None,
+        notes=notes,
+    )
+
+
+def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> Run:
+    file, models, held, log = (
+        folder / name for name in ("solution.json", "models.npz", "heldout.npz", "log.csv")
+    )
+    reward = understood(lambda: record["reward"], file)
+    if not models.exists() or reward["kind"] != "linear":
+        raise InputError(f"'{folder}' lacks models.npz or a linear reward: it cannot be read back.")
+    problem = understood(lambda: _vectors_problem(load_gaussian(models), reward, record), file)
+    return Run(
+        problem,
+        solution,
+        understood(lambda: certificate_of(record), file),
+        log=read_continuous_log(log, problem.actions) if log.exists() else None,
+        heldout=load_gaussian(held) if held.exists() else None,
+        notes=notes_of(record) or (),
+        r2=reward.get("r2"),
+    )
+
+
+def _vectors_problem(models: GaussianModels, reward: Any, record: Any) -> ContinuousProblem:
+    now, then = ([reward[part][name] for name in models.variables] for part in ("now", "next"))
+    action = [reward["action"][name] for name in models.actions] if "action" in reward else None
+    goal = make_objective(record["criterion"], record["lam"], record["alpha"])
+    allowed = [name in record["allowed"] for name in models.actions]
+    earned = LinearReward(now, then, action, constant=reward["constant"])
+    gamma, horizon = record["gamma"], record["horizon"]
+    return ContinuousProblem(models, None, earned, gamma, horizon, goal, allowed)
+
+
+def _json(path: Path) -> Any:
     if not path.exists():
         return None
     try:
-        out = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}). Solve again with --force.") from None
-    if not isinstance(out, dict):
-        raise InputError(f"{path} is not a posterior record. Solve again with --force.")
-    return out
+        raise InputError(f"{path} cannot be read ({error}). Solve again.") from None
 
 
-def dirichlet_settings(drawn: dict[str, Any], folder: Path | str) -> DirichletPosterior:
+def prior_settings(
+    drawn: Mapping[str, Any], folder: Path | str
+) -> DirichletPosterior | LearnedPosterior:
     """The settings that `posterior.json` records."""
+    if drawn.get("posterior") == LearnedPosterior.name:
+        return LearnedPosterior(tuple(drawn["strengths"]), drawn["min_count"], drawn["entered"])
     if drawn.get("posterior") != DirichletPosterior.name:
         raise InputError(
             f"The run in '{folder}' used the posterior '{drawn.get('posterior')}', which cannot be "
@@ -108,8 +374,112 @@ def dirichlet_settings(drawn: dict[str, Any], folder: Path | str) -> DirichletPo
     return DirichletPosterior(**{name: drawn[name] for name in SETTINGS})
 
 
-def redraw(folder: Folder, n_models: int, seed: int) -> ModelSet:
-    """Fresh draws of the run's posterior: not those it was solved or tested on."""
-    _, posterior = folder.need_log("Drawing models again")
-    entropy = np.random.SeedSequence([folder.seed, seed, 0x5EED])
-    return posterior.sample(n_models, np.random.default_rng(entropy))
+# --------------------------------------------------------------------------------------------------
+# What a solved table calls for, and the page.
+
+
+def diagnosed(posterior: Any) -> Diagnostics | None:
+    """Diagnostics where they cost nothing: of the closed form, some milliseconds."""
+    return posterior.diagnostics() if isinstance(posterior, FittedDirichlet) else None
+
+
+def found_notes(
+    problem: Problem, solution: Solution, log: TransitionLog | None, found: Diagnostics | None
+) -> list[Note]:
+    """What the solver noted, and where much rests on pairs hardly seen, or on noisy rewards."""
+    notes = list(read_notes(solution.stats.get("notes", ())))
+    if log is not None:
+        share, _ = rare_share(problem, solution.policy, log)
+        noise = reward_noise(problem.rewards, log)
+        if noise > 0:
+            notes.append(Note("rewards_vary", Level.CAUTION, {"deviation": noise}))
+        if share > MUCH:
+            facts = {"share": share, "fewer_than": RARE}
+            notes.append(Note("decisions_rarely_seen", Level.CAUTION, facts))
+    return [*notes, *(() if found is None else read_notes(found.problems))]
+
+
+def run_page(
+    run: Run,
+    out: Path,
+    *,
+    full: bool = False,
+    suppress_small: bool = False,
+    observations: int = 10,
+    name: str = "",
+    hint: str = "",
+) -> Report:
+    """The page of a run, to be saved as `out`.
+
+    Parameters
+    ----------
+    full : bool
+        Add the frontier, the value of data, and diagnostics that take a while, unless they would
+        take minutes by their size.
+    suppress_small : bool
+        Show counts below five as "<5".
+    observations : int
+        How many more observations of a pair are valued.
+    name : str
+        Of the run's folder, where it is yet to be written.
+    """
+    settings = {
+        "command": run.command,
+        "input": run.source,
+        "run": name if run.path is None else run.path.resolve().name,
+        "seed": run.seed,
+    }
+    settings = {key: value for key, value in settings.items() if value != ""}
+    said = [[n for n in run.notes if (n.level is Level.INFO) == info] for info in (True, False)]
+    if run.continuous:
+        return make_report(_review_vectors(run), *said, settings=settings)
+    more: dict[str, Any] = {}
+    found, csv = diagnosed(run.posterior), "policy.csv" if run.path is None else None
+    if run.path is not None:
+        csv = _link(run.path / "policy.csv", out)
+        more["checks"] = load_checks(run.path / "checks.json")
+    if full:
+        found = found if run.posterior is None else run.posterior.diagnostics()
+        more |= {
+            "frontier": frontier_within(run.problem, run.solution.policy),
+            "data": data_within(run, observations),
+            "seconds": WHY_SECONDS,
+        }
+    where = (run.problem, run.solution, run.heldout, run.log, run.posterior, run.certificate)
+    return make_report(
+        review(*where, diagnostics=found, **more),
+        *said,
+        settings=settings,
+        ask_for_checks=run.path is not None and run.log is not None,
+        policy_csv=csv,
+        suppress_small=suppress_small,
+        hint=hint,
+    )
+
+
+def _review_vectors(run: Run) -> VectorReview:
+    """Simulated again where the run was read back, and found to be the one on record."""
+    found, then = run.simulated, run.certificate.sample
+    if found is None:
+        assert then.simulation is not None  # of vectors
+        where = (run.problem, run.solution, run.heldout, run.log)
+        found = review_vectors(*where, then.simulation.episodes, run.seed)
+        now, old = found.certificate.sample.objective.value, then.objective.value
+        if abs(now - old) > SAME * max(abs(now), abs(old)):
+            raise InputError(
+                f"The files of '{run.path}' do not belong together: solution.json says that the "
+                f"policy earns {old:.6g} on its training models, and policy.npz earns {now:.6g}. "
+                "Solve again."
+            )
+    found = replace(found, certificate=run.certificate)
+    return follow_rivals(found, run.heldout, run.seed)
+
+
+def _link(csv: Path, out: Path) -> str | None:
+    """Where policy.csv lies, seen from the page; None where the path cannot be relative."""
+    if not csv.exists():
+        return None
+    try:
+        return Path(os.path.relpath(csv.resolve(), out.resolve().parent)).as_posix()
+    except ValueError:  # another drive
+        return None

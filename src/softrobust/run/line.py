@@ -1,145 +1,207 @@
-"""The whole line, once: a problem is solved, compared with nominal, certified and written down."""
+"""The whole line, once: a problem is solved, certified and compared with what else could be done.
+
+A search that was cut short can be taken up again. A run folder appears only when it is complete;
+while `exact` works on one called NAME, its open nodes are in `.NAME.search.npz` beside it, so that
+a run that was killed has them too. A finished folder holds them as `search.npz` where any are left.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softrobust._core.files import atomic_write
+from softrobust._core.notes import Note
+from softrobust._core.settings import whole
 from softrobust.bounds.best import check_replications
 from softrobust.certificate import (
     Certificate,
     certify,
     certify_posterior,
+    compare_policies,
     draw_heldout,
-    save_solution,
 )
 from softrobust.certificate.posterior import INTERVAL_SHARE, LEAST, REPLICATIONS
-from softrobust.data import save_log
-from softrobust.data.reward_rules import reward_noise
 from softrobust.errors import InputError
-from softrobust.models.files import save_models
-from softrobust.posterior import FittedDirichlet
-from softrobust.problem import save_problem
+from softrobust.problem import ContinuousProblem
 from softrobust.returns import policy_return
-from softrobust.run.setup import Setup, with_solver
+from softrobust.run.folder import SEARCH, Run, diagnosed, found_notes
+from softrobust.run.options import Options, Setup, repeat_command
+from softrobust.run.setup import set_up, usual_posterior
 from softrobust.solvers.base import Solution, Solver, solve
-from softrobust.solvers.baselines.behaviour import RARE, behaviour_policy, rare_share
+from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
 from softrobust.solvers.baselines.draws import SaturationWarning
 from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.improve import Improve, promise_of
+from softrobust.solvers.registry import default_solver, make_solver
+from softrobust.study.rivals import EPISODES, review_vectors
 
 if TYPE_CHECKING:
+    from softrobust.certificate import Comparison
     from softrobust.data import TransitionLog
+    from softrobust.data.continuous import ContinuousLog
     from softrobust.models.model_set import ModelSet
-    from softrobust.models.policy import Policy
-    from softrobust.posterior import Diagnostics, FittedPosterior
     from softrobust.problem import Problem
 
 
-MUCH = 0.1  # share of decisions on rarely seen pairs that deserves a word of caution
+def choose(
+    source: Setup | str | Path | TransitionLog | ContinuousLog,
+    solver: Solver | None = None,
+    seed: int = 0,
+    replications: int | None = None,
+    episodes: int | None = None,
+    **options: Any,
+) -> Run:
+    """The whole line with its defaults: set up, solve, certify, compare.
 
-
-@final
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A solved problem with its certificate: all that a summary, a report or a folder needs."""
-
-    setup: Setup
-    solution: Solution
-    nominal: Solution
-    heldout: ModelSet | None
-    certificate: Certificate
-    seed: int
-    notes: tuple[str, ...]
-    command: str = ""  # what makes the same run again; empty where no command does
-
-
-def run_line(setup: Setup, solver: Solver, seed: int = 0, replications: int | None = None) -> Run:
-    """Solve, compare, certify.
-
-    Held-out models are those of the set-up; a posterior that can be drawn from gives as many as
-    the interval of CVaR needs, and replications that certify the policy under the posterior itself
-    (0 leaves them out).
+    Parameters
+    ----------
+    source
+        A log, a file of a log or of models, or a set-up that was made of one.
+    solver : Solver, optional
+        By default the one that proves most for the problem.
+    options
+        As `Options` names them, where there is no set-up yet: `choose(log, gamma=0.95)`.
+    replications : int, optional
+        Sets of fresh models that certify a table's policy under the posterior itself (default 10
+        where there is one; 0 leaves them out).
+    episodes : int, optional
+        Simulated per model to certify a policy for vectors (default 30).
     """
-    replications = _check_replications(setup, replications)
+    setup = source
+    if not isinstance(setup, Setup):
+        given = Options(seed=seed, **options)
+        if solver is None and given.posterior is None:
+            given = replace(given, posterior=usual_posterior(setup, given))
+        setup = set_up(setup, given)
+    _check(setup, replications, episodes)
     problem = setup.problem
+    if solver is None:
+        solver = make_solver(
+            default_solver(problem, setup.posterior),
+            continuous=isinstance(problem, ContinuousProblem),
+            log=setup.log,
+            seed=seed,
+            posterior=setup.posterior,
+        )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SaturationWarning)  # its text is among the notes
-        solution = solve(problem, solver)
-    nominal = solution if solution.solver == Nominal.name else solve(problem, Nominal())
-    heldout = setup.heldout
-    if heldout is None and setup.posterior is not None:
-        heldout = draw_heldout(setup.posterior, problem, solution.policy, setup.test_seed)
+        warnings.simplefilter("ignore", SaturationWarning)  # it is among the notes
+        if isinstance(solver, Improve):
+            chosen = solver.choice(problem)
+            solution, promise = solver.solution(problem, chosen), chosen.promise
+        else:
+            solution, promise = solve(problem, solver), None
+    n = replications
+    if n is None:
+        n = REPLICATIONS if setup.posterior is not None else 0
+    run = certified(setup, solution, seed, n, episodes or EPISODES, indicative=True)
+    if setup.log is not None and not run.continuous:
+        if promise is None:
+            promise = promise_of(setup.log, problem.gamma, solution.policy, seed=seed)
+        run = replace(run, certificate=replace(run.certificate, promise=promise))
+    command = repeat_command(setup, solver, replications=replications, episodes=episodes)
+    return replace(run, command=command)
+
+
+def _check(setup: Setup, replications: int | None, episodes: int | None) -> None:
+    """Refuse what is of no use here, before any work is done."""
+    if isinstance(setup.problem, ContinuousProblem):
+        if replications is not None:
+            text = "Replications are for tables of states. Leave them out."
+            raise InputError(text, arguments=("replications",))
+        if episodes is not None:
+            whole("episodes", episodes, 2)
+        return
+    if episodes is not None:
+        text = "Episodes are simulated for continuous states only. Leave them out."
+        raise InputError(text, arguments=("episodes",))
+    if setup.posterior is None and replications:
+        raise InputError(
+            "Replications draw fresh models from the posterior of a log; the input holds models. "
+            "Leave them out.",
+            arguments=("replications",),
+        )
+    if replications:
+        check_replications(replications, LEAST)
+
+
+def certified(
+    setup: Setup,
+    solution: Solution[Any],
+    seed: int = 0,
+    replications: int = 0,
+    episodes: int = EPISODES,
+    *,
+    indicative: bool = False,
+) -> Run:
+    """The run of a solution: certified, compared, with its notes."""
+    problem, log = setup.problem, setup.log
+    made: dict[str, Any] = {"heldout": setup.heldout}
+    if isinstance(problem, ContinuousProblem):
+        simulated = review_vectors(problem, solution, setup.heldout, log, episodes, seed)
+        made["simulated"], more = simulated, simulated.certificate.notes
+        certificate = replace(simulated.certificate, notes=())  # a run has them all in one place
+    else:
+        heldout = setup.heldout
+        if heldout is None and setup.posterior is not None:
+            assert setup.test_seed is not None  # a log has one
+            heldout = draw_heldout(setup.posterior, problem, solution.policy, setup.test_seed)
+        certificate = _certify_table(setup, solution, heldout, replications, seed, indicative)
+        found = found_notes(problem, solution, log, diagnosed(setup.posterior))
+        made["heldout"], more = heldout, (*found, *_resolution(setup, solution, certificate))
+    return Run(
+        problem,
+        solution,
+        certificate,
+        setup.source,
+        log,
+        setup.posterior,
+        notes=(*setup.notes, *more),
+        seed=seed,
+        r2=setup.r2,
+        **made,
+    )
+
+
+def _certify_table(
+    setup: Setup,
+    solution: Solution,
+    heldout: ModelSet | None,
+    replications: int,
+    seed: int,
+    indicative: bool,
+) -> Certificate:
+    problem, policy = setup.problem, solution.policy
     bounds = [] if solution.bound is None else [solution.bound]
     practice = None if setup.log is None else behaviour_policy(problem, setup.log)[0]
-    certificate = certify(
-        problem, solution.policy, heldout, bounds, practice=practice, indicative=True
-    )
+    made = certify(problem, policy, heldout, bounds, practice=practice, indicative=indicative)
     if replications and setup.posterior is not None:
         # Held-out models from a file need not be draws of this posterior.
-        held = certificate.heldout if setup.heldout_drawn else None
-        under = certify_posterior(
-            problem, solution.policy, setup.posterior, held, replications, seed=seed
-        )
-        certificate = replace(certificate, posterior=under)
-    own = solution.stats.get("notes", ())
-    notes = (*setup.notes, *own, *_resolution(setup, solution, certificate))
-    command = with_solver(setup.command, solver)
-    return Run(setup, solution, nominal, heldout, certificate, seed, notes, command)
+        held = made.heldout if setup.heldout_drawn else None
+        under = certify_posterior(problem, policy, setup.posterior, held, replications, seed=seed)
+        made = replace(made, posterior=under)
+    if solution.solver == Nominal.name:
+        return made
+    return replace(made, nominal=_against_nominal(problem, solution, heldout))
 
 
-def _check_replications(setup: Setup, asked: int | None) -> int:
-    """How many replications to make; an error before any work is done."""
-    if asked is None:
-        return REPLICATIONS if setup.posterior is not None else 0
-    if setup.posterior is None and asked > 0:
-        raise InputError(
-            "--replications draws fresh models from the posterior of a log; the input holds "
-            "models. Leave it out."
-        )
-    if asked != 0:
-        check_replications(asked, LEAST)
-    return asked
+def _against_nominal(problem: Problem, solution: Solution, heldout: ModelSet | None) -> Comparison:
+    """Against the policy that is best for the average model, with figures on the own models."""
+    nominal = solve(problem, Nominal())
+    found = compare_policies(problem, solution.policy, nominal.policy, heldout, "nominal")
+    own = unmasked(problem)
+    x = np.concatenate([policy_return(own, s.policy) for s in (solution, nominal)])
+    lead = solution.static_value - nominal.static_value
+    about = {"value": nominal.static_value, "lead": lead, "range": [float(x.min()), float(x.max())]}
+    return replace(found, about=about)
 
 
-def diagnosed(posterior: FittedPosterior | None) -> Diagnostics | None:
-    """Diagnostics where they cost nothing: of the closed form, some milliseconds."""
-    return posterior.diagnostics() if isinstance(posterior, FittedDirichlet) else None
-
-
-def thin_data(problem: Problem, policy: Policy, log: TransitionLog | None) -> list[str]:
-    """Words of caution where much of the policy rests on pairs hardly seen, or on noisy rewards."""
-    if log is None:
-        return []
-    share, _ = rare_share(problem, policy, log)
-    noise = reward_noise(problem.rewards, log)
-    said = []
-    if noise > 0:
-        said.append(
-            f"Rewards of the same decision vary (standard deviation {noise:.3g}), and the models "
-            "know their means only, not how vague those are: the probability above is too sure of "
-            "itself, the more so where pairs were seen rarely. softrobust check and rehearse take "
-            "the noise into account."
-        )
-    if share > MUCH:
-        said.append(
-            f"{100 * share:.0f} % of the policy's decisions fall on pairs seen fewer than {RARE} "
-            "times. There the prior speaks louder than the data, and the best of many such pairs "
-            "is often the luckiest: gains may be smaller than promised. --min-count 5 leaves such "
-            "pairs out; softrobust check and rehearse tell more."
-        )
-    return said
-
-
-def _resolution(setup: Setup, solution: Solution, certificate: Certificate) -> list[str]:
+def _resolution(setup: Setup, solution: Solution, certificate: Certificate) -> list[Note]:
     """Say so where draws were cut short of the resolution that is aimed at."""
     held = certificate.heldout
     if setup.heldout is not None or held is None:
@@ -148,93 +210,65 @@ def _resolution(setup: Setup, solution: Solution, certificate: Certificate) -> l
     share = held.cvar.width / max(float(np.ptp(returns)), 1e-300)
     if share <= 1.5 * INTERVAL_SHARE or np.ptp(returns) <= 1e-9 * np.abs(returns).max():
         return []
-    wide = "unknown" if not np.isfinite(share) else f"{100 * share:.2g} % of the range of returns"
-    return [
-        f"The interval of the held-out bad case is {wide}: {held.n_models} draws were affordable "
-        "(--test-models N draws more)."
-    ]
+    known = share if np.isfinite(share) else None
+    return [Note("heldout_interval_wide", facts={"share": known, "draws": held.n_models})]
 
 
-def check_out(out: Path, force: bool) -> None:
-    """Refuse before any work is done what could not be written afterwards."""
-    if out.exists() and not force:
-        raise InputError(
-            f"The output folder '{out}' exists already. Choose another one, or give --force to "
-            "replace the files of a run in it."
-        )
-    if out.exists() and not out.is_dir():
-        raise InputError(f"'{out}' is a file; --out needs a folder.")
-    parent = out.resolve().parent
-    if not parent.is_dir():
-        raise InputError(f"The folder '{out.parent}' that is to hold '{out.name}' does not exist.")
-    if not os.access(parent, os.W_OK) or (out.exists() and not os.access(out, os.W_OK)):
-        raise InputError(f"No permission to write '{out}'. Choose another folder.")
+# --------------------------------------------------------------------------------------------------
+# A search that was cut short.
 
 
-def write_run(run: Run, out: Path) -> None:
-    """Write the run folder.
+def prepare_search(out: Path | None, solver: str, resume: bool) -> Path | None:
+    """The checkpoint for a run into `out`: nothing yet, or with `resume` what the last one left.
 
-    Everything is written beside its place first: a new folder appears complete or not at all, and
-    into a folder that exists (--force) each file is moved whole, once all of them are there.
+    None where there is none to keep: only `exact` has a search, and only a folder has a place.
     """
-    from softrobust.report import make_report
+    if resume and solver != Exact.name:
+        raise InputError(f"Only the solver 'exact' can be resumed; the solver is '{solver}'.")
+    if resume and out is None:
+        text = "A search is taken up again in the folder of its run. Give that folder."
+        raise InputError(text, arguments=("out",))
+    if out is None or solver != Exact.name:
+        return None
+    working, kept = _working_file(out), out / SEARCH
+    if not resume:
+        working.unlink(missing_ok=True)
+        return working
+    found = [file for file in (kept, working) if file.exists()]
+    if not found:
+        raise InputError(f"There is nothing to resume in '{out}': {_why(out)}.")
+    return max(found, key=lambda file: file.stat().st_mtime)  # of a run that was killed since
 
+
+def _working_file(out: Path) -> Path:
     target = out.resolve()
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    return target.parent / f".{target.name}.{SEARCH}"
+
+
+def _why(out: Path) -> str:
+    """What became of the run that was to leave a search there."""
+    if not out.exists():
+        return "there is no such folder, and no search beside it. Start afresh"
     try:
-        save_solution(work / "solution.json", run.solution, run.certificate)
-        save_problem(work / "problem.npz", run.setup.problem)
-        run.solution.policy.save(work / "policy.csv")
-        if run.heldout is not None:
-            save_models(work / "heldout.npz", run.heldout)
-        if run.setup.log is not None:
-            save_log(run.setup.log, work / "log.parquet")
-        if run.setup.posterior is not None:
-            _write_json(work / "posterior.json", _posterior_record(run))
-        page = make_report(
-            run.setup.problem,
-            [run.solution, run.nominal] if run.nominal is not run.solution else [run.solution],
-            heldout=run.heldout,
-            log=run.setup.log,
-            posterior=run.setup.posterior,
-            certificate=run.certificate,
-            notes=run.notes,
-            cautions=thin_data(run.setup.problem, run.solution.policy, run.setup.log),
-            diagnostics=diagnosed(run.setup.posterior),
-            settings={"command": run.command, "input": run.setup.source, "seed": run.seed},
-            policy_csv="policy.csv",
-            hint=f"`softrobust report {out.name}` adds the frontier, the value of data and checks.",
-        )
-        page.save(work / "report.html")
-        _move(work, target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        record = json.loads((out / "solution.json").read_text(encoding="utf-8"))
+        solver, status = str(record["solver"]), str(record["status"]).replace("_", " ")
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"it has no {SEARCH}. Start afresh"
+    if solver != Exact.name:
+        return f"it was solved by '{solver}', and only 'exact' can be resumed"
+    return f"its search is complete (status: {status})"
 
 
-def _posterior_record(run: Run) -> dict[str, Any]:
-    """What was drawn: with log.parquet, enough to draw the same models again."""
-    assert run.setup.posterior is not None
-    drawn = {
-        "seed": run.seed,
-        "models": run.setup.problem.n_models,
-        "heldout_models": None if run.heldout is None else run.heldout.n_models,
-        "command": run.command,
-    }
-    return run.setup.posterior.describe() | drawn
-
-
-def _move(work: Path, target: Path) -> None:
-    os.chmod(work, 0o755)  # mkdtemp makes private folders
-    if not target.exists():
-        os.rename(work, target)
-        return
-    for stale in ("heldout.npz", "log.parquet", "posterior.json"):
-        if not (work / stale).exists():
-            (target / stale).unlink(missing_ok=True)
-    for file in sorted(work.iterdir()):
-        os.replace(file, target / file.name)
-
-
-def _write_json(path: Path, record: dict[str, Any]) -> None:
-    with atomic_write(path) as file:
-        file.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
+def save_with_search(run: Run, out: Path, force: bool, search: Path | None) -> Run:
+    """Write the run, with the open nodes of its search, and return it with what is said of that."""
+    if search is not None:
+        stats, notes = run.solution.stats, list(run.notes)
+        before = stats.get("seconds_before_resume", 0.0)
+        if before > 0:
+            notes.append(Note("search_resumed", facts={"seconds": before}))
+        if run.search_open:
+            notes.append(Note("search_open", facts={"nodes": stats["open_nodes"]}))
+        run = replace(run, notes=tuple(notes))
+    run.save(out, force=force, search=search)
+    _working_file(out).unlink(missing_ok=True)
+    return run

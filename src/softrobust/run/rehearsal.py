@@ -1,273 +1,39 @@
-"""Rehearsal: how the whole line does in worlds that are known because we drew them.
-
-A world P* is drawn, a log D′ like the real one is simulated in it (current practice, the same
-episodes' starts and lengths), the line runs on D′, and its policy is evaluated in P*. Repeated,
-this says how often the claimed lower bounds hold, and what the policy gains or loses against
-current practice and against the nominal policy *in truth*.
-
-    claim at level β:  the (1 − β)-quantile of the policy's return over fresh posterior draws
-    it holds if        ρ(π, P*) is at least that
-
-Where rewards vary within a pair, a world has true means of its own (the log's, give or take their
-standard errors) and the simulated log records noisy rewards, from which the line estimates again.
-
-With worlds drawn from the prior, the posterior given D′ is exactly right and claims hold with
-probability β (Bayes; the policy is a function of D′ alone): a test of the machinery. With worlds
-drawn from the posterior of the real log (the default), the worlds are the plausible ones; the prior
-then pulls D′ away from a world that the real log is known to favour, so coverage may differ a
-little from β, and the figure tells by how much.
-"""
+"""A rehearsal of a run, on processes or a cluster: every world is a task of its own."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from softrobust._core.arrays import FloatArray
-from softrobust.data import Rewards, TransitionLog, read_log
-from softrobust.data.reward_rules import reward_noise
+from softrobust.data import read_log
 from softrobust.errors import InputError
-from softrobust.objective import var
-from softrobust.posterior.dirichlet import FittedDirichlet, dirichlet_blocks
-from softrobust.problem import Problem, load_problem
-from softrobust.returns import optimal_returns, policy_return
-from softrobust.returns.simulation import roll_out
-from softrobust.run.folder import dirichlet_settings
+from softrobust.problem import load_problem
+from softrobust.run.folder import prior_settings
 from softrobust.run.jobs import Task, run_tasks
-from softrobust.solvers.base import solve
-from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
-from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.registry import make_solver
-from softrobust.study.off_policy import episodes_of
+from softrobust.study.rehearsal import WORLDS, Rehearsal, Stage, repetition, summary
+from softrobust.study.solved import need_log
 
 if TYPE_CHECKING:
-    from softrobust.models.model_set import ModelSet
-    from softrobust.models.policy import Policy
-    from softrobust.run.folder import Folder
-
-WORLDS = ("posterior", "prior")
-LEVEL = 0.95
-WIDE = 0.3  # an interval of a share that says nothing
+    from softrobust.run.folder import Run
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Stage:
-    """What every repetition shares: problem, log, and the posterior split into prior and counts."""
-
-    problem: Problem
-    log: TransitionLog
-    fitted: FittedDirichlet
-    prior: FloatArray
-    practice: Policy
-    noise: float
-
-    @classmethod
-    def of(cls, problem: Problem, log: TransitionLog, record: dict[str, Any]) -> Stage:
-        """Set the stage from what a run folder holds."""
-        fitted = dirichlet_settings(record, "the run").fit(log)
-        counts = _counts(fitted, log)
-        practice, _ = behaviour_policy(problem, log)
-        prior = fitted.concentration - counts
-        return cls(problem, log, fitted, prior, practice, reward_noise(problem.rewards, log))
-
-    def world(self, kind: str, rng: np.random.Generator) -> ModelSet:
-        """One model: the truth of this repetition."""
-        if kind == "posterior":
-            return self.fitted.sample(1, rng)
-        prob = dirichlet_blocks(self.fitted.indptr, self.prior, 1, rng)
-        return self.fitted.storage(prob, 1)
-
-    def true_rewards(self, rng: np.random.Generator) -> Rewards:
-        """Rewards of this repetition's world: noisy means are known up to their standard errors."""
-        known = self.problem.rewards
-        if self.noise == 0:
-            return known
-        n = np.maximum(np.asarray(self.log.pair_counts), 1)
-        error = self.noise / np.sqrt(n) * rng.standard_normal(n.shape)
-        return Rewards.of_pairs(known.pairs + error, known.known)
-
-    def paid(self, log: TransitionLog, truth: Rewards, rng: np.random.Generator) -> TransitionLog:
-        """The simulated log with rewards as they would have been recorded."""
-        if self.noise == 0:
-            return log
-        reward = truth.pairs[log.s, log.a] + self.noise * rng.standard_normal(log.n_rows)
-        return replace(log, reward=reward)
-
-    def believed(self, log: TransitionLog) -> Rewards:
-        """Rewards as the line would estimate them from the simulated log."""
-        known = self.problem.rewards
-        if log.reward is None:
-            return known
-        S, A = log.shape
-        pair = log.s.astype(np.int64) * A + log.a
-        n = np.bincount(pair, minlength=S * A)
-        total = np.bincount(pair, weights=log.reward, minlength=S * A)
-        mean = np.where(n > 0, total / np.maximum(n, 1), known.pairs.reshape(-1))
-        return Rewards.of_pairs(mean.reshape(S, A), known.known)
-
-    def simulated(self, world: ModelSet, rng: np.random.Generator) -> TransitionLog:
-        """A log of the same size in that world: the same starts and lengths of episodes."""
-        start, length = _shape(self.log)
-        truth = unmasked(self.problem.with_models(world))
-        steps = roll_out(truth, self.practice, start, length, np.zeros(start.size), rng)
-        live = steps.live
-        return replace(
-            self.log,
-            s=steps.s[live].astype(np.int32),
-            a=steps.a[live].astype(np.int32),
-            s_next=steps.s_next[live].astype(np.int32),
-            reward=None,
-            episode=np.repeat(np.arange(start.size, dtype=np.int32), steps.length),
-        )
-
-    def learned(self, log: TransitionLog) -> FittedDirichlet:
-        """The posterior of a simulated log: the same prior on the same support."""
-        return replace(self.fitted, log=log, concentration=self.prior + _counts(self.fitted, log))
-
-    def seen(self, log: TransitionLog) -> NDArray[np.bool_]:
-        """What the line may choose: pairs seen often enough; all, in states where none was."""
-        least = self.fitted.settings.min_count
-        kept = self.problem.allowed & (np.asarray(log.pair_counts) >= least)
-        return np.asarray(kept | (~kept.any(axis=1, keepdims=True) & self.problem.allowed))
-
-
-def _counts(fitted: FittedDirichlet, log: TransitionLog) -> FloatArray:
-    """n(s,a,s′) at the posterior's stored entries."""
-    S, A = len(log.states), len(log.actions)
-    pair, s_next, n = log.counts()
-    stored = np.repeat(np.arange(S * A, dtype=np.int64), np.diff(fitted.indptr)) * S
-    stored = stored + fitted.next_states
-    wanted = pair * S + s_next
-    at = np.minimum(np.searchsorted(stored, wanted), max(stored.size - 1, 0))
-    hit = stored[at] == wanted  # a pair below min_count has no entry, and no model
-    return np.bincount(at[hit], weights=n[hit], minlength=stored.size).astype(np.float64)
-
-
-def _shape(log: TransitionLog) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Starts and lengths of episodes; without episodes, a new one wherever rows do not chain."""
-    if log.episode is not None:
-        found = episodes_of(replace(log, reward=np.zeros(log.n_rows)))
-        return found.s[:, 0], found.lengths
-    breaks = np.flatnonzero(np.concatenate([[True], log.s[1:] != log.s_next[:-1]]))
-    return log.s[breaks].astype(np.int64), np.diff(np.append(breaks, log.n_rows))
-
-
-def rehearse_one(
-    problem: Path,
-    log: Path,
-    posterior: Path,
-    number: int,
-    world: str,
-    solver: str,
-    models: int,
-    draws: int,
-    seed: int,
-) -> dict[str, Any]:
+def rehearse_one(problem: Path, log: Path, posterior: Path, **settings: Any) -> dict[str, Any]:
     """One repetition; the function that tasks name."""
-    stage = _stage(problem, log, posterior)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
-    truth, rewards = stage.world(world, rng), stage.true_rewards(rng)
-    batch = stage.paid(stage.simulated(truth, rng), rewards, rng)
-    fitted = stage.learned(batch)
-    line = replace(
-        stage.problem.with_models(fitted.sample(models, rng)),
-        allowed=stage.seen(batch),
-        rewards=stage.believed(batch),
-    )
-    chosen = make_solver(solver, log=batch, seed=number)
-    policy, nominal = solve(line, chosen).policy, solve(line, Nominal()).policy
-    fresh = policy_return(line.with_models(fitted.sample(draws, rng)), policy)
-    real = replace(unmasked(stage.problem.with_models(truth)), rewards=rewards)
-    masked = replace(stage.problem.with_models(truth), rewards=rewards)
-    return {
-        "return": float(policy_return(real, policy)[0]),
-        "nominal": float(policy_return(real, nominal)[0]),
-        "practice": float(policy_return(real, stage.practice)[0]),
-        "best": float(optimal_returns(masked).upper[0]),
-        "claims": {str(level): _claim(fresh, level) for level in _levels(stage.problem)},
-        "rows": batch.n_rows,
-    }
-
-
-def _levels(problem: Problem) -> tuple[float, ...]:
-    return tuple(dict.fromkeys((problem.objective.alpha, 0.5, LEVEL)))
-
-
-def _claim(fresh: FloatArray, level: float) -> float:
-    return var(fresh, np.full(fresh.size, 1 / fresh.size), level)
+    return repetition(_stage(problem, log, posterior), **settings)
 
 
 @lru_cache(maxsize=2)
 def _stage(problem: Path, log: Path, posterior: Path) -> Stage:
     record = json.loads(posterior.read_text(encoding="utf-8"))
-    return Stage.of(load_problem(problem), read_log(log), record)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """What the repetitions say.
-
-    Attributes
-    ----------
-    coverage : dict
-        Level → (share of repetitions in which the claim held, low, high), with a 95 % interval.
-    gains : dict
-        Rival → (mean, low, high, share of worlds in which the policy beats it), in true returns.
-    regret : float
-        Mean shortfall of the true return against the best policy of the world.
-    """
-
-    times: int
-    world: str
-    coverage: dict[float, tuple[float, float, float]]
-    gains: dict[str, tuple[float, float, float, float]]
-    regret: float
-    failed: int
-
-    def sentences(self) -> list[str]:
-        """In words, one a line."""
-        lines = [
-            f"{self.times} rehearsals in worlds drawn from the {self.world}"
-            + (f" ({self.failed} failed)" if self.failed else "")
-            + "."
-        ]
-        for level, (share, low, high) in sorted(self.coverage.items()):
-            verdict = _held(level, share, low, high)
-            lines.append(
-                f"A lower bound claimed with {100 * level:g} % held in {100 * share:.1f} % of them "
-                f"[{100 * low:.1f}, {100 * high:.1f}]: {verdict}."
-            )
-        for rival, (mean, low, high, share) in self.gains.items():
-            lines.append(
-                f"In those worlds the policy earned {mean:+.4g} [{low:.4g}, {high:.4g}] against "
-                f"{rival}, and was better in {100 * share:.0f} % of worlds."
-            )
-        lines.append(f"Against the best policy of each world it lost {self.regret:.4g} on average.")
-        return lines
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {
-            "times": self.times,
-            "world": self.world,
-            "failed": self.failed,
-            "regret": self.regret,
-            "coverage": {str(level): list(v) for level, v in self.coverage.items()},
-            "gains": {rival: list(v) for rival, v in self.gains.items()},
-        }
+    seen = read_log(log)
+    return Stage.of(load_problem(problem), seen, prior_settings(record, "the run").fit(seen))
 
 
 def rehearse(
-    folder: Folder,
+    folder: Run,
     out: Path,
     times: int = 200,
     *,
@@ -281,7 +47,7 @@ def rehearse(
     progress: bool | None = None,
 ) -> Rehearsal:
     """Rehearse a run `times` times; results are kept in `out`, one file each."""
-    folder.need_log("A rehearsal")
+    need_log(folder, "A rehearsal")
     if world not in WORLDS:
         raise InputError(f"Worlds are drawn from the {' or the '.join(WORLDS)}; it got '{world}'.")
     if times < 1:
@@ -306,39 +72,3 @@ def rehearse(
         why = next(iter(done.failed.values()), "")
         raise InputError(f"No rehearsal came to an end: {why}")
     return summary(list(done.results.values()), world, len(done.failed))
-
-
-def summary(results: Sequence[dict[str, Any]], world: str, failed: int = 0) -> Rehearsal:
-    """Coverage, gains and regret of the repetitions."""
-    true = np.array([r["return"] for r in results])
-    n = true.size
-    coverage = {}
-    for level in results[0]["claims"]:
-        claims = np.array([r["claims"][level] for r in results])
-        held = int(np.sum(true >= claims - 1e-9 * np.maximum(np.abs(claims), np.abs(true))))
-        coverage[float(level)] = (held / n, *_binomial(held, n))
-    gains = {}
-    for rival, words in (("practice", "current practice"), ("nominal", "the nominal policy")):
-        difference = true - np.array([r[rival] for r in results])
-        half = 1.96 * float(difference.std(ddof=1)) / np.sqrt(n) if n > 1 else float("inf")
-        mean = float(difference.mean())
-        share = float(np.mean(difference > 1e-9 * np.abs(true)))
-        gains[words] = (mean, mean - half, mean + half, share)
-    regret = float(np.mean([r["best"] for r in results] - true))
-    return Rehearsal(n, world, coverage, gains, max(regret, 0.0), failed)
-
-
-def _held(level: float, share: float, low: float, high: float) -> str:
-    if high - low > WIDE:
-        return "too few rehearsals to tell"
-    if low <= level <= high:
-        return "as often as it says"
-    return "more often than it says" if share > level else "LESS often than it says"
-
-
-def _binomial(k: int, n: int) -> tuple[float, float]:
-    """Clopper and Pearson's 95 % interval of a share."""
-    from scipy.stats import beta
-
-    low = 0.0 if k == 0 else float(beta.ppf(0.025, k, n - k + 1))
-    return low, 1.0 if k == n else float(beta.ppf(0.975, k + 1, n - k))

@@ -1,8 +1,14 @@
-"""A sweep: every solver on every (λ, α, seed, source), one task each.
+"""A sweep: every solver on every (λ, α, seed, source), one task each, and what came of them.
 
 Within a source all solvers, λ and α of one seed meet the same log and the same draws, so that they
 can be compared pair by pair; what a solver draws itself has a seed of its own. No clock takes part:
 solvers stop at nodes or of themselves, so a result is the same wherever and whenever it is made.
+
+The results have one row a task, and mean ± 95 % interval over seeds for each setting. `open` is how
+much more than this policy the best could earn on the training models: bound − value, with the least
+bound that any solver of the sweep proved for the same models, λ and α and that covers the policy,
+so one solver's proof judges all. `open_share` is its share of bound − ρ^S of acting at random (None
+where that is nothing).
 """
 
 from __future__ import annotations
@@ -16,16 +22,19 @@ from functools import lru_cache
 from io import StringIO
 from itertools import groupby, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from softrobust._core.files import atomic_write
 from softrobust.bounds import Bound, Covers
 from softrobust.certificate import Certificate, certify
+from softrobust.data import TransitionLog
 from softrobust.domains import make_domain
 from softrobust.domains.base import TabularDomain
 from softrobust.errors import InputError, SolverError
+from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.posterior import FittedPosterior
 from softrobust.problem import Problem
@@ -38,14 +47,33 @@ from softrobust.run.sweep_file import Source, Sweep
 from softrobust.solvers.base import Solution, Status, gap_share, solve
 from softrobust.solvers.registry import make_solver
 
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
-    from softrobust.models.policy import Policy
-
-
 FUNCTION = "softrobust.run.sweep:solve_one"
 CLOCKS = (Status.TIME_LIMIT, Status.INTERRUPTED)
+FORMAT_VERSION = 1
+LEVEL = 0.95
+PLACE = ("source", "solver", "lam", "alpha")
+FIGURES: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "objective": lambda r: r["static"]["objective"],
+    "mean": lambda r: r["static"]["mean"],
+    "cvar": lambda r: r["static"]["cvar"],
+    "model_value": lambda r: r["model_value"],
+    "bound": lambda r: r["bound"],
+    "gap_share": lambda r: r["gap_share"],
+    "open": lambda r: r["open"],
+    "open_share": lambda r: r["open_share"],
+    "heldout_objective": lambda r: r["heldout"]["objective"]["value"],
+    "heldout_low": lambda r: r["heldout"]["objective"]["low"],
+    "heldout_high": lambda r: r["heldout"]["objective"]["high"],
+    "heldout_mean": lambda r: r["heldout"]["mean"]["value"],
+    "heldout_cvar": lambda r: r["heldout"]["cvar"]["value"],
+    "optimism": lambda r: r["heldout"]["optimism"],
+    "true_return": lambda r: r["true_return"],
+}
+AVERAGED = (
+    "objective", "mean", "cvar", "open", "heldout_objective", "heldout_mean", "heldout_cvar",
+    "optimism", "true_return",
+)  # fmt: skip
+HEADER = ("key", "source", "seed", "solver", "lam", "alpha", "status", *FIGURES)
 
 
 def sweep_tasks(sweep: Sweep) -> list[Task]:
@@ -139,7 +167,8 @@ def solve_one(
         "data_seed": data_seed,
         "solver_seed": solver_seed,
         **_figures(solution, certificate),
-        "true_return": _true_return(data, solution.policy),
+        # ρ(π, P*) where the world is known: what no method gets to see.
+        "true_return": None if data.true is None else policy_return(data.true, solution.policy)[0],
         "policy": list(_stretches(solution.policy)),
         "versions": versions(),
     }
@@ -157,11 +186,6 @@ def _figures(solution: Solution, certificate: Certificate) -> dict[str, Any]:
         "notes": list(solution.stats.get("notes", [])),
         **certificate.to_dict(),
     }
-
-
-def _true_return(data: Data, policy: Policy) -> float | None:
-    """ρ(π, P*) where the world is known: what no method gets to see."""
-    return None if data.true is None else float(policy_return(data.true, policy)[0])
 
 
 def _stretches(policy: Policy) -> Iterator[list[Any]]:
@@ -218,41 +242,6 @@ def _from_log(
     return Data(setup.problem, setup.heldout, setup.log, setup.posterior, None)
 
 
-# --------------------------------------------------------------------------------------------------
-# What a sweep found: one row a task, and mean ± 95 % interval over seeds for each setting.
-#
-# `open` is how much more than this policy the best could earn on the training models: bound −
-# value, with the least bound that any solver of the sweep proved for the same models, λ and α and
-# that covers the policy, so one solver's proof judges all. `open_share` is its share of bound − ρ^S
-# of acting at random (None where that is nothing).
-
-FORMAT_VERSION = 1
-LEVEL = 0.95
-PLACE = ("source", "solver", "lam", "alpha")
-FIGURES: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "objective": lambda r: r["static"]["objective"],
-    "mean": lambda r: r["static"]["mean"],
-    "cvar": lambda r: r["static"]["cvar"],
-    "model_value": lambda r: r["model_value"],
-    "bound": lambda r: r["bound"],
-    "gap_share": lambda r: r["gap_share"],
-    "open": lambda r: r["open"],
-    "open_share": lambda r: r["open_share"],
-    "heldout_objective": lambda r: r["heldout"]["objective"]["value"],
-    "heldout_low": lambda r: r["heldout"]["objective"]["low"],
-    "heldout_high": lambda r: r["heldout"]["objective"]["high"],
-    "heldout_mean": lambda r: r["heldout"]["mean"]["value"],
-    "heldout_cvar": lambda r: r["heldout"]["cvar"]["value"],
-    "optimism": lambda r: r["heldout"]["optimism"],
-    "true_return": lambda r: r["true_return"],
-}
-AVERAGED = (
-    "objective", "mean", "cvar", "open", "heldout_objective", "heldout_mean", "heldout_cvar",
-    "optimism", "true_return",
-)  # fmt: skip
-HEADER = ("key", "source", "seed", "solver", "lam", "alpha", "status", *FIGURES)
-
-
 def run_sweep(
     sweep: Sweep,
     out: Path,
@@ -264,14 +253,9 @@ def run_sweep(
 ) -> tuple[dict[str, Any], Outcome]:
     """Run (or go on with) a sweep and write its tables; returns what results.json holds."""
     outcome = run_tasks(
-        sweep_tasks(sweep),
-        out,
-        workers=workers,
-        cluster=cluster,
-        resume=resume,
-        progress=progress,
+        sweep_tasks(sweep), out, workers=workers, cluster=cluster, resume=resume, progress=progress,
         title="sweep",
-    )
+    )  # fmt: skip
     record = sweep_record(sweep, outcome)
     write_sweep(out, sweep, record)
     return record, outcome
@@ -305,14 +289,11 @@ def write_sweep(out: Path, sweep: Sweep, record: Mapping[str, Any]) -> None:
         if result is None:
             rows.writerow([task.key, *place, "failed", *[""] * len(FIGURES)])
         else:
-            figures = (_cell(figure(result)) for figure in FIGURES.values())
-            rows.writerow([task.key, *place, result["status"], *figures])
+            figures = [figure(result) for figure in FIGURES.values()]
+            cells = ["" if value is None else repr(value) for value in figures]
+            rows.writerow([task.key, *place, result["status"], *cells])
     with kept_safe(out), atomic_write(out / "results.csv", newline="") as file:
         file.write(text.getvalue())
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else repr(value)
 
 
 def _share_bounds(results: Iterable[dict[str, Any]]) -> None:
@@ -341,13 +322,11 @@ def _groups(sweep: Sweep, results: Sequence[Mapping[str, Any]]) -> list[dict[str
     for result in results:
         groups[tuple(result[name] for name in PLACE)].append(result)
     return [
-        dict(zip(PLACE, place, strict=True)) | {"n": len(members), **_averages(members)}
+        dict(zip(PLACE, place, strict=True))
+        | {"n": len(members)}
+        | {name: average([FIGURES[name](member) for member in members]) for name in AVERAGED}
         for place, members in groups.items()
     ]
-
-
-def _averages(members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: average([FIGURES[name](member) for member in members]) for name in AVERAGED}
 
 
 def average(values: Sequence[float | None]) -> dict[str, float | None] | None:

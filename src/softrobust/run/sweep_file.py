@@ -22,18 +22,18 @@ Everything is checked before any work is done; a name that is not known gets its
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, final
 
-from softrobust._core.settings import one_of, real, whole
+from softrobust._core.settings import did_you_mean, one_of, real, whole
 from softrobust.domains import DOMAINS, make_domain
 from softrobust.domains.base import TabularDomain
 from softrobust.errors import InputError
-from softrobust.objective import SoftRobust
+from softrobust.objective import SoftRobust, check_share
 from softrobust.solvers.registry import SOLVERS
 
 FILES = ("log", "states", "initial", "allowed", "reward_table")
@@ -58,12 +58,8 @@ class Source:
     def record(self) -> dict[str, Any]:
         """Plain values, without the places of files."""
         files = {name: path.name for name, path in self.files.items()}
-        return {
-            "name": self.name,
-            "domain": self.domain,
-            "settings": dict(self.settings),
-            "files": files,
-        }
+        known = {"name": self.name, "domain": self.domain}
+        return known | {"settings": dict(self.settings), "files": files}
 
 
 @final
@@ -83,17 +79,9 @@ class Sweep:
 
     def record(self) -> dict[str, Any]:
         """Plain values for results.json."""
-        return {
-            "solvers": list(self.solvers),
-            "lambdas": list(self.lambdas),
-            "alphas": list(self.alphas),
-            "seeds": list(self.seeds),
-            "models": self.models,
-            "heldout": self.heldout,
-            "node_limit": self.node_limit,
-            "seed": self.seed,
-            "sources": [source.record() for source in self.sources],
-        }
+        held = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {name: list(x) if isinstance(x, tuple) else x for name, x in held.items()}
+        return plain | {"sources": [source.record() for source in self.sources]}
 
 
 def read_sweep(path: str | Path) -> Sweep:
@@ -127,8 +115,8 @@ def _sweep(table: Mapping[str, Any], folder: Path) -> Sweep:
     objective = SoftRobust()
     sweep = Sweep(
         solvers=_list("solvers", given["solvers"], _solver),
-        lambdas=_list("lambdas", given.get("lambdas", [objective.lam]), _lam),
-        alphas=_list("alphas", given.get("alphas", [objective.alpha]), _alpha),
+        lambdas=_list("lambdas", given.get("lambdas", [objective.lam]), partial(_share, "lambda")),
+        alphas=_list("alphas", given.get("alphas", [objective.alpha]), partial(_share, "alpha")),
         seeds=_seeds(given.get("seeds", 1)),
         models=whole("models", given.get("models", 100)),
         heldout=whole("heldout", given.get("heldout", 400), hint="Draw one or more."),
@@ -219,12 +207,8 @@ def _solver(value: Any) -> str:
     return value
 
 
-def _lam(value: Any) -> float:
-    return SoftRobust(real("lambda", value), 0.5).lam
-
-
-def _alpha(value: Any) -> float:
-    return SoftRobust(0.5, real("alpha", value)).alpha
+def _share(name: str, value: Any) -> float:
+    return check_share(name, real(name, value))
 
 
 def _list(name: str, given: Any, check: Callable[[Any], T]) -> tuple[T, ...]:
@@ -246,5 +230,4 @@ def _known(where: str, given: Mapping[str, Any], names: Iterable[str]) -> None:
 
 def _hint(word: Any, names: Iterable[str]) -> str:
     known = list(names)
-    close = difflib.get_close_matches(str(word), known, n=1)
-    return (f" Did you mean '{close[0]}'?" if close else "") + f" Known: {', '.join(known)}."
+    return f"{did_you_mean(word, known)} Known: {', '.join(known)}."

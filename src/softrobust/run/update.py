@@ -8,32 +8,29 @@ if they gain more than the margin each on average. A clinic does not want its pr
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from softrobust._core.files import atomic_write
+from softrobust._core.notes import read_notes
 from softrobust._core.settings import real
-from softrobust.certificate import certify, draw_heldout
 from softrobust.data import read_log
-from softrobust.data.build import join_logs
+from softrobust.data.join import join_logs
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
 from softrobust.returns import static_return
-from softrobust.run.line import Run
-from softrobust.run.setup import Setup
-from softrobust.solvers.base import Solution, Solver, Status, finish, solve
-from softrobust.solvers.baselines.behaviour import behaviour_policy
-from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.run.folder import Run
+from softrobust.run.line import certified
+from softrobust.run.options import Setup
+from softrobust.solvers.base import Solver, Status, finish, solve
+from softrobust.study.solved import need_log
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.posterior import FittedPosterior
-    from softrobust.run.folder import Folder
 
 
 EMPTY = "A log needs at least one transition"
@@ -52,66 +49,22 @@ class Change:
     seen_after: tuple[int, int]
     together: bool = False
 
-    def sentence(self) -> str:
-        """Old and new action, what the change gains, and what the new rows showed."""
-        (b0, a0), (b1, a1) = self.seen_before, self.seen_after
-        return (
-            f"{self.state}: {self.before} → {self.after}, gains {self.gain:.3g} by the objective"
-            f"{' (its share of changes that pay together)' if self.together else ''} "
-            f"({self.before} seen {b0} → {b1} times, {self.after} seen {a0} → {a1} times)"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {
-            "state": self.state,
-            "before": self.before,
-            "after": self.after,
-            "gain": self.gain,
-            "seen_before": list(self.seen_before),
-            "seen_after": list(self.seen_after),
-        }
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Update:
-    """What the new rows changed.
+    """What the new rows changed; `record` has all of it, ready for JSON.
 
-    `run` is the updated run, ready to be written; None where there was no new row.
+    `run` is the updated run, ready to be saved; None where there was no new row.
     """
 
     run: Run | None
-    new_rows: int
-    drift: Drift | None
     changes: tuple[Change, ...]
-    kept: int
-    added_states: tuple[str, ...]
     record: dict[str, Any]
-
-    def sentences(self) -> list[str]:
-        """In words, one a line."""
-        if self.run is None or self.drift is None:
-            return ["The new file has no rows: nothing changes."]
-        practice = self.run.certificate.practice
-        lines = [] if practice is None else [practice.sentence()]
-        lines += [f"{self.new_rows} new rows.", self.drift.sentence()]
-        if self.added_states:
-            lines.append(f"New states: {', '.join(self.added_states[:8])}.")
-        if not self.changes:
-            lines.append("The policy stays as it is.")
-        else:
-            lines.append(f"The policy changes in {len(self.changes)} states:")
-            lines += [f"  {change.sentence()}" for change in self.changes]
-        if self.kept:
-            lines.append(
-                f"{self.kept} more changes were proposed and gain no more than the margin: kept."
-            )
-        return lines
 
 
 def update(
-    folder: Folder,
+    run: Run,
     path: Path,
     solver: Solver,
     margin: float = 0.0,
@@ -126,16 +79,21 @@ def update(
         Units of the objective that a change of action must gain, at least.
     """
     real("margin", margin, least=0)
-    log, posterior = folder.need_log("An update")
+    log, posterior = need_log(run, "An update")
     new = _read(path, columns)
-    _refuse_twice(folder, log, new)
     record: dict[str, Any] = {"old_hash": log.data_hash, "margin": margin, "new_file": path.name}
     if new is None:
-        return Update(None, 0, None, (), 0, (), record | {"new_hash": None, "changes": []})
+        return Update(None, (), record | {"new_hash": None, "changes": []})
+    if new.data_hash in {log.data_hash, *(str(old.get("new_hash")) for old in run.updates)}:
+        raise InputError(
+            "These rows are part of the run already (same content): they would count twice. Give "
+            "the new rows only."
+        )
     drift = drift_test(posterior, new, seed, log)
     both = join_logs(log, new)
-    problem, fitted, test_seed = _problem(folder, both)
-    old = carried(folder.solution.policy, problem)
+    setup = _setup(run, both, path.name)
+    problem = setup.problem
+    old = carried(run.solution.policy, problem)
     proposal = solve(problem, solver)
     policy, gains = adopt(problem, old, proposal.policy, margin)
     changes = _changes(log, both, old, policy, gains)
@@ -145,31 +103,18 @@ def update(
         "data_hash": both.data_hash,
         "new_rows": new.n_rows,
         "drift": drift.to_dict(),
-        "changes": [change.to_dict() for change in changes],
+        "changes": [asdict(change) for change in changes],
         "kept": int(differ.sum()),
+        "added_states": [name for name in both.states if name not in log.states.lookup],
     }
-    setup = Setup(problem, both, fitted, None, both.notes, test_seed, path.name)
-    run = _run(setup, proposal, policy, folder.seed)
-    added = tuple(name for name in both.states if name not in log.states.lookup)
-    return Update(run, new.n_rows, drift, changes, int(differ.sum()), added, record)
-
-
-def _refuse_twice(folder: Folder, log: TransitionLog, new: TransitionLog | None) -> None:
-    """Rows that a run knows already would count twice."""
-    if new is None:
-        return
-    known = {log.data_hash, *(str(record.get("new_hash")) for record in history(folder.path))}
-    if new.data_hash in known:
-        raise InputError(
-            "These rows are part of the run already (same content): they would count twice. Give "
-            "the new rows only."
-        )
-
-
-def history(folder: Path) -> list[dict[str, Any]]:
-    """The records of earlier updates of a run."""
-    path = folder / "update.json"
-    return list(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else []
+    solution = proposal
+    if not (policy.probs == proposal.policy.probs).all():
+        solution = finish(
+            problem, solver=proposal.solver, policy=policy, status=Status.GIVEN,
+            bound=proposal.bound, stats={"updated": True},
+        )  # fmt: skip
+    made = replace(certified(setup, solution, run.seed), updates=(*run.updates, record))
+    return Update(made, changes, record)
 
 
 def _read(path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
@@ -182,13 +127,12 @@ def _read(path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
         raise
 
 
-def _problem(folder: Folder, log: TransitionLog) -> tuple[Problem, Any, Any]:
+def _setup(run: Run, log: TransitionLog, source: str) -> Setup:
     """The run's problem on models drawn from the updated posterior."""
-    _, posterior = folder.need_log("An update")
-    fitted = posterior.settings.fit(log)  # type: ignore[attr-defined]
+    fitted = run.posterior.settings.fit(log)
     # The run's own seed: what changes comes from the new rows, not from other random numbers.
-    train_seed, test_seed = np.random.SeedSequence(folder.seed).spawn(2)
-    old = folder.problem
+    train_seed, test_seed = np.random.SeedSequence(run.seed).spawn(2)
+    old = run.problem
     models = fitted.sample(old.n_models, np.random.default_rng(train_seed))
     barred = old.models.available & ~old.allowed  # what the user forbade, not what was unseen
     allowed = np.ones((models.n_states, models.n_actions), dtype=bool)
@@ -199,7 +143,7 @@ def _problem(folder: Folder, log: TransitionLog) -> tuple[Problem, Any, Any]:
         models, rewards=log.rewards, p0=log.p0, gamma=old.gamma, objective=old.objective,
         allowed=allowed,
     )  # fmt: skip
-    return problem, fitted, test_seed
+    return Setup(problem, log, fitted, None, read_notes(log.notes), test_seed, source)
 
 
 def carried(policy: Policy, problem: Problem) -> Policy:
@@ -268,29 +212,6 @@ def _changes(
     return tuple(out)
 
 
-def _run(setup: Setup, proposal: Solution, policy: Policy, seed: int) -> Run:
-    problem = setup.problem
-    same = bool((policy.probs == proposal.policy.probs).all())
-    solution = proposal if same else finish(
-        problem, solver=proposal.solver, policy=policy, status=Status.GIVEN,
-        bound=proposal.bound, stats={"updated": True},
-    )  # fmt: skip
-    assert setup.posterior is not None
-    heldout = draw_heldout(setup.posterior, problem, policy, setup.test_seed)
-    bounds = [] if solution.bound is None else [solution.bound]
-    assert setup.log is not None
-    practice = behaviour_policy(problem, setup.log)[0]
-    certificate = certify(problem, policy, heldout, bounds, practice=practice)
-    nominal = solve(problem, Nominal())
-    return Run(setup, solution, nominal, heldout, certificate, seed, setup.notes)
-
-
-def save_record(path: Path, record: dict[str, Any], old: Path) -> None:
-    """Write `update.json`: what changed, after the records of earlier updates of the run."""
-    with atomic_write(path) as file:
-        file.write(json.dumps([*history(old), record], indent=1, allow_nan=False) + "\n")
-
-
 # --------------------------------------------------------------------------------------------------
 # Did the world change? New transitions and rewards against what the old posterior predicts.
 #
@@ -328,28 +249,9 @@ class Drift:
         small = [p for p in (self.p_value, self.reward_p) if p is not None and p < LEVEL / 2]
         return bool(small) or self.impossible > FEW * (self.rows + self.impossible)
 
-    def sentence(self) -> str:
-        """The finding in words."""
-        head = (
-            "The new rows differ from what the old model expects: has something changed?"
-            if self.changed
-            else "The new rows are what the old model expects"
-        )
-        parts = []
-        if self.p_value is not None:
-            parts.append(f"transitions: {self.rows} rows, p = {self.p_value:.2g}")
-        if self.impossible:
-            parts.append(f"{self.impossible} rows with transitions that it did not know of")
-        if self.reward_p is not None:
-            parts.append(f"rewards: p = {self.reward_p:.2g}")
-        if self.p_value is None and not self.changed:
-            head = "No new row can be compared with the old model"
-        return f"{head} ({'; '.join(parts) or 'nothing to compare'})."
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {"p_value": self.p_value, "rows": self.rows, "impossible": self.impossible,
-                "reward_p": self.reward_p, "changed": self.changed}  # fmt: skip
+        return asdict(self) | {"changed": self.changed}
 
 
 def drift_test(

@@ -1,70 +1,49 @@
 """One file per algorithm; `solve(problem, solver)` runs any of them."""
 
-from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish, solve, solve_grid
-from softrobust.solvers.baselines.ball_robust import L1Robust, LInfRobust
-from softrobust.solvers.baselines.bcr import BCR
-from softrobust.solvers.baselines.behaviour import Behaviour, behaviour_policy
-from softrobust.solvers.baselines.draws import PosteriorDraws, SaturationWarning
-from softrobust.solvers.baselines.multi_model import CADP, MVP, WSU, TimedSolution
-from softrobust.solvers.baselines.nominal import Empirical, Nominal
-from softrobust.solvers.baselines.rsvf import RSVF, RSVFSimple
-from softrobust.solvers.baselines.spibb import SPIBB
-from softrobust.solvers.baselines.var_bellman import VaRBellman, WorstModel
-from softrobust.solvers.continuous.base import ContinuousSolution, ContinuousSolver, LinearValue
-from softrobust.solvers.continuous.behaviour import ContinuousBehaviour, continuous_behaviour
-from softrobust.solvers.continuous.sac import SAC, RobustSAC, SoftRobustSAC
-from softrobust.solvers.continuous.srvi import RPVI, SRVI, SRVISA, WorstModelVI
-from softrobust.solvers.exact.exact import Exact
-from softrobust.solvers.exact.local_search import LocalSearch
-from softrobust.solvers.exact.milp import MILP, write_milp
-from softrobust.solvers.exact.randomized import Deterministic, RandomizedAscent
-from softrobust.solvers.rectangular.rectangular import SARect, SRect, rectangular_value_iteration
-
-__all__ = [
-    "BCR",
-    "CADP",
-    "MILP",
-    "MVP",
-    "RPVI",
-    "RSVF",
-    "SAC",
-    "SPIBB",
-    "SRVI",
-    "SRVISA",
-    "WSU",
-    "Behaviour",
-    "ContinuousBehaviour",
-    "ContinuousSolution",
-    "ContinuousSolver",
-    "Deadline",
-    "Deterministic",
-    "Empirical",
-    "Exact",
-    "L1Robust",
-    "LInfRobust",
-    "LinearValue",
-    "LocalSearch",
-    "Nominal",
-    "PosteriorDraws",
-    "RSVFSimple",
-    "RandomizedAscent",
-    "RobustSAC",
-    "SARect",
-    "SRect",
-    "SaturationWarning",
-    "SoftRobustSAC",
-    "Solution",
-    "Solver",
-    "Status",
-    "TimedSolution",
-    "VaRBellman",
-    "WorstModel",
-    "WorstModelVI",
-    "behaviour_policy",
-    "continuous_behaviour",
-    "finish",
-    "rectangular_value_iteration",
-    "solve",
-    "solve_grid",
-    "write_milp",
-]
+from softrobust.solvers.base import Deadline as Deadline
+from softrobust.solvers.base import Solution as Solution
+from softrobust.solvers.base import Solver as Solver
+from softrobust.solvers.base import Status as Status
+from softrobust.solvers.base import finish as finish
+from softrobust.solvers.base import solve as solve
+from softrobust.solvers.base import solve_grid as solve_grid
+from softrobust.solvers.baselines.ball_robust import L1Robust as L1Robust
+from softrobust.solvers.baselines.ball_robust import LInfRobust as LInfRobust
+from softrobust.solvers.baselines.bcr import BCR as BCR
+from softrobust.solvers.baselines.behaviour import Behaviour as Behaviour
+from softrobust.solvers.baselines.behaviour import behaviour_policy as behaviour_policy
+from softrobust.solvers.baselines.draws import PosteriorDraws as PosteriorDraws
+from softrobust.solvers.baselines.draws import SaturationWarning as SaturationWarning
+from softrobust.solvers.baselines.multi_model import CADP as CADP
+from softrobust.solvers.baselines.multi_model import MVP as MVP
+from softrobust.solvers.baselines.multi_model import WSU as WSU
+from softrobust.solvers.baselines.multi_model import TimedSolution as TimedSolution
+from softrobust.solvers.baselines.nominal import Empirical as Empirical
+from softrobust.solvers.baselines.nominal import Nominal as Nominal
+from softrobust.solvers.baselines.rsvf import RSVF as RSVF
+from softrobust.solvers.baselines.rsvf import RSVFSimple as RSVFSimple
+from softrobust.solvers.baselines.safe_improvement import DUIPI as DUIPI
+from softrobust.solvers.baselines.safe_improvement import RaMDP as RaMDP
+from softrobust.solvers.baselines.safe_improvement import SoftSPIBB as SoftSPIBB
+from softrobust.solvers.baselines.spibb import SPIBB as SPIBB
+from softrobust.solvers.baselines.var_bellman import VaRBellman as VaRBellman
+from softrobust.solvers.baselines.var_bellman import WorstModel as WorstModel
+from softrobust.solvers.continuous.behaviour import ContinuousBehaviour as ContinuousBehaviour
+from softrobust.solvers.continuous.behaviour import continuous_behaviour as continuous_behaviour
+from softrobust.solvers.continuous.sac import SAC as SAC
+from softrobust.solvers.continuous.sac import RobustSAC as RobustSAC
+from softrobust.solvers.continuous.sac import SoftRobustSAC as SoftRobustSAC
+from softrobust.solvers.continuous.srvi import RPVI as RPVI
+from softrobust.solvers.continuous.srvi import SRVI as SRVI
+from softrobust.solvers.continuous.srvi import SRVISA as SRVISA
+from softrobust.solvers.continuous.srvi import LinearValue as LinearValue
+from softrobust.solvers.continuous.srvi import WorstModelVI as WorstModelVI
+from softrobust.solvers.exact.exact import Exact as Exact
+from softrobust.solvers.exact.local_search import LocalSearch as LocalSearch
+from softrobust.solvers.exact.milp import MILP as MILP
+from softrobust.solvers.exact.milp import write_milp as write_milp
+from softrobust.solvers.exact.randomized import Deterministic as Deterministic
+from softrobust.solvers.exact.randomized import RandomizedAscent as RandomizedAscent
+from softrobust.solvers.improve import Improve as Improve
+from softrobust.solvers.rectangular.rectangular import SARect as SARect
+from softrobust.solvers.rectangular.rectangular import SRect as SRect

@@ -2,30 +2,39 @@
 
 A solver is a frozen bag of its own settings; what is maximised lives in the problem. A limit is not
 a failure: the incumbent comes back with its gap. `SolverError` is for "no usable policy" only.
+Tables and vectors of states have the same protocol; where states are vectors, no exact value of a
+policy is known, and what it earns is simulated by the certificate.
 """
 
 from __future__ import annotations
 
-import time
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, final, overload
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.limits import Deadline as Deadline
+from softrobust._core.show import facts_html
+from softrobust.bounds.reduction import rounding
 from softrobust.errors import InputError
+from softrobust.models.policy import Policy
 from softrobust.objective import Objective, SoftRobust
+from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns import static_return, uniform_value
 
 if TYPE_CHECKING:
-    from softrobust._core.limits import Late
+    from typing_extensions import TypeVar
+
     from softrobust.bounds import Bound
-    from softrobust.continuous_problem import ContinuousProblem
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
-    from softrobust.solvers.continuous.base import ContinuousSolution, ContinuousSolver
+    from softrobust.models.continuous_policy import ContinuousPolicy
+
+    P = TypeVar("P", default=Policy)  # plain `Solution` is that of a table
+else:
+    from typing import TypeVar
+
+    P = TypeVar("P")
 
 ROUNDING = 1e-10  # two values that differ by less than this share may be the same number
 
@@ -45,20 +54,20 @@ class Status(StrEnum):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Solution:
+class Solution(Generic[P]):
     """What a solver found, and what it can say about it.
 
     Attributes
     ----------
     solver : str
         The name of the solver, as on the command line.
-    policy : Policy
-    v : (n_states,) or None
-        The solver's own value function, if it has one, and `model_value` = p₀ᵀv.
-    static_value : float
-        Exact ρ^S of the policy on the problem's models.
+    policy : Policy or ContinuousPolicy
+    value : float or None
+        Exact ρ^S of the policy on the problem's models; None where returns are simulated.
     uniform_value : float or None
         ρ^S of the uniform policy, the zero of `gap_share`; None without a bound.
+    v : (n_states,), callable (n, n_variables) → (n,), or None
+        The solver's own value function, if it has one, and `model_value`, its mean over starts.
     bound : Bound or None
         No policy of the class it covers is better; None if the solver proves nothing.
     status : Status
@@ -69,18 +78,28 @@ class Solution:
     """
 
     solver: str
-    policy: Policy
-    static_value: float
-    uniform_value: float | None
+    policy: P
+    status: Status
     gamma: float
     objective: Objective
     n_models: int
-    status: Status
-    v: FloatArray | None = None
+    value: float | None = None
+    uniform_value: float | None = None
+    v: Any = None
     model_value: float | None = None
     bound: Bound | None = None
     stats: Mapping[str, Any] = field(default_factory=dict)
     rounding: float = 0.0
+
+    @property
+    def static_value(self) -> float:
+        """`value`, where it is exact."""
+        if self.value is None:
+            raise InputError(
+                f"The returns of a policy of '{self.solver}' are simulated, so it has no exact "
+                "value. Certify it: certify(problem, solution.policy)."
+            )
+        return self.value
 
     @property
     def gap_abs(self) -> float | None:
@@ -97,17 +116,22 @@ class Solution:
     @property
     def gap_share(self) -> float | None:
         """gap_abs over bound − ρ^S(uniform): free of reward offsets; None where that is 0."""
+        if self.bound is None:
+            return None
         return gap_share(self.bound, self.static_value, self.uniform_value, self.rounding)
 
     def _repr_html_(self) -> str:
-        # How an object is shown is for the last stage to say; importing it here would turn the
-        # order of the stages round, so it is looked up when somebody looks.
-        html: str = import_module("softrobust.report.notebook").solution_html(self)
-        return html
-
-    def plot(self, axes: Any = None) -> Any:
-        """The policy as shades over states and actions; returns the matplotlib axes."""
-        return import_module("softrobust.report.notebook").plot_solution(self, axes)
+        facts = {
+            "objective": self.value,
+            "criterion": self.objective,
+            "gamma": self.gamma,
+            "models": self.n_models,
+            "status": self.status,
+            "bound": None if self.bound is None else self.bound.value,
+            "gap_share": self.gap_share,
+        }
+        policy = self.policy._repr_html_() if isinstance(self.policy, Policy) else ""
+        return facts_html(f"Solution by {self.solver}", facts) + policy
 
 
 def gap_share(
@@ -118,7 +142,7 @@ def gap_share(
     None where nothing could be gained: acting at random reaches the bound but for rounding, which
     around 0 is not a share of the two but has a size of its own (`bounds.rounding`).
     """
-    if bound is None or uniform is None:
+    if bound is None or uniform is None or math.isinf(bound.value):
         return None
     nothing = max(ROUNDING * max(abs(bound.value), abs(uniform)), rounding)
     if bound.value - uniform <= nothing:
@@ -127,32 +151,30 @@ def gap_share(
 
 
 class Solver(ABC):
-    """A frozen bag of settings with `solve`."""
+    """A frozen bag of settings with `solve`; `continuous` if it is for vectors of states."""
 
     __slots__ = ()
     name: ClassVar[str]
+    continuous: ClassVar[bool] = False
 
     @abstractmethod
-    def solve(self, problem: Problem) -> Solution:
+    def solve(self, problem: Any) -> Solution[Any]:
         """Find a policy for the problem."""
 
 
 @overload
 def solve(problem: Problem, solver: Solver) -> Solution: ...
 @overload
-def solve(problem: ContinuousProblem, solver: ContinuousSolver) -> ContinuousSolution: ...
-def solve(problem: Any, solver: Any) -> Any:
+def solve(problem: ContinuousProblem, solver: Solver) -> Solution[ContinuousPolicy]: ...
+def solve(problem: Any, solver: Solver) -> Solution[Any]:
     """Solve the problem with a solver, for example `solve(problem, SARect())`."""
-    from softrobust.continuous_problem import ContinuousProblem
-    from softrobust.solvers.continuous.base import ContinuousSolver
-
-    if not isinstance(solver, (Solver, ContinuousSolver)):
+    if not isinstance(solver, Solver):
         hint = f"{solver.__name__}()" if isinstance(solver, type) else "SARect()"
         raise InputError(
             f"solve(problem, solver) needs a solver object such as {hint}; it got {solver!r}."
         )
     continuous = isinstance(problem, ContinuousProblem)
-    if continuous != isinstance(solver, ContinuousSolver):
+    if continuous != solver.continuous:
         kind = "continuous states" if continuous else "a table of states"
         hint = "SRVI() or SoftRobustSAC()" if continuous else "SRect() or Exact()"
         raise InputError(
@@ -179,66 +201,35 @@ def solve_grid(
 
 
 def finish(
-    problem: Problem,
+    problem: Problem | ContinuousProblem,
     *,
     solver: str,
-    policy: Policy,
+    policy: P,
     status: Status,
-    v: FloatArray | None = None,
+    v: Any = None,
     model_value: float | None = None,
     bound: Bound | None = None,
     stats: Mapping[str, Any] | None = None,
-) -> Solution:
-    """Evaluate the policy exactly and put the `Solution` together."""
-    from softrobust.bounds.reduction import rounding
-
-    if v is not None and model_value is None:
-        model_value = float(problem.p0 @ v)
+) -> Solution[P]:
+    """Put the `Solution` together; where states are a table, the policy is evaluated exactly."""
+    value = uniform = None
+    if isinstance(problem, Problem):
+        value = static_return(problem, cast("Policy", policy))
+        uniform = None if bound is None else uniform_value(problem)
+        if v is not None and model_value is None:
+            model_value = float(problem.p0 @ v)
     return Solution(
         solver=solver,
         policy=policy,
-        v=v,
-        model_value=model_value,
-        static_value=static_return(problem, policy),
-        uniform_value=None if bound is None else uniform_value(problem),
+        status=status,
         gamma=problem.gamma,
         objective=problem.objective,
         n_models=problem.n_models,
+        value=value,
+        uniform_value=uniform,
+        v=v,
+        model_value=model_value,
         bound=bound,
-        status=status,
         stats=dict(stats or {}),
-        rounding=0.0 if bound is None else rounding(problem),
+        rounding=0.0 if uniform is None else rounding(cast("Problem", problem)),
     )
-
-
-@final
-class Deadline:
-    """A time limit in seconds from now; None never passes."""
-
-    __slots__ = ("limit", "start")
-
-    def __init__(self, limit: float | None) -> None:
-        if limit is not None and not limit > 0:
-            raise InputError(f"A time limit is a positive number of seconds; it is {limit!r}.")
-        self.limit = limit
-        self.start = time.monotonic()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.start
-
-    @property
-    def left(self) -> float:
-        """Seconds left, at least 0; infinite without a limit."""
-        return float("inf") if self.limit is None else max(0.0, self.limit - self.elapsed)
-
-    @property
-    def passed(self) -> bool:
-        """Whether the limit is over."""
-        return self.left == 0.0
-
-    @property
-    def late(self) -> Late | None:
-        """`passed` as a function to hand down; None without a limit."""
-        return None if self.limit is None else lambda: self.passed

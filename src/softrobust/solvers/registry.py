@@ -5,34 +5,36 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, final
 
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
-from softrobust.objective import Objective, SoftRobust
-from softrobust.solvers.base import Deadline
+from softrobust.objective import SoftRobust
+from softrobust.posterior.learned import FittedLearned
+from softrobust.problem import ContinuousProblem, Problem
+from softrobust.solvers.base import Deadline, Solver
 from softrobust.solvers.baselines.bcr import BCR
 from softrobust.solvers.baselines.draws import PosteriorDraws
 from softrobust.solvers.baselines.multi_model import CADP, MVP, WSU
 from softrobust.solvers.baselines.nominal import Empirical, Nominal
 from softrobust.solvers.baselines.rsvf import RSVF, RSVFSimple
+from softrobust.solvers.baselines.safe_improvement import DUIPI, RaMDP, SoftSPIBB
 from softrobust.solvers.baselines.spibb import SPIBB
 from softrobust.solvers.baselines.var_bellman import VaRBellman, WorstModel
-from softrobust.solvers.continuous.base import ContinuousSolver
+from softrobust.solvers.continuous.sac import SAC, RobustSAC, SoftRobustSAC
+from softrobust.solvers.continuous.srvi import SRVI, SRVISA, WorstModelVI
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.solvers.exact.milp import MILP
 from softrobust.solvers.exact.randomized import RandomizedAscent
+from softrobust.solvers.improve import Improve
 from softrobust.solvers.rectangular.rectangular import SARect, SRect
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from softrobust.data import TransitionLog
-    from softrobust.posterior import FittedPosterior
-    from softrobust.solvers.base import Solver
-
+    from softrobust.posterior import FittedLearned, FittedPosterior
 
 DEFAULT_SOLVER = "exact"
 DEFAULT_SECONDS = 60.0  # for solvers that could go on for long
@@ -54,28 +56,22 @@ class Context:
         """Draws for ambiguity sets; None (the problem's own models) where there is no posterior."""
         return None if self.posterior is None else PosteriorDraws(self.posterior, self.seed)
 
-
-def _empirical(context: Context) -> Empirical:
-    if context.log is None:
-        raise InputError(
-            "The solver 'empirical' counts transitions in a log, and the input holds models only. "
-            "Give it the log, or choose another solver."
-        )
-    return Empirical(context.log)
-
-
-def _spibb(context: Context) -> SPIBB:
-    if context.log is None:
-        raise InputError(
-            "The solver 'spibb' improves the policy that made a log, and the input holds models "
-            "only. Give it the log, or choose another solver."
-        )
-    return SPIBB(context.log)
+    def need_log(self, solver: str, what: str) -> TransitionLog:
+        """The log, or an error that says what the solver does with one."""
+        if self.log is None:
+            raise InputError(
+                f"The solver '{solver}' {what} a log, and the input holds models only. Give it the "
+                "log, or choose another solver."
+            )
+        return self.log
 
 
 SOLVERS: dict[str, Callable[[Context], Solver]] = {
+    Improve.name: lambda c: Improve(
+        c.need_log(Improve.name, "improves the policy that made"), c.seed
+    ),
     Nominal.name: lambda _: Nominal(),
-    Empirical.name: _empirical,
+    Empirical.name: lambda c: Empirical(c.need_log(Empirical.name, "counts transitions in")),
     Exact.name: lambda c: Exact(
         time_limit=_limit(c), seed=c.seed, node_limit=c.node_limit, checkpoint=c.checkpoint
     ),
@@ -92,7 +88,13 @@ SOLVERS: dict[str, Callable[[Context], Solver]] = {
     RSVFSimple.name: lambda c: RSVFSimple(c.draws(), time_limit=c.time_limit),
     VaRBellman.name: lambda c: VaRBellman(time_limit=c.time_limit),
     WorstModel.name: lambda c: WorstModel(time_limit=c.time_limit),
-    SPIBB.name: _spibb,
+    SPIBB.name: lambda c: SPIBB(c.need_log(SPIBB.name, "improves the policy that made")),
+    SoftSPIBB.name: lambda c: SoftSPIBB(c.need_log(SoftSPIBB.name, "reads the counts of")),
+    RaMDP.name: lambda c: RaMDP(c.need_log(RaMDP.name, "reads the counts of")),
+    DUIPI.name: lambda c: DUIPI(c.need_log(DUIPI.name, "reads the counts of")),
+}
+CONTINUOUS_SOLVERS: dict[str, Callable[..., Solver]] = {
+    kind.name: kind for kind in (SRVI, SRVISA, WorstModelVI, SoftRobustSAC, RobustSAC, SAC)
 }
 
 
@@ -103,84 +105,68 @@ def _limit(context: Context) -> float | None:
     return context.time_limit
 
 
-def default_solver(objective: Objective) -> str:
-    """What is used where no solver is named: the one that proves most for the criterion."""
-    return DEFAULT_SOLVER if isinstance(objective, SoftRobust) else MILP.name
+def default_solver(problem: Problem | ContinuousProblem, posterior: object = None) -> str:
+    """What is used where no solver is named.
+
+    For a log under the learned prior, the one whose promises come true; else the one that proves
+    most for the problem.
+    """
+    if isinstance(posterior, FittedLearned):
+        return Improve.name
+    if isinstance(problem, ContinuousProblem):
+        return SRVI.name
+    return DEFAULT_SOLVER if isinstance(problem.objective, SoftRobust) else MILP.name
 
 
 def make_solver(
     name: str,
     *,
+    continuous: bool = False,
     log: TransitionLog | None = None,
     time_limit: float | None = None,
     seed: int = 0,
     node_limit: int | None = None,
     posterior: FittedPosterior | None = None,
     checkpoint: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Solver:
-    """The solver called `name`, with the settings that the command line knows.
+    """The solver called `name`, for tables or for continuous states.
 
-    `log` is what `empirical` and `spibb` need; from `posterior`, `bcr`, `rsvf` and `rsvf-simple`
-    draw the many models that their sets take (without one they use those of the problem).
-    With a `node_limit` and no time limit no solver looks at a clock. `checkpoint` is a file for
-    the open nodes of `exact`.
+    For tables: `log` is what `empirical`, `spibb`, `soft-spibb`, `ramdp` and `duipi` need; from
+    `posterior`, `bcr`, `rsvf` and `rsvf-simple` draw the many models that their sets take (without
+    one they use those of the problem). With a `node_limit` and no time limit no solver looks at a
+    clock. `checkpoint` is a file for the open nodes of `exact`. For continuous states: `settings`
+    are the solver's own by name, such as {"ridge": 0.1}; `degree` sets the features of value
+    iteration, and lists become tuples.
     """
     Deadline(time_limit)  # refuses limits that are not positive, whatever the solver does with it
-    if name not in SOLVERS:
-        close = difflib.get_close_matches(name, SOLVERS, n=1)
+    known = CONTINUOUS_SOLVERS if continuous else SOLVERS
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else ""
-        raise InputError(f"There is no solver '{name}'.{hint} Solvers: {', '.join(SOLVERS)}.")
-    return SOLVERS[name](Context(log, time_limit, seed, node_limit, posterior, checkpoint))
+        kind = " for continuous states" if continuous else ""
+        raise InputError(f"There is no solver '{name}'{kind}.{hint} Solvers: {', '.join(known)}.")
+    if settings and not continuous:
+        text = "Settings by name are for solvers of continuous states. Leave them out."
+        raise InputError(text, arguments=("set_",))
+    if not continuous:
+        return SOLVERS[name](Context(log, time_limit, seed, node_limit, posterior, checkpoint))
+    return _with_settings(name, {"seed": seed, "time_limit": time_limit, **(settings or {})})
 
 
-# --------------------------------------------------------------------------------------------------
-# Solvers for continuous states by the names of the command line.
-
-# Names of classes, imported when asked for: the actor-critics need JAX.
-CONTINUOUS_SOLVERS = {
-    "srvi": ("softrobust.solvers.continuous.srvi", "SRVI"),
-    "srvi-sa": ("softrobust.solvers.continuous.srvi", "SRVISA"),
-    "rpvi-control": ("softrobust.solvers.continuous.srvi", "WorstModelVI"),
-    "sr-sac": ("softrobust.solvers.continuous.sac", "SoftRobustSAC"),
-    "r-sac": ("softrobust.solvers.continuous.sac", "RobustSAC"),
-    "sac": ("softrobust.solvers.continuous.sac", "SAC"),
-}
-DEFAULT_CONTINUOUS = "srvi"
-
-
-def make_continuous_solver(
-    name: str | None = None,
-    *,
-    seed: int = 0,
-    time_limit: float | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> ContinuousSolver:
-    """The solver called `name` (default srvi), with settings by name, such as {"ridge": 0.1}.
-
-    `degree` sets the polynomial features of value iteration; lists become tuples.
-    """
-    Deadline(time_limit)  # refuses limits that are not positive
-    chosen = name or DEFAULT_CONTINUOUS
-    if chosen not in CONTINUOUS_SOLVERS:
-        close = difflib.get_close_matches(chosen, CONTINUOUS_SOLVERS, n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else ""
-        raise InputError(
-            f"There is no solver '{chosen}' for continuous states.{hint} Solvers: "
-            f"{', '.join(CONTINUOUS_SOLVERS)}."
-        )
-    module, cls = CONTINUOUS_SOLVERS[chosen]
-    kind = getattr(import_module(module), cls)
-    given: dict[str, Any] = {"seed": seed, "time_limit": time_limit}
-    for key, value in (settings or {}).items():
-        given[key] = tuple(value) if isinstance(value, list) else value
+def _with_settings(name: str, settings: Mapping[str, Any]) -> Solver:
+    kind: Any = CONTINUOUS_SOLVERS[name]
+    given: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()
+    }
     known = {field.name for field in fields(kind) if field.init}
     if "degree" in given and "degree" not in known:
         given["features"] = PolynomialFeatures(given.pop("degree"))
     unknown = sorted(set(given) - known)
     if unknown:
         raise InputError(
-            f"The solver '{chosen}' has no setting '{unknown[0]}'. Its settings: "
+            f"The solver '{name}' has no setting '{unknown[0]}'. Its settings: "
             f"{', '.join(sorted(known - {'features', 'states'}))}."
         )
-    solver: ContinuousSolver = kind(**given)
+    solver: Solver = kind(**given)
     return solver

@@ -15,7 +15,7 @@ that carry over from step to step, mismeasured states or rewards, and practice t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError, SolverError
+from softrobust.solvers.baselines.behaviour import unmasked
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
@@ -57,30 +58,9 @@ class Confounding:
     practice: float
     at_two: float
 
-    def words(self) -> str:
-        """One sentence, with what it does not cover."""
-        if self.tipping == 1.0:
-            said = "Even without hidden confounding the policy is no better than current practice"
-        elif self.tipping is None:
-            said = f"Not even a factor of {MOST:g} on the odds would overturn the choice"
-        else:
-            said = (
-                "The choice would be overturned only if something that the log does not show had "
-                f"changed the odds of actions by a factor of {self.tipping:.3g} or more"
-            )
-        return (
-            f"{said} (marginal sensitivity model in the mean model). Not covered: hidden causes "
-            "that last from step to step, mismeasured states or rewards, practice that changed."
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "tipping": self.tipping,
-            "value": self.value,
-            "practice": self.practice,
-            "at_two": self.at_two,
-        }
+        return asdict(self)
 
 
 def tipping_point(
@@ -99,8 +79,6 @@ def tipping_point(
     log : TransitionLog, optional
         Where rewards vary within a pair, its rows let nature choose among rewards too.
     """
-    from softrobust.solvers.baselines.behaviour import unmasked
-
     if problem.n_states > DENSE_STATES:
         raise InputError(
             f"The check for hidden confounding solves dense systems, up to {DENSE_STATES} states; "

@@ -16,14 +16,14 @@ states whose probability differs most between the tail's average and the mean mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
-from softrobust.objective import tail_weights
+from softrobust.objective import Objective, tail_weights
 from softrobust.returns import evaluate_policy, policy_return
 from softrobust.returns.evaluation import action_values
 from softrobust.solvers.baselines.nominal import Nominal
@@ -99,65 +99,8 @@ class Explanation:
     value: float
     mean: float
     cvar: float
-    words: str
+    objective: Objective
     price: dict[str, float]
-
-    def sentences(self) -> list[str]:
-        """In words, one a line."""
-        lines = [
-            f"In '{self.state}' the policy takes '{self.action}'. "
-            f"{100 * self.visits:.1f} % of (discounted) time is spent here."
-        ]
-        others = [o for o in self.options if o.action != self.action]
-        if not others:
-            lines.append("It is the only action allowed here.")
-        for o in others:
-            lines.append(self._instead(o))
-        if self.shifts:
-            moves = "; ".join(
-                f"'{x.next_state}' {100 * x.mean:.0f} % → {100 * x.worst:.0f} %"
-                for x in self.shifts
-            )
-            lines.append(
-                f"In {self.words} for this policy, '{self.action}' leads more or less often to "
-                f"(all models → these): {moves}."
-            )
-        lines.append(self._price())
-        return lines
-
-    def _instead(self, o: Option) -> str:
-        change = o.objective - self.value
-        seen = ""
-        if o.seen is not None:
-            seen = f" It was seen {o.seen} time{'' if o.seen == 1 else 's'} here."
-        return (
-            f"Taking '{o.action}' instead would {'gain' if change > 0 else 'cost'} "
-            f"{abs(change):.3g} by the objective, the rest of the policy unchanged: "
-            f"{o.mean - self.mean:+.3g} on average, {o.cvar - self.cvar:+.3g} in {self.words}."
-            f"{self._once(o, change)}{seen}"
-        )
-
-    def _once(self, o: Option, change: float) -> str:
-        """The value of one such decision, and why it may point the other way."""
-        own = next(x for x in self.options if x.action == self.action)
-        mean, worst = o.q_mean - own.q_mean, o.q_worst - own.q_worst
-        text = f" Taken once, it is worth {mean:+.3g} on average and {worst:+.3g} in those models"
-        if change * mean < 0 and change * worst < 0:
-            return (
-                f"{text} that are the worst now; taken always, it makes other models the worst, "
-                "and these decide."
-            )
-        return f"{text}."
-
-    def _price(self) -> str:
-        mean, bad = self.price["mean"], self.price["cvar"]
-        if abs(mean) + abs(bad) <= 1e-9 * max(abs(self.value), 1e-300):
-            return "On these models the whole policy earns what the nominal policy earns."
-        return (
-            "Against the nominal policy, on the models it was chosen on, the whole policy earns "
-            f"{mean:+.3g} on average and {bad:+.3g} in {self.words}; held-out models, which the "
-            "report compares on, may say otherwise."
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -180,9 +123,7 @@ class Explanation:
             "worst_models": [
                 {"model": i, "weight": w, "return": r} for i, w, r in self.models
             ],
-            "shifts": [
-                {"next_state": x.next_state, "mean": x.mean, "worst": x.worst} for x in self.shifts
-            ],
+            "shifts": [asdict(x) for x in self.shifts],
             "price_of_robustness": dict(self.price),
         }  # fmt: skip
 
@@ -234,7 +175,7 @@ def explain_many(
                 value=own["objective"],
                 mean=own["mean"],
                 cvar=own["cvar"],
-                words=problem.objective.words,
+                objective=problem.objective,
                 price=price,
             )
         )

@@ -9,13 +9,16 @@ dominated when another has at least its mean and at least its CVaR, and more of 
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust._core.files import atomic_write
 from softrobust._core.limits import LiveLine
 from softrobust.bounds import Bound
 from softrobust.certificate import Certificate, certify
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
 POINT_SECONDS = 8.0  # per point, where no time limit is given
 POINT_GAP = 1e-4  # of |value|: closer than a picture shows
 SAME = 1e-9  # figures that differ by less than this share are the same
+COLUMNS = (
+    "alpha", "lam", "mean", "cvar", "var", "objective", "bound", "bound_covers", "gap_share",
+    "status", "policy", "dominated", "price", "changed",
+)  # fmt: skip
 
 
 @final
@@ -71,6 +78,15 @@ class FrontierPoint:
         """Average return over the worst 1 − α of the models."""
         return self.certificate.static["cvar"]
 
+    def row(self) -> list[Any]:
+        """The point under `COLUMNS`."""
+        c = self.certificate
+        return [
+            self.alpha, self.lam, self.mean, self.cvar, c.static["var"], c.static["objective"],
+            c.bound.value, str(c.bound.covers), c.gap_share, str(self.status), self.policy_id,
+            self.dominated, self.price, " ".join(self.changed),
+        ]  # fmt: skip
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +111,18 @@ class Frontier:
 
     def __iter__(self) -> Iterator[FrontierPoint]:
         return (point for row in self.points for point in row)
+
+    def rows(self) -> list[list[Any]]:
+        """One row per point under `COLUMNS`; α outermost."""
+        return [p.row() for j in range(len(self.alphas)) for p in self.column(j)]
+
+
+def save_frontier_csv(frontier: Frontier, path: str | Path) -> None:
+    """Write the table, atomically."""
+    with atomic_write(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(COLUMNS)
+        rows.writerows(frontier.rows())
 
 
 def frontier(

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, refuse_if_too_large
 from softrobust.certificate.intervals import LEVEL, Estimate
 from softrobust.errors import InputError
-from softrobust.models.model_set import freeze
-from softrobust.returns import occupancies, policy_values
+from softrobust.returns import action_values, occupancies, policy_values
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
@@ -40,9 +39,9 @@ class Episodes:
 
     def __post_init__(self) -> None:
         for name in ("s", "a", "s_next"):
-            object.__setattr__(self, name, freeze(getattr(self, name), np.int64))
-        object.__setattr__(self, "reward", freeze(self.reward, np.float64))
-        object.__setattr__(self, "live", freeze(self.live, np.bool_))
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int64))
+        object.__setattr__(self, "reward", frozen(self.reward, np.float64))
+        object.__setattr__(self, "live", frozen(self.live, np.bool_))
 
     def __len__(self) -> int:
         return int(self.s.shape[0])
@@ -117,6 +116,17 @@ def row_rewards(log: TransitionLog) -> FloatArray:
         i = int(np.flatnonzero(~known)[0])
         raise InputError(f"The reward of {log.rows.where(i)} is not known. Add it to the table.")
     return np.asarray(value)
+
+
+def pair_means(log: TransitionLog, otherwise: FloatArray) -> FloatArray:
+    """(n_states, n_actions): the mean reward of each pair; `otherwise` where the log lacks it."""
+    assert log.reward is not None
+    S, A = log.shape
+    pair = log.s.astype(np.int64) * A + log.a
+    n = np.bincount(pair, minlength=S * A)
+    total = np.bincount(pair, weights=log.reward, minlength=S * A)
+    mean = np.where(n > 0, total / np.maximum(n, 1), otherwise.reshape(-1))
+    return np.asarray(mean.reshape(S, A))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -248,13 +258,11 @@ class OffPolicy:
         """Whether the effective sample size is large enough to say anything."""
         return self.effective_size >= LEAST_SIZE
 
-    def words(self) -> str:
-        """The estimate, or "cannot tell" with the reason."""
-        if not self.can_tell:
-            return f"cannot tell (effective sample size {self.effective_size:.1f}, below 10)"
+    def meets(self, low: float, high: float) -> bool:
+        """Whether the estimate's interval has a point of [low, high]."""
         e = self.estimate
-        span = "" if e.low is None or e.high is None else f" [{e.low:.4g}, {e.high:.4g}]"
-        return f"{e.value:.4g}{span} (effective sample size {self.effective_size:.0f})"
+        a, b = (e.value if end is None else end for end in (e.low, e.high))
+        return a <= high and b >= low
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -300,7 +308,7 @@ def off_policy(
     """
     mean = problem.mean_problem()
     v = policy_values(mean, policy)[0]
-    q = _action_values(mean, v)
+    q = np.asarray(action_values(mean, v[None, :])[0])  # R + γPv in the mean model
     weights = _ratios(policy.probs, behaviour, episodes)
     gamma, n = problem.gamma, len(episodes)
     discount = episodes.discounts(gamma)
@@ -322,13 +330,6 @@ def off_policy(
     fitted = _interval(*fitted_q(mean, policy, episodes, seed))
     rows = row_effective_size(mean, policy, episodes)
     return (*out, OffPolicy("FQE", fitted, rows, 0.0, lost))
-
-
-def _action_values(mean: Problem, v: FloatArray) -> FloatArray:
-    """Q[s, a] = R + γPv in the mean model."""
-    from softrobust.returns.evaluation import action_values
-
-    return np.asarray(action_values(mean, v[None, :])[0])
 
 
 def _ratios(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> _Weights:

@@ -102,29 +102,6 @@ class Rules:
             out.append(f"except in {self.policy.states[s]}: {action}")
         return out
 
-    def sentence(self) -> str:
-        """The price of simplicity in words."""
-        return self._price() + self._missed()
-
-    def _missed(self) -> str:
-        if self.met is not False:
-            return ""
-        size = max(n for n, _ in self.steps)
-        return (
-            f" That is more than the {self.max_loss:g} that was asked: of all rules that were "
-            f"tried, up to {size}, these lose least."
-        )
-
-    def _price(self) -> str:
-        n = "1 rule earns" if self.n_leaves == 1 else f"{self.n_leaves} rules earn"
-        if abs(self.loss) <= 1e-9 * max(abs(self.full_value), 1e-300):
-            return f"{n} exactly what the full policy earns, {self.full_value:.6g}."
-        word = "less" if self.loss > 0 else "more"
-        return (
-            f"{n} {self.value:.6g} by the objective: {abs(self.loss):.3g} {word} than the "
-            f"full policy ({self.full_value:.6g}). Both figures are exact on the sampled models."
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {
@@ -157,7 +134,7 @@ def simplify(
         8 by default; with `max_loss` as many as it takes, up to 64.
     max_loss : float, optional
         In units of the objective. The smallest set of rules within it that was found is returned;
-        where none was, the best one is, its `met` is False and its `sentence` says so.
+        where none was, the best one is, and its `met` is False.
     """
     if max_loss is not None and not max_loss >= 0:
         raise InputError(

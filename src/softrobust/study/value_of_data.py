@@ -15,7 +15,7 @@ baseline deals the rows out at random too, unweighted, with the same random numb
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -26,17 +26,16 @@ from softrobust._core.settings import whole
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust, soft_robust
+from softrobust.posterior import FittedDirichlet
 from softrobust.returns import optimal_returns, policy_return
 from softrobust.returns.evaluation import policy_rows
+from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.study.solved import redraw
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from softrobust.models.policy import Policy
-    from softrobust.objective import SoftRobust
     from softrobust.problem import Problem
-
+    from softrobust.study.solved import Solved
 
 LEAST_TAIL = 1e-9
 
@@ -56,7 +55,7 @@ def invert(problem: Problem, pool: Sequence[Policy]) -> Inverses:
     refuse_if_too_large(
         8.0 * len(pool) * N * S * S,
         f"The inverses of {len(pool)} policies on {N} models of {S} states",
-        "Value data with fewer draws (--draws), or merge states.",
+        "Value data with fewer draws, or merge states.",
     )
     out = Inverses([], [], [])
     for policy in pool:
@@ -194,15 +193,9 @@ class DataValue:
 
     def to_dict(self, problem: Problem) -> dict[str, Any]:
         """Plain values with labels, ready for JSON."""
-        return {
-            "state": problem.models.states[self.s],
-            "action": problem.models.actions[self.a],
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "changes": self.changes,
-            "effective_size": self.effective_size,
-        }
+        figures = {k: v for k, v in asdict(self).items() if k not in ("s", "a")}
+        models = problem.models
+        return {"state": models.states[self.s], "action": models.actions[self.a], **figures}
 
 
 def value_of_data(
@@ -308,7 +301,7 @@ def _pairs(problem: Problem, pairs: Sequence[tuple[int, int]] | None) -> list[tu
             raise InputError(
                 f"No model knows what follows action '{problem.models.actions[a]}' in state "
                 f"'{problem.models.states[s]}', so its data cannot be valued. Keep such pairs with "
-                "the prior (--min-count 0)."
+                "the prior (min_count=0)."
             )
     return list(pairs)
 
@@ -354,3 +347,63 @@ def _best(Z: FloatArray, order: Any, W: FloatArray, objective: SoftRobust) -> An
     tail = max(objective.tail, LEAST_MASS)
     best_reweighted(Z, order, np.ascontiguousarray(W), objective.lam, tail, out, which)
     return out, which
+
+
+# --------------------------------------------------------------------------------------------------
+# The value of data for a solved problem: on its models, or on fresh draws of its posterior.
+
+BATCHES = 4  # independent sets of draws: their spread is the error of the draws
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DataFound:
+    """Values of `observations` more of each pair, the best first."""
+
+    observations: int
+    values: tuple[DataValue, ...]
+
+
+def data_values(
+    solved: Solved, observations: int = 10, draws: int = 200, seed: int = 0
+) -> tuple[DataValue, ...]:
+    """The values, the best first.
+
+    With a log, four sets of `draws` models are drawn anew and averaged over; intervals then hold
+    the error of the draws. Where there are models alone, those are all there is.
+    """
+    problem, policy = solved.problem, solved.solution.policy
+    if solved.log is None or solved.posterior is None:
+        return value_of_data(problem, policy, observations, seed=seed)
+    found: dict[tuple[int, int], list[DataValue]] = {}
+    pairs = None
+    for batch in range(BATCHES):
+        fresh = problem.with_models(redraw(solved, draws, 200 + 10 * seed + batch))
+        also = [behaviour_policy(fresh, solved.log)[0]]
+        values = value_of_data(
+            fresh, policy, observations, pairs, also, seed=seed + batch,
+            independent=isinstance(solved.posterior, FittedDirichlet),
+            data_sets=DATA_SETS // BATCHES,
+        )  # fmt: skip
+        pairs = [(v.s, v.a) for v in values]
+        for v in values:
+            found.setdefault((v.s, v.a), []).append(v)
+    merged = [_merged(values) for values in found.values()]
+    return tuple(sorted(merged, key=lambda v: -v.value))
+
+
+def _merged(values: list[DataValue]) -> DataValue:
+    """The mean over batches, with Student's interval of their spread."""
+    from scipy.stats import t as student
+
+    each = np.array([v.value for v in values])
+    half = float(student.ppf(0.975, each.size - 1) * each.std(ddof=1) / np.sqrt(each.size))
+    mean = float(each.mean())
+    return replace(
+        values[0],
+        value=mean,
+        low=max(mean - half, 0.0),
+        high=mean + half,
+        changes=float(np.mean([v.changes for v in values])),
+        effective_size=float(np.median([v.effective_size for v in values])),
+    )

@@ -41,7 +41,7 @@ def start(code: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
     )
 
 
@@ -122,8 +122,8 @@ def test_interrupted(tmp_path: Path, workers: int) -> None:
     assert process.returncode != 0
     assert "Stopped: Interrupted:" in errors
     assert "of 30 tasks are done and kept" in errors
-    assert "--resume" in errors
-    assert 3 <= len(load_results(out)) < 30
+    assert "resume=True" in errors
+    assert 1 <= len(load_results(out)) < 30  # two workers may finish out of order
     run_tasks(many(), out, workers=0, resume=True)
     assert contents(out) == contents(whole)
 

@@ -113,7 +113,7 @@ def test_another_plan_is_refused_and_the_difference_named(tmp_path: Path) -> Non
 
 def test_the_folder(tmp_path: Path) -> None:
     run_tasks(squares(1), tmp_path / "out", workers=0)
-    with pytest.raises(InputError, match="--resume to go on"):
+    with pytest.raises(InputError, match="resume=True"):
         run_tasks(squares(1), tmp_path / "out", workers=0)
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is a file"):
@@ -197,7 +197,7 @@ def test_a_full_disk_leaves_earlier_results_whole(
                 raise OSError(reason, "it is so")
 
     monkeypatch.setattr(store, "atomic_write", full)
-    with pytest.raises(StorageError, match=r"it is so.*--resume"):
+    with pytest.raises(StorageError, match=r"it is so.*resume=True"):
         run_tasks(squares(5), out, workers=0)
     monkeypatch.undo()
     left = {

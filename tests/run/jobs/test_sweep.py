@@ -128,7 +128,7 @@ def test_a_disk_that_is_full_at_the_end(tmp_path: Path, monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patched:
         patched.setattr(sweep_results, "atomic_write", full)
-        with pytest.raises(StorageError, match=r"No space left on device.*--resume"):
+        with pytest.raises(StorageError, match=r"No space left on device.*resume=True"):
             run_sweep(tiny(), out, workers=0)
     assert not (out / "results.json").exists()
     record, _ = run_sweep(tiny(), out, workers=0, resume=True)

@@ -1,17 +1,11 @@
 """Runs that never lose work: tasks, result files, local processes and clusters."""
 
-from softrobust.run.jobs.run import Outcome, Stopped, failure_file, run_tasks
-from softrobust.run.jobs.store import StorageError, load_results
-from softrobust.run.jobs.tasks import Task, task_key, task_seed
-
-__all__ = [
-    "Outcome",
-    "Stopped",
-    "StorageError",
-    "Task",
-    "failure_file",
-    "load_results",
-    "run_tasks",
-    "task_key",
-    "task_seed",
-]
+from softrobust.run.jobs.run import Outcome as Outcome
+from softrobust.run.jobs.run import Stopped as Stopped
+from softrobust.run.jobs.run import failure_file as failure_file
+from softrobust.run.jobs.run import run_tasks as run_tasks
+from softrobust.run.jobs.store import StorageError as StorageError
+from softrobust.run.jobs.store import load_results as load_results
+from softrobust.run.jobs.tasks import Task as Task
+from softrobust.run.jobs.tasks import task_key as task_key
+from softrobust.run.jobs.tasks import task_seed as task_seed

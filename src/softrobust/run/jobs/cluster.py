@@ -51,17 +51,12 @@ def _submit(client: Any, orders: Sequence[Order], travel: bool) -> dict[Any, str
     here, label = versions(), uuid.uuid4().hex[:8]
     waiting = {}
     for order in orders:
-        contents = _contents(order) if travel else {}
+        paths = {name: Path(path) for name, (path, _) in order["files"].items()} if travel else {}
+        small = {name: p.read_bytes() for name, p in paths.items() if p.stat().st_size <= INLINE}
         key = f"softrobust-{order['key']}-{label}"
-        future = client.submit(perform_there, order, contents, here, key=key, pure=False)
+        future = client.submit(perform_there, order, small, here, key=key, pure=False)
         waiting[future] = order["key"]
     return waiting
-
-
-def _contents(order: Order) -> dict[str, bytes]:
-    """The files that travel with an order."""
-    paths = {name: Path(path) for name, (path, _) in order["files"].items()}
-    return {name: p.read_bytes() for name, p in paths.items() if p.stat().st_size <= INLINE}
 
 
 def _reply(future: Any, address: str) -> dict[str, Any]:
@@ -72,7 +67,8 @@ def _reply(future: Any, address: str) -> dict[str, Any]:
     if future.status != "error":
         raise SolverError(
             f"The connection to the cluster at {address} was lost. The results that came back are "
-            "kept: run the same command with --resume."
+            "kept: run it again with resume=True.",
+            arguments={"resume": ""},
         )
     error = future.exception()
     text = describe(error)
@@ -103,7 +99,8 @@ def _client(address: str, n_tasks: int) -> Iterator[Any]:
     except (OSError, ValueError) as error:  # a timeout is an OSError
         raise InputError(
             f"No Dask scheduler answers at '{address}' ({describe(error)}). Start one with `dask "
-            "scheduler`, or give --cluster local:2 for two Dask workers on this machine."
+            "scheduler`, or give local:2 for two Dask workers on this machine.",
+            arguments={"cluster": "local:2"},
         ) from None
     with client:
         try:
@@ -154,8 +151,9 @@ def _local_cluster(address: str, n_tasks: int) -> Iterator[Any]:
         if "Nanny" not in str(error):
             raise
         raise SolverError(
-            f"The local Dask workers did not start ({error}). Nothing is lost: run the same "
-            "command again with --resume."
+            f"The local Dask workers did not start ({error}). Nothing is lost: run it again with "
+            "resume=True.",
+            arguments={"resume": ""},
         ) from None
     finally:
         # Dask sets the workers' variables in this process and leaves them there.

@@ -23,6 +23,7 @@ from typing import IO, Any, final
 from softrobust.errors import SolverError
 from softrobust.run.jobs.tasks import Answer, Order
 
+Heard = queue.SimpleQueue[tuple["_Worker", str]]  # who said it, and a line; "" at the end
 RETRIES = 2
 FALSE_STARTS = 3  # workers in a row that may die before they say they are ready
 TAIL = 4000  # characters kept of what a dead worker wrote to its error stream
@@ -66,7 +67,7 @@ def run_local(orders: Sequence[Order], workers: int, answer: Answer) -> None:
 class _Worker:
     """A process, the task in its hands, and the thread that hears it."""
 
-    def __init__(self, heard: queue.SimpleQueue[tuple[_Worker, str]], env: dict[str, str]) -> None:
+    def __init__(self, heard: Heard, env: dict[str, str]) -> None:
         self.task: Order | None = None
         self.ready = False
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
@@ -83,14 +84,14 @@ class _Worker:
         )
         threading.Thread(target=self._hear, args=(heard,), daemon=True).start()
 
-    def _hear(self, heard: queue.SimpleQueue[tuple[_Worker, str]]) -> None:
+    def _hear(self, heard: Heard) -> None:
         assert self.process.stdout is not None
         with self.process.stdout as replies:
             for line in replies:
                 heard.put((self, line))
         heard.put((self, ""))  # the end: it has died, or was told to go
 
-    def order(self, task: Order) -> None:
+    def take(self, task: Order) -> None:
         """Hand over a task; a worker that has just died is noticed by its silence."""
         self.task = task
         self.mark = self.errors.seek(0, os.SEEK_END)
@@ -122,7 +123,7 @@ class _Pool:
     def __init__(self, orders: Sequence[Order], size: int, answer: Answer) -> None:
         self.waiting = deque(orders)
         self.answer = answer
-        self.heard: queue.SimpleQueue[tuple[_Worker, str]] = queue.SimpleQueue()
+        self.heard: Heard = queue.SimpleQueue()
         self.env = worker_environment(size)
         self.size = size
         self.workers: set[_Worker] = set()
@@ -132,32 +133,32 @@ class _Pool:
     def run(self) -> None:
         """Hand out tasks until none waits and no hand is full."""
         for _ in range(self.size):
-            self.hire()
+            self.start_worker()
         while self.workers:
             worker, line = self.heard.get()
             if line:
-                self.hear(worker, json.loads(line))
+                self.on_reply(worker, json.loads(line))
             else:
-                self.bury(worker)
+                self.on_death(worker)
 
-    def hire(self) -> None:
+    def start_worker(self) -> None:
         """Start a worker with the next task in its hands."""
         if self.waiting:
             worker = _Worker(self.heard, self.env)
             self.workers.add(worker)
-            self.give(worker)
+            self.assign(worker)
 
-    def give(self, worker: _Worker) -> None:
-        """The next task for a free worker; where none is left it goes home."""
+    def assign(self, worker: _Worker) -> None:
+        """The next task for a free worker; where none is left it ends."""
         if not self.waiting:
             self.workers.discard(worker)
             worker.close()
             return
         task = self.waiting.popleft()
         self.attempts[task["key"]] = self.attempts.get(task["key"], 0) + 1
-        worker.order(task)
+        worker.take(task)
 
-    def hear(self, worker: _Worker, reply: dict[str, Any]) -> None:
+    def on_reply(self, worker: _Worker, reply: dict[str, Any]) -> None:
         """A worker is ready, or has finished its task."""
         if "ready" in reply:
             worker.ready, self.false_starts = True, 0
@@ -167,12 +168,12 @@ class _Pool:
         if "error" in reply:
             reply["traceback"] += f"\n{worker.last_words()}"
         self.answer(task["key"], reply, self.attempts[task["key"]])
-        self.give(worker)
+        self.assign(worker)
 
-    def bury(self, worker: _Worker) -> None:
+    def on_death(self, worker: _Worker) -> None:
         """A worker died: its task waits again, unless it has died with it too often."""
         if worker not in self.workers:
-            return  # it was sent home
+            return  # it was told to end
         self.workers.discard(worker)
         code, words, task = worker.process.wait(), worker.last_words(), worker.task
         worker.close()
@@ -186,7 +187,7 @@ class _Pool:
                 self.answer(task["key"], _death(code, words, attempts), attempts)
             else:
                 self.waiting.appendleft(task)
-        self.hire()
+        self.start_worker()
 
     def close(self) -> None:
         """End every worker that is left."""

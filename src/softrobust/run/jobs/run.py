@@ -1,4 +1,10 @@
-"""How far a run is: a bar with the time left on a terminal, nothing in a pipe unless asked for."""
+"""Run tasks and keep their results: on this machine's processes, in this one, or on a cluster.
+
+    plan → tasks not done yet → replies → one result file each
+
+Replies come back to this process, which alone writes: whatever dies elsewhere, a result is either
+whole or absent, and the bytes do not depend on who computed them, in which order, or how often.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +16,165 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 from softrobust.errors import InputError
 from softrobust.run.jobs.local import cores, run_local
 from softrobust.run.jobs.store import FAILURES, open_store
-from softrobust.run.jobs.tasks import Answer, Order, Task, check_tasks, make_order, perform_quietly
+from softrobust.run.jobs.tasks import Answer, Order, Task, check_tasks, perform_quietly
 
-EVERY = 10.0  # seconds between two plain lines
+EVERY = 10.0  # seconds between two plain lines of progress
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to.
+
+    Attributes
+    ----------
+    results : dict
+        The finished tasks by key, in the order given.
+    failed : dict
+        Why the others failed, one paragraph each; the traceback is in failures/KEY.txt.
+    timings : dict
+        Seconds of every finished task.
+    warnings : dict
+        What was warned of, one paragraph each, with the keys of the tasks that did.
+    """
+
+    results: dict[str, dict[str, Any]]
+    failed: dict[str, str]
+    timings: dict[str, float]
+    warnings: dict[str, list[str]] = field(default_factory=dict)
+
+
+@final
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C: the finished results are kept, and the text says how to go on."""
+
+    arguments: ClassVar[dict[str, str]] = {"resume": ""}
+
+
+def run_tasks(
+    tasks: Iterable[Task],
+    out: str | Path,
+    *,
+    workers: int | None = None,
+    cluster: str | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+    title: str = "",
+) -> Outcome:
+    """Perform every task that has no whole result in `out` yet.
+
+    Parameters
+    ----------
+    out : path
+        A new folder; with `resume`, one that an earlier run of the same tasks left.
+    workers : int, optional
+        Processes on this machine, by default one for each core; 0 performs the tasks in this
+        process, which is handy in tests.
+    cluster : str, optional
+        The address of a Dask scheduler, or "local:2" for two Dask workers here.
+    progress : bool, optional
+        A bar on a terminal by default; True also writes plain lines into a pipe; False nothing.
+    """
+    planned, folder = check_tasks(tasks), Path(out)
+    if workers is not None and workers < 0:
+        raise InputError(f"The number of workers is 0 or more; it is {workers}.")
+    if workers is not None and cluster is not None:
+        raise InputError("Give workers or a cluster, not both: a cluster brings its own workers.")
+    failed: dict[str, str] = {}
+    with open_store(folder, planned, resume, title) as store:
+        results = {task.key: store.load(task.key) for task in planned}
+        orders = [t.order(store.records[t.key]) for t in planned if results[t.key] is None]
+
+        def answer(key: str, reply: Mapping[str, Any], attempts: int | None) -> None:
+            if "error" in reply:
+                store.fail(key, reply, attempts)
+                failed[key] = reply["error"]
+            else:
+                store.save(key, reply, attempts)
+                results[key] = reply["result"]
+            meter.step("error" not in reply)
+
+        try:
+            with Meter(len(planned), len(planned) - len(orders), title, progress) as meter:
+                _perform_all(orders, workers, cluster, answer)
+        except KeyboardInterrupt:
+            done = sum(result is not None for result in results.values())
+            raise Stopped(
+                f"Interrupted: {done} of {len(planned)} tasks are done and kept in '{folder}'. "
+                "Run it again with resume=True to go on."
+            ) from None
+        seconds, warned = store.side()
+    finished = {key: result for key, result in results.items() if result is not None}
+    warnings: dict[str, list[str]] = {}
+    for key in finished:
+        for text in warned.get(key, []):
+            warnings.setdefault(text, []).append(key)
+    return Outcome(
+        finished,
+        {task.key: failed[task.key] for task in planned if task.key in failed},
+        {key: seconds[key] for key in finished if key in seconds},
+        warnings,
+    )
+
+
+def failure_file(out: str | Path, key: str) -> Path:
+    """Where the traceback of a failed task lies."""
+    return Path(out) / FAILURES / f"{key}.txt"
+
+
+def _perform_all(
+    orders: Sequence[Order], workers: int | None, cluster: str | None, answer: Answer
+) -> None:
+    if not orders:
+        return
+    if cluster is not None:
+        from softrobust.run.jobs.cluster import run_cluster
+
+        run_cluster(orders, cluster, answer)
+    elif workers == 0:
+        # Live lines of solvers are silenced: they would write over the bar.
+        with _interrupts_are_final():
+            for order in orders:
+                answer(order["key"], perform_quietly(order), 1)
+    else:
+        run_local(orders, cores() if workers is None else workers, answer)
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C as no solver knows it."""
+
+
+@contextmanager
+def _interrupts_are_final() -> Iterator[None]:
+    """Make Ctrl-C end the task.
+
+    A solver answers KeyboardInterrupt with the incumbent so far, which is right when a person
+    waits for it and wrong in a run: that result would depend on the moment.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise _Interrupted
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    except _Interrupted:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @final
 class Meter:
-    """Counts finished tasks on the error stream.
+    """How far a run is, on the error stream: a bar with the time left on a terminal.
 
     `show` is None for "a bar where a person looks", True for plain lines where nobody seems to,
     False for silence.
@@ -90,170 +242,3 @@ class Meter:
         failed = f", {self.failed} failed" if self.failed else ""
         left = (now - self.began) * (self.total - self.done) / max(self.done - self.here, 1)
         return f"{self.title}: {self.done} of {self.total}{failed}, about {left:.0f} s left"
-
-
-# --------------------------------------------------------------------------------------------------
-# Run tasks and keep their results: on this machine's processes, in this one, or on a cluster.
-#
-#     plan → tasks not done yet → replies → one result file each
-#
-# Replies come back to this process, which alone writes: whatever dies elsewhere, a result is either
-# whole or absent, and the bytes do not depend on who computed them, in which order, or how often.
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run came to.
-
-    Attributes
-    ----------
-    results : dict
-        The finished tasks by key, in the order given.
-    failed : dict
-        Why the others failed, one paragraph each; the traceback is in failures/KEY.txt.
-    timings : dict
-        Seconds of every finished task.
-    warnings : dict
-        What was warned of, one paragraph each, with the keys of the tasks that did.
-    """
-
-    results: dict[str, dict[str, Any]]
-    failed: dict[str, str]
-    timings: dict[str, float]
-    warnings: dict[str, list[str]] = field(default_factory=dict)
-
-
-@final
-class Stopped(KeyboardInterrupt):
-    """Ctrl-C: the finished results are kept, and the text says how to go on."""
-
-
-def run_tasks(
-    tasks: Iterable[Task],
-    out: str | Path,
-    *,
-    workers: int | None = None,
-    cluster: str | None = None,
-    resume: bool = False,
-    progress: bool | None = None,
-    title: str = "",
-) -> Outcome:
-    """Perform every task that has no whole result in `out` yet.
-
-    Parameters
-    ----------
-    out : path
-        A new folder; with `resume`, one that an earlier run of the same tasks left.
-    workers : int, optional
-        Processes on this machine, by default one for each core; 0 performs the tasks in this
-        process, which is handy in tests.
-    cluster : str, optional
-        The address of a Dask scheduler, or "local:2" for two Dask workers here.
-    progress : bool, optional
-        A bar on a terminal by default; True also writes plain lines into a pipe; False nothing.
-    """
-    planned, folder = check_tasks(tasks), Path(out)
-    _check_place(workers, cluster)
-    failed: dict[str, str] = {}
-    with open_store(folder, planned, resume, title) as store:
-        results = {task.key: store.load(task.key) for task in planned}
-        orders = [make_order(t, store.records[t.key]) for t in planned if results[t.key] is None]
-
-        def answer(key: str, reply: Mapping[str, Any], attempts: int | None) -> None:
-            if "error" in reply:
-                store.fail(key, reply, attempts)
-                failed[key] = reply["error"]
-            else:
-                store.save(key, reply, attempts)
-                results[key] = reply["result"]
-            meter.step("error" not in reply)
-
-        try:
-            with Meter(len(planned), len(planned) - len(orders), title, progress) as meter:
-                _perform_all(orders, workers, cluster, answer)
-        except KeyboardInterrupt:
-            done = sum(result is not None for result in results.values())
-            raise Stopped(
-                f"Interrupted: {done} of {len(planned)} tasks are done and kept in '{folder}'. "
-                "Run the same command with --resume to go on."
-            ) from None
-        side = store.side()
-    failures = {task.key: failed[task.key] for task in planned if task.key in failed}
-    return _outcome(results, failures, *side)
-
-
-def _outcome(
-    results: Mapping[str, dict[str, Any] | None],
-    failed: dict[str, str],
-    seconds: Mapping[str, float],
-    warned: Mapping[str, list[str]],
-) -> Outcome:
-    finished = {key: result for key, result in results.items() if result is not None}
-    timings = {key: seconds[key] for key in finished if key in seconds}
-    warnings: dict[str, list[str]] = {}
-    for key in finished:
-        for text in warned.get(key, []):
-            warnings.setdefault(text, []).append(key)
-    return Outcome(finished, failed, timings, warnings)
-
-
-def _check_place(workers: int | None, cluster: str | None) -> None:
-    if workers is not None and workers < 0:
-        raise InputError(f"The number of workers is 0 or more; it is {workers}.")
-    if workers is not None and cluster is not None:
-        raise InputError("Give workers or a cluster, not both: a cluster brings its own workers.")
-
-
-def failure_file(out: str | Path, key: str) -> Path:
-    """Where the traceback of a failed task lies."""
-    return Path(out) / FAILURES / f"{key}.txt"
-
-
-def _perform_all(
-    orders: Sequence[Order], workers: int | None, cluster: str | None, answer: Answer
-) -> None:
-    if not orders:
-        return
-    if cluster is not None:
-        from softrobust.run.jobs.cluster import run_cluster
-
-        run_cluster(orders, cluster, answer)
-    elif workers == 0:
-        _run_here(orders, answer)
-    else:
-        run_local(orders, cores() if workers is None else workers, answer)
-
-
-def _run_here(orders: Sequence[Order], answer: Answer) -> None:
-    """In this process, with live lines of solvers silenced: they would write over the bar."""
-    with _interrupts_are_final():
-        for order in orders:
-            answer(order["key"], perform_quietly(order), 1)
-
-
-class _Interrupted(BaseException):
-    """Ctrl-C as no solver knows it."""
-
-
-@contextmanager
-def _interrupts_are_final() -> Iterator[None]:
-    """Make Ctrl-C end the task.
-
-    A solver answers KeyboardInterrupt with the incumbent so far, which is right when a person
-    waits for it and wrong in a run: that result would depend on the moment.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(*_: object) -> None:
-        raise _Interrupted
-
-    before = signal.signal(signal.SIGINT, end)
-    try:
-        yield
-    except _Interrupted:
-        raise KeyboardInterrupt from None
-    finally:
-        signal.signal(signal.SIGINT, before)

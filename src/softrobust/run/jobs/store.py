@@ -20,7 +20,7 @@ from typing import Any, final
 
 from softrobust._core.files import atomic_write
 from softrobust.errors import InputError, SoftRobustError
-from softrobust.run.jobs.tasks import FORMAT_VERSION, Task, differences, digest_of, make_plan
+from softrobust.run.jobs.tasks import FORMAT_VERSION, Task, digest_of, make_plan, refuse_other_plan
 
 PLAN, RESULTS, FAILURES, TIMINGS = "plan.json", "results", "failures", "timings.jsonl"
 
@@ -48,12 +48,8 @@ class Store:
     def save(self, key: str, reply: Mapping[str, Any], attempts: int | None) -> None:
         """Write the result, then its timing; forget an earlier failure."""
         result = reply["result"]
-        record = {
-            "key": key,
-            "hash": self.records[key]["hash"],
-            "digest": digest_of(result),
-            "result": result,
-        }
+        known = {"key": key, "hash": self.records[key]["hash"]}
+        record = known | {"digest": digest_of(result), "result": result}
         with kept_safe(self.out):
             _write(self.path(key), json.dumps(record, indent=1, allow_nan=False) + "\n")
             (self.out / FAILURES / f"{key}.txt").unlink(missing_ok=True)
@@ -100,8 +96,8 @@ def kept_safe(out: Path) -> Iterator[None]:
         reason = error.strerror or str(error)
         raise StorageError(
             f"A result could not be written to '{out}' ({reason}). The results that are there are "
-            "whole. Free some space or restore the permission, and run the same command with "
-            "--resume."
+            "whole. Free some space or restore the permission, and run it again with resume=True.",
+            arguments={"resume": ""},
         ) from error
 
 
@@ -109,20 +105,24 @@ def kept_safe(out: Path) -> Iterator[None]:
 def open_store(out: Path, tasks: Sequence[Task], resume: bool, title: str) -> Iterator[Store]:
     """Begin a run, or go on with one: the folder is checked, locked and cleared of half files."""
     plan = make_plan(tasks, title)
-    try:
-        _check_folder(out, resume)
+    check_folder(out, resume)
+    with _reachable(out):
+        if out.exists() and not (out / PLAN).exists():
+            ours = {RESULTS, FAILURES}
+            other = [p.name for p in out.iterdir() if p.name not in ours and p.name[0] != "."]
+            if other:
+                raise InputError(
+                    f"The folder '{out}' holds no run that could go on: it has no {PLAN}, but "
+                    f"'{sorted(other)[0]}'. Choose another folder."
+                )
         for folder in (out, out / RESULTS, out / FAILURES):
             folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"The folder '{out}' cannot be written ({error.strerror}). Choose another one."
-        ) from None
     with _lock(out):
         store = Store(out, plan)
         with kept_safe(store.out):
             _tidy(out)
             if (out / PLAN).exists():
-                differences(_read_plan(out), plan, out)
+                refuse_other_plan(_read_plan(out), plan, out)
             else:
                 _write(out / PLAN, json.dumps(plan, indent=1, allow_nan=False) + "\n")
         yield store
@@ -138,8 +138,9 @@ def load_results(out: str | Path) -> dict[str, dict[str, Any]]:
             result = read_result(path, task["key"], task["hash"])
             if result is None:
                 raise InputError(
-                    f"{path} is damaged or belongs to another plan. Run with --resume: it is then "
-                    "computed again."
+                    f"{path} is damaged or belongs to another plan. Run with resume=True: it is "
+                    "then computed again.",
+                    arguments={"resume": ""},
                 )
             found[task["key"]] = result
     return found
@@ -160,28 +161,32 @@ def read_result(path: Path, key: str, expected: str) -> dict[str, Any] | None:
     return record["result"] if whole else None
 
 
-def _check_folder(out: Path, resume: bool) -> None:
-    parent = out.resolve().parent
-    if out.exists() and not out.is_dir():
-        raise InputError(f"'{out}' is a file; results need a folder.")
-    if not parent.is_dir():
-        raise InputError(f"The folder '{parent}' that is to hold '{out.name}' does not exist.")
-    if out.exists() and not resume:
-        raise InputError(
-            f"The folder '{out}' exists already. Give --resume to go on with the run in it, or "
-            "choose another folder with --out."
-        )
-    if out.exists() and not (out / PLAN).exists():
-        ours = {RESULTS, FAILURES}
-        other = [p.name for p in out.iterdir() if p.name not in ours and p.name[0] != "."]
-        if other:
+def check_folder(out: Path, resume: bool) -> None:
+    """Whether results may go into a folder: a new one, or with `resume` one that is there."""
+    with _reachable(out):
+        parent = out.resolve().parent
+        if out.exists() and not out.is_dir():
+            raise InputError(f"'{out}' is a file; results need a folder.")
+        if not parent.is_dir():
+            raise InputError(f"The folder '{parent}' that is to hold '{out.name}' does not exist.")
+        if out.exists() and not resume:
             raise InputError(
-                f"The folder '{out}' holds no run that could go on: it has no {PLAN}, but "
-                f"'{sorted(other)[0]}'. Choose another folder."
+                f"The folder '{out}' exists already. Go on with the run in it (resume=True), or "
+                "choose another folder.",
+                arguments={"resume": "", "out": "FOLDER"},
             )
-    there = out if out.exists() else parent
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"No permission to write '{out}'. Choose another folder with --out.")
+        if not os.access(out if out.exists() else parent, os.W_OK | os.X_OK):
+            raise InputError(f"No permission to write '{out}'. Choose another folder.")
+
+
+@contextmanager
+def _reachable(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"The folder '{out}' cannot be written ({error.strerror}). Choose another one."
+        ) from None
 
 
 def _read_plan(out: Path) -> dict[str, Any]:

@@ -1,8 +1,14 @@
-"""What a task is: a function by name, its settings, the files it reads; and seeds of its own.
+"""What a task is, the plan of a run, and how one task is performed.
 
 A task is known by what it computes, never by where or when: its hash covers the function, the
 settings and the *content* of its files. Seeds come from the same coordinates (SeedSequence with a
 spawn key made of their digest), so a task draws the same numbers whatever runs beside it.
+
+An order is a plain dictionary {key, function, settings, files}, where a file is its place and the
+digest it had when the run was planned; the reply is one too, with `result` or with `error` and
+`traceback`. The same few lines perform it in this process, in a worker and on a cluster: nothing
+but JSON values passes between processes. Warnings travel beside the result and not in it: a task
+that finds its data made by an earlier one does not hear what was said then.
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ import re
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -24,11 +30,16 @@ from typing import Any, final
 
 import numpy as np
 
-from softrobust import __version__
+from softrobust._core import __version__
 from softrobust.errors import InputError, SoftRobustError
 
+Order = Mapping[str, Any]
+Answer = Callable[[str, Mapping[str, Any], int | None], None]  # key, reply, attempts if known
 SAFE_KEY = re.compile(r"[A-Za-z0-9_+=][A-Za-z0-9._+=-]{0,149}")
 SAFE_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+FORMAT_VERSION = 1
+PACKAGES = ("numpy", "scipy", "numba", "highspy")  # they decide the last digit of a result
+SHOWN = 3
 
 
 @final
@@ -85,21 +96,28 @@ class Task:
         body = {"function": self.function, "settings": dict(self.settings), "files": files}
         return {"key": self.key, **body, "hash": digest_of(body)}
 
+    def order(self, record: Mapping[str, Any]) -> Order:
+        """The task, with its record in the plan, as it is sent to whoever performs it."""
+        files = {
+            name: [str(path.resolve()), record["files"][name]] for name, path in self.files.items()
+        }
+        body = {"function": self.function, "settings": dict(self.settings), "files": files}
+        return {"key": self.key, **body}
+
 
 def check_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:
     """The tasks, whose keys must differ even where a file system ignores case."""
     found = tuple(tasks)
     seen: dict[str, str] = {}
     for task in found:
-        twin = seen.setdefault(task.key.lower(), task.key)
-        if twin != task.key:
+        low = task.key.lower()
+        if seen.get(low) == task.key:
+            raise InputError(f"Two tasks have the key '{task.key}'. Every task needs its own.")
+        if low in seen:
             raise InputError(
-                f"Keys must differ in more than case: there are '{twin}' and '{task.key}'."
+                f"Keys must differ in more than case: there are '{seen[low]}' and '{task.key}'."
             )
-    if len(seen) < len(found):
-        keys = [task.key for task in found]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise InputError(f"Two tasks have the key '{twice}'. Every task needs its own.")
+        seen[low] = task.key
     return found
 
 
@@ -107,22 +125,6 @@ def digest_of(value: Any) -> str:
     """SHA-256 of a plain value, the same for any order of its keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def file_digests(tasks: Iterable[Task]) -> dict[Path, str]:
-    """SHA-256 of every input file, each read once."""
-    found: dict[Path, str] = {}
-    for task in tasks:
-        for path in task.files.values():
-            if path not in found:
-                try:
-                    found[path] = hashlib.sha256(path.read_bytes()).hexdigest()
-                except OSError as error:
-                    raise InputError(
-                        f"Task '{task.key}' needs the file '{path}', which cannot be read "
-                        f"({error.strerror})."
-                    ) from None
-    return found
 
 
 def task_key(*parts: object) -> str:
@@ -153,18 +155,10 @@ def task_seed(root: int, *coordinates: object) -> int:
     return int(state[0] >> np.uint64(1))
 
 
-# --------------------------------------------------------------------------------------------------
-# The plan of a run: every task and the versions that compute it; and how two plans differ.
-
-FORMAT_VERSION = 1
-PACKAGES = ("numpy", "scipy", "numba", "highspy")  # they decide the last digit of a result
-SHOWN = 3
-
-
-def versions() -> dict[str, str]:
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     """Versions of softrobust and of what its numbers hang on."""
     found = {"softrobust": __version__}
-    for package in PACKAGES:
+    for package in packages:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -173,9 +167,18 @@ def versions() -> dict[str, str]:
 
 
 def make_plan(tasks: Sequence[Task], title: str = "") -> dict[str, Any]:
-    """The plan as JSON holds it."""
+    """The plan as JSON holds it: every task and the versions that compute it."""
     checked = check_tasks(tasks)
-    digests = file_digests(checked)
+    digests: dict[Path, str] = {}
+    for task in checked:
+        for path in task.files.values():
+            try:
+                digests[path] = digests.get(path) or _file_digest(path)
+            except OSError as error:
+                raise InputError(
+                    f"Task '{task.key}' needs the file '{path}', which cannot be read "
+                    f"({error.strerror})."
+                ) from None
     return {
         "format_version": FORMAT_VERSION,
         "title": title,
@@ -184,88 +187,52 @@ def make_plan(tasks: Sequence[Task], title: str = "") -> dict[str, Any]:
     }
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], out: Path) -> None:
+def _file_digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def refuse_other_plan(old: Mapping[str, Any], new: Mapping[str, Any], out: Path) -> None:
     """Refuse to go on with another plan, and say what has changed."""
-    found = [*_versions_changed(old, new), *_tasks_changed(old, new)]
-    if not found:
-        return
-    shown = "; ".join(found[:SHOWN])
-    more = f"; and {len(found) - SHOWN} more differences" if len(found) > SHOWN else ""
-    raise InputError(
-        f"The run in '{out}' was begun with another plan: {shown}{more}. Results of two plans are "
-        "not mixed. Put the settings back to go on, or begin in a new folder."
-    )
-
-
-def _versions_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    before, now = old.get("versions", {}), new["versions"]
-    return [
-        f"{name} was {before.get(name, 'unknown')} and is {now[name]}"
-        for name in now
-        if before.get(name) != now[name]
-    ]
-
-
-def _tasks_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    found = [*_changed("", old.get("versions", {}), new["versions"], "unknown")]
     before = {task["key"]: task for task in old["tasks"]}
     now = {task["key"]: task for task in new["tasks"]}
-    found: list[str] = []
+    tasks: set[str] = set()
     for key in now.keys() & before.keys():
         if now[key]["hash"] != before[key]["hash"]:
-            found += _settings_changed(before[key], now[key])
+            tasks |= set(_task_changed(before[key], now[key]))
     for word, keys in (("new", now.keys() - before.keys()), ("gone", before.keys() - now.keys())):
-        if keys:
-            tasks = f"task '{min(keys)}' is" if len(keys) == 1 else f"{len(keys)} tasks are"
-            example = "" if len(keys) == 1 else f", such as '{min(keys)}'"
-            found.append(f"{tasks} {word}{example}")
-    return sorted(set(found))
+        if len(keys) == 1:
+            tasks.add(f"task '{min(keys)}' is {word}")
+        elif keys:
+            tasks.add(f"{len(keys)} tasks are {word}, such as '{min(keys)}'")
+    found += sorted(tasks)
+    if found:
+        more = f"; and {len(found) - SHOWN} more differences" if len(found) > SHOWN else ""
+        raise InputError(
+            f"The run in '{out}' was begun with another plan: {'; '.join(found[:SHOWN])}{more}. "
+            "Results of two plans are not mixed. Put the settings back to go on, or begin in a "
+            "new folder."
+        )
 
 
-def _settings_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _task_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """What differs between two tasks of one key, in words."""
-    found = []
     if old.get("function") != new["function"]:
-        found.append(f"the function was {old.get('function')} and is {new['function']}")
-    found += _walk("", old.get("settings", {}), new["settings"])
+        yield f"the function was {old.get('function')} and is {new['function']}"
+    yield from _changed("", old.get("settings", {}), new["settings"])
     before, now = old.get("files", {}), new["files"]
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
-            found.append(f"the content of the file '{name}' has changed")
-    return found
+            yield f"the content of the file '{name}' has changed"
 
 
-def _walk(where: str, old: Any, new: Any) -> list[str]:
+def _changed(where: str, old: Any, new: Any, absent: str = "unset") -> Iterator[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        found = []
         for name in sorted({*old, *new}):
             path = f"{where}.{name}" if where else name
-            found += _walk(path, old.get(name, "unset"), new.get(name, "unset"))
-        return found
-    return [] if old == new else [f"{where} was {old!r} and is {new!r}"]
-
-
-# --------------------------------------------------------------------------------------------------
-# One task, performed: the same few lines in this process, in a worker and on a cluster.
-#
-# An order is a plain dictionary {key, function, settings, files}, where a file is its place and the
-# digest it had when the run was planned; the reply is one too, with `result` or with `error` and
-# `traceback`. Nothing but JSON values passes between processes. Warnings travel beside the result
-# and not in it: a task that finds its data made by an earlier one does not hear what was said then.
-
-Order = Mapping[str, Any]
-Answer = Callable[[str, Mapping[str, Any], int | None], None]  # key, reply, attempts if known
-
-
-def make_order(task: Task, record: Mapping[str, Any]) -> Order:
-    """The task, with its record in the plan, as it is sent to whoever performs it."""
-    digests = record["files"]
-    files = {name: [str(path.resolve()), digests[name]] for name, path in task.files.items()}
-    return {
-        "key": task.key,
-        "function": task.function,
-        "settings": dict(task.settings),
-        "files": files,
-    }
+            yield from _changed(path, old.get(name, absent), new.get(name, absent), absent)
+    elif old != new:
+        yield f"{where} was {old} and is {new}"
 
 
 def perform(order: Order) -> dict[str, Any]:
@@ -273,8 +240,11 @@ def perform(order: Order) -> dict[str, Any]:
     began = time.perf_counter()
     reply: dict[str, Any] = {"key": order["key"]}
     try:
-        function = find_function(order["function"])
-        files = {name: checked_file(*place) for name, place in order["files"].items()}
+        module, _, name = order["function"].partition(":")
+        function = getattr(import_module(module), name, None)
+        if not callable(function):
+            raise InputError(f"There is no function '{name}' in the module {module}.")
+        files = {name: _checked_file(*place) for name, place in order["files"].items()}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             for kind in (UserWarning, RuntimeWarning):
@@ -299,10 +269,10 @@ def perform_quietly(order: Order) -> dict[str, Any]:
     return reply
 
 
-def checked_file(path: str, digest: str) -> Path:
+def _checked_file(path: str, digest: str) -> Path:
     """The file, which must still be what it was when the run was planned."""
     try:
-        now = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        now = _file_digest(Path(path))
     except OSError as error:
         raise InputError(
             f"The file '{path}' cannot be read where the task runs ({error.strerror}). Put it "
@@ -311,15 +281,6 @@ def checked_file(path: str, digest: str) -> Path:
     if now != digest:
         raise InputError(f"The file '{path}' has changed since the run began. Put it back.")
     return Path(path)
-
-
-def find_function(name: str) -> Callable[..., Any]:
-    """The function called "package.module:name"."""
-    module, _, attribute = name.partition(":")
-    found = getattr(import_module(module), attribute, None)
-    if not callable(found):
-        raise InputError(f"There is no function '{attribute}' in the module {module}.")
-    return found  # type: ignore[no-any-return]
 
 
 def plain_result(result: Any) -> dict[str, Any]:
@@ -337,17 +298,17 @@ def plain_result(result: Any) -> dict[str, Any]:
     return back
 
 
-def describe(error: BaseException) -> str:
-    """One paragraph: our own errors speak for themselves, others are named."""
-    text = " ".join(str(error).split())
-    if isinstance(error, SoftRobustError):
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, Mapping):
         return dict(value)
     raise InputError(f"A result holds a {type(value).__name__}, which JSON cannot hold.")
+
+
+def describe(error: BaseException) -> str:
+    """One paragraph: our own errors speak for themselves, others are named."""
+    text = " ".join(str(error).split())
+    if isinstance(error, SoftRobustError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,4 +1,10 @@
-"""What nature moves in an ambiguity set: one nominal row per pair, with the rewards beside it.
+"""SA-rectangular robust MDPs whose sets are L1 or L∞ balls around a nominal model.
+
+    v(s) = max_a min {pᵀ(r_{s,a} + γv) : p ∈ Δ, ‖p − p̄_{s,a}‖ ≤ ψ_{s,a}}
+
+An optimal policy is deterministic, and p₀ᵀv its return if nature picks the worst row of the ball
+anew at every visit: what the method promises. Policy iteration of both players, with a worst case
+in O(n log n) per pair and certified bounds (`fixed_point`).
 
 Which next states may the worst case use? The paper and Petrik and Russel (2019) write the simplex
 over all states. Their group's code lets nature move mass only among next states of positive nominal
@@ -14,54 +20,44 @@ never left stay where they are with reward 0, whatever the budget.
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray, IntArray, frozen, refuse_if_too_large
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, refuse_if_too_large
+from softrobust._core.limits import Deadline
+from softrobust._core.settings import one_of
+from softrobust.bounds.reduction import EPS
 from softrobust.errors import InputError
-from softrobust.kernels.ball_sweeps import L1, LINF, Balls, ball_sweep
+from softrobust.kernels.balls import L1, LINF, Balls, ball_sweep
 from softrobust.models.model_set import ModelSet
-from softrobust.solvers.base import Deadline, Solution, finish
+from softrobust.problem import Problem
+from softrobust.returns.rectangular_sweeps import Bracket
+from softrobust.solvers.base import Solution, Status
 from softrobust.solvers.rectangular.fixed_point import (
-    EPS,
-    FixedPoint,
     Iterated,
-    Sweep,
-    Update,
-    as_policy,
+    Operator,
+    OperatorSweep,
     nominal_policy,
 )
 
-if TYPE_CHECKING:
-    from softrobust.models.model_set import ModelSet
-    from softrobust.problem import Problem
-
-
 Support = Literal["models", "all"]
+SUPPORTS = ("models", "all")
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class PairRows:
-    """Nominal rows of the pairs that may be taken; other pairs list nothing.
+    """Nominal rows of pairs that may be taken, laid out like `ModelSet`; others list nothing."""
 
-    Attributes
-    ----------
-    indptr : (n_states·n_actions + 1,), next_states, p, r : (nnz,)
-        Lists, nominal probabilities and rewards of the transitions, laid out like `ModelSet`.
-    live : (n_states·n_actions,) bool
-        Pairs that nature may move: allowed, and not of a state that the data never left.
-    n_states : int
-    """
-
-    indptr: IntArray
-    next_states: NDArray[np.int32]
-    p: FloatArray
-    r: FloatArray
-    live: NDArray[np.bool_]
+    indptr: IntArray  # (n_states·n_actions + 1,)
+    next_states: NDArray[np.int32]  # (nnz,)
+    p: FloatArray  # (nnz,) nominal probabilities,
+    r: FloatArray  # (nnz,) and rewards of the transitions
+    live: BoolArray  # (n_states·n_actions,) pairs that nature may move: not of a state never left
     n_states: int
 
     @property
@@ -80,10 +76,10 @@ class PairRows:
         """The largest |row sum − 1|, with the rounding of the sum itself."""
         used = np.diff(self.indptr) > 0
         sums = np.add.reduceat(self.p, self.indptr[:-1][used])
-        return float(np.abs(sums - 1).max()) + float(np.finfo(float).eps) * (self.width + 2)
+        return float(np.abs(sums - 1).max()) + EPS * (self.width + 2)
 
 
-def model_keys(models: ModelSet, which: NDArray[np.bool_] | None = None) -> IntArray:
+def model_keys(models: ModelSet, which: BoolArray | None = None) -> IntArray:
     """pair·n_states + s′ of the listed next states, ascending; only the chosen entries."""
     pair = np.repeat(np.arange(models.indptr.size - 1), np.diff(models.indptr))
     keys = pair * models.n_states + models.next_states
@@ -96,47 +92,36 @@ def pair_rows(
     support: Support = "models",
     more: IntArray | None = None,
 ) -> PairRows:
-    """The nominal rows of a problem.
+    """The nominal rows of a problem: the mean of its models, or of those of `centre`.
 
-    Parameters
-    ----------
-    centre : ModelSet, optional
-        One model (its mean, if several); the mean of the problem's models by default.
-    support : "models" or "all"
-        Where nature may put mass: next states that the nominal row or a model of positive weight
-        reaches, or all states.
-    more : (n,), optional
-        Keys of further next states (see `model_keys`), such as those that other draws reach.
+    Nature may put mass on next states that the nominal row or a model of positive weight reaches,
+    and on those of the keys `more` (see `model_keys`), which other draws reach; or on all states.
     """
     S, A = problem.n_states, problem.n_actions
     sinks = np.repeat(problem.models.sinks, A)
     live = problem.allowed.reshape(-1) & ~sinks
     own = problem.models.mean_model()
-    at = own if centre is None else _centre(problem, centre)
+    at = own if centre is None else centre.mean_model() if centre.n_models > 1 else centre
+    if centre is not None:
+        check_like(problem, centre, "The centre of the ambiguity sets")
     listed, p = model_keys(at), at.prob
+    one_of("support", support, SUPPORTS)
     if support == "all":
         refuse_if_too_large(40.0 * live.sum() * S, "Rows over all states", "Use support='models'.")
         keys = (np.flatnonzero(live)[:, None] * S + np.arange(S)).reshape(-1)
-    elif support == "models":
+    else:
         parts = [listed[p > 0], model_keys(own, own.prob > 0), more]
         keys = np.unique(np.concatenate([x for x in parts if x is not None]))
         keys = keys[live[keys // S]]
-    else:
-        raise InputError(f"support must be 'models' or 'all'; it is {support!r}.")
     stay = np.flatnonzero(problem.allowed.reshape(-1) & sinks)
     keys = np.sort(np.concatenate([keys, stay * S + stay // A]))
-    rows = _at(listed, p, keys)
+    rows, _ = _at(listed, p, keys)
     moves = live[keys // S]
     rows[~moves] = 1.0
     r = np.zeros(keys.size)
     r[moves] = transition_rewards(problem, keys[moves])
     indptr = np.concatenate([[0], np.cumsum(np.bincount(keys // S, minlength=S * A))])
     return PairRows(indptr, (keys % S).astype(np.int32), rows, r, live, S)
-
-
-def _centre(problem: Problem, centre: ModelSet) -> ModelSet:
-    check_like(problem, centre, "The centre of the ambiguity sets")
-    return centre if centre.n_models == 1 else centre.mean_model()
 
 
 def check_like(problem: Problem, models: ModelSet, what: str) -> None:
@@ -156,10 +141,11 @@ def check_like(problem: Problem, models: ModelSet, what: str) -> None:
         )
 
 
-def _at(listed: IntArray, values: FloatArray, keys: IntArray) -> FloatArray:
-    """Values of the ascending keys `listed` at `keys`, 0 where they are not listed."""
+def _at(listed: IntArray, values: FloatArray, keys: IntArray) -> tuple[FloatArray, BoolArray]:
+    """Values of the ascending keys `listed` at `keys`, 0 where they are not listed; and where."""
     place = np.minimum(np.searchsorted(listed, keys), listed.size - 1)
-    return np.where(listed[place] == keys, values[place], 0.0)
+    known = listed[place] == keys
+    return np.where(known, values[place], 0.0), known
 
 
 def transition_rewards(problem: Problem, keys: IntArray) -> FloatArray:
@@ -182,7 +168,7 @@ def transition_rewards(problem: Problem, keys: IntArray) -> FloatArray:
     return value
 
 
-def _mean_rewards(problem: Problem, keys: IntArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _mean_rewards(problem: Problem, keys: IntArray) -> tuple[FloatArray, BoolArray]:
     """Σ f P r / Σ f P at the keys (Σ f r where no model gets there), and whether it is listed."""
     m, per_model = problem.models, problem.rewards.per_model
     assert per_model is not None
@@ -194,24 +180,11 @@ def _mean_rewards(problem: Problem, keys: IntArray) -> tuple[FloatArray, NDArray
         mass = m.f @ P
         with np.errstate(divide="ignore", invalid="ignore"):
             mean[lo:hi] = np.where(mass > 0, m.f @ (P * r) / mass, m.f @ r)
-    listed = model_keys(m)
-    place = np.minimum(np.searchsorted(listed, keys), listed.size - 1)
-    known = listed[place] == keys
-    return np.where(known, mean[place], 0.0), known
-
-
-# --------------------------------------------------------------------------------------------------
-# SA-rectangular robust MDPs whose sets are L1 or L∞ balls around a nominal model.
-#
-#     v(s) = max_a min {pᵀ(r_{s,a} + γv) : p ∈ Δ, ‖p − p̄_{s,a}‖ ≤ ψ_{s,a}}
-#
-# An optimal policy is deterministic, and p₀ᵀv its return if nature picks the worst row of the ball
-# anew at every visit: what the method promises. Policy iteration of both players, with a worst case
-# in O(n log n) per pair and certified bounds (`fixed_point`); where mass may go, see `pair_rows`.
+    return _at(model_keys(m), mean, keys)
 
 
 @final
-class BallUpdate(Update):
+class BallOperator(Operator):
     """T for balls of radius `budgets` (n_states·n_actions,) around the rows.
 
     `weights` (nnz,) are those of the norm at every entry of the rows, or None.
@@ -237,7 +210,7 @@ class BallUpdate(Update):
             np.ascontiguousarray(problem.allowed), problem.gamma, norm,
         )  # fmt: skip
 
-    def sweep(self, v: FloatArray, decision: IntArray, fixed: bool) -> Sweep:
+    def sweep(self, v: FloatArray, decision: IntArray, fixed: bool) -> OperatorSweep:
         """One pass over the rows."""
         if not np.isfinite(v).all():
             raise InputError("Values must be finite; check the rewards for numbers too large.")
@@ -249,7 +222,7 @@ class BallUpdate(Update):
         # action is skipped by its rounded nominal value.
         size = self.r_max + self.gamma * float(np.abs(v).max())
         slack = EPS * (2 * self.width + 8) * size
-        return Sweep(values - slack, values + 2 * slack, chosen, rows)
+        return OperatorSweep(values - slack, values + 2 * slack, chosen, rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,34 +259,24 @@ class _BallRobust(Iterated, ABC):
             )
         rows = pair_rows(problem, self.centre, self.support)
         weights = None if self.weights is None else entry_weights(rows, self.weights, shape)
-        update = BallUpdate(problem, rows, np.broadcast_to(budgets, shape), self.norm, weights)
-        found = self.search(update, *nominal_policy(problem), deadline)
-        return ball_solution(self, problem, update, found, deadline, {})
+        operator = BallOperator(problem, rows, np.broadcast_to(budgets, shape), self.norm, weights)
+        found, status = self.search(operator, *nominal_policy(problem), deadline)
+        return ball_solution(self, problem, operator, found, status, deadline, {})
 
 
 def ball_solution(
     solver: Iterated,
     problem: Problem,
-    update: BallUpdate,
-    found: FixedPoint,
+    operator: BallOperator,
+    found: Bracket,
+    status: Status,
     deadline: Deadline,
-    stats: dict[str, Any],
+    stats: Mapping[str, Any],
 ) -> Solution:
-    """The solution of a robust MDP with balls, with what was found about it."""
-    radii = update.balls.budgets[update.balls.allowed.reshape(-1)]
-    more = {
-        "seconds": deadline.elapsed,
-        "budget_mean": float(radii.mean()),
-        "budget_max": float(radii.max()),
-    }
-    return finish(
-        problem,
-        solver=solver.name,
-        policy=as_policy(problem, found.decision),
-        v=found.v,
-        status=found.status,
-        stats=solver.statistics(problem, update, found) | more | stats,
-    )
+    """The solution of a robust MDP with balls, with what is known of their radii."""
+    radii = operator.balls.budgets[operator.balls.allowed.reshape(-1)]
+    more = {"budget_mean": float(radii.mean()), "budget_max": float(radii.max())}
+    return solver.solution(problem, operator, found, status, deadline, more | dict(stats))
 
 
 def entry_weights(rows: PairRows, weights: ArrayLike, shape: tuple[int, int]) -> FloatArray:

@@ -23,17 +23,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.limits import Deadline
 from softrobust._core.settings import flag, one_of
-from softrobust.kernels.ball_sweeps import L1, LINF, distances, reached
+from softrobust.kernels.balls import L1, LINF, distances, reached_states
+from softrobust.models.model_set import ModelSet
 from softrobust.objective import EDGE, SoftRobust
-from softrobust.solvers.base import Deadline, Solution, finish
+from softrobust.problem import Problem
+from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.ball_robust import (
-    BallUpdate,
+    SUPPORTS,
+    BallOperator,
     PairRows,
     Support,
     ball_solution,
@@ -41,14 +45,9 @@ from softrobust.solvers.baselines.ball_robust import (
     pair_rows,
     transition_rewards,
 )
-from softrobust.solvers.baselines.draws import Draws, Sample, UpperTail, resolution, tail_mass
-from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers.baselines.draws import DrawnSample, Draws, UpperTail, resolution, tail_mass
+from softrobust.solvers.baselines.nominal import nominal_solution
 from softrobust.solvers.rectangular.fixed_point import Iterated, nominal_policy
-
-if TYPE_CHECKING:
-    from softrobust.models.model_set import ModelSet
-    from softrobust.problem import Problem
-
 
 FLOOR = 0.05  # of the mean square weight: every entry must count
 GLOBAL_DRAWS = 100  # times 1/δ: how finely a global region resolves its level
@@ -109,15 +108,14 @@ class BCR(Iterated):
         one_of("norm", self.norm, ("l1", "linf"))
         one_of("scope", self.scope, ("local", "global"))
         one_of("variant", self.variant, ("draws", "paper"))
-        one_of("support", self.support, ("models", "all"))
+        one_of("support", self.support, SUPPORTS)
         if self.weighting is not None:
             one_of("weighting", self.weighting, ("value",))
         flag("shrink", self.shrink)
 
     def solve(self, problem: Problem) -> Solution:
         """Build the sets and solve the robust MDP."""
-        deadline = Deadline(self.time_limit)
-        return self._solve(problem, None, deadline)
+        return self._solve(problem, None, Deadline(self.time_limit))
 
     def solve_grid(
         self, problem: Problem, lams: Sequence[float], alphas: Sequence[float]
@@ -136,22 +134,13 @@ class BCR(Iterated):
 
     def _solve(self, problem: Problem, sets: CredibleSets | None, deadline: Deadline) -> Solution:
         scale = problem.objective.lam if self.shrink else 1.0
-        if scale == 0:
-            return self._nominal(problem)
+        if scale == 0:  # all radii are 0: exactly `Nominal`, with nothing drawn
+            return nominal_solution(problem, self.name, budget_mean=0.0, budget_max=0.0)
         sets = self.sets(problem) if sets is None else sets
         norm = L1 if self.norm == "l1" else LINF
-        update = BallUpdate(problem, sets.rows, scale * sets.radii, norm, sets.weights)
-        found = self.search(update, *nominal_policy(problem), deadline)
-        return ball_solution(self, problem, update, found, deadline, sets.stats)
-
-    def _nominal(self, problem: Problem) -> Solution:
-        """All radii are 0: exactly `Nominal`, with nothing drawn."""
-        nominal = Nominal().solve(problem)
-        stats = dict(nominal.stats) | {"budget_mean": 0.0, "budget_max": 0.0}
-        return finish(
-            problem, solver=self.name, policy=nominal.policy, v=nominal.v,
-            status=nominal.status, stats=stats,
-        )  # fmt: skip
+        operator = BallOperator(problem, sets.rows, scale * sets.radii, norm, sets.weights)
+        found, status = self.search(operator, *nominal_policy(problem), deadline)
+        return ball_solution(self, problem, operator, found, status, deadline, sets.stats)
 
     def sets(self, problem: Problem) -> CredibleSets:
         """The credible region of the problem's α, at λ = 1."""
@@ -160,7 +149,7 @@ class BCR(Iterated):
             tail = 1.0 - problem.objective.alpha
             wanted = GLOBAL_DRAWS / tail if tail > EDGE else np.inf
         paper = self.variant == "paper"
-        sample = Sample(problem, None if paper else self.draws, wanted)
+        sample = DrawnSample(problem, None if paper else self.draws, wanted)
         own = pair_rows(problem, support=self.support)
         weigh = None if self.weighting is None else _ValueWeights(problem, own, self.norm)
         measured = _Distances(own, weigh, L1 if self.norm == "l1" else LINF)
@@ -194,7 +183,7 @@ class _Distances:
         rows = self.rows
         out = np.empty((rows.live.size, models.n_models))
         there = np.empty(models.next_states.size, np.bool_)
-        reached(models.prob, models.indptr, models.n_models, there)
+        reached_states(models.prob, models.indptr, models.n_models, there)
         keys = model_keys(models, there)
         w = np.empty(0)
         if self.weigh is not None:
@@ -211,7 +200,7 @@ class _Distances:
         return out
 
 
-def _global_radii(measured: _Distances, sample: Sample, alpha: float) -> FloatArray:
+def _global_radii(measured: _Distances, sample: DrawnSample, alpha: float) -> FloatArray:
     """The largest distance, pair by pair, among the nearest models of total weight α."""
     parts = [(measured.of(models), weights) for models, weights in sample]
     D = np.concatenate([d for d, _ in parts], axis=1)

@@ -11,18 +11,18 @@ have a model, its probability moves to the other actions seen there, and the sha
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
+from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
+from softrobust.problem import Problem
 from softrobust.returns import occupancies
 from softrobust.solvers.base import Solution, Solver, Status, finish
-
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
+from softrobust.solvers.baselines.nominal import check_log
 
 PRACTICE = "behaviour"
 RARE = 5  # observations of a pair below which its model is mostly prior
@@ -39,8 +39,18 @@ class Behaviour(Solver):
     def solve(self, problem: Problem) -> Solution:
         """Estimate π_b and evaluate it."""
         policy, moved = behaviour_policy(problem, self.log)
-        stats = {"share_moved": moved}
-        return given(problem, policy, self.name, stats)
+        return given(problem, policy, self.name, {"share_moved": moved})
+
+
+def action_shares(log: TransitionLog, among: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """The share of each action (n_states, n_actions) among those marked, and where any was seen.
+
+    Elsewhere all marked ones are equally likely.
+    """
+    counts = np.where(among, log.pair_counts, 0).astype(np.float64)
+    seen = counts.sum(axis=1) > 0
+    counts[~seen] = among[~seen]
+    return counts / counts.sum(axis=1, keepdims=True), seen
 
 
 def behaviour_policy(problem: Problem, log: TransitionLog) -> tuple[Policy, float]:
@@ -50,20 +60,13 @@ def behaviour_policy(problem: Problem, log: TransitionLog) -> tuple[Policy, floa
     visited under π_b but for what the prior adds, and `decided` is False there.
     """
     models = problem.models
-    if log.states != models.states or log.actions != models.actions:
-        raise InputError(
-            "Current practice is read from the log that the problem's models were made from; the "
-            "states or actions of this log differ from the problem's."
-        )
-    seen = np.asarray(log.pair_counts, dtype=np.float64)
-    counts = np.where(models.available, seen, 0.0)
-    total = counts.sum(axis=1, keepdims=True)
-    known = total[:, 0] > 0
-    uniform = models.available / models.available.sum(axis=1, keepdims=True)
-    probs = np.where(known[:, None], counts / np.maximum(total, 1.0), uniform)
-    decided = known & problem.decided
-    moved = 1.0 - float(counts[problem.decided].sum()) / max(float(seen.sum()), 1.0)
-    return Policy(probs, models.states, models.actions, decided), max(moved, 0.0)
+    check_log(problem, log, "Current practice")
+    probs, known = action_shares(log, models.available)
+    counts = np.asarray(log.pair_counts, dtype=np.float64)
+    kept = float(np.where(models.available, counts, 0.0)[problem.decided].sum())
+    moved = 1.0 - kept / max(float(counts.sum()), 1.0)
+    policy = Policy(probs, models.states, models.actions, known & problem.decided)
+    return policy, max(moved, 0.0)
 
 
 def rare_share(
@@ -102,6 +105,6 @@ def given(
         raise InputError(
             f"The policy takes action '{models.actions[a]}' in state '{models.states[s]}', and no "
             f"model knows what follows ({len(stray)} such pairs). Choose an action that was seen "
-            "there, or keep such pairs with the prior (--min-count 0)."
+            "there, or keep such pairs with the prior (min_count=0)."
         )
     return finish(unmasked(problem), solver=name, policy=policy, status=Status.GIVEN, stats=stats)

@@ -15,22 +15,20 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, available_memory
+from softrobust._core.notes import Level, Note
 from softrobust._core.settings import whole
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import EDGE
 from softrobust.posterior import FittedPosterior
+from softrobust.problem import Problem
 from softrobust.solvers.baselines.ball_robust import check_like
-
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
-
 
 SATURATED = "quantile_saturated"
 PART_BYTES = 2**26  # of one part of the draws
@@ -103,7 +101,7 @@ Draws = ModelSet | PosteriorDraws
 
 
 @final
-class Sample:
+class DrawnSample:
     """The draws of one solve: a pass gives (models, weights) part by part.
 
     `total` is the sum of all weights, `effective` = (Σw)²/Σw² the number of equal draws that they
@@ -167,7 +165,9 @@ def tail_mass(problem: Problem) -> tuple[float, float, int]:
     return delta / max(pairs, 1), max(pairs, 1) / delta, max(pairs, 1)
 
 
-def resolution(who: str, sample: Sample, tail: float, wanted: float, warn: bool) -> dict[str, Any]:
+def resolution(
+    who: str, sample: DrawnSample, tail: float, wanted: float, warn: bool
+) -> dict[str, Any]:
     """What the draws can show, for the stats; a warning where the quantile is saturated."""
     saturated = sample.saturated(tail)
     stats: dict[str, Any] = {
@@ -177,16 +177,17 @@ def resolution(who: str, sample: Sample, tail: float, wanted: float, warn: bool)
         SATURATED: saturated,
     }
     if saturated:
-        need = "no number of" if math.isinf(wanted) else f"{whole_draws(wanted):,}"
-        text = (
-            f"{SATURATED}: {who} builds its sets from the quantile at {1 - tail:.6g}, which {need} "
-            f"draws would show; {sample.n:,} were used, so it is their extreme and alpha hardly "
-            "matters."
-        )
-        stats["notes"] = [text]
+        facts = {"who": who, "level": 1 - tail, "needed": stats["set_draws_needed"],
+                 "used": sample.n}  # fmt: skip
+        stats["notes"] = [Note(SATURATED, Level.CAUTION, facts).to_dict()]
         if warn:
-            hint = " Give more with draws=PosteriorDraws(posterior), or a larger ModelSet."
-            warnings.warn(text + hint, SaturationWarning, stacklevel=4)
+            warnings.warn(
+                f"{SATURATED}: {who} needs the quantile at {1 - tail:.6g} and has {sample.n:,} "
+                "draws, so it takes their extreme. Give more with draws=PosteriorDraws(posterior), "
+                "or a larger ModelSet.",
+                SaturationWarning,
+                stacklevel=4,
+            )
     return stats
 
 
@@ -194,13 +195,9 @@ def resolution(who: str, sample: Sample, tail: float, wanted: float, warn: bool)
 class UpperTail:
     """The quantile of many weighted samples, near their upper end, in one pass.
 
-    Parameters
-    ----------
-    tail : float
-        Weight that may lie above, as a share of `total`.
-    lower_side : bool
-        At a tie of the cumulated weight with the tail, take the larger of the two values: the
-        lower quantile of −x, as VaR's definition inf{z : G(z) ≥ tail} wants it.
+    A share `tail` of the weight `total` may lie above. At a tie of the cumulated weight with it,
+    `lower_side` takes the larger of the two values: the lower quantile of −x, as VaR's definition
+    inf{z : G(z) ≥ tail} wants it.
     """
 
     def __init__(self, n_samples: int, tail: float, total: float, lower_side: bool = False) -> None:

@@ -13,23 +13,22 @@ f, and the best policy seen is kept.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust.errors import InputError
-from softrobust.models.policy import Policy, TimedPolicy
+from softrobust._core.limits import Deadline
+from softrobust._core.settings import whole
+from softrobust.models.policy import TimedPolicy
+from softrobust.problem import Problem
 from softrobust.returns import action_values, evaluate_policy
 from softrobust.returns.optimal import horizon_return, state_probabilities
 from softrobust.solvers.base import Solution, Solver, Status, finish
-from softrobust.solvers.baselines.nominal import Nominal
-
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
+from softrobust.solvers.baselines.nominal import nominal_solution
+from softrobust.solvers.rectangular.fixed_point import deterministic
 
 
 @final
@@ -54,18 +53,12 @@ class MVP(Solver):
 
     def solve(self, problem: Problem) -> Solution:
         """Infinite horizon: the nominal policy under its multi-model name."""
-        nominal = Nominal().solve(problem)
-        return finish(
-            problem, solver=self.name, policy=nominal.policy, v=nominal.v,
-            status=nominal.status, stats=nominal.stats,
-        )  # fmt: skip
+        return nominal_solution(problem, self.name)
 
     def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
         """Finite horizon: backward induction in the averaged MDP."""
-        _check_horizon(horizon)
-        mean = problem.mean_problem()
-        decisions = _backward(mean, horizon, lambda _: np.ones((1, 1)))
-        return _timed(problem, self.name, decisions, [])
+        decisions = _backward(problem.mean_problem(), horizon, lambda _: np.ones((1, 1)))
+        return _timed(problem, self.name, decisions)
 
 
 @final
@@ -81,30 +74,27 @@ class WSU(Solver):
 
     def solve(self, problem: Problem) -> Solution:
         """Iterate the recursion; where rules go on cycling, keep the best of the last ones."""
-        began = time.perf_counter()
-        f = problem.models.f
+        clock, f = Deadline(), problem.models.f
         v = np.zeros((problem.n_models, problem.n_states))
         rows = np.arange(problem.n_states)
-        tol, settled, rule = 1e-9 * (1 - problem.gamma), False, rows
+        tol, done, rule = 1e-9 * (1 - problem.gamma), False, rows
         iterations = 0
-        while iterations < self.rounds and not settled:
+        while iterations < self.rounds and not done:
             iterations += 1
             Q = action_values(problem, v)
-            rule = _choose(problem, np.einsum("n,nsa->sa", f, Q))
+            rule = _best_actions(problem, np.einsum("n,nsa->sa", f, Q))
             new = Q[:, rows, rule]
             change, v = np.abs(new - v).max(), new
-            settled = change <= tol * max(float(np.abs(v).max()), 1e-300)
-        stats = {"seconds": time.perf_counter() - began, "iterations": iterations}
-        status = Status.LOCAL_OPTIMUM if settled else Status.ITERATION_LIMIT
-        policy = _policy(problem, rule)
+            done = change <= tol * max(float(np.abs(v).max()), 1e-300)
+        stats = {"seconds": clock.elapsed, "iterations": iterations}
+        status = Status.LOCAL_OPTIMUM if done else Status.ITERATION_LIMIT
+        policy = deterministic(problem, rule)
         return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
 
     def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
         """The finite-horizon original."""
-        _check_horizon(horizon)
         f = problem.models.f
-        decisions = _backward(problem, horizon, lambda _: f[:, None])
-        return _timed(problem, self.name, decisions, [])
+        return _timed(problem, self.name, _backward(problem, horizon, lambda _: f[:, None]))
 
 
 @final
@@ -126,17 +116,16 @@ class CADP(Solver):
     name: ClassVar[str] = "cadp"
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise InputError(f"rounds must be at least 1; it is {self.rounds}.")
+        whole("rounds", self.rounds)
 
     def solve(self, problem: Problem) -> Solution:
         """Infinite horizon, from the WSU policy until the rule repeats; the best one seen."""
-        began = time.perf_counter()
+        clock = Deadline()
         rule = WSU().solve(problem).policy.decision
         best_value, best, seen = -np.inf, rule, set()
         status = Status.ITERATION_LIMIT
         for _ in range(self.rounds):
-            v, h = evaluate_policy(problem, _policy(problem, rule))
+            v, h = evaluate_policy(problem, deterministic(problem, rule))
             returns = v @ problem.p0
             value = self._goal(problem, returns)
             if value > best_value:
@@ -147,9 +136,9 @@ class CADP(Solver):
             seen.add(rule.tobytes())
             weights = self._weights(problem, returns)[:, None] * h
             score = np.einsum("ns,nsa->sa", weights, action_values(problem, v))
-            rule = _choose(problem, score, keep=rule)
-        stats = {"seconds": time.perf_counter() - began, "rounds": len(seen)}
-        policy = _policy(problem, best)
+            rule = _best_actions(problem, score, keep=rule)
+        stats = {"seconds": clock.elapsed, "rounds": len(seen)}
+        policy = deterministic(problem, best)
         return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
 
     def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
@@ -170,7 +159,7 @@ class CADP(Solver):
                 status = Status.LOCAL_OPTIMUM
                 break
             seen.add(decisions.tobytes())
-            current = _timed(problem, self.name, decisions, [])
+            current = _timed(problem, self.name, decisions)
             history.append(self._goal(problem, current.returns))
             if history[-1] > self._goal(problem, best.returns):
                 best = current
@@ -195,18 +184,19 @@ def _backward(
     current: IntArray | None = None,
 ) -> IntArray:
     """Decisions (horizon, n_states), last step first; weights(t) is (n_models, n_states or 1)."""
+    whole("horizon", horizon)
     rows = np.arange(problem.n_states)
     v = np.zeros((problem.n_models, problem.n_states))
     decisions = np.empty((horizon, problem.n_states), dtype=np.int64)
     for t in range(horizon - 1, -1, -1):
         Q = action_values(problem, v)
         score = (np.broadcast_to(weights(t), v.shape)[:, :, None] * Q).sum(axis=0)
-        decisions[t] = _choose(problem, score, None if current is None else current[t])
+        decisions[t] = _best_actions(problem, score, None if current is None else current[t])
         v = Q[:, rows, decisions[t]]
     return decisions
 
 
-def _choose(problem: Problem, score: FloatArray, keep: IntArray | None = None) -> IntArray:
+def _best_actions(problem: Problem, score: FloatArray, keep: IntArray | None = None) -> IntArray:
     """The allowed action of best score in each state; the current one where it is as good."""
     masked = np.where(problem.allowed, score, -np.inf)
     best = np.argmax(masked, axis=1)
@@ -217,18 +207,8 @@ def _choose(problem: Problem, score: FloatArray, keep: IntArray | None = None) -
     return np.where(top > now + 1e-12 * np.maximum(np.abs(now), np.abs(top)), best, keep)
 
 
-def _policy(problem: Problem, rule: IntArray) -> Policy:
-    m = problem.models
-    return Policy.from_decision(rule, m.states, m.actions, problem.decided)
-
-
-def _timed(problem: Problem, name: str, decisions: IntArray, history: list[float]) -> TimedSolution:
+def _timed(problem: Problem, name: str, decisions: IntArray) -> TimedSolution:
     policy = TimedPolicy(decisions, problem.models.states, problem.models.actions)
     returns = horizon_return(problem, policy)
     value = problem.objective.value(returns, problem.models.f)
-    return TimedSolution(name, policy, returns, value, tuple(history), Status.LOCAL_OPTIMUM)
-
-
-def _check_horizon(horizon: int) -> None:
-    if int(horizon) != horizon or horizon < 1:
-        raise InputError(f"A horizon is a whole number of steps ≥ 1; it is {horizon!r}.")
+    return TimedSolution(name, policy, returns, value, (), Status.LOCAL_OPTIMUM)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
+from softrobust._core.arrays import BoolArray
+from softrobust._core.limits import Deadline
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
-from softrobust.returns import ModelOptima, optimal_returns
+from softrobust.returns import optimal_returns
 from softrobust.solvers.base import Solution, Solver, Status, finish
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @final
@@ -30,8 +27,7 @@ class Nominal(Solver):
 
     def solve(self, problem: Problem) -> Solution:
         """Solve the mean model."""
-        start = time.perf_counter()
-        return _from_one_model(problem, self.name, problem.mean_problem(), start, {})
+        return nominal_solution(problem, self.name)
 
 
 @final
@@ -44,18 +40,49 @@ class Empirical(Solver):
 
     def solve(self, problem: Problem) -> Solution:
         """Solve the model of observed frequencies."""
-        start = time.perf_counter()
-        if self.log.states != problem.models.states or self.log.actions != problem.models.actions:
-            raise InputError(
-                "Empirical needs the log that the problem's models were made from; its states or "
-                "actions differ from the problem's."
-            )
-        models, unseen = empirical_model(self.log, problem.allowed)
-        stats = {"unseen_pairs_as_self_loops": unseen}
-        return _from_one_model(problem, self.name, problem.with_models(models), start, stats)
+        clock = Deadline()
+        single, unseen = empirical_problem(problem, self.log, "Empirical")
+        return solve_single(problem, single, self.name, clock, unseen_pairs_as_self_loops=unseen)
 
 
-def empirical_model(log: TransitionLog, allowed: NDArray[np.bool_]) -> tuple[ModelSet, int]:
+def nominal_solution(problem: Problem, name: str, **stats: Any) -> Solution:
+    """The optimum of the mean model, under the name of a method that it is a case of."""
+    clock = Deadline()
+    return solve_single(problem, problem.mean_problem(), name, clock, **stats)
+
+
+def solve_single(
+    problem: Problem, single: Problem, name: str, clock: Deadline, **stats: Any
+) -> Solution:
+    """The optimum of one model, as a solution of the problem."""
+    optima, m = optimal_returns(single), problem.models
+    policy = Policy.from_decision(optima.decisions[0], m.states, m.actions, problem.decided)
+    width = float(optima.upper[0] - optima.lower[0])  # of the certified bracket of its return
+    own = {"seconds": clock.elapsed, "model_value_error": width / 2}
+    # The tolerance is that of its own model; nothing is proven of the objective.
+    status = Status.TOLERANCE_REACHED
+    return finish(
+        problem, solver=name, policy=policy, v=optima.V[0], status=status, stats=own | stats
+    )
+
+
+def check_log(problem: Problem, log: TransitionLog, who: str) -> None:
+    """A log that counts are taken from must have the problem's own states and actions."""
+    if log.states != problem.models.states or log.actions != problem.models.actions:
+        raise InputError(
+            f"{who} needs the log that the problem's models were made from; its states or actions "
+            "differ from the problem's."
+        )
+
+
+def empirical_problem(problem: Problem, log: TransitionLog, who: str) -> tuple[Problem, int]:
+    """The problem in the observed frequencies, and how many allowed pairs were never seen."""
+    check_log(problem, log, who)
+    models, unseen = empirical_model(log, problem.allowed)
+    return problem.with_models(models), unseen
+
+
+def empirical_model(log: TransitionLog, allowed: BoolArray) -> tuple[ModelSet, int]:
     """The observed frequencies as a one-model set, and how many allowed pairs were never seen."""
     S, A = len(log.states), len(log.actions)
     pairs, s_next, count = log.counts()
@@ -74,26 +101,3 @@ def empirical_model(log: TransitionLog, allowed: NDArray[np.bool_]) -> tuple[Mod
         sinks=np.asarray(log.pair_counts).sum(axis=1) == 0,
     )
     return models, int(unseen.size)
-
-
-def _from_one_model(
-    problem: Problem, name: str, single: Problem, start: float, stats: Mapping[str, object]
-) -> Solution:
-    optima: ModelOptima = optimal_returns(single)
-    policy = Policy.from_decision(
-        optima.decisions[0], problem.models.states, problem.models.actions, problem.decided
-    )
-    seconds = time.perf_counter() - start
-    return finish(
-        problem,
-        solver=name,
-        policy=policy,
-        v=optima.V[0],
-        status=Status.TOLERANCE_REACHED,  # of its own model; nothing is proven of the objective
-        stats={"seconds": seconds, "model_value_error": _width(optima), **stats},
-    )
-
-
-def _width(optima: ModelOptima) -> float:
-    """Half the certified bracket of the one model's optimal return."""
-    return float(optima.upper[0] - optima.lower[0]) / 2

@@ -1,33 +1,50 @@
-"""The smallest ball that meets all sets of RSVF, for one pair: min_θ max_v dist₁(θ, K(v)).
+"""RSVF: robust against sets made for sensible value functions (Petrik and Russel 2019).
 
-    K(v) = {p ∈ Δ : pᵀz_v ≤ b_v},     z_v = r_{s,a} + γv,   b_v = VaR^{1−δ/(SA)}[P̂ᵀz_v]
+A set need not contain P*; it must only be no better than P* along the value functions that come up.
+With δ = 1 − α and, for a value function v and a pair (s, a),
 
-From θ the cheapest way into K(v) moves mass y_j ≤ θ_j from entries of large z onto the smallest:
-dist₁(θ, K(v)) = min {2·Σy : Σ_j y_j·(z_j − min z) ≥ θᵀz − b, 0 ≤ y ≤ θ}. So the radius and centre
-are one linear program in (θ, y_v, ψ). Often the sets have a point in common and ψ = 0.
+    K(v) = {p ∈ Δ : pᵀz ≤ VaR^{1−δ/(SA)}[P̂ᵀz]},     z = r_{s,a} + γv,
 
-The program has many optimal centres. Among them we take one nearest to the mean row in L1: it
-depends on no solver's habits, and is the least that has to be given up.
+a ball that meets K(v) for the v that solves its own robust MDP gives a lower bound of the true
+return with posterior probability at least α. So, from V = {v₀} (v₀ nominal):
+
+1. centre θ and radius ψ of every pair: min_θ max_{v ∈ V} dist₁(θ, K(v)) (`centre`);
+2. v_k solves the robust MDP with the L1 balls (θ, λψ);
+3. stop if every ball (θ, ψ) meets K(v_k), else V ← V ∪ {v_k}.
+
+A pair whose ball meets K(v_k) keeps it: it is still smallest. Step 3 looks at the balls of radius
+ψ, not λψ, which could go on missing a set that they were built for. Where rewards differ by model a
+threshold can lie below all of z; K is then the worst next state (counted in the stats).
+
+`RSVFSimple` is the form that its authors' evaluator uses, a quantile mixed with the mean:
+
+    v(s) = max_a λ·VaR^{1−δ/(SA)}[P̂^ω_{s,a}ᵀ(r + γv)] + (1 − λ)·mean
+
+At λ = 1 the promise p₀ᵀv is a lower bound of the true return with posterior probability at least α
+if the quantile is the posterior's; that takes N ≥ SA/δ draws (`draws`). The mean is that of the
+problem's models, so that λ = 0 is nominal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.limits import Deadline
 from softrobust._core.settings import one_of, real, whole
 from softrobust.errors import InputError, SolverError
-from softrobust.kernels.ball_minima import l1_reach
-from softrobust.kernels.ball_sweeps import meets_all, reach_sweep, reached
+from softrobust.kernels.balls import l1_reach, meets_all, reach_sweep, reached_states
 from softrobust.kernels.expected import expected_values
 from softrobust.models.model_set import ModelSet
-from softrobust.solvers.base import Deadline, Solution, Status, finish
+from softrobust.problem import Problem
+from softrobust.solvers.base import Solution, Status
 from softrobust.solvers.baselines.ball_robust import (
-    BallUpdate,
+    SUPPORTS,
+    BallOperator,
     PairRows,
     Support,
     ball_solution,
@@ -36,154 +53,17 @@ from softrobust.solvers.baselines.ball_robust import (
 )
 from softrobust.solvers.baselines.draws import (
     KEPT_BYTES,
+    DrawnSample,
     Draws,
-    Sample,
     UpperTail,
     resolution,
     tail_mass,
 )
-from softrobust.solvers.baselines.nominal import Nominal
-from softrobust.solvers.baselines.var_bellman import QuantileUpdate
-from softrobust.solvers.rectangular.fixed_point import Iterated, as_policy, nominal_policy
-
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
-
+from softrobust.solvers.baselines.nominal import nominal_solution
+from softrobust.solvers.baselines.var_bellman import QuantileOperator
+from softrobust.solvers.rectangular.fixed_point import Iterated, nominal_policy
 
 INSIDE = 1e-12  # of the spread of z: a point this near counts as in the set
-
-
-def centre(p: FloatArray, Z: FloatArray, levels: FloatArray) -> tuple[FloatArray, float, int]:
-    """Centre θ (n,), radius ψ and the number of linear programs it took.
-
-    Parameters
-    ----------
-    p : (n,)
-        The mean row; the centre nearest to it is taken.
-    Z : (m, n), levels : (m,)
-        The half-spaces pᵀz ≤ b; each must meet the simplex.
-    """
-    theta = np.empty(p.size)
-    slack = INSIDE * np.maximum(np.abs(Z).max(axis=1), np.ptp(Z, axis=1))
-    if meets_all(p, Z, levels, slack, theta):
-        return theta, 0.0, 0
-    low = Z.min(axis=1)
-    unit = np.maximum(np.ptp(Z, axis=1), np.finfo(float).tiny)
-    G, b = (Z - low[:, None]) / unit[:, None], np.maximum((levels - low) / unit, 0.0)
-    common = _common_point(p, G, b)
-    if common is not None:
-        theta, programs = common, 1
-    else:
-        psi, _ = _minimax(p, G, b, None)
-        _, theta = _minimax(p, G, b, psi)
-        programs = 3
-    theta = np.maximum(theta, 0.0)  # a solver's tolerance; what it costs is in ψ below
-    theta /= theta.sum()
-    return theta, distance(theta, Z, levels), programs
-
-
-def distance(theta: FloatArray, Z: FloatArray, levels: FloatArray) -> float:
-    """max over sets of dist₁(θ, K)."""
-    out = np.empty(theta.size)
-    return max(float(l1_reach(theta, z, b, out)) for z, b in zip(Z, levels, strict=True))
-
-
-def _common_point(p: FloatArray, G: FloatArray, b: FloatArray) -> FloatArray | None:
-    """The point of all sets that is nearest to p, or None where they have none in common."""
-    n = p.size
-    # θ = p + up − down, Σ(up + down) least; up and down move the same mass.
-    answer = _solve(
-        np.ones(2 * n),
-        np.c_[G, -G],
-        b - G @ p,
-        np.r_[np.ones(n), -np.ones(n)][None],
-        np.zeros(1),
-        [(0.0, None)] * n + [(0.0, float(x)) for x in p],
-        infeasible_is_an_answer=True,
-    )
-    return None if answer is None else p + answer[:n] - answer[n:]
-
-
-def _minimax(
-    p: FloatArray, G: FloatArray, b: FloatArray, psi: float | None
-) -> tuple[float, FloatArray]:
-    """(ψ, θ) of the program; with ψ given, the θ nearest to p among those of that radius."""
-    from scipy import sparse
-
-    m, n = G.shape
-    eye, ones = sparse.eye_array(n), np.ones((1, n))
-    each = sparse.eye_array(m)  # columns: θ (n), y (m·n), t (n), ψ
-    blocks: list[list[Any]] = [
-        [G, -sparse.block_diag([row[None] for row in G]), None, None],
-        [None, 2 * sparse.kron(each, ones), None, -np.ones((m, 1))],
-        [
-            -sparse.kron(np.ones((m, 1)), eye),
-            sparse.kron(each, eye),
-            sparse.csr_array((m * n, n)),
-            None,
-        ],
-    ]
-    right = [b, np.zeros(m), np.zeros(m * n)]
-    cost = np.r_[np.zeros(n * (m + 2)), 1.0]
-    bounds: list[tuple[float, float | None]] = [(0.0, None)] * (n * (m + 2) + 1)
-    if psi is not None:  # t ≥ |θ − p|
-        blocks += [[eye, None, -eye, None], [-eye, None, -eye, None]]
-        right += [p, -p]
-        cost = np.r_[np.zeros(n * (m + 1)), np.ones(n), 0.0]
-        bounds[-1] = (0.0, psi * (1 + 1e-9) + 1e-10)
-    A = sparse.block_array(blocks, format="csr")
-    total = np.r_[np.ones(n), np.zeros(n * (m + 1) + 1)][None]
-    x = _solve(cost, A, np.concatenate(right), total, np.ones(1), bounds)
-    assert x is not None
-    return float(x[-1]), x[:n]
-
-
-def _solve(
-    cost: FloatArray,
-    A: Any,
-    b: FloatArray,
-    A_eq: FloatArray,
-    b_eq: FloatArray,
-    bounds: list[tuple[float, float | None]],
-    infeasible_is_an_answer: bool = False,
-) -> FloatArray | None:
-    from scipy.optimize import linprog
-
-    found = linprog(
-        cost,
-        A_ub=A,
-        b_ub=b,
-        A_eq=A_eq,
-        b_eq=b_eq,
-        bounds=bounds,
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    if found.x is None or found.status != 0:
-        if infeasible_is_an_answer and found.status == 2:
-            return None
-        raise SolverError(f"The linear program of RSVF's centre failed: {found.message}")
-    return np.asarray(found.x, dtype=np.float64)
-
-
-# --------------------------------------------------------------------------------------------------
-# RSVF: robust against sets made for sensible value functions (Petrik and Russel 2019).
-#
-# A set need not contain P*; it must only be no better than P* along the value functions that come
-# up. With δ = 1 − α and, for a value function v and a pair (s, a),
-#
-#     K(v) = {p ∈ Δ : pᵀz ≤ VaR^{1−δ/(SA)}[P̂ᵀz]},     z = r_{s,a} + γv,
-#
-# a ball that meets K(v) for the v that solves its own robust MDP gives a lower bound of the true
-# return with posterior probability at least α. So, from V = {v₀} (v₀ nominal):
-#
-# 1. centre θ and radius ψ of every pair: min_θ max_{v ∈ V} dist₁(θ, K(v)) (`rsvf_centre`);
-# 2. v_k solves the robust MDP with the L1 balls (θ, λψ);
-# 3. stop if every ball (θ, ψ) meets K(v_k), else V ← V ∪ {v_k}.
-#
-# A pair whose ball meets K(v_k) keeps it: it is still smallest. Step 3 looks at the balls of radius
-# ψ, not λψ, which could go on missing a set that they were built for. Where rewards differ by model
-# a threshold can lie below all of z; K is then the worst next state (counted in the stats).
 
 
 @final
@@ -215,30 +95,31 @@ class RSVF(Iterated):
         Iterated.__post_init__(self)
         whole("max_sets", self.max_sets)
         real("meet", self.meet, least=0)
-        one_of("support", self.support, ("models", "all"))
+        one_of("support", self.support, SUPPORTS)
 
     def solve(self, problem: Problem) -> Solution:
         """Grow the list of value functions until the balls meet all their sets."""
         deadline = Deadline(self.time_limit)
         tail, wanted, _ = tail_mass(problem)
-        sample = Sample(problem, self.draws, wanted)
+        sample = DrawnSample(problem, self.draws, wanted)
         stats = resolution("RSVF", sample, tail, wanted, warn=True)
         v, decision = nominal_policy(problem)
         sets = _Sets(problem, sample, tail, self.support, v)
         while True:
-            update = BallUpdate(problem, sets.at_centre, problem.objective.lam * sets.psi)
-            found = self.search(update, v, decision, deadline)
+            operator = BallOperator(problem, sets.at_centre, problem.objective.lam * sets.psi)
+            found, status = self.search(operator, v, decision, deadline)
             v, decision = found.v, found.decision
-            if found.status is Status.TIME_LIMIT:
+            if status is Status.TIME_LIMIT:
                 break
             cut = sets.cut(v)
             if (cut.away <= sets.psi + self.meet).all():
                 break
             if deadline.passed or len(sets.cuts) >= self.max_sets:
-                found.status = Status.TIME_LIMIT if deadline.passed else Status.ITERATION_LIMIT
+                status = Status.TIME_LIMIT if deadline.passed else Status.ITERATION_LIMIT
                 break
             sets.add(cut, self.meet)
-        return ball_solution(self, problem, update, found, deadline, stats | sets.stats())
+        stats |= sets.stats()
+        return ball_solution(self, problem, operator, found, status, deadline, stats)
 
 
 @final
@@ -256,7 +137,7 @@ class _Sets:
     """The sets K(v) of all pairs, and the smallest balls that meet them; v is the first."""
 
     def __init__(
-        self, problem: Problem, sample: Sample, tail: float, support: Support, v: FloatArray
+        self, problem: Problem, sample: DrawnSample, tail: float, support: Support, v: FloatArray
     ) -> None:
         self.problem, self.sample, self.tail = problem, sample, tail
         self.programs = self.lifted = 0
@@ -272,8 +153,7 @@ class _Sets:
     @property
     def at_centre(self) -> PairRows:
         """The rows with θ in place of the mean."""
-        r = self.rows
-        return PairRows(r.indptr, r.next_states, self.theta.copy(), r.r, r.live, r.n_states)
+        return replace(self.rows, p=self.theta.copy())
 
     def _thresholds(self, v: FloatArray, more: list[IntArray] | None = None) -> FloatArray:
         """VaR^{1−δ/(SA)} of P̂ᵀz for every pair, (S·A,); keys that draws reach go to `more`."""
@@ -285,7 +165,7 @@ class _Sets:
             below.add(-Z.reshape(-1, models.n_models), weights)
             if more is not None:
                 there = np.empty(models.next_states.size, np.bool_)
-                reached(models.prob, models.indptr, models.n_models, there)
+                reached_states(models.prob, models.indptr, models.n_models, there)
                 keys = model_keys(models, there)
                 if not more or not np.array_equal(more[-1], keys):
                     more.append(keys)
@@ -326,14 +206,108 @@ class _Sets:
         }
 
 
-# --------------------------------------------------------------------------------------------------
-# The simpler form of RSVF that its authors' evaluator uses: a quantile mixed with the mean.
-#
-#     v(s) = max_a λ·VaR^{1−δ/(SA)}[P̂^ω_{s,a}ᵀ(r + γv)] + (1 − λ)·mean,     δ = 1 − α
-#
-# At λ = 1 the promise p₀ᵀv is a lower bound of the true return with posterior probability at least
-# α if the quantile is the posterior's; that takes N ≥ SA/δ draws (`draws`). The mean is that of the
-# problem's models, so that λ = 0 is nominal.
+def centre(p: FloatArray, Z: FloatArray, levels: FloatArray) -> tuple[FloatArray, float, int]:
+    """The smallest ball that meets the sets K of one pair: θ (n,), ψ, and the programs it took.
+
+    From θ the cheapest way into K moves mass y_j ≤ θ_j from entries of large z onto the smallest:
+    dist₁(θ, K) = min {2·Σy : Σ_j y_j·(z_j − min z) ≥ θᵀz − b, 0 ≤ y ≤ θ}. So the radius and centre
+    are one linear program in (θ, y_v, ψ); often the sets have a point in common and ψ = 0. It has
+    many optimal centres, of which one nearest to the mean row in L1 is taken: that depends on no
+    solver's habits, and is the least that has to be given up. p (n,) is the mean row; Z (m, n) and
+    levels (m,) are the half-spaces pᵀz ≤ b, each of which must meet the simplex.
+    """
+    theta = np.empty(p.size)
+    slack = INSIDE * np.maximum(np.abs(Z).max(axis=1), np.ptp(Z, axis=1))
+    if meets_all(p, Z, levels, slack, theta):
+        return theta, 0.0, 0
+    low = Z.min(axis=1)
+    unit = np.maximum(np.ptp(Z, axis=1), np.finfo(float).tiny)
+    G, b = (Z - low[:, None]) / unit[:, None], np.maximum((levels - low) / unit, 0.0)
+    common = _common_point(p, G, b)
+    if common is not None:
+        theta, programs = common, 1
+    else:
+        psi, _ = _minimax(p, G, b, None)
+        _, theta = _minimax(p, G, b, psi)
+        programs = 3
+    theta = np.maximum(theta, 0.0)  # a solver's tolerance; what it costs is in ψ below
+    theta /= theta.sum()
+    return theta, distance(theta, Z, levels), programs
+
+
+def distance(theta: FloatArray, Z: FloatArray, levels: FloatArray) -> float:
+    """max over sets of dist₁(θ, K)."""
+    out = np.empty(theta.size)
+    return max(float(l1_reach(theta, z, b, out)) for z, b in zip(Z, levels, strict=True))
+
+
+def _common_point(p: FloatArray, G: FloatArray, b: FloatArray) -> FloatArray | None:
+    """The point of all sets that is nearest to p, or None where they have none in common."""
+    n = p.size
+    # θ = p + up − down, Σ(up + down) least; up and down move the same mass.
+    same = np.r_[np.ones(n), -np.ones(n)][None]
+    bounds = [(0.0, None)] * n + [(0.0, float(x)) for x in p]
+    answer = _linear_program(
+        np.ones(2 * n), np.c_[G, -G], b - G @ p, same, np.zeros(1), bounds, may_be_infeasible=True
+    )
+    return None if answer is None else p + answer[:n] - answer[n:]
+
+
+def _minimax(
+    p: FloatArray, G: FloatArray, b: FloatArray, psi: float | None
+) -> tuple[float, FloatArray]:
+    """(ψ, θ) of the program; with ψ given, the θ nearest to p among those of that radius."""
+    from scipy import sparse
+
+    m, n = G.shape
+    eye, ones = sparse.eye_array(n), np.ones((1, n))
+    each = sparse.eye_array(m)  # columns: θ (n), y (m·n), t (n), ψ
+    blocks: list[list[Any]] = [
+        [G, -sparse.block_diag([row[None] for row in G]), None, None],
+        [None, 2 * sparse.kron(each, ones), None, -np.ones((m, 1))],
+        [
+            -sparse.kron(np.ones((m, 1)), eye),
+            sparse.kron(each, eye),
+            sparse.csr_array((m * n, n)),
+            None,
+        ],
+    ]
+    right = [b, np.zeros(m), np.zeros(m * n)]
+    cost = np.r_[np.zeros(n * (m + 2)), 1.0]
+    bounds: list[tuple[float, float | None]] = [(0.0, None)] * (n * (m + 2) + 1)
+    if psi is not None:  # t ≥ |θ − p|
+        blocks += [[eye, None, -eye, None], [-eye, None, -eye, None]]
+        right += [p, -p]
+        cost = np.r_[np.zeros(n * (m + 1)), np.ones(n), 0.0]
+        bounds[-1] = (0.0, psi * (1 + 1e-9) + 1e-10)
+    A = sparse.block_array(blocks, format="csr")
+    total = np.r_[np.ones(n), np.zeros(n * (m + 1) + 1)][None]
+    x = _linear_program(cost, A, np.concatenate(right), total, np.ones(1), bounds)
+    assert x is not None
+    return float(x[-1]), x[:n]
+
+
+def _linear_program(
+    cost: FloatArray,
+    A: Any,
+    b: FloatArray,
+    A_eq: FloatArray,
+    b_eq: FloatArray,
+    bounds: Sequence[tuple[float, float | None]],
+    may_be_infeasible: bool = False,
+) -> FloatArray | None:
+    from scipy.optimize import linprog
+
+    program: Any = linprog
+    tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    found = program(
+        cost, A_ub=A, b_ub=b, A_eq=A_eq, b_eq=b_eq, bounds=bounds, method="highs", options=tight
+    )
+    if found.x is None or found.status != 0:
+        if may_be_infeasible and found.status == 2:
+            return None
+        raise SolverError(f"The linear program of RSVF's centre failed: {found.message}")
+    return np.asarray(found.x, dtype=np.float64)
 
 
 @final
@@ -358,29 +332,18 @@ class RSVFSimple(Iterated):
         deadline = Deadline(self.time_limit)
         lam = problem.objective.lam
         if lam == 0:
-            nominal = Nominal().solve(problem)
-            return finish(
-                problem, solver=self.name, policy=nominal.policy, v=nominal.v,
-                status=nominal.status, stats=nominal.stats,
-            )  # fmt: skip
+            return nominal_solution(problem, self.name)
         tail, wanted, _ = tail_mass(problem)
         models = self._models(problem, wanted)
-        sample = Sample(problem, models, wanted)  # checks them
+        sample = DrawnSample(problem, models, wanted)  # checks them
         stats = resolution("RSVF", sample, tail, wanted, warn=True)
         nominal_part = None
         if lam < 1:  # the slope of the update mixes rows of both
             mean, models = on_common_lists(problem.models.mean_model(), models)
             nominal_part = replace(problem.mean_problem(), models=mean)
-        update = QuantileUpdate(problem.with_models(models), tail, lam, nominal_part)
-        found = self.search(update, *nominal_policy(problem), deadline)
-        return finish(
-            problem,
-            solver=self.name,
-            policy=as_policy(problem, found.decision),
-            v=found.v,
-            status=found.status,
-            stats={"seconds": deadline.elapsed} | self.statistics(problem, update, found) | stats,
-        )
+        operator = QuantileOperator(problem.with_models(models), tail, lam, nominal_part)
+        found, status = self.search(operator, *nominal_policy(problem), deadline)
+        return self.solution(problem, operator, found, status, deadline, stats)
 
     def _models(self, problem: Problem, wanted: float) -> ModelSet:
         """The draws, no more than may stay in memory."""
@@ -396,43 +359,29 @@ def on_common_lists(first: ModelSet, second: ModelSet) -> tuple[ModelSet, ModelS
     a, b = model_keys(first), model_keys(second)
     if np.array_equal(a, b):
         return first, second
-    _refuse_own_rewards(second)
-    both = (first.available & second.available).reshape(-1)
-    keys = np.union1d(a, b)
-    keys = keys[both[keys // first.n_states]]
-    indptr, next_states = _lists(first, keys)
-    return tuple(  # type: ignore[return-value]
-        replace(m, indptr=indptr, next_states=next_states, prob=_spread(m, keys), normalise=False)
-        for m in (first, second)
-    )
-
-
-def _refuse_own_rewards(models: ModelSet) -> None:
-    if models.rewards is not None and models.rewards.kind == "model":
+    if second.rewards is not None and second.rewards.kind == "model":
         raise InputError(
             "Draws with rewards of their own must be one ModelSet that lists the next states of "
             "the problem's models: rewards cannot be laid out anew. Give rewards r(s,a,s′) with "
             "the problem instead."
         )
+    both = (first.available & second.available).reshape(-1)
+    keys = np.union1d(a, b)
+    keys = keys[both[keys // first.n_states]]
+    return _relisted(first, keys), _relisted(second, keys)
 
 
-def _lists(models: ModelSet, keys: IntArray) -> tuple[IntArray, NDArray[np.int32]]:
-    S, pairs = models.n_states, models.indptr.size - 1
-    counts = np.bincount(keys // S, minlength=pairs)
-    return np.concatenate([[0], np.cumsum(counts)]), (keys % S).astype(np.int32)
-
-
-def _spread(models: ModelSet, keys: IntArray) -> FloatArray:
-    """`prob` on the lists of the given keys, which hold all of the models' own in their pairs."""
-    own, N = model_keys(models), models.n_models
-    if np.array_equal(own, keys):
-        return models.prob
-    indptr, _ = _lists(models, keys)
-    place = np.searchsorted(keys, own)
-    out = np.zeros(keys.size * N)
-    for k in np.flatnonzero(np.diff(indptr)):
-        lo, hi = models.indptr[k], models.indptr[k + 1]
-        first, width = indptr[k], indptr[k + 1] - indptr[k]
-        block = out[first * N : (first + width) * N].reshape(N, width)
-        block[:, place[lo:hi] - first] = models.prob[lo * N : hi * N].reshape(N, hi - lo)
-    return out
+def _relisted(models: ModelSet, keys: IntArray) -> ModelSet:
+    """The models on the lists of the given keys, which hold all of their own in their pairs."""
+    own, N, S = model_keys(models), models.n_models, models.n_states
+    counts = np.bincount(keys // S, minlength=models.indptr.size - 1)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    prob = models.prob
+    if not np.array_equal(own, keys):
+        place, prob = np.searchsorted(keys, own), np.zeros(keys.size * N)
+        for k in np.flatnonzero(counts):
+            lo, hi, first, width = models.indptr[k], models.indptr[k + 1], indptr[k], counts[k]
+            block = prob[first * N : (first + width) * N].reshape(N, width)
+            block[:, place[lo:hi] - first] = models.prob[lo * N : hi * N].reshape(N, hi - lo)
+    listed = (keys % S).astype(np.int32)
+    return replace(models, indptr=indptr, next_states=listed, prob=prob, normalise=False)

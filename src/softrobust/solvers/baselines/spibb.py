@@ -16,24 +16,24 @@ was seen every allowed one is equally likely (counted in the stats).
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray
-from softrobust._core.settings import instance, one_of
+from softrobust._core.limits import Deadline
+from softrobust._core.notes import Level, Note
+from softrobust._core.settings import instance, one_of, whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
+from softrobust.problem import Problem
 from softrobust.returns import action_values, policy_values
 from softrobust.solvers.base import Solution, Solver, Status, finish
-from softrobust.solvers.baselines.nominal import empirical_model
-
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
-
+from softrobust.solvers.baselines.behaviour import action_shares
+from softrobust.solvers.baselines.nominal import check_log, empirical_problem
 
 BETTER = 1e-12  # of the size of the values: less is rounding
 
@@ -71,62 +71,38 @@ class SPIBB(Solver):
         one_of("model", self.model, ("mean", "empirical"))
         if not self.min_count >= 0:
             raise InputError(f"min_count is a number of rows, at least 0; it is {self.min_count}.")
-        if self.max_rounds < 1:
-            raise InputError(f"max_rounds must be at least 1; it is {self.max_rounds!r}.")
+        whole("max_rounds", self.max_rounds)
 
     def solve(self, problem: Problem) -> Solution:
         """Policy iteration within the class."""
-        start = time.perf_counter()
-        m = problem.models
-        if self.log.states != m.states or self.log.actions != m.actions:
-            raise InputError(
-                "SPIBB needs the log that the problem's models were made from; its states or "
-                "actions differ from the problem's."
-            )
-        beta, unseen = behaviour(self.log, problem)
+        clock, m = Deadline(), problem.models
+        check_log(problem, self.log, "SPIBB")
+        beta, seen = action_shares(self.log, problem.allowed)
         rare = problem.allowed & (self.log.pair_counts < self.min_count)
         rare &= problem.decided[:, None]
-        single, stats = self._model(problem)
-        probs, v, status, rounds = self._iterate(single, beta, rare)
+        single, stats = problem.mean_problem(), {}
+        if self.model == "empirical":
+            single, unseen = empirical_problem(problem, self.log, "SPIBB")
+            stats = {"unseen_pairs_as_self_loops": unseen}
+        probs, v, status, rounds = improve(
+            single, beta, lambda Q: self._greedy(Q, beta, rare), BETTER, self.max_rounds
+        )
         policy = Policy(probs, m.states, m.actions, problem.decided)
         more = {
             "rounds": rounds,
             "rare_pairs": int(rare.sum()),
-            "states_without_behaviour": unseen,
-            "behaviour_value": float(problem.p0 @ _values(single, beta)),
+            "states_without_behaviour": int((~seen & problem.decided).sum()),
+            "behaviour_value": float(problem.p0 @ one_value(single, beta)),
         }
-        stats = {"seconds": time.perf_counter() - start} | stats | more | self._notes(problem, rare)
-        return finish(problem, solver=self.name, policy=policy, v=v, status=status, stats=stats)
+        found = {"seconds": clock.elapsed} | stats | more | self._notes(problem, rare)
+        return finish(problem, solver=self.name, policy=policy, v=v, status=status, stats=found)
 
     def _notes(self, problem: Problem, rare: BoolArray) -> dict[str, Any]:
         """Say so where nothing was free to change."""
         if not rare.any() or (rare != (problem.allowed & problem.decided[:, None])).any():
             return {}
-        text = f"No allowed pair was seen {self.min_count:g} times: the policy is the log's own."
-        return {"notes": [text]}
-
-    def _model(self, problem: Problem) -> tuple[Problem, dict[str, Any]]:
-        if self.model == "mean":
-            return problem.mean_problem(), {}
-        models, unseen = empirical_model(self.log, problem.allowed)
-        return problem.with_models(models), {"unseen_pairs_as_self_loops": unseen}
-
-    def _iterate(
-        self, single: Problem, beta: FloatArray, rare: BoolArray
-    ) -> tuple[FloatArray, FloatArray, Status, int]:
-        """From β; a state changes only where it gains, so that the end is reached."""
-        probs, v = beta, _values(single, beta)
-        for step in range(1, self.max_rounds + 1):
-            Q = action_values(single, v[None])[0]
-            new = self._greedy(np.where(single.allowed, Q, -np.inf), beta, rare)
-            terms = np.where(single.allowed, Q, 0.0)
-            gain = ((new - probs) * terms).sum(axis=1)
-            better = gain > BETTER * np.abs(terms).max(axis=1)
-            if not better.any():
-                return probs, v, Status.TOLERANCE_REACHED, step
-            probs = np.where(better[:, None], new, probs)
-            v = _values(single, probs)
-        return probs, v, Status.ITERATION_LIMIT, self.max_rounds
+        note = Note("no_pair_free", Level.CAUTION, {"least": self.min_count})
+        return {"notes": [note.to_dict()]}
 
     def _greedy(self, Q: FloatArray, beta: FloatArray, rare: BoolArray) -> FloatArray:
         """The best policy of the class for action values Q; −∞ marks what is not allowed."""
@@ -142,17 +118,33 @@ class SPIBB(Solver):
         return out
 
 
-def behaviour(log: TransitionLog, problem: Problem) -> tuple[FloatArray, int]:
-    """β (n_states, n_actions) of the log on allowed actions, and in how many states it is unknown.
+def improve(
+    single: Problem,
+    beta: FloatArray,
+    best: Callable[[FloatArray], FloatArray],
+    least: float,
+    max_rounds: int,
+) -> tuple[FloatArray, FloatArray, Status, int]:
+    """Policy iteration from β in one model: probabilities, v, how it ended, and after how long.
 
-    There all allowed actions are equally likely.
+    `best` gives the policy to take for action values Q, −∞ where an action is not allowed. A state
+    changes only where that gains more than `least` of its values, so that the end is reached.
     """
-    counts = np.where(problem.allowed, log.pair_counts, 0).astype(np.float64)
-    lost = counts.sum(axis=1) == 0
-    counts[lost] = problem.allowed[lost]
-    return counts / counts.sum(axis=1, keepdims=True), int((lost & problem.decided).sum())
+    probs, v = beta, one_value(single, beta)
+    for step in range(1, max_rounds + 1):
+        Q = action_values(single, v[None])[0]
+        new = best(np.where(single.allowed, Q, -np.inf))
+        terms = np.where(single.allowed, Q, 0.0)
+        gain = ((new - probs) * terms).sum(axis=1)
+        better = gain > least * np.abs(terms).max(axis=1)
+        if not better.any():
+            return probs, v, Status.TOLERANCE_REACHED, step
+        probs = np.where(better[:, None], new, probs)
+        v = one_value(single, probs)
+    return probs, v, Status.ITERATION_LIMIT, max_rounds
 
 
-def _values(single: Problem, probs: FloatArray) -> FloatArray:
+def one_value(single: Problem, probs: FloatArray) -> FloatArray:
+    """(n_states,): values of a policy in a problem of one model."""
     m = single.models
     return np.asarray(policy_values(single, Policy(probs, m.states, m.actions))[0])

@@ -1,52 +1,54 @@
-"""VaR-Bellman (Lobo et al. 2023): the percentile criterion without an explicit ambiguity set.
+"""Quantiles over models, step by step: VaR-Bellman, and the worst model.
 
-    v(s) = max_a VaR^α over ω of P̂^ω_{s,a}ᵀ(r_{s,a} + γv),     VaR^α = inf{z : G(z) ≥ 1 − α}
+VaR-Bellman (Lobo et al. 2023) is the percentile criterion without an explicit ambiguity set,
 
-The update is monotone and shifts with v: its fixed point is unique and certified (`fixed_point`).
+    v(s) = max_a VaR^α over ω of P̂^ω_{s,a}ᵀ(r_{s,a} + γv),     VaR^α = inf{z : G(z) ≥ 1 − α}.
+
+The operator is monotone and shifts with v: its fixed point is unique and certified (`fixed_point`).
 The quantile is taken anew at every state and action: p₀ᵀv is what the method promises, and neither
 a lower nor an upper bound of the percentile of the returns.
+
+`WorstModel` lets nature pick any model of positive weight,
+
+    v(s) = max_a min_{ω : f_ω > 0} P̂^ω_{s,a}ᵀ(r_{s,a} + γv).
+
+This is SA-rectangular soft-robustness at λ = 1, α = 1, whatever λ and α the problem has, and is
+solved as that. Nature may change the model from step to step, so p₀ᵀv is at most the return in the
+worst single model. The best policy for one fixed worst model is the static problem at λ = 1, α = 1:
+`Exact` with `SoftRobust(1, 1)`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.limits import Deadline
+from softrobust.bounds.reduction import EPS, widest_row
 from softrobust.errors import InputError
-from softrobust.kernels.expected import expected_values, rounding
+from softrobust.kernels.expected import expected_rounding, expected_values, mean_rows
 from softrobust.kernels.tail import quantile_rows, quantile_sweep
 from softrobust.objective import EDGE, SoftRobust
-from softrobust.solvers.base import Deadline, Solution, Solver, finish
+from softrobust.problem import Problem
+from softrobust.solvers.base import Solution, finish
 from softrobust.solvers.rectangular.fixed_point import (
-    EPS,
     Iterated,
-    Sweep,
-    Update,
-    as_policy,
+    Operator,
+    OperatorSweep,
     nominal_policy,
 )
 from softrobust.solvers.rectangular.rectangular import SARect
 
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
-
 
 @final
-class QuantileUpdate(Update):
-    """T v(s) = max_a λ·VaR_ω[Z(s,a,ω)] + (1 − λ)·mean(s,a).
+class QuantileOperator(Operator):
+    """T v(s) = max_a λ·VaR_ω[Z(s,a,ω)] + (1 − λ)·mean(s,a), VaR = inf{z : G(z) ≥ share}.
 
-    Parameters
-    ----------
-    sample : Problem
-        Its models are the sample of which VaR is taken.
-    share : float
-        VaR = inf{z : G(z) ≥ share}.
-    lam : float
-    mean : Problem, optional
-        A problem of one model on the sample's own lists, for the mean part; needed where λ < 1.
+    VaR is taken of the models of the problem `sample`. Where λ < 1, `mean` is a problem of one
+    model on the same lists of next states.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class QuantileUpdate(Update):
         self.sample, self.mean, self.lam = sample, sample if mean is None else mean, lam
         self.indptr, self.next_states, self.gamma = m.indptr, m.next_states, sample.gamma
         self.n_actions, self.sweeps = sample.n_actions, 0
-        self.width = int(np.diff(m.indptr).max())
+        self.width = widest_row(sample)
         self.deviation = row_sum_deviation(sample)
         if mean is not None:
             self.deviation = max(self.deviation, row_sum_deviation(mean))
@@ -68,7 +70,7 @@ class QuantileUpdate(Update):
         self.r_max = float(max(np.abs(sample.R).max(), np.abs(self.mean.R).max()))
         self.Z = np.empty(sample.R.shape)
 
-    def sweep(self, v: FloatArray, decision: IntArray, fixed: bool) -> Sweep:
+    def sweep(self, v: FloatArray, decision: IntArray, fixed: bool) -> OperatorSweep:
         """One pass over the sample."""
         if not np.isfinite(v).all():
             raise InputError("Values must be finite; check the rewards for numbers too large.")
@@ -91,17 +93,15 @@ class QuantileUpdate(Update):
         quantile_rows(m.prob, m.indptr, m.n_models, self.lam, nominal, chosen, picked, rows)
         self.sweeps += 1
         size = self.r_max + self.gamma * float(np.abs(v).max())
-        slack = rounding(self.width, v, self.r_max, False, self.gamma) + 4 * EPS * size
-        return Sweep(values - slack, values + slack, chosen, rows)
+        slack = expected_rounding(self.width, v, self.r_max, False, self.gamma) + 4 * EPS * size
+        return OperatorSweep(values - slack, values + slack, chosen, rows)
 
 
 def row_sum_deviation(problem: Problem) -> float:
     """The largest |row sum − 1| of the models' rows, with the rounding of the sum itself."""
-    from softrobust.kernels.ball_sweeps import mean_rows
-
     m = problem.models
     worst = mean_rows(m.prob, m.indptr, m.f, np.zeros(m.next_states.size), False)
-    return worst + EPS * (int(np.diff(m.indptr).max()) + 2)
+    return worst + EPS * (widest_row(problem) + 2)
 
 
 @final
@@ -117,55 +117,26 @@ class VaRBellman(Iterated):
     def solve(self, problem: Problem) -> Solution:
         """Find the fixed point."""
         deadline = Deadline(self.time_limit)
-        update = QuantileUpdate(problem, 1.0 - problem.objective.alpha)
-        found = self.search(update, *nominal_policy(problem), deadline)
-        return finish(
-            problem,
-            solver=self.name,
-            policy=as_policy(problem, found.decision),
-            v=found.v,
-            status=found.status,
-            stats={"seconds": deadline.elapsed} | self.statistics(problem, update, found),
-        )
-
-
-# --------------------------------------------------------------------------------------------------
-# Robust against the worst model: nature picks any model of positive weight, step by step.
-#
-#     v(s) = max_a min_{ω : f_ω > 0} P̂^ω_{s,a}ᵀ(r_{s,a} + γv)
-#
-# This is SA-rectangular soft-robustness at λ = 1, α = 1, whatever λ and α the problem has, and is
-# solved as that. Nature may change the model from step to step, so p₀ᵀv is at most the return in
-# the worst single model. The best policy for one fixed worst model is the static problem at λ = 1,
-# α = 1: `Exact` with `SoftRobust(1, 1)`.
+        operator = QuantileOperator(problem, 1.0 - problem.objective.alpha)
+        found, status = self.search(operator, *nominal_policy(problem), deadline)
+        return self.solution(problem, operator, found, status, deadline)
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class WorstModel(Solver):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstModel(Iterated):
     """Maximise the return where every step follows the worst of the models.
 
-    Parameters
-    ----------
-    tol : float
-        Half-width of the certified bounds on the value, relative to max|v|.
-    time_limit : float, optional
-        Seconds; the bounds reached by then come back.
+    Settings as in `Iterated`.
     """
 
-    tol: float = 1e-8
-    time_limit: float | None = None
     name: ClassVar[str] = "worst-model"
-
-    def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise InputError(f"tol is a relative half-width, at least 0; it is {self.tol!r}.")
-        Deadline(self.time_limit)  # refuses what is no limit
 
     def solve(self, problem: Problem) -> Solution:
         """Solve at λ = 1, α = 1, and value the policy by the problem's own objective."""
         worst = replace(problem, objective=SoftRobust(1.0, 1.0))
-        found = SARect(tol=self.tol, time_limit=self.time_limit).solve(worst)
+        same = SARect(tol=self.tol, time_limit=self.time_limit, max_rounds=self.max_rounds)
+        found = same.solve(worst)
         return finish(
             problem,
             solver=self.name,

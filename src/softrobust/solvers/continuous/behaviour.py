@@ -50,20 +50,6 @@ class ContinuousBehaviour:
     gain: float
     shares: tuple[float, ...]
 
-    def sentence(self) -> str:
-        """What practice was found to be."""
-        pairs = zip(self.policy.actions, self.shares, strict=True)
-        mix = ", ".join(f"'{name}' in {100 * p:.2g} %" for name, p in pairs)
-        if self.degree == 0:
-            return (
-                f"Current practice, as the log shows it, takes {mix} of decisions, and the "
-                "measurements do not tell when."
-            )
-        return (
-            f"Current practice, as the log shows it, takes {mix} of decisions, depending on the "
-            f"measurements ({'linear' if self.degree == 1 else 'quadratic'} logistic regression)."
-        )
-
 
 def continuous_behaviour(log: ContinuousLog) -> ContinuousBehaviour:
     """Estimate who decided what from a log of vectors.

@@ -15,26 +15,22 @@ tolerance is a share of |value|, but never less than rounding, or a value of 0 c
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, final
+from typing import final
 from weakref import WeakSet
 
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
-from softrobust._core.limits import OutOfTime
+from softrobust._core.limits import Deadline, OutOfTime
 from softrobust.bounds.advantage import Relaxation, relax
+from softrobust.bounds.reduction import Reduced
 from softrobust.bounds.safe_dual import DualBound, dual_bound
-from softrobust.solvers.base import Deadline, Status
+from softrobust.returns import ModelOptima
+from softrobust.solvers.base import Status
 from softrobust.solvers.exact.enumeration import Enumerated, enumerate_rules, enumeration_work
-from softrobust.solvers.exact.local_search import BlockClimber, Climber, make_climber
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from softrobust.bounds.reduction import Reduced
-    from softrobust.returns import ModelOptima
-
+from softrobust.solvers.exact.local_search import Climber, make_climber
 
 LEAF_WORK = 2e8  # multiply-adds up to which a node's rules are enumerated instead of branched on,
 LEAF_NODES = 25.0  # but no more than this many times N·S³: branching would be done sooner,
@@ -68,20 +64,14 @@ class Node:
 class Tree:
     """The search: its open nodes, its incumbent and what was closed.
 
-    Parameters
-    ----------
-    decision, value
-        The incumbent, exactly evaluated.
-    gap, rounding : float
-        Nodes are closed at value + max(gap·|value|, rounding).
-    dual : bool
-        False drops occupancies, ξ and enumeration: plain policy branch and bound, for comparison.
+    Without `dual` there are no occupancies, no ξ and no enumeration: plain policy branch and bound,
+    for comparison.
     """
 
     reduced: Reduced
-    decision: IntArray
-    value: float
-    gap: float
+    decision: IntArray  # the incumbent,
+    value: float  # exactly evaluated
+    gap: float  # nodes are closed at value + max(gap·|value|, rounding)
     dual: bool = True
     rounding: float = 0.0
     error: float = 0.0  # the greatest error of an enumeration, where it is small beside the returns
@@ -95,7 +85,7 @@ class Tree:
     counter: int = 0
     payoff: float = 1.0  # moving average of the share of the gap that new occupancies close
     parents: WeakSet[Relaxation] = field(default_factory=WeakSet)
-    climber: Climber | BlockClimber = field(init=False)
+    climber: Climber = field(init=False)
 
     def __post_init__(self) -> None:
         self.climber = make_climber(self.reduced)
@@ -103,7 +93,7 @@ class Tree:
     @property
     def bound(self) -> float:
         """No rule earns more: the maximum over open nodes, closed nodes and the incumbent."""
-        self._settle()
+        self._drop_closed()
         top = self.heap[0][2].bound if self.heap else -np.inf
         return max(top, self.closed, self.value)
 
@@ -121,18 +111,13 @@ class Tree:
         self.counter += 1
         heapq.heappush(self.heap, (-node.bound, self.counter, node))
 
-    def run(
-        self,
-        deadline: Deadline,
-        node_limit: int | None,
-        watch: Callable[[], None],
-    ) -> Status:
+    def run(self, deadline: Deadline, node_limit: int | None, watch: Callable[[], None]) -> Status:
         """Best first until the gap is closed or a limit met; `watch` is called after every node.
 
         A node stays open until its children are in, so an interrupt loses nothing.
         """
         while True:
-            self._settle()
+            self._drop_closed()
             if not self.heap or self.heap[0][2].bound <= self.floor:
                 return Status.TOLERANCE_REACHED
             if deadline.passed:
@@ -200,19 +185,16 @@ class Tree:
             if reached is not None and reached[1] > self.value:
                 self.decision, self.value = reached[0].copy(), reached[1]
 
-    # -- the parts of a node -----------------------------------------------------------------------
-
     def _tighten(self, node: Node, deadline: Deadline) -> tuple[Relaxation, DualBound]:
         """Bound and fix in turn; a child first tries its parent's occupancies, which are free."""
         if node.parent is None and self.root is None and node.depth > 0:  # of a resumed search
             self.root = relax(
-                self.reduced, self.reduced.allowed, None, deadline.late, self.dual,
-                optima=self.optima,
-            )  # fmt: skip
+                self.reduced, self.reduced.allowed, None, deadline, self.dual, optima=self.optima
+            )
         parent = node.parent if node.parent is not None else self.root
-        late, fresh = deadline.late, parent is None
+        fresh = parent is None
         relaxation = relax(
-            self.reduced, node.allowed, parent, late, self.dual and fresh, optima=self.optima
+            self.reduced, node.allowed, parent, deadline, self.dual and fresh, optima=self.optima
         )
         bound = self._dual(relaxation, node.xi, deadline)
         if fresh and self.dual:  # what occupancies close of the clairvoyant bound's own gap
@@ -231,7 +213,7 @@ class Tree:
                 self.closed = max(self.closed, float(bound.choice[gone].max()))
             worth, before = self._worth(relaxation, bound), bound.value
             try:
-                relaxation = relax(self.reduced, keep, relaxation, late, renew, worth)
+                relaxation = relax(self.reduced, keep, relaxation, deadline, renew, worth)
             except OutOfTime:
                 break  # the bound before it holds
             bound = self._dual(relaxation, bound.xi, deadline)
@@ -253,8 +235,7 @@ class Tree:
 
     def _dual(self, relaxation: Relaxation, xi: FloatArray | None, deadline: Deadline) -> DualBound:
         terms = relaxation.terms if self.dual else np.zeros_like(relaxation.adv)
-        left = None if deadline.limit is None else (lambda: deadline.left)
-        return dual_bound(self.reduced.problem, relaxation, terms, xi, self.floor, left)
+        return dual_bound(self.reduced.problem, relaxation, terms, xi, self.floor, deadline)
 
     def _children(
         self, node: Node, relaxation: Relaxation, bound: DualBound, value: float
@@ -299,7 +280,7 @@ class Tree:
         self.closed = max(self.closed, bound)
         node.open = False
 
-    def _settle(self) -> None:
+    def _drop_closed(self) -> None:
         """Drop closed nodes from the top of the heap."""
         while self.heap and not self.heap[0][2].open:
             heapq.heappop(self.heap)

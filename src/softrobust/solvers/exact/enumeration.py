@@ -1,4 +1,4 @@
-"""The best of all decision rules of a small set, by walking through them (see `kernels.gray`).
+"""The best of all decision rules of a small set, by walking through them (`walk_returns`).
 
 Every walk comes with an error bound on its returns that is proven from residuals. Mean and CVaR
 move by at most as much as the returns do, so
@@ -12,25 +12,21 @@ from a fresh inverse.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import final
 
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, IntArray
-from softrobust.bounds.reduction import count_policies, reach, widest_row
+from softrobust._core.limits import Deadline
+from softrobust.bounds.reduction import EPS, Reduced, count_policies, reach, widest_row
+from softrobust.kernels.tail import best_row
 from softrobust.objective import EDGE
-
-if TYPE_CHECKING:
-    from softrobust.bounds.reduction import Reduced
-    from softrobust.solvers.base import Deadline
-
 
 RULES = 2e6  # more rules than this are never enumerated
 WALK = 256  # steps between two fresh inverses,
 NUMBERS = 4e6  # fewer where their returns would be more than this many,
 GROWTH = 64.0  # and fewer where errors have grown by more than this since the fresh inverse
 PARALLEL_WORK = 2_000_000  # N·S²·steps below which threads cost more than they bring
-EPS = float(np.finfo(np.float64).eps)
 
 
 @final
@@ -128,21 +124,18 @@ class _Walker:
 
     def _returns(self, states: IntArray, new: IntArray) -> float:
         """X[: len(new) + 1] ← returns along the steps; their greatest error."""
-        from softrobust.kernels.exchange import walk_parallel, walk_serial
+        from softrobust.kernels.exchange import walk_returns
 
         p, m = self.p, self.p.models
         large = p.n_models > 1 and p.n_models * p.n_states**2 * (new.size + 1) > PARALLEL_WORK
-        run: Any = walk_parallel if large else walk_serial
-        run(
-            m.indptr, m.next_states, m.prob, p.R, p.p0, p.gamma, self.decision, states, new,
+        walk_returns(
+            large, m.indptr, m.next_states, m.prob, p.R, p.p0, p.gamma, self.decision, states, new,
             self.s0, self.actions, self.widest, self.reach, self.X, self.errors,
         )  # fmt: skip
         return float(self.errors[1].max())
 
     def _look(self, states: IntArray, new: IntArray, error: float) -> None:
         """Take the best rule of the stops, if it is better; keep account of errors."""
-        from softrobust.kernels.tail import best_row
-
         p, n = self.p, self.actions.size
         rows = self.X[: new.size + 1].reshape(-1, p.n_models)
         self.error = max(self.error, error)

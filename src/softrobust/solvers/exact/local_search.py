@@ -1,130 +1,49 @@
-"""Local search where inverses would not fit: block moves by first-order change only.
+"""Local search for the static soft-robust optimum over deterministic policies (section 4.1).
 
-The exact one-exchange neighbourhood costs N·S³ per step. Beyond that reach a step costs one exact
-evaluation and one pass over the models: every state whose best first-order change is positive moves
-at once, and where that does not raise the exact value, only the quarter of them that promise most,
-then a quarter of those, down to one state. A rule from which not even that one rises is returned.
+From a decision rule d, one batched inverse gives the exact return of all S·A rules that differ
+from d in one state, in every model (see `kernels.exchange`). Two moves are tried in turn:
+
+    block   in every state the action of best first-order change
+            Σ_ω ξ_ω h_ω(s)·[R + γPᵀv_ω − v_ω(s)], ξ the worst case of d: many states at once,
+            kept only if the exact value rises;
+    one     the best single exchange by exact value.
+
+Where neither helps, d is a local optimum of its one-exchange neighbourhood.
+
+That neighbourhood costs N·S³ per step. Beyond its reach a step costs one exact evaluation and one
+pass over the models: every state whose best first-order change is positive moves at once, and where
+that does not raise the exact value, only the quarter of them that promise most, then a quarter of
+those, down to one state. A rule from which not even that one rises is returned.
 """
 
 from __future__ import annotations
 
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray, fits
-from softrobust._core.limits import Late, OutOfTime, check_seed, check_time_limit
+from softrobust._core.limits import NO_LIMIT, Deadline, OutOfTime, check_search
 from softrobust._core.settings import whole
 from softrobust.bounds.reduction import Reduced, reduce
-from softrobust.errors import InputError
+from softrobust.kernels.evaluate import first_order
+from softrobust.kernels.tail import best_row
 from softrobust.models.policy import Policy
 from softrobust.objective import Percentile
+from softrobust.problem import Problem
 from softrobust.returns import ModelOptima, evaluate_policy, optimal_returns
-from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
-
-if TYPE_CHECKING:
-    from softrobust._core.limits import Late
-    from softrobust.bounds.reduction import Reduced
-    from softrobust.problem import Problem
-    from softrobust.solvers.base import Deadline
-
-
-BLOCK_RISE = 1e-10  # a rise below this share of the returns' size may be an evaluation's own error
-
-
-@final
-class BlockClimber:
-    """The moves on one large problem; the interface of `local_search.Climber`."""
-
-    __slots__ = ("V", "evaluated", "h", "moves", "reached", "reduced", "size", "x")
-
-    def __init__(self, reduced: Reduced) -> None:
-        self.reduced = reduced
-        self.moves, self.size, self.evaluated = 0, 0.0, False
-        self.V = self.h = np.zeros((0, 0))
-        self.x = np.zeros(0)
-        self.reached: tuple[IntArray, float] | None = None  # by the last climb, even a cut one
-
-    def rise(self, value: float) -> float:
-        """The least rise that counts as one."""
-        return BLOCK_RISE * max(self.size, abs(value))
-
-    def neighbours(self, decision: IntArray, late: Late | None = None) -> float:
-        """Evaluate the decision exactly; its value. All but the first may be `OutOfTime`."""
-        p = self.reduced.problem
-        policy = Policy.from_decision(decision, p.models.states, p.models.actions)
-        self.V, self.h = evaluate_policy(p, policy, late if self.evaluated else None)
-        self.evaluated = True
-        self.x = self.V @ p.p0
-        self.size = max(self.size, float(np.abs(self.x).max()))
-        return p.objective.value(self.x, p.models.f)
-
-    def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:
-        """Moves until none helps; the rule, its value, and whether no move was left.
-
-        The deadline is looked at within evaluations too: one that it cuts short is dropped.
-        """
-        self.reached = None
-        value = self.neighbours(decision, deadline.late)
-        while True:
-            self.reached = decision, value
-            target, gain = self._moves(decision)
-            order = np.argsort(-gain, kind="stable")
-            n = int((gain > self.rise(value)).sum())
-            risen = False
-            while n >= 1 and not risen and not deadline.passed:
-                candidate = decision.copy()
-                candidate[order[:n]] = target[order[:n]]
-                try:
-                    new = self.neighbours(candidate, deadline.late)
-                except OutOfTime:
-                    return decision, value, False
-                if new > value + self.rise(value):
-                    decision, value, risen = candidate, new, True
-                    self.moves += 1
-                n //= 4
-            if not risen:
-                return decision, value, not deadline.passed
-
-    def _moves(self, decision: IntArray) -> tuple[IntArray, FloatArray]:
-        """Every state's action of best first-order change, and how much it promises."""
-        from softrobust.kernels.evaluate import first_order
-
-        p = self.reduced.problem
-        m = p.models
-        xi = p.objective.worst_case(self.x, m.f)
-        score = np.empty(self.reduced.allowed.shape)
-        first_order(
-            m.indptr, m.next_states, m.prob, p.R, self.reduced.allowed, p.gamma, xi,
-            self.V, self.h, score,
-        )  # fmt: skip
-        best = np.argmax(score, axis=1)
-        rows = np.arange(decision.size)
-        return best, score[rows, best] - score[rows, decision]
-
-
-# --------------------------------------------------------------------------------------------------
-# Local search for the static soft-robust optimum over deterministic policies (section 4.1).
-#
-# From a decision rule d, one batched inverse gives the exact return of all S·A rules that differ
-# from d in one state, in every model (see `kernels.exchange`). Two moves are tried in turn:
-#
-#     block   in every state the action of best first-order change
-#             Σ_ω ξ_ω h_ω(s)·[R + γPᵀv_ω − v_ω(s)], ξ the worst case of d: many states at once,
-#             kept only if the exact value rises;
-#     one     the best single exchange by exact value.
-#
-# Where neither helps, d is a local optimum of its one-exchange neighbourhood.
+from softrobust.solvers.base import Solution, Solver, Status, finish
 
 PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring
 EXCHANGE_WORK = 2e9  # N·S³ above which only block moves are tried (seconds per step)
 EXCHANGE_NUMBERS = 1e8  # S·A·N above which the neighbours' returns would not fit
 CLIMB_SECONDS = 1.0  # for one climb at least, however late it is
-RISE = 1e-12  # a move must raise the value by more than this share of the returns' size
+RISE = 1e-12  # a move must raise the value by more than this share of the returns' size,
+BLOCK_RISE = 1e-10  # and where systems are solved to a tolerance, by more than this
 
 
 @final
@@ -151,12 +70,10 @@ class LocalSearch(Solver):
 
     def __post_init__(self) -> None:
         whole("starts", self.starts)
-        check_time_limit(self.time_limit)
-        check_seed(self.seed)
+        check_search(self.time_limit, self.seed)
 
     def solve(self, problem: Problem) -> Solution:
         """Search from every start and keep the best rule."""
-        began = time.perf_counter()
         deadline = Deadline(self.time_limit)
         reduced = reduce(problem)
         found = search(reduced, self.starts, self.seed, deadline)
@@ -166,7 +83,7 @@ class LocalSearch(Solver):
         elif not found.complete:
             status = Status.TIME_LIMIT
         stats = {
-            "seconds": time.perf_counter() - began,
+            "seconds": deadline.elapsed,
             "starts": found.starts,
             "moves": found.moves,
             "hits": found.hits,
@@ -225,7 +142,7 @@ def search(
     complete, interrupted = True, False
     seen: set[bytes] = set()
     try:
-        for start in starting_rules(reduced, starts, seed, optima, deadline.late):
+        for start in starting_rules(reduced, starts, seed, optima, deadline):
             if decision is not None and deadline.passed:
                 complete = False
                 break
@@ -233,7 +150,7 @@ def search(
             if start.tobytes() in seen:
                 continue
             seen.add(start.tobytes())
-            until = deadline if decision is not None else at_least(deadline, CLIMB_SECONDS)
+            until = deadline if decision is not None else deadline.at_least(CLIMB_SECONDS)
             try:
                 end, value, settled = climber.climb(start, until)
             except OutOfTime:  # not even this start's own value was known in time
@@ -252,15 +169,10 @@ def search(
         if decision is None:
             raise
         interrupted = True
-    if decision is None:  # unreachable: there is always a first start
-        raise InputError("The problem has no decision rule.")
-    kind = "one exchange" if isinstance(climber, Climber) else "blocks of states"
-    return Found(decision, best, tried, climber.moves, hits, complete, interrupted, kind)
-
-
-def at_least(deadline: Deadline, seconds: float) -> Deadline:
-    """The deadline, or so many seconds from now if that is later."""
-    return deadline if deadline.left >= seconds else Deadline(seconds)
+    assert decision is not None  # there is always a first start
+    return Found(
+        decision, best, tried, climber.moves, hits, complete, interrupted, climber.neighbourhood
+    )
 
 
 def starting_rules(
@@ -268,7 +180,7 @@ def starting_rules(
     starts: int,
     seed: int | np.random.Generator,
     optima: ModelOptima | None = None,
-    late: Late | None = None,
+    deadline: Deadline = NO_LIMIT,
 ) -> Iterator[IntArray]:
     """Nominal, majority, worst case, then the models' own rules and random ones in turn."""
     problem, allowed = reduced.problem, reduced.allowed
@@ -276,7 +188,7 @@ def starting_rules(
     yield onto(optimal_returns(problem.mean_problem()).decisions[0], allowed)
     if starts == 1:
         return
-    own = optimal_returns(problem, late=late) if optima is None else optima
+    own = optimal_returns(problem, deadline=deadline) if optima is None else optima
     votes = np.zeros(allowed.shape)
     xi = problem.objective.worst_case(own.V @ problem.p0, f)
     for weight, rule in zip(xi, own.decisions, strict=True):
@@ -308,52 +220,76 @@ def onto(decision: IntArray, allowed: NDArray[np.bool_]) -> IntArray:
     return np.asarray(np.where(kept, decision, stand_in), dtype=np.int64)
 
 
-def make_climber(reduced: Reduced) -> Climber | BlockClimber:
+def make_climber(reduced: Reduced) -> Climber:
     """The exact neighbourhood where it can be had, in time and memory; block moves beyond."""
     S, A, N = reduced.problem.R.shape
     numbers = 2 * S * A * N + 4 * S**2
     if N * S**3 > EXCHANGE_WORK or S * A * N > EXCHANGE_NUMBERS or not fits(8.0 * numbers):
         return BlockClimber(reduced)
-    return Climber(reduced)
+    return ExchangeClimber(reduced)
 
 
-@final
-class Climber:
-    """The moves of the search on one problem, with its buffers."""
+class Climber(ABC):
+    """The moves of the search on one problem, with what they have met.
 
-    __slots__ = ("X", "_run", "gain", "live", "moves", "reached", "reduced", "size", "x")
+    `reached` is the rule of the last climb with its value, even of one that was cut short.
+    """
+
+    neighbourhood: ClassVar[str]
+    least_rise: ClassVar[float]
 
     def __init__(self, reduced: Reduced) -> None:
-        from softrobust.kernels.exchange import exchange_parallel, exchange_serial
-
-        p = reduced.problem
-        pairs = p.n_states * p.n_actions
-        self.reduced = reduced
-        self.X, self.gain = np.zeros((2, pairs, p.n_models))
-        self.x = np.zeros(p.n_models)
-        self.live = np.ascontiguousarray(reduced.allowed).reshape(-1)
-        self.moves, self.size = 0, 0.0
-        self.reached: tuple[IntArray, float] | None = None  # by the last climb, even a cut one
-        work = p.n_models * p.n_states**3
-        self._run = exchange_parallel if work > PARALLEL_WORK else exchange_serial
+        self.reduced, self.moves, self.size = reduced, 0, 0.0
+        self.x = np.zeros(reduced.problem.n_models)  # returns of the rule evaluated last
+        self.reached: tuple[IntArray, float] | None = None
 
     def rise(self, value: float) -> float:
         """The least rise that counts as one, given the size of the returns met."""
-        return RISE * max(self.size, abs(value))
+        return self.least_rise * max(self.size, abs(value))
+
+    def worst_case(self) -> FloatArray:
+        """ξ of the rule evaluated last."""
+        p = self.reduced.problem
+        return p.objective.worst_case(self.x, p.models.f)
+
+    @abstractmethod
+    def neighbours(self, decision: IntArray) -> float:
+        """Evaluate the decision exactly, and what its moves promise; its value."""
+
+    @abstractmethod
+    def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:
+        """Moves until none helps; the rule, its exact value, and whether no move was left."""
+
+
+@final
+class ExchangeClimber(Climber):
+    """Block moves and exact single exchanges."""
+
+    neighbourhood: ClassVar[str] = "one exchange"
+    least_rise: ClassVar[float] = RISE
+
+    def __init__(self, reduced: Reduced) -> None:
+        super().__init__(reduced)
+        p = reduced.problem
+        self.X, self.gain = np.zeros((2, p.n_states * p.n_actions, p.n_models))
+        self.live = np.ascontiguousarray(reduced.allowed).reshape(-1)
+        self.threads = p.n_models * p.n_states**3 > PARALLEL_WORK
 
     def neighbours(self, decision: IntArray) -> float:
         """Fill X, gain and x for the decision; its value."""
+        from softrobust.kernels.exchange import exchange_returns
+
         p = self.reduced.problem
         m = p.models
-        self._run(
-            m.indptr, m.next_states, m.prob, p.R, p.p0, self.reduced.allowed, decision, p.gamma,
-            self.X, self.gain, self.x,
+        exchange_returns(
+            self.threads, m.indptr, m.next_states, m.prob, p.R, p.p0, self.reduced.allowed,
+            decision, p.gamma, self.X, self.gain, self.x,
         )  # fmt: skip
         self.size = max(self.size, float(np.abs(self.x).max()))
         return p.objective.value(self.x, m.f)
 
     def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:
-        """Moves until none helps; the rule, its exact value, and whether it is a local optimum."""
+        """Block moves while they help, then single exchanges: to a local optimum of these."""
         self.reached = None
         value = self.neighbours(decision)
         self.reached = decision, value
@@ -379,9 +315,8 @@ class Climber:
 
     def block_move(self, decision: IntArray) -> IntArray | None:
         """Every state's action of best first-order change under the worst-case ξ."""
-        p = self.reduced.problem
-        xi = p.objective.worst_case(self.x, p.models.f)
-        score = np.where(self.live, self.gain @ xi, -np.inf).reshape(self.reduced.allowed.shape)
+        gain = self.gain @ self.worst_case()
+        score = np.where(self.live, gain, -np.inf).reshape(self.reduced.allowed.shape)
         best = np.argmax(score, axis=1)
         rows = np.arange(decision.size)
         better = score[rows, best] > score[rows, decision] + self.rise(0.0)
@@ -391,8 +326,6 @@ class Climber:
 
     def one_move(self, decision: IntArray, value: float) -> IntArray | None:
         """The single exchange of greatest exact value, if it rises."""
-        from softrobust.kernels.tail import best_row
-
         p = self.reduced.problem
         floor = value + self.rise(value)
         if isinstance(p.objective, Percentile):
@@ -400,11 +333,70 @@ class Climber:
             k = int(np.argmax(scores))
             k = k if scores[k] > floor else -1
         else:
-            xi = p.objective.worst_case(self.x, p.models.f)
             lam, alpha = p.objective.lam, p.objective.alpha
-            k, _ = best_row(self.X, self.live, p.models.f, lam, alpha, xi, floor)
+            k, _ = best_row(self.X, self.live, p.models.f, lam, alpha, self.worst_case(), floor)
         if k < 0:
             return None
         candidate = decision.copy()
         candidate[k // p.n_actions] = k % p.n_actions
         return candidate
+
+
+@final
+class BlockClimber(Climber):
+    """Block moves by first-order change only, for problems whose inverses would not fit."""
+
+    neighbourhood: ClassVar[str] = "blocks of states"
+    least_rise: ClassVar[float] = BLOCK_RISE
+
+    def __init__(self, reduced: Reduced) -> None:
+        super().__init__(reduced)
+        self.evaluated = False
+        self.V = self.h = np.zeros((0, 0))
+
+    def neighbours(self, decision: IntArray, deadline: Deadline = NO_LIMIT) -> float:
+        """Evaluate the decision exactly; its value. All but the first may be `OutOfTime`."""
+        p = self.reduced.problem
+        policy = Policy.from_decision(decision, p.models.states, p.models.actions)
+        self.V, self.h = evaluate_policy(p, policy, deadline if self.evaluated else NO_LIMIT)
+        self.evaluated = True
+        self.x = self.V @ p.p0
+        self.size = max(self.size, float(np.abs(self.x).max()))
+        return p.objective.value(self.x, p.models.f)
+
+    def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:
+        """Ever smaller blocks until none helps; an evaluation that is cut short is dropped."""
+        self.reached = None
+        value = self.neighbours(decision, deadline)
+        while True:
+            self.reached = decision, value
+            target, gain = self._moves(decision)
+            order = np.argsort(-gain, kind="stable")
+            n = int((gain > self.rise(value)).sum())
+            risen = False
+            while n >= 1 and not risen and not deadline.passed:
+                candidate = decision.copy()
+                candidate[order[:n]] = target[order[:n]]
+                try:
+                    new = self.neighbours(candidate, deadline)
+                except OutOfTime:
+                    return decision, value, False
+                if new > value + self.rise(value):
+                    decision, value, risen = candidate, new, True
+                    self.moves += 1
+                n //= 4
+            if not risen:
+                return decision, value, not deadline.passed
+
+    def _moves(self, decision: IntArray) -> tuple[IntArray, FloatArray]:
+        """Every state's action of best first-order change, and how much it promises."""
+        p = self.reduced.problem
+        m = p.models
+        score = np.empty(self.reduced.allowed.shape)
+        first_order(
+            m.indptr, m.next_states, m.prob, p.R, self.reduced.allowed, p.gamma,
+            self.worst_case(), self.V, self.h, score,
+        )  # fmt: skip
+        best = np.argmax(score, axis=1)
+        rows = np.arange(decision.size)
+        return best, score[rows, best] - score[rows, decision]

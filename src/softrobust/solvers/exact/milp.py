@@ -1,8 +1,13 @@
-"""What HiGHS's bound is worth: never taken as it is, and not at all where it contradicts itself.
+"""SR-MILP on HiGHS (section 4.1): the paper's own route to the best deterministic policy.
 
-HiGHS works in floating point with tolerances of 1e-7, and proves nothing beyond them: raw bounds
-have been seen below the true optimum by 2e-7 of the returns on well-conditioned programs, and by
-all of it where γ was near 1 (its presolve then cuts off feasible rules). So its bound counts
+The program is that of `milp_model`, with rewards moved and scaled where their size asks for it
+(what `write_milp` writes is never touched). The policy is read from π, improved by the exact local
+search, and always re-evaluated exactly.
+
+HiGHS's bound is never taken as it is, and not at all where it contradicts itself. HiGHS works in
+floating point with tolerances of 1e-7, and proves nothing beyond them: raw bounds have been seen
+below the true optimum by 2e-7 of the returns on well-conditioned programs, and by all of it where γ
+was near 1 (its presolve then cuts off feasible rules). So its bound counts
 
     with a margin of `MARGIN` of the returns of the program, and what rounding did to its rewards,
     where returns are at most `TRUSTED` times the rewards, Σp₀/(1 − γσ) ≤ 2·10⁴, that is γ ≤ .99995,
@@ -14,33 +19,34 @@ margin" is careful bookkeeping, and no proof like the others.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust._core.limits import check_gap, check_node_limit, check_seed, check_time_limit
+from softrobust._core.limits import Deadline, check_search
+from softrobust._core.settings import one_of
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.bounds.best import best_bound
 from softrobust.bounds.reduction import Reduced, reach, reduce
 from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
-from softrobust.objective import soft_robust
+from softrobust.objective import soft_robust, value_at_risk
+from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_return, static_return
-from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
+from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.local_search import (
     CLIMB_SECONDS,
     Found,
-    at_least,
     make_climber,
     policy_of,
     search,
 )
 from softrobust.solvers.exact.milp_model import (
+    FORMULATIONS,
     Conditioned,
     Formulation,
     MilpModel,
@@ -48,70 +54,8 @@ from softrobust.solvers.exact.milp_model import (
     condition,
 )
 
-if TYPE_CHECKING:
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
-    from softrobust.solvers.exact.milp_model import Conditioned
-
-
 MARGIN = 1e-6  # added to HiGHS's bound, as a share of the largest |return|
 TRUSTED = 2e4  # returns over rewards up to which HiGHS's tolerances leave enough digits
-
-
-def margin(problem: Problem, policy: Policy, raw: float, terms: Conditioned) -> float:
-    """What is added to HiGHS's bound: `MARGIN` of the returns in the program, and rounding.
-
-    HiGHS's tolerances are absolute: returns count as no smaller than rewards of 1 would make them.
-    """
-    returns = float(np.abs(policy_return(problem, policy) - terms.shift).max())
-    least = terms.unit * float(reach(problem).max())
-    return MARGIN * max(returns, abs(raw - terms.shift), least) + terms.error
-
-
-def safe_bound(
-    problem: Problem,
-    policy: Policy,
-    raw: float,
-    claims: tuple[float, float] | None,
-    known: Bound,
-    terms: Conditioned,
-) -> tuple[Bound, str]:
-    """The lesser of `known` and HiGHS's bound with its margin; and why the latter was not used.
-
-    Parameters
-    ----------
-    policy : Policy
-        The best one known.
-    raw : float
-        HiGHS's bound, in the problem's units.
-    claims : (float, float), optional
-        What HiGHS says that its policy earns, and what that policy earns.
-    known : Bound
-        One that does not come from HiGHS.
-    """
-    value = static_return(problem, policy)
-    known = replace(known, value=max(known.value, value))  # rounding never makes the two cross
-    if not np.isfinite(raw):
-        return known, ""
-    room = margin(problem, policy, raw, terms)
-    if float(reach(problem).max()) > TRUSTED:
-        return known, f"gamma = {problem.gamma!r} is too near 1 for HiGHS's tolerances"
-    if claims is not None and abs(claims[0] - claims[1]) > room:
-        return known, f"HiGHS's policy earns {claims[1]!r}, and not the {claims[0]!r} it says"
-    if raw + room < value:
-        return known, f"HiGHS's bound {raw!r} is below the {value!r} that a policy earns"
-    highs = Bound(raw + room, Covers.DETERMINISTIC, "HiGHS with margin")
-    return min(known, highs, key=lambda bound: bound.value), ""
-
-
-# --------------------------------------------------------------------------------------------------
-# SR-MILP on HiGHS (section 4.1): the paper's own route to the best deterministic policy.
-#
-# The program is that of `solvers.milp_model`, with rewards moved and scaled where their size asks
-# for it (`solvers.conditioning`; what `write_milp` writes is never touched). The policy is read
-# from π, improved by the exact local search, and always re-evaluated exactly. HiGHS's own bound is
-# never reported as it is (see `solvers.milp_bound`).
-
 # Feasibility, below HiGHS's default of 1e-6. At 1e-9 its presolve cut off optimal rules in 13 of 55
 # small programs with γ = .999, at 1e-7 in none, with u of order 1 (`MilpModel.normalised`).
 TOLERANCE = 1e-7
@@ -148,33 +92,30 @@ class MILP(Solver):
     name: ClassVar[str] = "milp"
 
     def __post_init__(self) -> None:
-        _check_formulation(self.formulation)
-        check_gap(self.gap)
-        check_time_limit(self.time_limit)
-        check_node_limit(self.node_limit)
-        check_seed(self.seed)
+        one_of("formulation", self.formulation, FORMULATIONS)
+        check_search(self.time_limit, self.seed, self.gap, self.node_limit)
 
     def solve(self, problem: Problem) -> Solution:
         """Build the program, start it from a local optimum, and read the policy back."""
         if self.formulation == "paper":
             soft_robust(problem.objective, "The paper's program")
-        began = time.perf_counter()
         deadline = Deadline(self.time_limit)
-        reduced, allowed = _core(problem, self.formulation)
+        reduced, allowed = _columns(problem, self.formulation)
         found = search(reduced, STARTS, self.seed, deadline)
+        local = policy_of(problem, reduced, found.decision)
         if found.interrupted:
-            return self._only_local(problem, policy_of(problem, reduced, found.decision), began)
+            return self._only_local(problem, local, deadline)
         terms = condition(reduced.problem, allowed)
         try:
-            late = _share(deadline, BUILD_SHARE).late
-            model = build_milp(reduced.problem, allowed, self.formulation, late, terms)
+            until = deadline.part(BUILD_SHARE)
+            model = build_milp(reduced.problem, allowed, self.formulation, until, terms)
             if self.formulation != "paper":
                 model = model.normalised(1 - problem.gamma, float(reduced.problem.n_models))
-            built = time.perf_counter() - began
+            built = deadline.elapsed
             # Before HiGHS, which will use up the time: this bound costs a fraction of a second.
             known = best_bound(problem, Covers.DETERMINISTIC, deadline.left)
         except KeyboardInterrupt:
-            return self._only_local(problem, policy_of(problem, reduced, found.decision), began)
+            return self._only_local(problem, local, deadline)
         stats: dict[str, Any] = {"local_search_value": found.value, "build_seconds": built}
         if terms.unit != 1.0 or terms.shift != 0.0:
             stats |= {"rewards_shift": terms.shift, "rewards_unit": terms.unit}
@@ -190,7 +131,7 @@ class MILP(Solver):
         bound, doubt = safe_bound(problem, policy, raw, claims, known, terms)
         if doubt:
             stats["highs_bound_dropped"] = doubt
-        stats["seconds"] = time.perf_counter() - began
+        stats["seconds"] = deadline.elapsed
         solution = finish(
             problem, solver=self.name, policy=policy, bound=bound, status=status, stats=stats
         )
@@ -205,7 +146,7 @@ class MILP(Solver):
             return replace(solution, status=Status.LOCAL_OPTIMUM)
         return solution
 
-    def _only_local(self, problem: Problem, policy: Policy, began: float) -> Solution:
+    def _only_local(self, problem: Problem, policy: Policy, deadline: Deadline) -> Solution:
         """Ctrl-C before HiGHS began: the local search's policy with the clairvoyant bound."""
         return finish(
             problem,
@@ -213,7 +154,7 @@ class MILP(Solver):
             policy=policy,
             bound=clairvoyant_bound(problem),
             status=Status.INTERRUPTED,
-            stats={"seconds": time.perf_counter() - began},
+            stats={"seconds": deadline.elapsed},
         )
 
     def _run(
@@ -226,7 +167,7 @@ class MILP(Solver):
         stats: dict[str, Any],
     ) -> tuple[IntArray | None, Status, float, float]:
         """HiGHS: a decision if it has one, how it ended, its raw bound, what it says it earns."""
-        highs = load(model)
+        highs = load_highs(model)
         highs.setOptionValue("mip_rel_gap", float(self.gap))
         highs.setOptionValue("mip_abs_gap", 0.0)
         for option in ("primal_feasibility_tolerance", "mip_feasibility_tolerance"):
@@ -267,6 +208,44 @@ class MILP(Solver):
         return _decision(reduced, model, values), status, raw, claimed
 
 
+def margin(problem: Problem, policy: Policy, raw: float, terms: Conditioned) -> float:
+    """What is added to HiGHS's bound: `MARGIN` of the returns in the program, and rounding.
+
+    HiGHS's tolerances are absolute: returns count as no smaller than rewards of 1 would make them.
+    """
+    returns = float(np.abs(policy_return(problem, policy) - terms.shift).max())
+    least = terms.unit * float(reach(problem).max())
+    return MARGIN * max(returns, abs(raw - terms.shift), least) + terms.error
+
+
+def safe_bound(
+    problem: Problem,
+    policy: Policy,
+    raw: float,
+    claims: tuple[float, float] | None,
+    known: Bound,
+    terms: Conditioned,
+) -> tuple[Bound, str]:
+    """The lesser of `known` and HiGHS's bound with its margin; and why the latter was not used.
+
+    `policy` is the best one known, `raw` HiGHS's bound in the problem's units, `claims` what HiGHS
+    says that its policy earns, and what that policy earns.
+    """
+    value = static_return(problem, policy)
+    known = replace(known, value=max(known.value, value))  # rounding never makes the two cross
+    if not np.isfinite(raw):
+        return known, ""
+    room = margin(problem, policy, raw, terms)
+    if float(reach(problem).max()) > TRUSTED:
+        return known, f"gamma = {problem.gamma!r} is too near 1 for HiGHS's tolerances"
+    if claims is not None and abs(claims[0] - claims[1]) > room:
+        return known, f"HiGHS's policy earns {claims[1]!r}, and not the {claims[0]!r} it says"
+    if raw + room < value:
+        return known, f"HiGHS's bound {raw!r} is below the {value!r} that a policy earns"
+    highs = Bound(raw + room, Covers.DETERMINISTIC, "HiGHS with margin")
+    return min(known, highs, key=lambda bound: bound.value), ""
+
+
 def write_milp(
     problem: Problem, path: str | Path, formulation: Formulation = "strengthened"
 ) -> None:
@@ -274,22 +253,22 @@ def write_milp(
 
     Columns are named by index: pi_s_a, u_s_a_w, b, y_w. The objective is to be maximised.
     """
-    _check_formulation(formulation)
+    one_of("formulation", formulation, FORMULATIONS)
     target = Path(path)
     if target.suffix not in (".mps", ".lp"):
         raise InputError(f"A program is written as .mps or .lp; the file is '{target.name}'.")
     if not target.resolve().parent.is_dir():
         raise InputError(f"There is no folder for the program '{target}'. Create it first.")
-    reduced, allowed = _core(problem, formulation)
+    reduced, allowed = _columns(problem, formulation)
     model = build_milp(reduced.problem, allowed, formulation)
-    highs = load(model)
+    highs = load_highs(model)
     for i, name in enumerate(model.names(problem.n_actions)):
         highs.passColName(i, name)
     if str(highs.writeModel(str(target))).endswith("kError"):
         raise SolverError(f"HiGHS could not write '{target}'.")
 
 
-def load(model: MilpModel) -> Any:
+def load_highs(model: MilpModel) -> Any:
     """A silent `highspy.Highs` that holds the program."""
     import highspy
 
@@ -335,19 +314,14 @@ def _climbed(
     """HiGHS's decision improved, or the search's if that is better; and whether Ctrl-C came."""
     climber, cut = make_climber(reduced), False
     try:
-        climber.climb(decision, at_least(deadline, CLIMB_SECONDS))
+        climber.climb(decision, deadline.at_least(CLIMB_SECONDS))
     except KeyboardInterrupt:
         cut = True
     end = climber.reached
     return (end[0] if end is not None and end[1] > found.value else found.decision), cut
 
 
-def _share(deadline: Deadline, share: float) -> Deadline:
-    """A deadline after part of the time left; never, where there is no limit."""
-    return deadline if deadline.limit is None else Deadline(max(share * deadline.left, 1e-9))
-
-
-def _core(problem: Problem, formulation: Formulation) -> tuple[Reduced, NDArray[np.bool_]]:
+def _columns(problem: Problem, formulation: Formulation) -> tuple[Reduced, NDArray[np.bool_]]:
     """The printed program has a column for every allowed action, the other one per kind."""
     reduced = reduce(problem)
     return reduced, reduced.problem.allowed if formulation == "paper" else reduced.allowed
@@ -373,7 +347,7 @@ def _give_start(
         values[n + n * N] = p.objective.value(x, p.models.f)
         values[n + n * N + 1 :] = x < values[n + n * N]
     elif model.has_b:
-        b = x.min() if not model.has_y else _var(p, x)
+        b = x.min() if not model.has_y else value_at_risk(x, p.models.f, p.objective.alpha)
         values[n + n * N] = b
         if model.has_y:
             values[n + n * N + 1 :] = model.scale * np.maximum(b - x, 0.0)
@@ -381,12 +355,6 @@ def _give_start(
     solution = highspy.HighsSolution()
     solution.col_value = list(values)
     highs.setSolution(solution)
-
-
-def _var(problem: Problem, x: FloatArray) -> float:
-    from softrobust.objective import var
-
-    return var(x, problem.models.f, problem.objective.alpha)
 
 
 def _decision(reduced: Reduced, model: MilpModel, values: FloatArray) -> IntArray:
@@ -400,8 +368,3 @@ def _decision(reduced: Reduced, model: MilpModel, values: FloatArray) -> IntArra
 def _number(x: float) -> float | None:
     """None for an infinite bound: JSON has no infinity."""
     return float(x) if np.isfinite(x) else None
-
-
-def _check_formulation(formulation: object) -> None:
-    if formulation not in ("strengthened", "paper"):
-        raise InputError(f"formulation must be 'strengthened' or 'paper'; it is {formulation!r}.")

@@ -1,7 +1,31 @@
-"""Rewards moved and scaled for a solver whose tolerances are absolute.
+"""SR-MILP as a sparse matrix (figure 1 of the paper), in two forms.
 
-HiGHS meets a constraint to within 1e-9 at best, which rewards of 1e6 at γ = .99 (returns of 1e8)
-put below the spacing of floating-point numbers. For any constants C and unit > 0,
+    maximise   (1 − λ)·Σ_ω f_ω ρ_ω + λ·(b − Σ_ω f_ω y_ω/(1 − α)),
+               ρ_ω = Σ_{s,a} R(s,a,ω)·u(s,a,ω)
+    subject to y_ω ≥ b − ρ_ω,  y ≥ 0,
+               Σ_a u(s,a,ω) − γ·Σ_{s',a'} P̂^ω(s|s',a')·u(s',a',ω) = p₀(s),
+               Σ_a π(s,a) = 1,  π binary,  m_ω(s,a)·π(s,a) ≤ u(s,a,ω) ≤ M_ω(s,a)·π(s,a).
+
+`strengthened` is this: u unscaled (f-scaled values sit near a solver's tolerances), with least and
+greatest occupancies m and M. `paper` is the figure as printed: u and y scaled by f, m = 0 and
+M = f/(1 − γ), or f·Σp₀/(1 − γσ) where a row sum σ or Σp₀ exceeds 1 (within the tolerance of 1e-8):
+the printed M would then cut off what it is to allow. In both forms, α = 1 replaces y by b ≤ ρ_ω
+(there is no 1/(1 − α)), and where the objective is the mean alone (λ = 0 or α = 0) b and y are left
+out: they would be free to run away.
+
+# ERRATUM: u > 0 implies π = 1, not the converse (figure 1's text): a state that is never reached
+# leaves π free.
+
+The percentile criterion (eq. 2.1) counts the models below b instead:
+
+    maximise b   subject to   b ≤ ρ_ω + C_ω·z_ω,   Σ_ω f_ω z_ω ≤ 1 − α,   z binary,
+
+with C_ω the room between the clairvoyant value, which b cannot exceed, and the least return of
+model ω. At least one model is not below b (which only α = 0 would allow).
+
+Rewards are moved and scaled for a solver whose tolerances are absolute: HiGHS meets a constraint to
+within 1e-9 at best, which rewards of 1e6 at γ = .99 (returns of 1e8) put below the spacing of
+floating-point numbers. For any constants C and unit > 0,
 
     R'(s,a,ω) = [R(s,a,ω) − C·(1 − γσ_ω(s,a))]/unit,      σ_ω(s,a) = Σ_s' P̂^ω(s'|s,a),
 
@@ -14,24 +38,25 @@ rounding can have done to R'.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 from scipy import sparse
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.limits import NO_LIMIT, Deadline
 from softrobust.bounds import clairvoyant_bound
 from softrobust.bounds.advantage import occupancy_bounds
-from softrobust.bounds.reduction import EPS, least_reach, reach, row_sums, sum_error, widest_row
+from softrobust.bounds.reduction import EPS, least_reach, pair_sums, reach, sum_error, widest_row
 from softrobust.objective import EDGE, Percentile
+from softrobust.problem import Problem
 
-if TYPE_CHECKING:
-    from softrobust._core.limits import Late
-    from softrobust.problem import Problem
-
-
+Formulation = Literal["strengthened", "paper"]
+FORMULATIONS = ("strengthened", "paper")
+Block = tuple[Any, FloatArray, FloatArray]  # a matrix, and the bounds of its rows
 OFFSET = 10.0  # rewards are moved when their middle is this many times their half-range from 0,
 SCALE = 1e3  # and scaled when they then are this much larger or smaller than 1
+ENTRY_BYTES = 100.0  # of the matrix: indices while it is built, then HiGHS's own copies
 
 
 @final
@@ -53,18 +78,10 @@ class Conditioned:
         return value * self.unit + self.shift
 
 
-def untouched(problem: Problem) -> Conditioned:
-    """The rewards as they are."""
-    return Conditioned(problem.R)
-
-
 def condition(problem: Problem, allowed: BoolArray) -> Conditioned:
-    """Move and scale the rewards where their size asks for it; most problems stay as they are.
+    """Move and scale the rewards of allowed pairs where their size asks for it.
 
-    Parameters
-    ----------
-    allowed : (n_states, n_actions) bool
-        The pairs whose rewards count.
+    Most problems stay as they are.
     """
     values = problem.R[allowed]
     high, low = float(values.max()), float(values.min())
@@ -72,7 +89,7 @@ def condition(problem: Problem, allowed: BoolArray) -> Conditioned:
     R, C, error = problem.R, 0.0, 0.0
     if abs(middle) > OFFSET * half:
         C = middle / (1 - problem.gamma)
-        sums = row_sums(problem)
+        sums = pair_sums(problem)
         R = np.where(allowed[:, :, None], R - C * (1 - problem.gamma * sums), 0.0)
         # Each R' is off by the rounding of a sum of a row's entries and of four operations.
         each = (widest_row(problem) + 8) * EPS * (largest + 2 * abs(C))
@@ -86,54 +103,19 @@ def condition(problem: Problem, allowed: BoolArray) -> Conditioned:
     return Conditioned(R if unit == 1.0 else R / unit, unit, shift, error)
 
 
-# --------------------------------------------------------------------------------------------------
-# SR-MILP as a sparse matrix (figure 1 of the paper), in two forms.
-#
-#     maximise   (1 − λ)·Σ_ω f_ω ρ_ω + λ·(b − Σ_ω f_ω y_ω/(1 − α)),   ρ_ω = Σ_{s,a}
-#     R(s,a,ω)·u(s,a,ω)
-#     subject to y_ω ≥ b − ρ_ω,  y ≥ 0,
-#                Σ_a u(s,a,ω) − γ·Σ_{s',a'} P̂^ω(s|s',a')·u(s',a',ω) = p₀(s),
-#                Σ_a π(s,a) = 1,  π binary,  m_ω(s,a)·π(s,a) ≤ u(s,a,ω) ≤ M_ω(s,a)·π(s,a).
-#
-# `strengthened` is this: u unscaled (f-scaled values sit near a solver's tolerances), with least
-# and greatest occupancies m and M. `paper` is the figure as printed: u and y scaled by f, m = 0 and
-# M = f/(1 − γ), or f·Σp₀/(1 − γσ) where a row sum σ or Σp₀ exceeds 1 (within the tolerance of
-# 1e-8): the printed M would then cut off what it is to allow. Rewards may be moved and scaled (see
-# `solvers.conditioning`), which changes neither the policies nor their order. In both forms, α = 1
-# replaces y by b ≤ ρ_ω (there is no 1/(1 − α)), and where the objective is the mean alone (λ = 0 or
-# α = 0) b and y are left out: they would be free to run away.
-#
-# ERRATUM: u > 0 implies π = 1, not the converse (figure 1's text): a state that is never reached
-# leaves π free.
-
-Formulation = Literal["strengthened", "paper"]
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class MilpModel:
-    """Columns π (n_pairs), u (n_pairs·N, model fastest), then b and y where there are any.
+    """Columns π (n_pairs, binary), u (n_pairs·N, model fastest), then b and y if there are any."""
 
-    Attributes
-    ----------
-    pairs : (n_pairs,)
-        The allowed pairs k = s·A + a, in order.
-    cost, lower, upper : (n_columns,)
-        To be maximised; bounds of the columns. The first n_pairs columns are binary.
-    matrix, row_lower, row_upper
-        Constraints.
-    scale : (n_models,)
-        u holds scale_ω times the occupancy: f for `paper`, 1 for `strengthened`.
-    """
-
-    pairs: IntArray
-    cost: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    matrix: Any
+    pairs: IntArray  # (n_pairs,) the allowed pairs k = s·A + a, in order
+    cost: FloatArray  # (n_columns,) to be maximised
+    lower: FloatArray  # (n_columns,)
+    upper: FloatArray  # (n_columns,)
+    matrix: Any  # of the constraints, and their bounds
     row_lower: FloatArray
     row_upper: FloatArray
-    scale: FloatArray
+    scale: FloatArray  # (n_models,) u is scale_ω times the occupancy: f for `paper`, else 1
     has_b: bool
     has_y: bool
     n_switches: int = 0  # binary columns at the end, one per model (percentile criterion)
@@ -187,89 +169,88 @@ def build_milp(
     problem: Problem,
     allowed: BoolArray,
     formulation: Formulation,
-    late: Late | None = None,
+    deadline: Deadline = NO_LIMIT,
     conditioned: Conditioned | None = None,
 ) -> MilpModel:
     """The program for a problem whose models all have positive weight.
 
-    Parameters
-    ----------
-    allowed : (n_states, n_actions) bool
-        Actions that get a column; the others are forbidden by having none.
-    late : callable, optional
-        Once True, occupancies are no longer bounded tightly.
-    conditioned : Conditioned, optional
-        The rewards to use; the problem's own by default.
+    Actions that are not `allowed` (n_states, n_actions) are forbidden by having no column. Once the
+    deadline has passed, occupancies are no longer bounded tightly. The rewards are the problem's
+    own, unless they are given `conditioned`.
     """
-    terms = untouched(problem) if conditioned is None else conditioned
+    terms = Conditioned(problem.R) if conditioned is None else conditioned
     _refuse_too_large(problem, allowed)
-    if isinstance(problem.objective, Percentile):
-        return build_percentile_milp(problem, allowed, problem.objective, late, terms)
-    S, A, N = problem.R.shape
-    lam, alpha, f = problem.objective.lam, problem.objective.alpha, problem.models.f
     pairs = np.flatnonzero(allowed.reshape(-1))
-    n = pairs.size
-    R = terms.R.reshape(S * A, N)[pairs]
     paper = formulation == "paper"
+    if isinstance(problem.objective, Percentile):
+        goal, paper = _percentile(problem, pairs, terms), False
+    else:
+        goal = _soft_robust(problem, pairs, terms, paper)
+    columns = goal.cost.size
+    goal.upper[: pairs.size] = 1.0
+    blocks = [
+        _flow(problem, pairs, goal.scale, columns),
+        _one_action(pairs, problem.n_actions, columns),
+        *_links(problem, allowed, pairs, goal.scale, columns, paper, deadline),
+        *goal.blocks,
+    ]
+    return MilpModel(
+        pairs, goal.cost, goal.lower, goal.upper,
+        sparse.vstack([block[0] for block in blocks], format="csc"),
+        np.concatenate([block[1] for block in blocks]),
+        np.concatenate([block[2] for block in blocks]),
+        goal.scale, goal.has_b, goal.has_y, goal.n_switches,
+    )  # fmt: skip
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Goal:
+    """What an objective adds to the flow: costs and bounds of all columns, and rows of its own."""
+
+    cost: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    scale: FloatArray
+    blocks: list[Block]
+    has_b: bool
+    has_y: bool = False
+    n_switches: int = 0
+
+
+def _soft_robust(problem: Problem, pairs: IntArray, terms: Conditioned, paper: bool) -> _Goal:
+    """(1 − λ)·mean + λ·CVaR."""
+    N, n = problem.n_models, pairs.size
+    lam, alpha, f = problem.objective.lam, problem.objective.alpha, problem.models.f
+    R = terms.R.reshape(-1, N)[pairs]
     scale, weight = (f.copy(), np.ones(N)) if paper else (np.ones(N), f)
     has_b = lam > 0 and alpha > 0
     has_y = has_b and 1.0 - alpha > EDGE
     u_cost = (1 - lam if has_b else 1.0) * weight * R
-    ends: list[FloatArray] = []
-    if has_b:
-        ends.append(np.array([lam]))
-    if has_y:
-        ends.append(-lam * weight / (1 - alpha))
-    cost = np.concatenate([np.zeros(n), u_cost.reshape(-1), *ends])
-    most = float(np.abs(R).max() * reach(problem).max()) * (1 + 1e-6)
+    b_cost = np.full(int(has_b), lam)
+    y_cost = -lam * weight / (1 - alpha) if has_y else np.zeros(0)
+    cost = np.concatenate([np.zeros(n), u_cost.reshape(-1), b_cost, y_cost])
     lower, upper = np.zeros(cost.size), np.full(cost.size, np.inf)
-    upper[:n] = 1.0
     if has_b:
+        most = float(np.abs(R).max() * reach(problem).max()) * (1 + 1e-6)
         b = n + n * N
         lower[b], upper[b] = (-np.inf, np.inf) if paper else (-most, most)
-    blocks = [
-        _flow(problem, pairs, scale, cost.size),
-        _one_action(pairs, A, cost.size),
-        *_links(problem, allowed, pairs, scale, cost.size, paper, late),
-    ]
-    if has_b:
-        blocks.append(_tail(R, scale, n, cost.size, has_y))
-    return MilpModel(
-        pairs, cost, lower, upper,
-        sparse.vstack([block[0] for block in blocks], format="csc"),
-        np.concatenate([block[1] for block in blocks]),
-        np.concatenate([block[2] for block in blocks]),
-        scale, has_b, has_y,
-    )  # fmt: skip
+    blocks = [_tail(R, scale, n, cost.size, has_y)] if has_b else []
+    return _Goal(cost, lower, upper, scale, blocks, has_b, has_y)
 
 
-def build_percentile_milp(
-    problem: Problem,
-    allowed: BoolArray,
-    objective: Percentile,
-    late: Late | None,
-    terms: Conditioned,
-) -> MilpModel:
-    """The percentile criterion (eq. 2.1): count the models below b.
-
-        maximise b   subject to   b ≤ ρ_ω + C_ω·z_ω,   Σ_ω f_ω z_ω ≤ 1 − α,   z binary,
-
-    and the flow, one-action and occupancy constraints of the strengthened form. C_ω is the room
-    between the clairvoyant value, which b cannot exceed, and the least return of model ω. At least
-    one model is not below b (which only α = 0 would allow).
-    """
-    S, A, N = problem.R.shape
-    f, pairs = problem.models.f, np.flatnonzero(allowed.reshape(-1))
+def _percentile(problem: Problem, pairs: IntArray, terms: Conditioned) -> _Goal:
+    """The greatest b that no more than 1 − α of the models fall short of."""
+    N, f = problem.n_models, problem.models.f
     n, b = pairs.size, pairs.size * (N + 1)
     columns = b + 1 + N
-    R = terms.R.reshape(S * A, N)[pairs]
+    R = terms.R.reshape(-1, N)[pairs]
     top = terms.there(clairvoyant_bound(problem).value + terms.error)
     least = R.min(axis=0)
     bottom = least * np.where(least < 0, reach(problem), least_reach(problem))
     room = np.maximum(top - bottom, 0.0)
     cost, lower, upper = np.zeros(columns), np.zeros(columns), np.full(columns, np.inf)
-    cost[b] = 1.0
-    upper[:n] = upper[b + 1 :] = 1.0
+    cost[b] = upper[b + 1 :] = 1.0
     lower[b], upper[b] = float(bottom.min()), top
     ones, omega = np.ones(N), np.arange(N)
     below, _, _ = _tail(R, ones, n, columns, has_y=False)
@@ -278,25 +259,12 @@ def build_percentile_milp(
         (np.concatenate([f, ones]), (np.repeat([0, 1], N), np.tile(b + 1 + omega, 2))),
         shape=(2, columns),
     )
-    few = np.array([1.0 - objective.alpha + EDGE, N - 1.0])
-    blocks = [
-        _flow(problem, pairs, ones, columns),
-        _one_action(pairs, A, columns),
-        *_links(problem, allowed, pairs, ones, columns, False, late),
+    few = np.array([1.0 - problem.objective.alpha + EDGE, N - 1.0])
+    blocks: list[Block] = [
         (below + switch, np.zeros(N), np.full(N, np.inf)),
         (count, np.full(2, -np.inf), few),
     ]
-    return MilpModel(
-        pairs, cost, lower, upper,
-        sparse.vstack([block[0] for block in blocks], format="csc"),
-        np.concatenate([block[1] for block in blocks]),
-        np.concatenate([block[2] for block in blocks]),
-        ones, True, False, N,
-    )  # fmt: skip
-
-
-Block = tuple[Any, FloatArray, FloatArray]
-ENTRY_BYTES = 100.0  # of the matrix: indices while it is built, then HiGHS's own copies
+    return _Goal(cost, lower, upper, ones, blocks, has_b=True, n_switches=N)
 
 
 def _refuse_too_large(problem: Problem, allowed: BoolArray) -> None:
@@ -355,20 +323,20 @@ def _links(
     scale: FloatArray,
     n_columns: int,
     paper: bool,
-    late: Late | None,
+    deadline: Deadline,
 ) -> list[Block]:
     """Occupancies follow π: u ≤ M·π, and m·π ≤ u where m > 0."""
     S, A, N = problem.R.shape
     n = pairs.size
     if paper:
-        sums = row_sums(problem)
+        sums = pair_sums(problem)
         over = max(float(sums.max()), float(problem.p0.sum())) > 1 + sum_error(problem)
         printed = scale / (1 - problem.gamma)
         most = np.broadcast_to(scale * reach(problem, sums) if over else printed, (n, N))
         return [_link(np.arange(n * N), most.reshape(-1), n, N, n_columns, above=True)]
-    bounds = occupancy_bounds(problem, allowed, late)
-    most = bounds.greatest.reshape(S * A, N)[pairs].reshape(-1)
-    least = bounds.least.reshape(S * A, N)[pairs].reshape(-1)
+    least, most = (
+        x.reshape(S * A, N)[pairs].reshape(-1) for x in occupancy_bounds(problem, allowed, deadline)
+    )
     some = np.flatnonzero(least > 1e-9)  # smaller ones sit below a solver's tolerance
     return [
         _link(np.arange(n * N), most, n, N, n_columns, above=True),

@@ -1,4 +1,4 @@
-"""The static optimum over randomized policies, climbed by a sequence of linear programs.
+"""The static optimum over randomized policies, climbed by linear programs, and its rounding.
 
 Proposition 3.1: the best stationary policy may have to randomize. Around a policy π each return is
 nearly linear, ρ_ω(π + d) ≈ ρ_ω + g_ω·d with the exact adjoint gradient g_ω, while mean and CVaR of
@@ -9,34 +9,35 @@ linear functions are a linear program (eq. 3.2). So, within a trust region |d| �
 
 is solved, the new policy is evaluated exactly, and Δ follows how well the model predicted. The
 climb ends in a local optimum; several starts make a good one likely.
+
+Where randomizing is not wanted (a clinic, a plant), a policy is rounded to a decision rule. Taking
+each state's likeliest action alone rounds badly, because states were tuned together: so that rule
+and rules drawn from the policy itself are all improved by exact one-state exchanges.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust._core.limits import Deadline, check_search
+from softrobust._core.settings import real, whole
 from softrobust.bounds.best import Covers, best_bound
 from softrobust.bounds.reduction import count_policies, reduce
-from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import EDGE, soft_robust
+from softrobust.problem import Problem
 from softrobust.returns import check_policy, return_gradients, static_return
-from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
+from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.exact import Exact
-from softrobust.solvers.exact.local_search import Climber, LocalSearch, onto, policy_of
+from softrobust.solvers.exact.local_search import ExchangeClimber, LocalSearch, onto, policy_of
 from softrobust.solvers.rectangular.rectangular import SRect
 
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
-
-
-SMALL = 2e6  # policies up to which the proven deterministic optimum is a start too
+FEW = 2e6  # policies up to which the proven deterministic optimum is a start too
 EXACT_SECONDS = 5.0  # for that start: its incumbent is as good a start as its proof
 EXACT_NODES = 200  # instead, where no clock is to be looked at
 NEGLIGIBLE = 1e-9  # action probabilities below this are dropped if the value allows
@@ -69,13 +70,15 @@ class RandomizedAscent(Solver):
     name: ClassVar[str] = "randomized"
 
     def __post_init__(self) -> None:
-        if self.starts < 0 or self.steps < 1 or not self.tol > 0:
-            raise InputError("starts must be ≥ 0, steps ≥ 1 and tol > 0.")
+        whole("starts", self.starts, 0)
+        whole("steps", self.steps)
+        real("tol", self.tol, above=0)
+        check_search(self.time_limit, self.seed)
 
     def solve(self, problem: Problem) -> Solution:
         """Climb from every start and keep the best policy."""
         soft_robust(problem.objective, "The ascent over randomized policies")
-        began, deadline = time.perf_counter(), Deadline(self.time_limit)
+        deadline = Deadline(self.time_limit)
         status, best, programs, source = Status.LOCAL_OPTIMUM, None, 0, ""
         deterministic = -np.inf
         for name, start in self._starts(problem, deadline):
@@ -90,7 +93,7 @@ class RandomizedAscent(Solver):
                 break
         assert best is not None  # the first start is always climbed
         stats = {
-            "seconds": time.perf_counter() - began,
+            "seconds": deadline.elapsed,
             "programs": programs,
             "best_start": source,
             "deterministic_value": deterministic,
@@ -103,7 +106,7 @@ class RandomizedAscent(Solver):
 
     def _starts(self, problem: Problem, deadline: Deadline) -> Iterator[tuple[str, Policy]]:
         limit = None if deadline.limit is None else max(0.4 * deadline.left, 1e-3)
-        if count_policies(reduce(problem).allowed) <= SMALL:
+        if count_policies(reduce(problem).allowed) <= FEW:
             # Without a time limit the result must not depend on how fast the machine is.
             exact = Exact(node_limit=EXACT_NODES)
             if limit is not None:
@@ -116,7 +119,7 @@ class RandomizedAscent(Solver):
         rng = np.random.default_rng(self.seed)
         for _ in range(self.starts):
             draws = rng.standard_exponential(problem.allowed.shape) * problem.allowed
-            yield "random", _policy(problem, draws)
+            yield "random", _scaled(problem, draws)
 
 
 class _Climb(NamedTuple):
@@ -125,7 +128,7 @@ class _Climb(NamedTuple):
     programs: int
 
 
-def _policy(problem: Problem, probs: FloatArray) -> Policy:
+def _scaled(problem: Problem, probs: FloatArray) -> Policy:
     """Rows scaled to sum to 1: linear programs and rounding miss it by little."""
     probs = np.clip(probs, 0.0, None)
     m = problem.models
@@ -142,7 +145,7 @@ def _climb(problem: Problem, policy: Policy, steps: int, tol: float, deadline: D
         programs += 1
         if step is None or promised - value <= tol * max(abs(value), 1e-12):
             break
-        candidate = _policy(problem, policy.probs + step)
+        candidate = _scaled(problem, policy.probs + step)
         new_returns, new_gradients = return_gradients(problem, candidate)
         new_value = objective.value(new_returns, f)
         kept = (new_value - value) / (promised - value)
@@ -153,12 +156,12 @@ def _climb(problem: Problem, policy: Policy, steps: int, tol: float, deadline: D
             radius = 0.25 * min(radius, float(np.abs(step).max()))
         elif kept > 0.75:
             radius = min(1.0, 2 * radius)
-    return _tidy(problem, policy, value, programs)
+    return _without_traces(problem, policy, value, programs)
 
 
-def _tidy(problem: Problem, policy: Policy, value: float, programs: int) -> _Climb:
+def _without_traces(problem: Problem, policy: Policy, value: float, programs: int) -> _Climb:
     """Drop probabilities that are numerical dust, if that costs nothing."""
-    clean = _policy(problem, np.where(policy.probs < NEGLIGIBLE, 0.0, policy.probs))
+    clean = _scaled(problem, np.where(policy.probs < NEGLIGIBLE, 0.0, policy.probs))
     clean_value = static_return(problem, clean)
     if clean_value >= value - 1e-12 * abs(value):
         return _Climb(clean, clean_value, programs)
@@ -212,14 +215,6 @@ def _program(
     return step.reshape(probs.shape), promised
 
 
-# --------------------------------------------------------------------------------------------------
-# A randomized policy made deterministic, and what that costs.
-#
-# Where randomizing is not wanted (a clinic, a plant), the policy is rounded to a decision rule.
-# Taking each state's likeliest action alone rounds badly, because states were tuned together: so
-# that rule and rules drawn from the policy itself are all improved by exact one-state exchanges.
-
-
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Deterministic(Solver):
@@ -243,26 +238,26 @@ class Deterministic(Solver):
     name: ClassVar[str] = "deterministic"
 
     def __post_init__(self) -> None:
-        if self.draws < 0:
-            raise InputError(f"draws must be at least 0; it is {self.draws}.")
+        whole("draws", self.draws, 0)
+        check_search(self.time_limit, self.seed)
 
     def solve(self, problem: Problem) -> Solution:
         """Round, improve, and keep the best rule."""
-        began, deadline = time.perf_counter(), Deadline(self.time_limit)
+        deadline = Deadline(self.time_limit)
         policy = self.solution.policy
         check_policy(problem, policy)
         reduced = reduce(problem)
-        climber = Climber(reduced)
+        climber = ExchangeClimber(reduced)
         rng = np.random.default_rng(self.seed)
         cumulative = np.cumsum(policy.probs, axis=1)
         rules = [policy.decision]
         for _ in range(self.draws):
             draw = rng.random((problem.n_states, 1)) * cumulative[:, -1:]
             rules.append(np.argmax(cumulative > draw, axis=1))
-        best_value, best_rule, settled = -np.inf, rules[0], True
+        best_value, best_rule, complete = -np.inf, rules[0], True
         for rule in rules:
             end, value, done = climber.climb(onto(rule, reduced.allowed), deadline)
-            settled = settled and done
+            complete = complete and done
             if value > best_value:
                 best_value, best_rule = value, end
             if deadline.passed:
@@ -271,10 +266,10 @@ class Deterministic(Solver):
         rounded = policy_of(problem, reduced, best_rule)
         cost = randomized - static_return(problem, rounded)
         stats = {
-            "seconds": time.perf_counter() - began,
+            "seconds": deadline.elapsed,
             "of": self.solution.solver,
             "randomized_value": randomized,
             "cost": cost,
         }
-        status = Status.LOCAL_OPTIMUM if settled else Status.TIME_LIMIT
+        status = Status.LOCAL_OPTIMUM if complete else Status.TIME_LIMIT
         return finish(problem, solver=self.name, policy=rounded, status=status, stats=stats)

@@ -1,14 +1,10 @@
-"""Fixed points of monotone updates that shift with their argument, with certified bounds.
+"""Fixed points of monotone operators that shift with their argument, with certified bounds.
 
 The baselines all look for v = Tv where T v(s) = max_a g_{s,a}(v), g monotone, and g(v + c) = g(v) +
-γσc for a row sum σ near 1: worst cases over balls, quantiles over models. From lb ≤ Tv ≤ ub,
-m = min(lb − v) and w = max(ub − v), MacQueen's bounds hold,
+γσc for a row sum σ near 1: worst cases over balls, quantiles over models. From lb ≤ Tv ≤ ub, which
+contain the rounding of g, follow MacQueen's bounds on v* (see `returns.rectangular_sweeps`).
 
-    lb + γσ·m/(1 − γσ)  ≤  v*  ≤  ub + γσ·w/(1 − γσ),
-
-each side with the σ that makes it safe; lb and ub contain the rounding of g.
-
-The step is Newton's: the update is linear around v, with one transition row per state. For worst
+The step is Newton's: the operator is linear around v, with one transition row per state. For worst
 cases that is policy iteration of both players, and where it does not help, the decision is kept and
 nature answers it alone (Hoffman and Karp). Quantiles are neither convex nor concave, and both can
 cycle: then plain sweeps from the best v so far, whose residual falls by γ at least, do the work.
@@ -17,24 +13,22 @@ cycle: then plain sweeps from the best v so far, whose residual falls by γ at l
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust.errors import InputError
+from softrobust._core.limits import Deadline, check_time_limit
+from softrobust._core.settings import real, whole
 from softrobust.models.policy import Policy
-from softrobust.returns.rectangular import relative_width
-from softrobust.returns.rectangular_sweeps import newton_step
-from softrobust.solvers.base import Deadline, Solver, Status
+from softrobust.problem import Problem
+from softrobust.returns import optimal_returns
+from softrobust.returns.rectangular_sweeps import Bracket, bracket, newton_step
+from softrobust.solvers.base import Solution, Solver, Status, finish
 
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
-
-
-EPS = float(np.finfo(np.float64).eps)
 FALL = 0.5  # a residual that falls less than this after Newton's step calls for care
 ANSWERS = 50  # steps of nature's own policy iteration
 PATIENCE = 6  # rounds without better bounds before rounding has the last word
@@ -44,8 +38,8 @@ PLAIN_MOST = 4096
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Sweep:
-    """One update: lb ≤ Tv ≤ ub (n_states,), a best decision, and the rows of its pairs (nnz,)."""
+class OperatorSweep:
+    """T at v: lb ≤ Tv ≤ ub (n_states,), a best decision, and the rows of its pairs (nnz,)."""
 
     lb: FloatArray
     ub: FloatArray
@@ -58,7 +52,7 @@ class Sweep:
         return 0.5 * (self.lb + self.ub)
 
 
-class Update(ABC):
+class Operator(ABC):
     """T of one problem; `indptr` and `next_states` are the lists that its rows refer to.
 
     `deviation` is the largest |row sum − 1| of the rows that T can choose.
@@ -72,55 +66,16 @@ class Update(ABC):
     sweeps: int = 0
 
     @abstractmethod
-    def sweep(self, v: FloatArray, decision: IntArray, fixed: bool) -> Sweep:
-        """Tv, trying `decision` first; with `fixed` the update that keeps it."""
+    def sweep(self, v: FloatArray, decision: IntArray, fixed: bool) -> OperatorSweep:
+        """Tv, trying `decision` first; with `fixed` the operator that keeps it."""
 
-    def step(self, v: FloatArray, sweep: Sweep) -> FloatArray:
+    def step(self, v: FloatArray, sweep: OperatorSweep) -> FloatArray:
         """Newton's step from v."""
         d = np.zeros((v.size, self.n_actions))
         d[np.arange(v.size), sweep.decision] = 1.0
         return newton_step(
             self.indptr, self.next_states, sweep.rows, d, self.gamma, v, sweep.value - v
         )
-
-    def bounds(self, v: FloatArray, sweep: Sweep) -> tuple[FloatArray, FloatArray]:
-        """(lower, upper) around the fixed point, from the sweep at v."""
-        few, many = self.gamma * (1 - self.deviation), self.gamma * (1 + self.deviation)
-        if many >= 1:
-            raise InputError(
-                f"gamma = {self.gamma:g} times the largest row sum (1 + {self.deviation:.1e}) "
-                "reaches 1: values are not finite. Normalise the rows, or lower gamma."
-            )
-        low, high = float((sweep.lb - v).min()), float((sweep.ub - v).max())
-        below = low * (few / (1 - few) if low > 0 else many / (1 - many))
-        above = high * (many / (1 - many) if high > 0 else few / (1 - few))
-        return sweep.lb + below, sweep.ub + above
-
-
-@final
-@dataclass(slots=True, eq=False)
-class FixedPoint:
-    """The best bounds on v*, the decision that came with them, and how the search ended."""
-
-    lower: FloatArray
-    upper: FloatArray
-    decision: IntArray
-    status: Status = Status.ITERATION_LIMIT
-
-    @property
-    def v(self) -> FloatArray:
-        """The middle of the bounds."""
-        return 0.5 * (self.lower + self.upper)
-
-    @property
-    def tol(self) -> float:
-        """Half the width of the bounds, relative to max|v|."""
-        return relative_width(self.lower, self.upper)
-
-    @property
-    def width(self) -> float:
-        """The largest difference of the bounds."""
-        return float((self.upper - self.lower).max())
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -143,107 +98,118 @@ class Iterated(Solver, ABC):
     max_rounds: int = 1000
 
     def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise InputError(f"tol is a relative half-width, at least 0; it is {self.tol!r}.")
-        if self.max_rounds < 1:
-            raise InputError(f"max_rounds must be at least 1; it is {self.max_rounds!r}.")
-        Deadline(self.time_limit)  # refuses what is no limit
+        real("tol", self.tol, least=0)
+        whole("max_rounds", self.max_rounds)
+        check_time_limit(self.time_limit)
 
     def search(
-        self, update: Update, v: FloatArray, decision: IntArray, deadline: Deadline
-    ) -> FixedPoint:
+        self, operator: Operator, v: FloatArray, decision: IntArray, deadline: Deadline
+    ) -> tuple[Bracket, Status]:
         """`fixed_point` with these settings."""
-        return fixed_point(update, v, decision, self.tol, deadline, self.max_rounds)
+        return fixed_point(operator, v, decision, self.tol, deadline, self.max_rounds)
 
-    def statistics(self, problem: Problem, update: Update, found: FixedPoint) -> dict[str, Any]:
-        """How exact the value is, and what it took."""
-        return {
+    def solution(
+        self,
+        problem: Problem,
+        operator: Operator,
+        found: Bracket,
+        status: Status,
+        deadline: Deadline,
+        stats: Mapping[str, Any] | None = None,
+    ) -> Solution:
+        """What was found, with how exact its value is and what it took."""
+        own = {
+            "seconds": deadline.elapsed,
             "tol": self.tol,
             "tol_achieved": found.tol,
             "model_value_lower": float(problem.p0 @ found.lower),
             "model_value_upper": float(problem.p0 @ found.upper),
-            "sweeps": update.sweeps,
+            "sweeps": operator.sweeps,
         }
+        return finish(
+            problem,
+            solver=self.name,
+            policy=deterministic(problem, found.decision),
+            v=found.v,
+            status=status,
+            stats=own | dict(stats or {}),
+        )
 
 
 def fixed_point(
-    update: Update,
+    operator: Operator,
     v: FloatArray,
     decision: IntArray,
     tol: float,
     deadline: Deadline,
     max_rounds: int,
-) -> FixedPoint:
+) -> tuple[Bracket, Status]:
     """Look for v = Tv from v; `decision` (n_states,) must be allowed."""
-    best: FixedPoint | None = None
+    best: Bracket | None = None
     good, least, last = v, np.inf, np.inf
     plain, helped, gained, waited = PLAIN, True, True, 0
     for _ in range(max_rounds):
-        sweep = update.sweep(v, decision, fixed=False)
+        sweep = operator.sweep(v, decision, fixed=False)
         decision = sweep.decision
-        found = FixedPoint(*update.bounds(v, sweep), decision)
+        found = bracket(v, sweep.lb, sweep.ub, operator.gamma, operator.deviation, decision)
         waited += 1
         if best is None or found.width < best.width:
             best, waited = found, 0
         if best.tol <= tol:
-            best.status = Status.TOLERANCE_REACHED
-            break
+            return best, Status.TOLERANCE_REACHED
         if deadline.passed:
-            best.status = Status.TIME_LIMIT
-            break
+            return best, Status.TIME_LIMIT
         if waited >= PATIENCE:
             break
         span = float(np.ptp(sweep.value - v))
         if span < least:
             good, least, gained = sweep.value, span, True
         if span <= FALL * last:
-            v, helped = update.step(v, sweep), True
+            v, helped = operator.step(v, sweep), True
         elif helped:  # Newton's step did not: let nature answer the decision by itself
-            v, helped = _answer(update, update.step(v, sweep), decision, 0.01 * span), False
+            v, helped = _answer(operator, operator.step(v, sweep), decision, 0.01 * span), False
         else:
             if not gained:
                 break  # plain sweeps brought nothing either: rounding has the last word
-            v, plain = _plain(update, good, decision, plain, deadline), min(2 * plain, PLAIN_MOST)
+            v, plain = _plain(operator, good, decision, plain, deadline), min(2 * plain, PLAIN_MOST)
             span, gained = np.inf, False
         last = span
     assert best is not None  # max_rounds is at least 1
-    return best
+    return best, Status.ITERATION_LIMIT
 
 
-def _answer(update: Update, v: FloatArray, decision: IntArray, target: float) -> FloatArray:
+def _answer(operator: Operator, v: FloatArray, decision: IntArray, target: float) -> FloatArray:
     """Policy iteration for the decision alone, while its residual falls; the best v met."""
     best, least = v, np.inf
     for _ in range(ANSWERS):
-        sweep = update.sweep(v, decision, fixed=True)
+        sweep = operator.sweep(v, decision, fixed=True)
         span = float(np.ptp(sweep.value - v))
         if span >= least:
             break
         best, least = v, span
         if span <= target:
             break
-        v = update.step(v, sweep)
+        v = operator.step(v, sweep)
     return best
 
 
 def _plain(
-    update: Update, v: FloatArray, decision: IntArray, n: int, deadline: Deadline
+    operator: Operator, v: FloatArray, decision: IntArray, n: int, deadline: Deadline
 ) -> FloatArray:
     for _ in range(n):
         if deadline.passed:
             break
-        v = update.sweep(v, decision, fixed=False).value
+        v = operator.sweep(v, decision, fixed=False).value
     return v
 
 
 def nominal_policy(problem: Problem) -> tuple[FloatArray, IntArray]:
     """Value (n_states,) and decision of the mean model: where every search starts."""
-    from softrobust.returns import optimal_returns
-
     optima = optimal_returns(problem.mean_problem(), tol=1e-6)
     return optima.V[0].copy(), optima.decisions[0].copy()
 
 
-def as_policy(problem: Problem, decision: IntArray) -> Policy:
-    """The decision as a policy of the problem."""
+def deterministic(problem: Problem, decision: IntArray) -> Policy:
+    """The decision (n_states,) as a policy of the problem."""
     m = problem.models
     return Policy.from_decision(decision, m.states, m.actions, problem.decided)

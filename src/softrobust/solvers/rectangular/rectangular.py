@@ -1,7 +1,26 @@
-"""What `SRect` and `SARect` share around the iteration: settings, one solve, grids of (λ, α).
+"""Rectangular soft-robust solvers by partial policy iteration with certified bounds (section 4.2).
 
-A grid shares the passes over the models, each point starts from a neighbour (`rectangular_grid`),
-and the mean model, the row sums and R are computed once for all.
+    SRect    nature picks ξ ∈ Ξ anew in every state (section 4.2)
+    SARect   nature picks ξ ∈ Ξ anew for every state and action (appendix A)
+
+The policy of the first may randomize, and its value ρ^R is a lower bound of ρ^D; that of the second
+is deterministic, and its value ρ^RA ≤ ρ^R the more cautious of the two.
+
+# ERRATUM: ρ^R does not bound ρ^S, on which no rectangular policy is reliably the better one.
+
+Each round sweeps all states once at v: the games give a decision d, nature's answer ξ and bounds on
+the fixed point. If these are tight enough, the middle is the value and d the policy, whose own
+worst-case return lies between the same bounds (d attains lb). If not, v moves by Newton's step with
+(d, ξ), which converges quadratically near the solution. Newton alone can cycle: where the residual
+does not fall, d is kept and nature's own policy iteration answers it (Hoffman and Karp), whose
+values rise from round to round. The start is the optimal value of the mean model, at 1/N of a pass
+per step.
+
+A grid of (λ, α) is solved in lock step. Its points are walked row by row, forth and back, and cut
+into chains of neighbours. Every chain solves its points one after the other, each from the value
+function and the games' bases of the one before, and all chains sweep together: one read of the
+models serves as many points as there are chains. A chain whose point is solved goes on with its
+next at once; the last sweeps have fewer and fewer chains.
 """
 
 from __future__ import annotations
@@ -10,77 +29,67 @@ import time
 from abc import ABC
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, fits
-from softrobust.errors import InputError
-from softrobust.kernels.sweeps import S_GAME, SA_GAME
+from softrobust._core.limits import Deadline
+from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME, SA_NATURE
+from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
-from softrobust.returns import policy_return
-from softrobust.returns.rectangular import Lanes, lane_bytes
-from softrobust.returns.rectangular_sweeps import Sweeps
-from softrobust.solvers.base import Deadline, Solution, Solver, Status, finish
-from softrobust.solvers.rectangular.iteration import (
-    Answer,
-    Course,
-    as_policy,
-    at_rounding,
-    iterate,
-    nominal_start,
-    statistics,
+from softrobust.problem import Problem
+from softrobust.returns.rectangular import nature_response
+from softrobust.returns.rectangular_sweeps import (
+    Bracket,
+    SweepBatch,
+    Sweeps,
+    newton_step,
+    slot_bytes,
 )
+from softrobust.solvers.base import Solution, Status, finish
+from softrobust.solvers.rectangular.fixed_point import Iterated
 
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
+FALL = 0.5  # a residual that falls less than this calls for nature's own answer
+PATIENCE = 4  # rounds without a better bound before rounding has the last word
+NOMINAL_STEPS = 30
+CHAINS = 8  # that sweep together; more gain little and cost memory
+TOGETHER = 500_000  # probabilities below which points are solved one at a time
+
+Point = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Rectangular(Solver, ABC):
-    """Settings of a rectangular solver.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rectangular(Iterated, ABC):
+    """Settings of a rectangular solver: those of `Iterated`, and
 
     Parameters
     ----------
-    tol : float
-        Half-width of the certified bounds on the value, relative to max|v| (to the largest |reward|
-        where v is 0 but for rounding). What was reached is `stats["tol_achieved"]`; rounding can
-        keep it from smaller values.
-    time_limit : float, optional
-        Seconds; the bounds reached by then come back.
-    max_rounds : int
-        Sweeps over all states.
     float32 : bool
         Read the probabilities as float32, with float64 sums: half the memory traffic. The
         certificate is then about the rounded models.
+
+    Notes
+    -----
+    Where v is 0 but for rounding, `tol` is relative to the largest |reward|.
     """
 
-    tol: float = 1e-8
-    time_limit: float | None = None
-    max_rounds: int = 1000
     float32: bool = False
     kind: ClassVar[int]
-
-    def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise InputError(f"tol is a relative half-width, at least 0; it is {self.tol!r}.")
-        if self.max_rounds < 1:
-            raise InputError(f"max_rounds must be at least 1; it is {self.max_rounds!r}.")
 
     def solve(self, problem: Problem) -> Solution:
         """Find the policy and its certified value."""
         deadline = Deadline(self.time_limit)
         sweeps = Sweeps(problem, float32=self.float32)
         v = nominal_start(sweeps)
-        answer = iterate(sweeps, self.kind, v, self.tol, deadline, self.max_rounds)
-        stats = statistics(sweeps, answer, self.tol, deadline.elapsed)
+        found, status = iterate(sweeps, self.kind, v, self.tol, deadline, self.max_rounds)
         return finish(
             problem,
             solver=self.name,
-            policy=as_policy(problem, answer.d),
-            v=answer.v,
-            status=answer.status,
-            stats=stats,
+            policy=_policy(problem, found),
+            v=found.v,
+            status=status,
+            stats=_statistics(sweeps, found, self.tol, deadline.elapsed),
         )
 
     def solve_grid(
@@ -91,59 +100,170 @@ class Rectangular(Solver, ABC):
         The time limit is per point, on its share of the sweeps; so are the `stats` of each: passes
         over the models and seconds add up to those of the grid.
         """
-        if self.time_limit is not None:
-            Deadline(self.time_limit)  # refuses what is no limit
-        found: dict[tuple[int, int], Solution] = {}
-        returns: dict[bytes, FloatArray] = {}  # neighbours often share their policy
+        found: dict[Point, Solution] = {}
         for x in solve_points(self, problem, lams, alphas):
-            policy, key = as_policy(x.problem, x.answer.d), x.answer.d.tobytes()
-            if key not in returns:
-                returns[key] = policy_return(x.problem, policy)
-            v, objective = x.answer.v, x.problem.objective
-            found[x.at] = Solution(
+            found[x.at] = finish(
+                x.problem,
                 solver=self.name,
-                policy=policy,
-                static_value=objective.value(returns[key], problem.models.f),
-                uniform_value=None,  # as of `finish` without a bound
-                gamma=problem.gamma,
-                objective=objective,
-                n_models=problem.n_models,
-                status=x.answer.status,
-                v=v,
-                model_value=float(problem.p0 @ v),
+                policy=_policy(x.problem, x.found),
+                v=x.found.v,
+                status=x.status,
                 stats=x.stats,
             )
         return [[found[i, j] for j in range(len(alphas))] for i in range(len(lams))]
 
 
-# --------------------------------------------------------------------------------------------------
-# Rectangular solves over a grid of (λ, α) in lock step (section 4).
-#
-# The points are walked like a snake, cut into lanes of neighbours. Every lane solves its points one
-# after the other, each from the value function and the games' bases of the one before, and all
-# lanes sweep together: one read of the models serves as many points as there are lanes. A lane
-# whose point is solved goes on with its next at once; the last sweeps have fewer and fewer lanes.
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SRect(Rectangular):
+    """Maximise ρ^R, the return where nature answers state by state; settings as in `Rectangular`.
 
-Point = tuple[int, int]
+    The policy is randomized in the states where that pays.
+    """
 
-MOST = 8  # lanes; more gain little and cost memory
-TOGETHER = 500_000  # probabilities below which points are solved one at a time
+    name: ClassVar[str] = "s-rect"
+    kind: ClassVar[int] = S_GAME
 
 
 @final
-@dataclass(slots=True, eq=False)
-class Solved:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SARect(Rectangular):
+    """Maximise ρ^RA, the return where nature answers every action by itself.
+
+    Settings as in `Rectangular`.
+    """
+
+    name: ClassVar[str] = "sa-rect"
+    kind: ClassVar[int] = SA_GAME
+
+
+def _policy(problem: Problem, found: Bracket) -> Policy:
+    return Policy(found.decision, problem.models.states, problem.models.actions, problem.decided)
+
+
+def _statistics(sweeps: Sweeps, found: Bracket, tol: float, seconds: float) -> dict[str, Any]:
+    """What a solve did, and how exact its value is."""
+    p0 = sweeps.problem.p0
+    return {
+        "seconds": seconds,
+        "tol": tol,
+        "tol_achieved": found.tol,
+        "model_value_lower": float(p0 @ found.lower),
+        "model_value_upper": float(p0 @ found.upper),
+        "passes": round(sweeps.passes, 3),
+        "sweeps": int(sweeps.sweeps),
+        "inner_sweeps": int(sweeps.inner_sweeps),
+        "pivots": int(sweeps.pivots),
+        "lp_fallbacks": int(sweeps.fallbacks),
+        "randomized_states": int(((found.decision > 0).sum(axis=1) > 1).sum()),
+        "certificate_of": "models rounded to float32" if sweeps.float32 else "models as stored",
+    }
+
+
+def nominal_start(sweeps: Sweeps) -> FloatArray:
+    """The optimal value of the mean model, by policy iteration on its rows (to about 1e-3)."""
+    problem, m = sweeps.problem, sweeps.models
+    rows, _ = sweeps.means()
+    R = problem.R @ m.f
+    S, A = R.shape
+    v, d = np.zeros(S), np.zeros((S, A))
+    for _ in range(NOMINAL_STEPS):
+        ahead = np.add.reduceat(np.append(rows * v[m.next_states], 0.0), m.indptr[:-1])
+        Q = np.where(problem.allowed, R + problem.gamma * ahead.reshape(S, A), -np.inf)
+        residual = Q.max(axis=1) - v
+        if np.ptp(residual) <= 1e-3 * (1 - problem.gamma) * np.abs(v).max():
+            break
+        d[:] = 0.0
+        d[np.arange(S), Q.argmax(axis=1)] = 1.0
+        v = newton_step(m.indptr, m.next_states, rows, d, problem.gamma, v, residual)
+    return v
+
+
+def iterate(
+    sweeps: Sweeps, kind: int, v: FloatArray, tol: float, deadline: Deadline, max_rounds: int
+) -> tuple[Bracket, Status]:
+    """Partial policy iteration from v; `kind` is S_GAME or SA_GAME."""
+    course = Course(sweeps, kind, v, tol, max_rounds)
+    while True:  # at most max_rounds times
+        sweeps.run(kind, course.v)
+        answer = course.advance(deadline.passed)
+        if answer is not None:
+            return answer
+
+
+@final
+class Course:
+    """A solve between two sweeps: where it stands, its best bounds, and how it goes on.
+
+    Whoever drives it sweeps at `v` (alone, or together with other courses) and calls `advance`.
+    """
+
+    def __init__(
+        self, sweeps: Sweeps, kind: int, v: FloatArray, tol: float, max_rounds: int
+    ) -> None:
+        self.sweeps, self.tol, self.rounds_left = sweeps, tol, max_rounds
+        self.nature = S_NATURE if kind == S_GAME else SA_NATURE
+        self.v, self.last, self.waited = v, np.inf, 0
+        self.best: Bracket | None = None
+
+    def advance(self, out_of_time: bool) -> tuple[Bracket, Status] | None:
+        """Take up a sweep at v: the answer where that ends the solve, else None, and v has moved.
+
+        `out_of_time` ends it with the bounds reached.
+        """
+        best = self._better()
+        self.rounds_left -= 1
+        if best.tol <= self.tol:
+            return best, Status.TOLERANCE_REACHED
+        if self.waited >= PATIENCE:
+            return at_rounding(best, self.sweeps.R_max, self.tol)
+        if out_of_time:
+            return best, Status.TIME_LIMIT
+        if self.rounds_left == 0:
+            return best, Status.ITERATION_LIMIT
+        v, sweeps = self.v, self.sweeps
+        span = float(np.ptp(sweeps.value - v))
+        self.v = sweeps.step(v)
+        if span > FALL * self.last:
+            self.v = nature_response(sweeps, self.nature, self.v, 0.01 * span)
+        self.last = span
+        return None
+
+    def _better(self) -> Bracket:
+        found = self.sweeps.bounds(self.v)
+        self.waited += 1
+        if self.best is None or found.width < self.best.width:
+            self.best, self.waited = replace(found, decision=found.decision.copy()), 0
+        return self.best
+
+
+def at_rounding(best: Bracket, unit: float, tol: float) -> tuple[Bracket, Status]:
+    """Rounding has the last word; a value function of 0 is then known as well as any.
+
+    `unit` is the largest |reward|.
+    """
+    if (best.lower <= 0).all() and (best.upper >= 0).all():
+        best = replace(best, unit=unit)
+        if best.tol <= tol:
+            return best, Status.TOLERANCE_REACHED
+    return best, Status.ITERATION_LIMIT
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SolvedPoint:
     """One point of a grid: its problem, its answer, and its share of the work."""
 
     at: Point
     problem: Problem
-    answer: Answer
+    found: Bracket
+    status: Status
     stats: dict[str, Any]
 
 
 @final
 @dataclass(slots=True, eq=False)
-class _Lane:
+class _Chain:
     """Points still to solve, and the course of the present one."""
 
     sweeps: Sweeps
@@ -161,13 +281,26 @@ class _Lane:
             self.sweeps.passes += self.start_up
             self.course = Course(self.sweeps, solver.kind, self.v, solver.tol, solver.max_rounds)
 
+    def advance(self, solver: Rectangular, share: float) -> SolvedPoint | None:
+        """Take up a sweep; the point if that solved it. Its clock counts its share of the sweep."""
+        assert self.course is not None
+        limit, begin = solver.time_limit, time.monotonic()
+        answer = self.course.advance(limit is not None and self.seconds + share >= limit)
+        self.seconds += share + time.monotonic() - begin
+        if answer is None:
+            return None
+        (at, problem), (found, status) = self.points.pop(0), answer
+        self.v = found.v
+        stats = _statistics(self.sweeps, found, solver.tol, self.seconds)
+        return SolvedPoint(at, problem, found, status, stats)
 
-def snake(rows: int, columns: int) -> list[Point]:
+
+def neighbour_walk(rows: int, columns: int) -> list[Point]:
     """The points of a grid, each next to the one before."""
     return [(i, j) for i in range(rows) for j in range(columns)[:: 1 if i % 2 == 0 else -1]]
 
 
-def lanes_for(sweeps: Sweeps, points: int) -> int:
+def chains_for(sweeps: Sweeps, points: int) -> int:
     """How many points to sweep together: one where models are small, else as many as memory holds.
 
     Measured in processor time, one at a time against eight together: level below 100 000
@@ -178,8 +311,8 @@ def lanes_for(sweeps: Sweeps, points: int) -> int:
     """
     if sweeps.models.prob.size < TOGETHER:
         return 1
-    count = min(MOST, points)
-    while count > 1 and not fits(count * lane_bytes(sweeps.models)):
+    count = min(CHAINS, points)
+    while count > 1 and not fits(count * slot_bytes(sweeps.models)):
         count -= 1
     return count
 
@@ -189,138 +322,33 @@ def solve_points(
     problem: Problem,
     lams: Sequence[float],
     alphas: Sequence[float],
-    lanes: int | None = None,
-) -> Iterator[Solved]:
-    """Every point of the grid, as they are solved.
-
-    Parameters
-    ----------
-    lanes : int, optional
-        How many points to sweep together; by default `lanes_for` says. 1 is one at a time.
-    """
+    together: int | None = None,
+) -> Iterator[SolvedPoint]:
+    """Every point of the grid, as they are solved; `chains_for` says how many at a time."""
     first = Sweeps(problem, float32=solver.float32)
     walk = [
         (at, replace(problem, objective=SoftRobust(lams[at[0]], alphas[at[1]])))
-        for at in snake(len(lams), len(alphas))
+        for at in neighbour_walk(len(lams), len(alphas))
     ]
-    count = lanes_for(first, len(walk)) if lanes is None else min(lanes, len(walk))
-    start, start_up = nominal_start(first), first.passes / max(len(walk), 1)
-    together = Lanes(first, max(count, 1))
-    parts = [
-        _Lane(x, start, walk[j * len(walk) // count : (j + 1) * len(walk) // count], start_up)
-        for j, x in enumerate(together.sweeps[:count])
+    n = len(walk)
+    count = chains_for(first, n) if together is None else min(together, n)
+    start, start_up = nominal_start(first), first.passes / max(n, 1)
+    batch = SweepBatch(first, max(count, 1))
+    chains = [
+        _Chain(x, start, walk[j * n // count : (j + 1) * n // count], start_up)
+        for j, x in enumerate(batch.sweeps[:count])
     ]
-    for part in parts:
-        part.begin(solver)
+    for chain in chains:
+        chain.begin(solver)
     while True:  # every course has at most max_rounds
-        active = [j for j, part in enumerate(parts) if part.course is not None]
+        active = [(j, c.course.v) for j, c in enumerate(chains) if c.course is not None]
         if not active:
             return
-        courses = [parts[j].course for j in active]
         begin = time.monotonic()
-        together.run(solver.kind, active, [c.v for c in courses if c is not None])
+        batch.run(solver.kind, [j for j, _ in active], [v for _, v in active])
         share = (time.monotonic() - begin) / len(active)
-        for j in active:
-            solved = _advance(parts[j], solver, share)
+        for j, _ in active:
+            solved = chains[j].advance(solver, share)
             if solved is not None:
                 yield solved
-                parts[j].begin(solver)
-
-
-def _advance(lane: _Lane, solver: Rectangular, share: float) -> Solved | None:
-    """Take up a sweep; the point if that solved it. Its clock counts its share of the sweep."""
-    assert lane.course is not None
-    limit, begin = solver.time_limit, time.monotonic()
-    late = limit is not None and lane.seconds + share >= limit
-    answer = lane.course.advance(late)
-    lane.seconds += share + time.monotonic() - begin
-    if answer is None:
-        return None
-    at, problem = lane.points.pop(0)
-    lane.v = answer.v
-    return Solved(at, problem, answer, statistics(lane.sweeps, answer, solver.tol, lane.seconds))
-
-
-# --------------------------------------------------------------------------------------------------
-# The S-rectangular solver: nature picks ξ ∈ Ξ anew in every state (section 4.2).
-#
-# Its policy may randomize. Its value is ρ^R, a lower bound of ρ^D.
-#
-#     # ERRATUM: ρ^R does not bound ρ^S, on which no rectangular policy is reliably the better one.
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class SRect(Rectangular):
-    """Maximise ρ^R, the return where nature answers state by state; settings as in `Rectangular`.
-
-    The policy is randomized in the states where that pays.
-    """
-
-    name: ClassVar[str] = "s-rect"
-    kind: ClassVar[int] = S_GAME
-
-
-# --------------------------------------------------------------------------------------------------
-# The SA-rectangular solver: nature picks ξ ∈ Ξ anew for every state and action (appendix A).
-#
-# Its policy is deterministic. Its value is ρ^RA ≤ ρ^R, the more cautious of the two.
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class SARect(Rectangular):
-    """Maximise ρ^RA, the return where nature answers every action by itself.
-
-    Settings as in `Rectangular`.
-    """
-
-    name: ClassVar[str] = "sa-rect"
-    kind: ClassVar[int] = SA_GAME
-
-
-# --------------------------------------------------------------------------------------------------
-# Plain value iteration on the rectangular operators, as a reference for the solvers (section 4).
-#
-# v ← Tv, with the operator T of `SRect` or `SARect`: no decision is kept, no linear system solved.
-# It shares nothing with partial policy iteration but T itself and the certificate, MacQueen's
-# bounds, which also say when to stop. From sweep to sweep the residual shrinks by γ at worst, and
-# faster if the models mix: tens of passes over them where they mix well, thousands where they do
-# not.
-
-PATIENCE = 20  # sweeps without a better bound before rounding has the last word
-
-
-def rectangular_value_iteration(
-    problem: Problem, kind: int = S_GAME, tol: float = 1e-8, max_sweeps: int = 100_000
-) -> tuple[Answer, int]:
-    """The certified value by value iteration from 0, and the number of sweeps it took.
-
-    Parameters
-    ----------
-    kind : int
-        `kernels.sweeps.S_GAME` or `SA_GAME`.
-    tol : float
-        Half-width of the bounds to reach, relative to max|v|.
-    """
-    if kind not in (S_GAME, SA_GAME):
-        raise InputError(f"kind is S_GAME ({S_GAME}) or SA_GAME ({SA_GAME}); it is {kind!r}.")
-    if max_sweeps < 1:
-        raise InputError(f"max_sweeps must be at least 1; it is {max_sweeps!r}.")
-    sweeps = Sweeps(problem)
-    sweeps.out = sweeps.out._replace(mixed=np.zeros(0))  # no linear system, no mixed rows
-    v, best, waited, done = np.zeros(problem.n_states), None, 0, 0
-    while done < max_sweeps and waited < PATIENCE:
-        sweeps.run(kind, v)
-        done += 1
-        lower, upper = sweeps.bounds(v)
-        if best is None or (upper - lower).max() < (best.upper - best.lower).max():
-            best, waited = Answer(lower, upper, sweeps.out.d.copy()), 0
-        else:
-            waited += 1
-        if best.tol <= tol:
-            best.status = Status.TOLERANCE_REACHED
-            return best, done
-        v = sweeps.value
-    assert best is not None  # max_sweeps is at least 1
-    return (at_rounding(best, sweeps.R_max, tol) if waited == PATIENCE else best), done
+                chains[j].begin(solver)

@@ -10,33 +10,45 @@ looks at λ or α: the soft-robust one ignores the tail, the robust one the mean
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.limits import check_search
 from softrobust._core.settings import real, whole
 from softrobust.errors import InputError
-from softrobust.models.continuous_policy import NetworkPolicy
-from softrobust.solvers.continuous.base import ContinuousSolution, ContinuousSolver
-from softrobust.solvers.continuous.sac.run import Curves, Limits, Notify, Trained, import_jax, train
-from softrobust.solvers.continuous.sac.update import NETWORKS, Plan
-from softrobust.solvers.continuous.sac.worlds import Data, World, on_device, world_of
+from softrobust.models.continuous_policy import ContinuousPolicy, NetworkPolicy
+from softrobust.problem import ContinuousProblem
+from softrobust.solvers.base import Solution, Solver
+from softrobust.solvers.continuous.sac._jax import jax
+from softrobust.solvers.continuous.sac.learning import NETWORKS, Plan
+from softrobust.solvers.continuous.sac.traced import Data, Traced, on_device, world_of
+from softrobust.solvers.continuous.sac.training import (
+    LearningCurves,
+    Limits,
+    Notify,
+    Trained,
+    train,
+)
 
-if TYPE_CHECKING:
-    from softrobust.continuous_problem import ContinuousProblem
-
+COUNTS = ("iterations", "episodes", "updates", "batch", "next_states", "memory", "block")
+# Settings that a compiled program depends on as they are.
+SHARED = ("hidden", "batch", "next_states", "episodes", "updates", "memory", "degree",
+          "target_rate", "entropy_coef")  # fmt: skip
 # Activations of the target network that are held at a time: a chunk of models is as large as fits.
 CHUNK_BYTES = {"cpu": 256 * 2**20, "other": 4 * 2**30}
 CURVE_POINTS = 100  # of the learning curve in a solution's stats
+# What a function that JAX cannot follow may raise: JAX's own errors are of these kinds, too.
+UNTRACEABLE = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError)
 FORBIDDEN = -1e9  # logit of an action that may not be taken: its probability is exactly 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActorCritic(ContinuousSolver):
+class ActorCritic(Solver, ABC):
     """Settings that the three solvers share.
 
     Parameters
@@ -68,6 +80,9 @@ class ActorCritic(ContinuousSolver):
         Seconds; training ends with `time_limit` before the block that would pass it.
     """
 
+    continuous: ClassVar[bool] = True
+    robust: ClassVar[bool]  # whether models are combined by their minimum
+    plain: ClassVar[bool]  # whether the mean model is the only one
     iterations: int = 2000
     episodes: int = 30
     updates: int = 6
@@ -88,15 +103,13 @@ class ActorCritic(ContinuousSolver):
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "episodes", "updates", "batch", "next_states", "memory"):
+        for name in COUNTS:
             whole(name, getattr(self, name))
-        whole("block", self.block)
         whole("degree", self.degree, 1, 2)
         whole("seed", self.seed, 0, 2**32 - 1)
         if not isinstance(self.hidden, tuple) or not self.hidden:
             raise InputError(
-                f"hidden must be a tuple of widths, as (400, 300) (--set hidden=[400,300]); it is "
-                f"{self.hidden!r}."
+                f"hidden must be a tuple of widths, as (400, 300); it is {self.hidden!r}."
             )
         for width in self.hidden:
             whole("A width of hidden", width)
@@ -106,36 +119,24 @@ class ActorCritic(ContinuousSolver):
         real("entropy_coef", self.entropy_coef, above=0)
         if self.model_chunk is not None:
             whole("model_chunk", self.model_chunk)
-        if self.time_limit is not None:
-            real("time_limit", self.time_limit, above=0)
         if self.checkpoint is not None and not isinstance(self.checkpoint, str):
             raise InputError(f"checkpoint must be a file name, as text; it is {self.checkpoint!r}.")
+        check_search(self.time_limit, self.seed, checkpoint=self.checkpoint)
 
-    @property
-    @abstractmethod
-    def robust(self) -> bool:
-        """Whether models are combined by their minimum."""
-
-    @property
-    @abstractmethod
-    def plain(self) -> bool:
-        """Whether the mean model is the only one."""
-
-    def solve(self, problem: ContinuousProblem) -> ContinuousSolution:
+    def solve(self, problem: ContinuousProblem) -> Solution[ContinuousPolicy]:
         """Train one agent."""
         return self.solve_agents(problem, (self.seed,))[0]
 
     def solve_agents(
         self, problem: ContinuousProblem, seeds: Sequence[int]
-    ) -> list[ContinuousSolution]:
+    ) -> list[Solution[ContinuousPolicy]]:
         """Train one agent per seed, side by side."""
         return self.train(problem, seeds)[0]
 
     def train(
         self, problem: ContinuousProblem, seeds: Sequence[int], notify: Notify | None = None
-    ) -> tuple[list[ContinuousSolution], Curves]:
+    ) -> tuple[list[Solution[ContinuousPolicy]], LearningCurves]:
         """As `solve_agents`, with all learning curves; `notify` hears of every block."""
-        import_jax()
         chosen = tuple(whole("A seed", seed, 0, 2**32 - 1) for seed in seeds)
         if not chosen:
             raise InputError("Give at least one seed: seeds=(0, 1, 2).")
@@ -149,7 +150,7 @@ class ActorCritic(ContinuousSolver):
         ]
         return solutions, trained.curves
 
-    def plan(self, problem: ContinuousProblem, agents: int = 1) -> tuple[Plan, World, Data]:
+    def plan(self, problem: ContinuousProblem, agents: int = 1) -> tuple[Plan, Traced, Data]:
         """What is compiled and what it reads (NumPy arrays), for one problem."""
         world, data = world_of(problem, self.plain)
         n_models = int(data["f"].size)
@@ -159,23 +160,15 @@ class ActorCritic(ContinuousSolver):
             n_variables=problem.n_variables,
             n_actions=int(problem.allowed.sum()),
             horizon=problem.horizon,
-            hidden=self.hidden,
-            degree=self.degree,
             rates=(self.actor_rate, self.q_rate, self.v_rate),
-            target_rate=self.target_rate,
-            entropy_coef=self.entropy_coef,
-            batch=self.batch,
-            next_states=self.next_states,
-            episodes=self.episodes,
-            updates=self.updates,
-            memory=self.memory,
             model_chunk=self.model_chunk or self._chunk(n_models, agents),
+            **{name: getattr(self, name) for name in SHARED},
         )
         return plan, world, data
 
     def _chunk(self, n_models: int, agents: int) -> int:
         """As many models as their activations fit into memory; even chunks if they can be."""
-        cpu = import_jax().default_backend() == "cpu"
+        cpu = jax.default_backend() == "cpu"
         per_model = 4.0 * agents * self.batch * self.next_states * sum(self.hidden)
         room = int(CHUNK_BYTES["cpu" if cpu else "other"] / per_model)
         most = min(n_models, max(1, room))
@@ -184,7 +177,7 @@ class ActorCritic(ContinuousSolver):
 
     def _solution(
         self, problem: ContinuousProblem, data: Data, trained: Trained, i: int, seed: int
-    ) -> ContinuousSolution:
+    ) -> Solution[ContinuousPolicy]:
         actor = {name: x[i] for name, x in trained.networks["actor"].items()}
         curves = trained.curves
         stats: dict[str, Any] = {
@@ -199,12 +192,11 @@ class ActorCritic(ContinuousSolver):
             "last_losses": dict(zip(NETWORKS, map(float, curves.losses[i, -1]), strict=True)),
             "curve_return": curves.thinned(i, CURVE_POINTS),
         }
-        return ContinuousSolution(
+        return Solution(
             solver=self.name,
             policy=network_policy(problem, data, actor, self.degree),
             objective=problem.objective,
             gamma=problem.gamma,
-            horizon=problem.horizon,
             n_models=int(data["f"].size),
             status=trained.status,
             stats=stats,
@@ -263,9 +255,8 @@ def network_policy(
     )
 
 
-def check_traceable(plan: Plan, world: World, data: Data) -> None:
+def check_traceable(plan: Plan, world: Traced, data: Data) -> None:
     """Refuse dynamics and rewards that JAX cannot trace, with its own reason."""
-    jax = import_jax()
     key = jax.random.PRNGKey(0)
     s, a = data["start"][:1], np.zeros(1, np.int32)
     for what, call in (
@@ -276,7 +267,7 @@ def check_traceable(plan: Plan, world: World, data: Data) -> None:
             jax.eval_shape(call, s, a)
         except InputError:
             raise
-        except Exception as error:
+        except UNTRACEABLE as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
             raise InputError(
                 f"{what} must be a function that JAX can trace: {reason} Compute with operators "

@@ -1,130 +1,277 @@
-"""The training loop: episodes in the mean model, a replay buffer, updates; compiled in blocks.
+"""A whole training run: blocks one after the other, with limits, checkpoints and a watch on NaN.
 
-One iteration rolls `episodes` episodes out in the mean model under the current policy, writes their
-(s, a) over the oldest ones of the replay buffer, and makes `updates` updates on batches drawn from
-it. Next states are not stored: targets draw their own from every model. A block of iterations is
-one compiled `lax.scan`; agents (seeds) run side by side by `vmap` and share the models.
+Blocks start at multiples of `block` iterations, whatever stopped a run before: a run that is taken
+up again computes the same blocks from the same state, hence the same numbers on the same device.
+
+A checkpoint is one `.npz` file without pickled objects: `state:…` are the leaves of the state,
+named by their path (networks, optimisers, replay buffer, key, iteration), `curve:…` what was
+recorded, `meta` a JSON text. A digest of settings, models and seeds must agree: a run goes on as
+itself or not at all. Only learning rates may be others, so that a run whose losses left the numbers
+can go on with lower ones from its last good state; a warning says so.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+import hashlib
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
 
-from softrobust.solvers.continuous.sac.update import (
-    Learner,
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust._core.files import read_npz, write_npz
+from softrobust._core.limits import Deadline, LiveLine
+from softrobust.errors import InputError, SolverError
+from softrobust.solvers.base import Status
+from softrobust.solvers.continuous.sac._jax import jax, jnp
+from softrobust.solvers.continuous.sac.learning import (
+    NETWORKS,
     Plan,
-    first_learner,
-    forward,
-    inputs,
-    update,
+    State,
+    Trace,
+    compiled_block,
+    compiled_start,
 )
+from softrobust.solvers.continuous.sac.traced import Data, Traced
 
-if TYPE_CHECKING:
-    from softrobust.solvers.continuous.sac.worlds import Data, World
-
-
-@final
-class State(NamedTuple):
-    """All that training carries: the learner, the replay buffer, the key and the iteration."""
-
-    learner: Learner
-    replay_s: Any
-    replay_a: Any
-    key: Any
-    iteration: Any
+FORMAT, VERSION = "softrobust-actor-critic", 2  # 2: rates beside the digest
+RATES = ("rates", "target_rate")
+LARGEST = 1e8  # of a parameter: what follows is no longer a number
 
 
 @final
-class Trace(NamedTuple):
-    """What a block records: returns and entropies (length,), losses (length, updates, 3)."""
+@dataclass(frozen=True, slots=True, eq=False)
+class LearningCurves:
+    """What training recorded, by agent and iteration, each (n_agents, n_iterations[, 3])."""
 
-    returns: Any
-    entropy: Any
-    losses: Any
+    returns: NDArray[np.float32]  # mean discounted return of the episodes in the mean model
+    entropy: NDArray[np.float32]  # mean entropy of the policy in the states of these episodes
+    losses: NDArray[np.float32]  # mean J(π), J(Q), J(V) over the iteration's updates
+
+    @classmethod
+    def empty(cls, agents: int) -> LearningCurves:
+        """Of no iterations."""
+        none = np.zeros((agents, 0), np.float32)
+        return cls(none, none, np.zeros((agents, 0, 3), np.float32))
+
+    def thinned(self, agent: int, points: int) -> list[float]:
+        """The returns of one agent, averaged over stretches so that about `points` are left."""
+        x = self.returns[agent]
+        stretch = max(1, x.size // points)
+        whole = x[: x.size // stretch * stretch].reshape(-1, stretch)
+        return [float(mean) for mean in whole.mean(axis=1)]
+
+    def joined(self, more: LearningCurves) -> LearningCurves:
+        """These followed by more."""
+        pairs = ((getattr(self, k), getattr(more, k)) for k in self.__slots__)
+        return LearningCurves(*(np.concatenate(pair, axis=1) for pair in pairs))
 
 
-def first_state(plan: Plan, seed: Any) -> State:
-    """Fresh networks and an empty buffer for one agent."""
-    import jax
-    import jax.numpy as jnp
+# Hears of every block: iterations made, the block's curves, seconds.
+Notify = Callable[[int, LearningCurves, float], None]
 
-    key, own = jax.random.split(jax.random.PRNGKey(seed))
-    size = plan.memory * plan.rows
-    return State(
-        first_learner(plan, own),
-        jnp.zeros((size, plan.n_variables), jnp.float32),
-        jnp.zeros(size, jnp.int32),
-        key,
-        jnp.zeros((), jnp.int32),
+
+@final
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to train, in what pieces, where to keep checkpoints, and whom to tell."""
+
+    iterations: int
+    block: int
+    time_limit: float | None = None
+    checkpoint: str | None = None
+    notify: Notify | None = None
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """The agents after training."""
+
+    networks: dict[str, dict[str, NDArray[np.float32]]]  # by network and array, agents first
+    curves: LearningCurves
+    iterations: int
+    status: Status  # `iteration_limit` when all iterations are made, else what stopped them
+    seconds: float
+    device: str
+
+
+def train(
+    plan: Plan, world: Traced, data: Data, seeds: tuple[int, ...], limits: Limits, label: str
+) -> Trained:
+    """Train one agent per seed, side by side."""
+    clock, line = Deadline(limits.time_limit), LiveLine()
+    notify = limits.notify or _live(line, label, limits.iterations)
+    own = digest(plan, world, data, seeds)
+    state = compiled_start(plan)(np.array(seeds, np.uint32))
+    curves, status = LearningCurves.empty(len(seeds)), Status.ITERATION_LIMIT
+    if limits.checkpoint is not None and Path(limits.checkpoint).exists():
+        state, curves = load_training(limits.checkpoint, own, plan, state)
+        _check_length(limits, curves)
+    at = begun = curves.returns.shape[1]
+    last = 0.0
+    try:
+        while at < limits.iterations:
+            begin = clock.elapsed
+            # A block that would pass the limit is not begun; the first one always is.
+            if at > begun and last >= clock.left:
+                status = Status.TIME_LIMIT
+                break
+            length = min(limits.block - at % limits.block, limits.iterations - at)
+            after, trace = compiled_block(plan, world, length)(state, data)
+            part = _curves(trace, seeds, at, limits)
+            _check_parameters(after, at + length, limits, at)
+            # How long a block takes is known from the second on: the first is compiled, too.
+            last = clock.elapsed - begin if at > begun else 0.0
+            state, curves, at = after, curves.joined(part), at + length
+            if limits.checkpoint is not None:
+                save_training(limits.checkpoint, own, plan, state, curves)
+            notify(at, part, clock.elapsed)
+    except KeyboardInterrupt:
+        if at == 0:
+            raise
+        status = Status.INTERRUPTED
+    line.clear()
+    networks = jax.tree_util.tree_map(np.asarray, state.learner.networks)
+    return Trained(networks, curves, at, status, clock.elapsed, device_name())
+
+
+def _curves(trace: Trace, seeds: tuple[int, ...], at: int, limits: Limits) -> LearningCurves:
+    """The block's curves as NumPy arrays; a loss that is no number ends the run."""
+    losses, returns = np.asarray(trace.losses), np.asarray(trace.returns)
+    bad = np.argwhere(~np.isfinite(losses))  # agent, iteration, update, network
+    if bad.size:
+        agent, i, u, network = bad[np.lexsort((bad[:, 3], bad[:, 2], bad[:, 1]))][0]
+        raise SolverError(
+            f"The loss of the {NETWORKS[network]} network is no longer finite: agent with seed "
+            f"{seeds[agent]}, iteration {at + i + 1}, update {u + 1}. {_cure(limits, at)}"
+        )
+    return LearningCurves(returns, np.asarray(trace.entropy), losses.mean(axis=2))
+
+
+def _check_parameters(state: Any, after: int, limits: Limits, at: int) -> None:
+    """Losses are computed before an update: a state is good only if its parameters are, too."""
+    for name, parts in state.learner.networks.items():
+        sizes = [float(np.abs(np.asarray(x)).max()) for x in parts.values()]
+        if not all(size <= LARGEST for size in sizes):  # max() passes over NaN
+            raise SolverError(
+                f"The parameters of the {name} network have run away (largest {np.max(sizes):.3g}) "
+                f"by iteration {after}. {_cure(limits, at)}"
+            )
+
+
+def _cure(limits: Limits, at: int) -> str:
+    kept = ""
+    if limits.checkpoint is not None and at > 0:
+        kept = (
+            f"The checkpoint {Path(limits.checkpoint).name} keeps the last good state (iteration "
+            f"{at}), and can be resumed with lower rates. "
+        )
+    return (
+        f"{kept}Lower the learning rates or target_rate; if states run away, give the models a "
+        "box (clip)."
     )
 
 
-def roll_out(plan: Plan, world: World, data: Data, actor: dict[str, Any], key: Any) -> Any:
-    """States (horizon, episodes, d), actions, mean discounted return, mean entropy."""
-    import jax
-    import jax.numpy as jnp
-
-    first, rest = jax.random.split(key)
-    s = world.start(data, first, plan.episodes)
-
-    def one(s: Any, own: Any) -> Any:
-        choose, move = jax.random.split(own)
-        x = inputs(s, data["input_centre"], data["input_scale"], plan.degree)
-        log_pi = jax.nn.log_softmax(forward(actor, x))
-        a = jax.random.categorical(choose, log_pi)
-        s_next = world.step(data, s, a, move)
-        r = world.reward(data, s, a, s_next)
-        entropy = -(jnp.exp(log_pi) * log_pi).sum(axis=1)
-        return s_next, (s, a.astype(jnp.int32), r.mean(), entropy.mean())
-
-    _, (states, actions, r, entropy) = jax.lax.scan(one, s, jax.random.split(rest, plan.horizon))
-    weights = data["gamma"] ** jnp.arange(plan.horizon)
-    return states, actions, (weights * r).sum(), entropy.mean()
+def _check_length(limits: Limits, curves: LearningCurves) -> None:
+    have = curves.returns.shape[1]
+    if have > limits.iterations:
+        raise InputError(
+            f"The checkpoint {Path(str(limits.checkpoint)).name} is at iteration {have}, beyond "
+            f"the {limits.iterations} asked for. Set iterations={have} or more, or remove the file."
+        )
 
 
-def iterate(plan: Plan, world: World, data: Data, state: State) -> tuple[State, Trace]:
-    """One iteration: episodes, then updates."""
-    import jax
-    import jax.numpy as jnp
+def _live(line: LiveLine, label: str, iterations: int) -> Notify:
+    """One live line on a terminal, nothing in a pipe."""
 
-    key, roll, learn = jax.random.split(state.key, 3)
-    s, a, value, entropy = roll_out(plan, world, data, state.learner.networks["actor"], roll)
-    at = (state.iteration % plan.memory) * plan.rows
-    replay_s = jax.lax.dynamic_update_slice(
-        state.replay_s, s.reshape(plan.rows, plan.n_variables), (at, 0)
+    def notify(at: int, part: LearningCurves, seconds: float) -> None:
+        value = float(part.returns[:, -1].mean())
+        text = f"{label}: iteration {at} of {iterations}, return {value:.3g}, {seconds:.0f} s"
+        line.update(lambda: text)
+
+    return notify
+
+
+def device_name() -> str:
+    """What JAX computes on, in words: "NVIDIA H200", "cpu"."""
+    device = jax.devices()[0]
+    return str(device.device_kind if device.platform != "cpu" else "cpu")
+
+
+def digest(plan: Plan, world: Traced, data: Data, seeds: tuple[int, ...]) -> str:
+    """SHA-256 of arrays and settings that a run depends on (not of rates or a user's functions)."""
+    settings = {name: value for name, value in asdict(plan).items() if name not in RATES}
+    out = hashlib.sha256(json.dumps([settings, list(seeds)], sort_keys=True).encode())
+    out.update(type(world.dynamics).__name__.encode())
+    for place, leaf in jax.tree_util.tree_flatten_with_path(data)[0]:
+        out.update(jax.tree_util.keystr(place).encode() + np.asarray(leaf).tobytes())
+    return out.hexdigest()
+
+
+def rates_of(plan: Plan) -> dict[str, list[float]]:
+    """The rates that a run may change on its way."""
+    return {name: np.atleast_1d(getattr(plan, name)).tolist() for name in RATES}
+
+
+def save_training(
+    path: str | Path, own: str, plan: Plan, state: State, curves: LearningCurves
+) -> None:
+    """Write state and curves, atomically."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    arrays: dict[str, Any] = {_name(at): np.asarray(leaf) for at, leaf in leaves}
+    arrays |= {f"curve:{k}": getattr(curves, k) for k in LearningCurves.__slots__}
+    meta = {"run": own, "iteration": int(np.asarray(state.iteration)[0]), "jax": jax.__version__}
+    meta |= {"rates": rates_of(plan)}
+    write_npz(path, FORMAT, VERSION, arrays | {"meta": np.array(json.dumps(meta))})
+
+
+def load_training(
+    path: str | Path, own: str, plan: Plan, like: State
+) -> tuple[State, LearningCurves]:
+    """Read what `save_training` wrote, for the same run; `like` has the shapes of its state."""
+    arrays = read_npz(path, FORMAT, VERSION)
+    try:
+        meta = json.loads(str(arrays["meta"]))
+        if meta["run"] != own:
+            raise _unusable(path, "it belongs to other models, settings or seeds")
+        _warn_of_rates(path, meta, plan)
+        places, tree = jax.tree_util.tree_flatten_with_path(like)
+        leaves = [_leaf(arrays[_name(at)], shape) for at, shape in places]
+        curves = LearningCurves(*(arrays[f"curve:{k}"] for k in LearningCurves.__slots__))
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise _unusable(path, f"it is damaged ({error})") from None
+    return jax.tree_util.tree_unflatten(tree, leaves), curves
+
+
+def _warn_of_rates(path: str | Path, meta: dict[str, Any], plan: Plan) -> None:
+    if meta["rates"] != rates_of(plan):
+        warnings.warn(
+            f"The checkpoint {Path(path).name} was trained with other learning rates "
+            f"({meta['rates']}); those of now ({rates_of(plan)}) count from iteration "
+            f"{meta['iteration'] + 1} on.",
+            stacklevel=4,
+        )
+
+
+def _name(path: Any) -> str:
+
+    return f"state:{jax.tree_util.keystr(path)}"
+
+
+def _leaf(found: NDArray[Any], like: Any) -> Any:
+
+    if found.shape != like.shape or found.dtype != like.dtype:
+        raise TypeError(f"an array of {found.shape} where {like.shape} belongs")
+    return jnp.asarray(found)
+
+
+def _unusable(path: str | Path, reason: str) -> InputError:
+    return InputError(
+        f"The checkpoint '{Path(path).name}' cannot be resumed: {reason}. "
+        "Remove the file, or name another, to start afresh."
     )
-    replay_a = jax.lax.dynamic_update_slice(state.replay_a, a.reshape(plan.rows), (at,))
-    filled = jnp.minimum(state.iteration + 1, plan.memory) * plan.rows
-
-    def one(learner: Learner, own: Any) -> tuple[Learner, Any]:
-        pick, draw = jax.random.split(own)
-        rows = jax.random.randint(pick, (plan.batch,), 0, filled)
-        return update(plan, world, data, learner, replay_s[rows], replay_a[rows], draw)
-
-    learner, lost = jax.lax.scan(one, state.learner, jax.random.split(learn, plan.updates))
-    after = State(learner, replay_s, replay_a, key, state.iteration + 1)
-    return after, Trace(value, entropy, lost)
-
-
-@lru_cache(maxsize=16)
-def compiled_block(plan: Plan, world: World, length: int) -> Any:
-    """`block(state, data) → state, trace` for agents side by side; compiled once per process."""
-    import jax
-
-    def block(state: State, data: Data) -> tuple[State, Trace]:
-        def one(now: State, _: Any) -> tuple[State, Trace]:
-            return iterate(plan, world, data, now)
-
-        after, trace = jax.lax.scan(one, state, None, length=length)
-        return after, trace
-
-    return jax.jit(jax.vmap(block, in_axes=(0, None)))
-
-
-@lru_cache(maxsize=16)
-def compiled_start(plan: Plan) -> Any:
-    """`start(seeds) → state` of agents side by side."""
-    import jax
-
-    return jax.jit(jax.vmap(lambda seed: first_state(plan, seed)))

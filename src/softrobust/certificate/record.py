@@ -1,0 +1,241 @@
+"""`solution.json`: a solution with its certificate, readable without log, models or this package.
+
+The JSON Schema is `softrobust/schemas/solution.schema.json`. Version 3 is one format for tables and
+for continuous states, whose policy lies beside it in `policy.npz`; versions 1 and 2, and version 1
+of runs with continuous states, are read too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from softrobust._core.files import atomic_write
+from softrobust._core.notes import RECORDED, Level, Note, read_notes
+from softrobust.bounds import Bound, Covers, PaperErrors
+from softrobust.certificate.certify import Certificate
+from softrobust.certificate.comparison import Comparison
+from softrobust.certificate.intervals import FIGURES, Estimate, Quality, Sample
+from softrobust.certificate.posterior import PosteriorCertificate
+from softrobust.data.labels import Labels
+from softrobust.errors import InputError
+from softrobust.models.lookahead import load_continuous_policy
+from softrobust.models.policy import Policy
+from softrobust.objective import make_objective
+from softrobust.solvers.base import Solution, Status
+from softrobust.solvers.promise import Gain, Promise, Verdict
+
+FORMAT_VERSION = 3  # 3: one format for tables and vectors; notes, nominal, how it was made
+FILE, POLICY_FILE = "solution.json", "policy.npz"
+TABULAR, CONTINUOUS = "tabular", "continuous"
+T = TypeVar("T")
+
+
+def solution_record(
+    solution: Solution[Any], certificate: Certificate, more: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What `solution.json` holds; bound and gaps are the certificate's.
+
+    `more` is what a run adds: where it came from, and what is known of its problem.
+    """
+    policy, objective = solution.policy, solution.objective
+    if isinstance(policy, Policy):
+        kind, own = TABULAR, {
+            "n_states": len(policy.states),
+            "states": list(policy.states),
+            "policy": policy.probs.tolist(),
+            "decided": np.asarray(policy.decided).tolist(),
+            "v": None if solution.v is None else solution.v.tolist(),
+        }  # fmt: skip
+    else:
+        kind, own = CONTINUOUS, {
+            "variables": list(policy.variables),
+            "policy_file": POLICY_FILE,
+            "policy_kind": policy.kind,
+        }  # fmt: skip
+    return {
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "solver": solution.solver,
+        "status": str(solution.status),
+        "gamma": solution.gamma,
+        "criterion": objective.criterion,
+        "alpha": objective.alpha,
+        "tail": objective.tail,
+        "lam": objective.lam,
+        "n_models": certificate.n_models,
+        "n_actions": len(policy.actions),
+        "actions": list(policy.actions),
+        "model_value": solution.model_value,
+        **certificate.to_dict(),
+        **own,
+        "stats": dict(solution.stats),
+        "notes": [note.to_dict() for note in certificate.notes],
+        **(more or {}),
+    }
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Write a file of JSON, atomically."""
+    with atomic_write(path) as file:
+        file.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
+
+
+def save_solution(path: str | Path, solution: Solution[Any], certificate: Certificate) -> None:
+    """Write `solution.json`, atomically."""
+    write_json(Path(path), solution_record(solution, certificate))
+
+
+def load_solution(path: str | Path) -> Solution[Any]:
+    """Read a solution back from `solution.json`, or from the run folder that holds it."""
+    return solution_of(*read_record(path))
+
+
+def read_record(path: str | Path) -> tuple[dict[str, Any], Path]:
+    """What a `solution.json` of this or an earlier version holds, and the file itself."""
+    file = Path(path)
+    file = file / FILE if file.is_dir() else file
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"There is no solution at {file}. Is it the folder of a run?") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{file} is not a readable {FILE} ({error}).") from None
+    if not isinstance(record, dict) or "format_version" not in record:
+        raise InputError(f"{file} is not a {FILE}: it has no format_version.")
+    version = record["format_version"]
+    if not isinstance(version, int):
+        raise InputError(f"{file}: format_version must be a whole number.")
+    if version > FORMAT_VERSION:
+        raise InputError(
+            f"{file} was written by a newer softrobust (format {version}). Upgrade: pip install -U "
+            "softrobust"
+        )
+    return {"kind": TABULAR} | record, file
+
+
+def understood(make: Callable[[], T], file: Path) -> T:
+    """What `make` makes of a record; what it lacks or garbles is an error that names the file."""
+    try:
+        return make()
+    except (KeyError, TypeError, ValueError) as error:  # an InputError is a ValueError
+        raise InputError(f"{file} lacks or garbles a field of {FILE}: {error}.") from None
+
+
+def solution_of(record: Mapping[str, Any], file: Path) -> Solution[Any]:
+    """The solution in a record; where states are vectors, its policy lies beside the file."""
+    vectors = record["kind"] == CONTINUOUS
+    found = load_continuous_policy(file.parent / POLICY_FILE) if vectors else None
+    return understood(lambda: _solution(record, found), file)
+
+
+def _solution(record: Mapping[str, Any], policy: Any) -> Solution[Any]:
+    common = {
+        "solver": record["solver"],
+        "status": Status(record["status"]),
+        "gamma": record["gamma"],
+        "objective": make_objective(record["criterion"], record["lam"], record["alpha"]),
+        "n_models": record["n_models"],
+        "model_value": record["model_value"],
+        "stats": record["stats"],
+    }
+    if policy is not None:
+        return Solution(policy=policy, **common)
+    policy = Policy(
+        np.array(record["policy"], dtype=np.float64),
+        Labels(tuple(record["states"]), noun="state"),
+        Labels(tuple(record["actions"]), noun="action"),
+        np.array(record["decided"], dtype=bool),
+    )
+    return Solution(
+        policy=policy,
+        value=record["static"]["objective"],
+        uniform_value=record["uniform_value"],
+        v=None if record["v"] is None else np.array(record["v"], dtype=np.float64),
+        bound=Bound(record["bound"], Covers(record["bound_covers"]), record["bound_method"]),
+        **common,
+    )
+
+
+def certificate_of(record: Mapping[str, Any]) -> Certificate:
+    """The certificate in a record."""
+    goal = make_objective(record["criterion"], record["lam"], record["alpha"])
+
+    def part(name: str, read: Callable[[Any], T]) -> T | None:
+        return None if record.get(name) is None else read(record[name])
+
+    def versus(found: Mapping[str, Any]) -> Comparison:
+        return Comparison.from_dict(found, goal)
+
+    if record["kind"] == CONTINUOUS:
+        low = part("lower_bound", lambda found: Estimate(found["value"], found["low"]))
+        outer = {"optimism": record["optimism"], "lower_bound": low}
+        constant = record["against_constant"]
+        return Certificate(
+            sample=_sample(record["train"]),
+            objective=goal,
+            heldout=part("heldout", lambda found: _sample(found, **outer)),
+            practice=part("practice", versus),
+            constant={name: Estimate(**found) for name, found in constant.items()},
+        )
+    return Certificate(
+        sample=Sample.exact(record["n_models"], record["static"]),
+        objective=goal,
+        bound=Bound(record["bound"], Covers(record["bound_covers"]), record["bound_method"]),
+        uniform_value=record["uniform_value"],
+        heldout=part("heldout", _heldout),
+        practice=part("practice", versus),
+        nominal=part("nominal", versus),
+        posterior=part("posterior", PosteriorCertificate.from_dict),
+        promise=part("promise", _promise),
+        indicative=part("indicative", _errors),
+    )
+
+
+def _promise(found: Mapping[str, Any]) -> Promise:
+    gain = found["gain"]
+    return Promise(
+        Verdict(found["verdict"]),
+        found["level"],
+        found["return"],
+        found["return_low"],
+        Gain(gain["value"], gain["low"]),
+        found["chance"],
+        found["optimism"],
+        gain["bad"],
+        found["shuffled"],
+        found["splits"],
+        found["unit"],
+    )
+
+
+def _heldout(found: Mapping[str, Any]) -> Sample:
+    low = found["lower_bound"]
+    return _sample(found, optimism=found["optimism"], lower_bound=low and Estimate(**low))
+
+
+def _sample(found: Mapping[str, Any], **more: Any) -> Sample:
+    figures = (Estimate(**found[name]) if name in found else None for name in FIGURES)
+    if "episodes" in found:
+        more["simulation"] = Quality(**{f.name: found[f.name] for f in fields(Quality)})
+    made: Any = dict(zip(FIGURES, figures, strict=True))
+    return Sample(found["n_models"], **made, **more)
+
+
+def _errors(found: Mapping[str, Any]) -> PaperErrors:
+    eps1, eps2, r_max = (found[name] for name in ("eps1", "eps2", "r_max"))
+    return PaperErrors(eps1, eps2, r_max, found["corollary"], tuple(found["policies"]))
+
+
+def notes_of(record: Mapping[str, Any]) -> tuple[Note, ...] | None:
+    """The notes on record; None where an earlier version kept none."""
+    if "notes" not in record:
+        return None
+    cautions = record.get("cautions", ())
+    old = tuple(Note(RECORDED, Level.CAUTION, {"text": text}) for text in cautions)
+    return (*read_notes(record["notes"]), *old)

@@ -1,0 +1,570 @@
+"""What resembles a row: base measures b_k(· | s, a) from the transitions of other rows.
+
+A token is a transition (s₂, a₂, t₂) seen w times; tokens are sorted by action, state, next state.
+Every base leaves the row's own tokens out, so that a row is never compared with itself. States may
+have coordinates (ranks per column); then a token can be carried to another state as a displacement,
+clipped at the borders; a next state without coordinates, such as "(end)", stays what it is. Thin
+data lean on coarser ones, one pseudo-observation a step:
+
+    0 plain     next states seen after s under other actions, and s itself, alike; a tenth marginal
+    1 all       every state alike
+    2 marginal  next states of all rows
+    3 other     next states of s under other actions
+    4 same      next states of the action in all states
+    5 far       displacement of the action in all states           (with coordinates, to the end)
+    6 mid       the same, states near by a wide kernel
+    7 near      the same, states near by a narrow kernel
+    8 place     next states of the action in near states
+    9 drift     displacement of any action in near states, s itself included
+   10 leave     as near, but how likely an end (a state without coordinates) is as for other
+                actions in s: ends belong to states, displacements to actions
+   11 edge      as near, but what would cross a border stops there or goes elsewhere, as often as
+                (and to where) such moves did in all rows: waterfalls, resets, full stores
+   12 columns   each column moves on its own, as the action moved it in near states
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softrobust.kernels._jit import kernel
+from softrobust.kernels.evaluate import lu_inplace, lu_solve, policy_matrix
+
+PLAIN, ALL, MARGINAL, OTHER, SAME, FAR, MID, NEAR, PLACE, DRIFT, LEAVE, EDGE, COLUMNS = range(13)
+BORDER_STEPS = 3  # of EM, for what lies beyond borders
+LEAK = 0.1  # of the plain base that goes to the marginal
+
+
+@kernel(inline=True)
+def shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed):
+    """The state that s reaches by the displacement s2 → t2, clipped at the borders, or −1."""
+    if not placed[t2]:
+        return t2
+    code = 0
+    for j in range(sizes.size):
+        if numeric[j]:
+            r = ranks[s, j] + ranks[t2, j] - ranks[s2, j]
+            r = min(max(r, 0), sizes[j] - 1)
+        elif ranks[t2, j] == ranks[s2, j]:
+            r = ranks[s, j]
+        else:
+            r = ranks[t2, j]
+        code = code * sizes[j] + r
+    return lookup[code]
+
+
+@kernel
+def totals(
+    tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, use, by_state, by_next, drift
+):
+    """Sums that rows share: by_state (S, S), by_next (S,), drift (S, S) around every state."""
+    by_state[:] = 0.0
+    by_next[:] = 0.0
+    drift[:] = 0.0
+    S = by_next.size
+    for i in range(w.size):
+        by_state[tok_s[i], tok_t[i]] += w[i]
+        by_next[tok_t[i]] += w[i]
+    if not use:
+        return
+    for i in range(w.size):
+        s2, t2 = tok_s[i], tok_t[i]
+        if not placed[s2]:
+            continue
+        for s in range(S):
+            g = near[s, s2]
+            if g > 0.0 and placed[s]:
+                to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
+                if to >= 0:
+                    drift[s, to] += g * w[i]
+
+
+@kernel
+def _blend_down(top, coarse, S, out):
+    """out ← (top + coarse)/(Σ top + 1): pseudo-counts that lean on a coarser measure."""
+    total = 1.0
+    for t in range(S):
+        total += top[t]
+    for t in range(S):
+        out[t] = (top[t] + coarse[t]) / total
+
+
+@kernel
+def row_bases(
+    s, a, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide,
+    use, live, by_state, by_next, drift, stops, beyond, B,
+):  # fmt: skip
+    """B (n_bases, S) ← the base measures of row (s, a).
+
+    Tokens lo:hi are the row's own, first:last those of its action. `live` (S,) bool: states
+    thought to exist.
+    """
+    S = live.size
+    B[:] = 0.0
+    n_live = 0
+    for t in range(S):
+        if live[t]:
+            n_live += 1
+    for t in range(S):
+        B[ALL, t] = 1.0 / n_live if live[t] else 0.0
+        B[MARGINAL, t] = by_next[t]
+        B[OTHER, t] = by_state[s, t]
+    for i in range(lo, hi):
+        B[MARGINAL, tok_t[i]] -= w[i]
+        B[OTHER, tok_t[i]] -= w[i]
+    for t in range(S):  # differences of sums leave dust
+        B[MARGINAL, t] = max(B[MARGINAL, t], 0.0)
+        B[OTHER, t] = max(B[OTHER, t], 0.0)
+    _blend_down(B[MARGINAL], B[ALL], S, B[MARGINAL])
+    n_near = 0
+    for t in range(S):
+        if B[OTHER, t] > 1e-9 or t == s:
+            n_near += 1
+    for t in range(S):
+        here = B[OTHER, t] > 1e-9 or t == s
+        B[PLAIN, t] = LEAK * B[MARGINAL, t] + ((1.0 - LEAK) / n_near if here else 0.0)
+    _blend_down(B[OTHER], B[MARGINAL], S, B[OTHER])
+    for i in range(first, last):
+        if i < lo or i >= hi:
+            B[SAME, tok_t[i]] += w[i]
+    _blend_down(B[SAME], B[MARGINAL], S, B[SAME])
+    if not use:
+        return
+    if not placed[s]:
+        for k in range(FAR, B.shape[0]):
+            B[k] = B[MARGINAL]
+        return
+    for i in range(first, last):
+        if lo <= i < hi:
+            continue
+        s2, t2 = tok_s[i], tok_t[i]
+        if not placed[s2]:
+            continue
+        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
+        g, h = wide[s, s2], near[s, s2]
+        B[PLACE, t2] += w[i] * h
+        if to >= 0:
+            B[FAR, to] += w[i]
+            B[MID, to] += w[i] * g
+            B[NEAR, to] += w[i] * h
+    for t in range(S):
+        B[DRIFT, t] = drift[s, t]
+    for i in range(lo, hi):
+        B[DRIFT, tok_t[i]] -= w[i]
+    for t in range(S):
+        B[DRIFT, t] = max(B[DRIFT, t], 0.0)
+    _blend_down(B[FAR], B[MARGINAL], S, B[FAR])
+    _blend_down(B[MID], B[FAR], S, B[MID])
+    _blend_down(B[NEAR], B[MID], S, B[NEAR])
+    _blend_down(B[PLACE], B[SAME], S, B[PLACE])
+    _blend_down(B[DRIFT], B[FAR], S, B[DRIFT])
+    _leave(placed, S, B)
+    _edge(
+        s, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide,
+        stops, beyond, B,
+    )  # fmt: skip
+    if B.shape[0] > COLUMNS:
+        _columns(
+            s,
+            lo,
+            hi,
+            first,
+            last,
+            tok_s,
+            tok_t,
+            w,
+            ranks,
+            sizes,
+            numeric,
+            placed,
+            near,
+            wide,
+            live,
+            B,
+        )
+
+
+@kernel
+def _moves(
+    s, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide,
+    inside, stop, crossing,
+):  # fmt: skip
+    """Displacements of the action in near states, carried to s, by whether they cross a border.
+
+    inside (S,): where those lead that do not; stop (2·columns, S): where the others lead if they
+    stop at the border, by column and side; crossing (2·columns,): their shares. Returns the weight.
+    """
+    inside[:] = 0.0
+    stop[:] = 0.0
+    crossing[:] = 0.0
+    total = 0.0
+    for i in range(first, last):
+        s2, t2 = tok_s[i], tok_t[i]
+        if (lo <= i < hi) or not placed[s2]:
+            continue
+        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
+        if to < 0:
+            continue
+        g = w[i] * (near[s, s2] + 0.1 * wide[s, s2] + 0.01)
+        total += g
+        border = -1
+        if placed[t2]:
+            for j in range(sizes.size):
+                r = ranks[s, j] + ranks[t2, j] - ranks[s2, j]
+                if numeric[j] and (r < 0 or r >= sizes[j]):
+                    border = 2 * j + (1 if r > 0 else 0)
+                    break
+        if border < 0:
+            inside[to] += g
+        else:
+            stop[border, to] += g
+            crossing[border] += g
+    if total > 0.0:
+        inside /= total
+        stop /= total
+        crossing /= total
+    return total
+
+
+@kernel
+def _onward(stops, beyond, anywhere, halt, out):
+    """halt (2·columns,) ← shares of crossing moves that stop; out ← where the others go."""
+    for k in range(stops.size):
+        h, g = max(stops[k], 0.0) + 0.5, 0.5
+        for t in range(anywhere.size):
+            g += max(beyond[k, t], 0.0)
+        halt[k] = h / (h + g)
+        for t in range(anywhere.size):
+            out[k, t] = (max(beyond[k, t], 0.0) + 0.5 * anywhere[t]) / g
+
+
+@kernel
+def _account(lo, hi, tok_t, w, inside, stop, crossing, halt, out, sign, stops, beyond):
+    """Add (sign 1) or take back (−1) what a row's transitions say of moves across borders.
+
+    A transition stayed inside, stopped at a border (`stops`) or went beyond it (`beyond`), in
+    proportion to how likely its next state is in each case.
+    """
+    for i in range(lo, hi):
+        t = tok_t[i]
+        total = inside[t]
+        for k in range(crossing.size):
+            total += halt[k] * stop[k, t] + (1.0 - halt[k]) * crossing[k] * out[k, t]
+        if total <= 0.0:
+            continue
+        for k in range(crossing.size):
+            stops[k] += sign * w[i] * halt[k] * stop[k, t] / total
+            beyond[k, t] += sign * w[i] * (1.0 - halt[k]) * crossing[k] * out[k, t] / total
+
+
+@kernel
+def borders(
+    n_actions, pair_lo, pair_hi, action_ptr, tok_s, tok_t, w, ranks, sizes, numeric, lookup,
+    placed, near, wide, use, by_next, stops, beyond,
+):  # fmt: skip
+    """stops (2·columns,), beyond (2·columns, S): what all rows say of moves across borders.
+
+    A few steps of EM; a row adds what the last one made of its transitions.
+    """
+    stops[:] = 0.0
+    beyond[:] = 0.0
+    if not use:
+        return
+    inside, stop, crossing = np.empty(by_next.size), np.empty(beyond.shape), np.empty(stops.size)
+    halt, out = np.empty(stops.size), np.empty(beyond.shape)
+    anywhere = by_next / by_next.sum()
+    for _ in range(BORDER_STEPS):
+        _onward(stops, beyond, anywhere, halt, out)
+        stops[:] = 0.0
+        beyond[:] = 0.0
+        for row in range(pair_lo.size):
+            s, a, lo, hi = row // n_actions, row % n_actions, pair_lo[row], pair_hi[row]
+            if hi > lo and placed[s]:
+                _moves(
+                    s, lo, hi, action_ptr[a], action_ptr[a + 1], tok_s, tok_t, w, ranks, sizes,
+                    numeric, lookup, placed, near, wide, inside, stop, crossing,
+                )  # fmt: skip
+                _account(lo, hi, tok_t, w, inside, stop, crossing, halt, out, 1.0, stops, beyond)
+
+
+@kernel
+def _edge(
+    s, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide,
+    stops, beyond, B,
+):  # fmt: skip
+    """B[EDGE] ← moves inside, and across borders as other rows' moves went on."""
+    S = placed.size
+    inside, stop, crossing = np.empty(S), np.empty(beyond.shape), np.empty(stops.size)
+    total = _moves(
+        s, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide,
+        inside, stop, crossing,
+    )  # fmt: skip
+    halt, out = np.empty(stops.size), np.empty(beyond.shape)
+    _onward(stops, beyond, B[MARGINAL], halt, out)
+    others, elsewhere = stops.copy(), beyond.copy()
+    _account(lo, hi, tok_t, w, inside, stop, crossing, halt, out, -1.0, others, elsewhere)
+    _onward(others, elsewhere, B[MARGINAL], halt, out)
+    for t in range(S):
+        B[EDGE, t] = total * inside[t]
+        for k in range(crossing.size):
+            onward = halt[k] * stop[k, t] + (1.0 - halt[k]) * crossing[k] * out[k, t]
+            B[EDGE, t] += total * onward
+    _blend_down(B[EDGE], B[MARGINAL], S, B[EDGE])
+
+
+@kernel
+def _leave(placed, S, B):
+    """B[LEAVE] ← B[NEAR] among states with coordinates, B[OTHER] among those without."""
+    stay, gone = 0.0, 0.0
+    for t in range(S):
+        if placed[t]:
+            stay += B[NEAR, t]
+        else:
+            gone += B[OTHER, t]
+    for t in range(S):
+        B[LEAVE, t] = B[NEAR, t] * (1.0 - gone) / stay if placed[t] else B[OTHER, t]
+
+
+@kernel
+def _columns(
+    s, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, placed, near, wide, live, B
+):  # fmt: skip
+    """B[COLUMNS] ← product over columns of where near states' transitions moved that column."""
+    S, d = live.size, sizes.size
+    most = 0
+    for j in range(d):
+        most = max(most, sizes[j])
+    move = np.zeros((d, most))
+    away, total = 0.0, 0.0
+    for i in range(first, last):
+        s2, t2 = tok_s[i], tok_t[i]
+        if (lo <= i < hi) or not placed[s2]:
+            continue
+        g = w[i] * (near[s, s2] + 0.1 * wide[s, s2] + 0.01)
+        total += g
+        if not placed[t2]:
+            B[COLUMNS, t2] += g
+            away += g
+            continue
+        for j in range(d):
+            if numeric[j]:
+                r = min(max(ranks[s, j] + ranks[t2, j] - ranks[s2, j], 0), sizes[j] - 1)
+            elif ranks[t2, j] == ranks[s2, j]:
+                r = ranks[s, j]
+            else:
+                r = ranks[t2, j]
+            move[j, r] += g
+    if total <= 0.0:
+        B[COLUMNS] = B[MARGINAL]
+        return
+    for j in range(d):
+        weight = 0.5
+        for r in range(sizes[j]):
+            weight += move[j, r]
+        for r in range(sizes[j]):
+            move[j, r] = (move[j, r] + 0.5 / sizes[j]) / weight
+    whole = 0.0
+    for t in range(S):
+        if live[t] and placed[t]:
+            p = total - away
+            for j in range(d):
+                p *= move[j, ranks[t, j]]
+            B[COLUMNS, t] = p
+            whole += p
+    for t in range(S):
+        if placed[t] and whole > 0.0:
+            B[COLUMNS, t] *= (total - away) / whole
+    _blend_down(B[COLUMNS], B[MARGINAL], S, B[COLUMNS])
+
+
+@kernel
+def bases_at(
+    rows, n_actions, pair_lo, pair_hi, action_ptr, tok_s, tok_t, w, ranks, sizes, numeric, lookup,
+    placed, near, wide, use, live, by_state, by_next, drift, stops, beyond, n_bases, indptr,
+    columns, out,
+):  # fmt: skip
+    """out (nnz, n_bases) ← bases of every row at its listed columns, normalised there.
+
+    Returns the largest mass that a base has outside the columns.
+    """
+    S = live.size
+    B = np.empty((n_bases, S))
+    lost = 0.0
+    for i in range(rows.size):
+        s, a = rows[i] // n_actions, rows[i] % n_actions
+        row_bases(
+            s, a, pair_lo[rows[i]], pair_hi[rows[i]], action_ptr[a], action_ptr[a + 1],
+            tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide, use, live,
+            by_state, by_next, drift, stops, beyond, B,
+        )  # fmt: skip
+        for k in range(n_bases):
+            total = 0.0
+            for j in range(indptr[i], indptr[i + 1]):
+                total += B[k, columns[j]]
+            lost = max(lost, 1.0 - total)
+            for j in range(indptr[i], indptr[i + 1]):
+                out[j, k] = B[k, columns[j]] / total if total > 0.0 else 0.0
+    return lost
+
+
+@kernel
+def heaviest(
+    rows, n_actions, pair_lo, pair_hi, action_ptr, tok_s, tok_t, w, ranks, sizes, numeric, lookup,
+    placed, near, wide, use, live, by_state, by_next, drift, stops, beyond, n_bases, width, kept,
+):  # fmt: skip
+    """kept (n_rows, S) bool ← the `width` next states of most base mass, and all that were seen."""
+    S = live.size
+    B = np.empty((n_bases, S))
+    best = np.empty(S)
+    for i in range(rows.size):
+        s, a = rows[i] // n_actions, rows[i] % n_actions
+        row_bases(
+            s, a, pair_lo[rows[i]], pair_hi[rows[i]], action_ptr[a], action_ptr[a + 1],
+            tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide, use, live,
+            by_state, by_next, drift, stops, beyond, B,
+        )  # fmt: skip
+        for t in range(S):
+            best[t] = 0.0
+            for k in range(n_bases):
+                if k != ALL:
+                    best[t] += B[k, t]
+        order = np.argsort(-best)
+        for j in range(min(width, S)):
+            if live[order[j]]:
+                kept[i, order[j]] = True
+        for j in range(pair_lo[rows[i]], pair_hi[rows[i]]):
+            kept[i, tok_t[j]] = True
+
+
+@kernel
+def draw_rows(rng, indptr, counts, base, blend, pick, strength, omega, n_models, out):
+    """Fill model `omega` of `out`, laid out as `ModelSet.prob`: Dirichlet(counts + c·base) rows.
+
+    `base` (nnz, n_bases); pick = n_bases asks for the blend Σ_k blend_k·base_k. Gamma variates are
+    taken in logarithms, so that small concentrations do not underflow.
+    """
+    n_bases = blend.size
+    for i in range(indptr.size - 1):
+        lo, hi = indptr[i], indptr[i + 1]
+        at = lo * n_models + omega * (hi - lo) - lo
+        top = -np.inf
+        for j in range(lo, hi):
+            b = 0.0
+            if pick[i] == n_bases:
+                for k in range(n_bases):
+                    b += blend[k] * base[j, k]
+            else:
+                b = base[j, pick[i]]
+            shape = counts[j] + strength[i] * b
+            if shape <= 0.0:
+                g = -np.inf
+            elif shape >= 0.3:
+                g = np.log(rng.standard_gamma(shape))
+            else:
+                g = np.log(rng.standard_gamma(shape + 1.0)) - rng.standard_exponential() / shape
+            out[at + j] = g
+            top = max(top, g)
+        total = 0.0
+        for j in range(lo, hi):
+            out[at + j] = np.exp(out[at + j] - top)
+            total += out[at + j]
+        for j in range(lo, hi):
+            out[at + j] /= total
+
+
+@kernel
+def expected_in_models(
+    indptr, columns, prob, n_models, states, end, by_next, at_end, value, exact, out
+):  # fmt: skip
+    """out (n_rows, N) += Σ_s′ P^ω(s′)·r(s′, ω).
+
+    r is `value` where `exact`, else by_next (N, S), and at_end (N, S) by the row's state on top
+    for the next state `end`.
+    """
+    for i in range(indptr.size - 1):
+        lo, hi = indptr[i], indptr[i + 1]
+        for omega in range(n_models):
+            at = lo * n_models + omega * (hi - lo) - lo
+            total = 0.0
+            for j in range(lo, hi):
+                if exact[j]:
+                    total += prob[at + j] * (value[j] - out[i, omega])
+                else:
+                    r = by_next[omega, columns[j]]
+                    if columns[j] == end:
+                        r += at_end[omega, states[i]]
+                    total += prob[at + j] * r
+            out[i, omega] += total
+
+
+@kernel
+def action_values(indptr, next_states, prob, R, gamma, v, out):
+    """out (S, A, N) ← R + γ·P^ω v^ω for the pairs that have a model; v (N, S)."""
+    S, A, N = R.shape
+    for k in range(S * A):
+        lo, hi = indptr[k], indptr[k + 1]
+        for omega in range(N):
+            at = lo * N + omega * (hi - lo) - lo
+            total = 0.0
+            for j in range(lo, hi):
+                total += prob[at + j] * v[omega, next_states[j]]
+            if hi > lo:
+                out[k // A, k % A, omega] = R[k // A, k % A, omega] + gamma * total
+
+
+@kernel
+def simulate(rng, indptr, next_states, prob, n_models, omega, practice, starts, lengths, end, out):
+    """out (n_rows, 4) ← episode, s, a, s′ of practice in model omega; returns the rows written.
+
+    An episode runs for its length, or until `end` or a state without a model is reached.
+    """
+    A = practice.shape[1]
+    row = 0
+    for e in range(starts.size):
+        s = starts[e]
+        for _ in range(lengths[e]):
+            u, a = rng.random(), -1
+            for b in range(A):
+                if practice[s, b] > 0.0:
+                    a = b
+                    u -= practice[s, b]
+                    if u < 0.0:
+                        break
+            if a < 0:
+                break
+            k = s * A + a
+            lo, hi = indptr[k], indptr[k + 1]
+            if hi == lo:
+                break
+            at = lo * n_models + omega * (hi - lo) - lo
+            u, to = rng.random(), next_states[hi - 1]
+            for j in range(lo, hi):
+                u -= prob[at + j]
+                if u < 0.0:
+                    to = next_states[j]
+                    break
+            out[row, 0], out[row, 1], out[row, 2], out[row, 3] = e, s, a, to
+            row += 1
+            s = to
+            if s == end:
+                break
+    return row
+
+
+@kernel
+def evaluate_each(indptr, next_states, prob, probs, R, gamma, v):
+    """v (N, S) ← values of policy probs[ω] (N, S, A) in model ω; R (S, A, N)."""
+    N, S, A = probs.shape
+    M = np.empty((S, S))
+    for omega in range(N):
+        policy_matrix(indptr, next_states, prob, N, omega, probs[omega], M)
+        for s in range(S):
+            total = 0.0
+            for a in range(A):
+                total += probs[omega, s, a] * R[s, a, omega]
+            v[omega, s] = total
+            for j in range(S):
+                M[s, j] *= -gamma
+            M[s, s] += 1.0
+        lu_inplace(M)
+        lu_solve(M, v[omega])

@@ -1,0 +1,308 @@
+"""All that a log leaves uncertain, in one sample: transitions, mean rewards and starts.
+
+    ω ↦ (P^ω, R^ω, p₀^ω),      ρ(π, ω) = Σ_s p₀^ω(s)·v^ω_π(s)
+
+Transitions come from `LearnedPosterior`. Mean rewards come from `RewardPosterior` where the log has
+a column of rewards, and are taken as given elsewhere. Starts are drawn from their Dirichlet where
+p₀ is the share of episode starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust.data.rewards import Rewards
+from softrobust.errors import InputError
+from softrobust.kernels.evaluate import evaluate_models, policy_matrix
+from softrobust.kernels.resemblance import (
+    action_values,
+    evaluate_each,
+    expected_in_models,
+    simulate,
+)
+from softrobust.posterior.learned import FittedLearned, LearnedPosterior
+from softrobust.posterior.resemblance import Geometry
+from softrobust.posterior.reward_draws import RewardPosterior, Variances
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+    from softrobust.models.model_set import ModelSet
+
+Parts = tuple[FloatArray, FloatArray, FloatArray]  # of rewards: rows, next states, last steps
+SMALL = 96  # states up to which the kernel beats LAPACK
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Belief:
+    """N draws of what the log leaves open, and their mean.
+
+    Attributes
+    ----------
+    fitted : FittedLearned
+    rewards : RewardPosterior or None
+        None where rewards were given.
+    gamma : float
+    prob : (nnz · N,)
+        Rows of the models, laid out as `ModelSet.prob` over the cells of `fitted`.
+    R : (n_states, n_actions, N)
+        Expected rewards.
+    p0 : (N, n_states)
+    mean_prob, mean_rewards, mean_p0
+        The posterior means: (nnz,), (n_states, n_actions), (n_states,).
+    indptr : (n_states·n_actions + 1,)
+        Cells of every pair; a pair without any has no model.
+    """
+
+    fitted: FittedLearned
+    rewards: RewardPosterior | None
+    gamma: float
+    prob: FloatArray
+    R: FloatArray
+    p0: FloatArray
+    mean_prob: FloatArray
+    mean_rewards: FloatArray
+    mean_p0: FloatArray
+    indptr: IntArray
+    next_states: NDArray[np.int32]
+    parts: Parts
+
+    @classmethod
+    def of(
+        cls,
+        log: TransitionLog,
+        gamma: float,
+        n: int,
+        seed: int | np.random.Generator = 0,
+        geometry: Geometry | None = None,
+        variances: Variances | None = None,
+        settings: LearnedPosterior | None = None,
+    ) -> Belief:
+        """Fit everything to a log and draw `n` times."""
+        rng = np.random.default_rng(seed)
+        geometry = Geometry.of(log.states) if geometry is None else geometry
+        fitted = (LearnedPosterior() if settings is None else settings).fit(log, geometry)
+        rewards = RewardPosterior.fit(log, geometry, variances) if drawn_rewards(log) else None
+        prob = fitted.draws(n, rng)
+        parts = _parts(fitted, rewards, n, rng)
+        R = _expected(fitted, rewards, prob, parts)
+        mean_prob = fitted.mean_rows()
+        mean_rewards = _expected(fitted, rewards, mean_prob, _parts(fitted, rewards, 1, None))[
+            :, :, 0
+        ]
+        widths = np.zeros(log.n_states * log.n_actions, dtype=np.int64)
+        widths[fitted.rows] = np.diff(fitted.indptr)
+        starts = _starts(log)
+        p0 = np.tile(log.p0, (n, 1))
+        if starts is not None:
+            live = starts > 0
+            g = rng.standard_gamma(starts[live], size=(n, int(live.sum())))
+            p0[:, live] = g / g.sum(axis=1, keepdims=True)
+        return cls(
+            fitted, rewards, gamma, prob, R, p0, mean_prob, mean_rewards, np.asarray(log.p0),
+            np.concatenate([[0], np.cumsum(widths)]), fitted.columns.astype(np.int32),
+            parts,
+        )  # fmt: skip
+
+    @property
+    def n_models(self) -> int:
+        """N."""
+        return int(self.p0.shape[0])
+
+    @property
+    def available(self) -> BoolArray:
+        """(n_states, n_actions): pairs that have a model."""
+        shape = self.mean_rewards.shape
+        return np.asarray((np.diff(self.indptr) > 0).reshape(shape))
+
+    def values(self, probs: FloatArray) -> FloatArray:
+        """(N, n_states): v^ω of a policy (n_states, n_actions), or of one per model."""
+        if probs.ndim == 2:
+            v = np.ascontiguousarray(np.einsum("sa,san->ns", probs, self.R))
+            return _solved(self.indptr, self.next_states, self.prob, probs, self.gamma, v)
+        v = np.ascontiguousarray(np.einsum("nsa,san->ns", probs, self.R))
+        S = v.shape[1]
+        if S <= SMALL:
+            evaluate_each(self.indptr, self.next_states, self.prob, probs, self.R, self.gamma, v)
+            return v
+        P, eye = np.empty((S, S)), np.eye(S)
+        for omega in range(self.n_models):
+            policy_matrix(
+                self.indptr, self.next_states, self.prob, self.n_models, omega, probs[omega], P
+            )
+            v[omega] = np.linalg.solve(eye - self.gamma * P, v[omega])
+        return v
+
+    def returns(self, probs: FloatArray) -> FloatArray:
+        """(N,): ρ(π, ω) of a policy, or of one per model."""
+        return np.asarray((self.values(probs) * self.p0).sum(axis=1))
+
+    def q_values(self, v: FloatArray) -> FloatArray:
+        """(n_states, n_actions, N): R + γ·P^ω v^ω; 0 for pairs without a model."""
+        out = np.zeros_like(self.R)
+        action_values(self.indptr, self.next_states, self.prob, self.R, self.gamma, v, out)
+        return out
+
+    def mean_values(self, probs: FloatArray) -> FloatArray:
+        """(n_states,): v_π in the mean model."""
+        v = (probs * self.mean_rewards).sum(axis=1)[None].copy()
+        out = _solved(self.indptr, self.next_states, self.mean_prob, probs, self.gamma, v)
+        return np.asarray(out[0])
+
+    def mean_q(self, v: FloatArray) -> FloatArray:
+        """(n_states, n_actions): action values in the mean model; −∞ without a model."""
+        shape = (*self.mean_rewards.shape, 1)
+        out = np.zeros(shape)
+        action_values(
+            self.indptr, self.next_states, self.mean_prob, self.mean_rewards.reshape(shape),
+            self.gamma, v[None], out,
+        )  # fmt: skip
+        return np.where(self.available, out[:, :, 0], -np.inf)
+
+    def models(self) -> ModelSet:
+        """The draws as a `ModelSet` with their rewards, for any solver.
+
+        A set of models has one p₀, which is the mean of the drawn ones.
+        """
+        N, widths = self.n_models, np.diff(self.indptr)
+        per_pair = self.R.reshape(-1, N)
+        paid = np.concatenate([np.repeat(per_pair[k], widths[k]) for k in range(widths.size)])
+        return replace(
+            self.fitted.storage(self.prob, N),
+            rewards=Rewards.of_models(paid, *self.mean_rewards.shape),
+            p0=self.mean_p0,
+            gamma=self.gamma,
+        )
+
+    def rehearse(self, omega: int, practice: FloatArray, rng: np.random.Generator) -> TransitionLog:
+        """A log like the one fitted, as practice would have made it in model ω."""
+        log, fitted = self.fitted.log, self.fitted
+        starts, lengths = _episodes(log)
+        out = np.empty((int(lengths.sum()), 4), dtype=np.int64)
+        end = -1 if log.end is None else log.end
+        n = simulate(
+            rng, self.indptr, self.next_states, self.prob, self.n_models, omega, practice,
+            starts, lengths, end, out,
+        )  # fmt: skip
+        episode, s, a, s_next = (out[:n, j].astype(np.int32) for j in range(4))
+        reward = None
+        if self.rewards is not None:
+            place = np.full(log.n_states * log.n_actions, -1)
+            place[fitted.rows] = np.arange(fitted.rows.size)
+            row = place[s.astype(np.int64) * log.n_actions + a]
+            reward = self.parts[0][row, omega] + self.parts[1][omega, s_next]
+            reward += np.where(s_next == end, self.parts[2][omega, s], 0.0)
+            keys = (s.astype(np.int64) * log.n_actions + a) * log.n_states + s_next
+            exact, value = self.rewards.known(keys)
+            noise = np.sqrt(self.rewards.variances.noise) * rng.standard_normal(n)
+            reward = np.where(exact, value, reward + noise)
+        return replace(
+            log, s=s, a=a, s_next=s_next, reward=reward,
+            episode=None if log.episode is None else episode,
+        )  # fmt: skip
+
+
+def _episodes(log: TransitionLog) -> tuple[IntArray, IntArray]:
+    """First states and lengths of the episodes; with true ends each may run as long as any did."""
+    if log.episode is None:
+        return np.array([log.s[0]], dtype=np.int64), np.array([log.n_rows])
+    _, first, lengths = np.unique(log.episode, return_index=True, return_counts=True)
+    if log.end is not None:
+        lengths = np.full_like(lengths, lengths.max())
+    return log.s[first].astype(np.int64), lengths
+
+
+def drawn_rewards(log: TransitionLog) -> bool:
+    """Whether the rewards are those of the log's column, so that they are estimates."""
+    if log.rewards is None and log.reward is None:
+        raise InputError("The log has no rewards. Add a reward column, or give them.")
+    if log.reward is None:
+        return False
+    from softrobust.data.reward_rules import estimate_rewards
+
+    if log.rewards is None:
+        return True
+    own = estimate_rewards(log.s, log.a, log.s_next, log.reward, log.states, log.actions, log.end)
+    return own.kind == log.rewards.kind and np.array_equal(own.values, log.rewards.values)
+
+
+def _parts(
+    fitted: FittedLearned, rewards: RewardPosterior | None, n: int, rng: np.random.Generator | None
+) -> Parts:
+    """Parts of rewards: (n_rows, n), (n, n_states) and (n, n_states); means without rng."""
+    S = fitted.log.n_states
+    if rewards is None:
+        return np.zeros((fitted.rows.size, n)), np.zeros((n, S)), np.zeros((n, S))
+    u, z, e = rewards.means() if rng is None else rewards.draws(n, rng)
+    row = np.ascontiguousarray(u[:, fitted.rows].T)
+    return row, np.ascontiguousarray(z), np.ascontiguousarray(e)
+
+
+def _known(fitted: FittedLearned, rewards: RewardPosterior | None) -> tuple[BoolArray, FloatArray]:
+    """Cells whose reward is known, (nnz,), and that reward."""
+    pair = np.repeat(fitted.rows, np.diff(fitted.indptr))
+    if rewards is not None:
+        return rewards.known(pair * fitted.log.n_states + fitted.columns)
+    given = fitted.log.rewards
+    if given is None:
+        raise InputError("The log has no rewards. Add a reward column, or give them.")
+    value, known = given.lookup(pair, fitted.columns)
+    seen, told = given.at(fitted.log.s, fitted.log.a, fitted.log.s_next)
+    usual = float(seen[told].mean()) if told.any() else 0.0
+    return np.ones(pair.size, dtype=bool), np.where(known, value, usual)
+
+
+def _expected(
+    fitted: FittedLearned,
+    rewards: RewardPosterior | None,
+    prob: FloatArray,
+    parts: Parts,
+) -> FloatArray:
+    """(n_states, n_actions, n): expected rewards of models."""
+    S, A = fitted.log.shape
+    out, n = parts[0].copy(), parts[1].shape[0]
+    exact, value = _known(fitted, rewards)
+    end = -1 if fitted.log.end is None else fitted.log.end
+    expected_in_models(
+        fitted.indptr, fitted.columns, prob, n, fitted.rows // A, end, parts[1], parts[2], value,
+        exact, out,
+    )  # fmt: skip
+    out[fitted.sinks[fitted.rows // A]] = 0.0
+    R = np.zeros((S * A, n))
+    R[fitted.rows] = out
+    return R.reshape(S, A, n)
+
+
+def _starts(log: TransitionLog) -> FloatArray | None:
+    """How many episodes began in each state; None where p₀ is not their share."""
+    if log.episode is None:
+        return None
+    first = np.unique(log.episode, return_index=True)[1]
+    starts = np.bincount(log.s[first], minlength=log.n_states).astype(np.float64)
+    return starts if np.allclose(starts / starts.sum(), log.p0, atol=1e-12) else None
+
+
+def _solved(
+    indptr: IntArray,
+    next_states: NDArray[np.int32],
+    prob: FloatArray,
+    probs: FloatArray,
+    gamma: float,
+    v: FloatArray,
+) -> FloatArray:
+    """v (N, S) ← (I − γP^ω_π)⁻¹ v^ω."""
+    N, S = v.shape
+    if S <= SMALL:
+        h = np.zeros((N, S))
+        evaluate_models(False, indptr, next_states, prob, probs, gamma, v, h)
+        return v
+    P, eye = np.empty((S, S)), np.eye(S)
+    for omega in range(N):
+        policy_matrix(indptr, next_states, prob, N, omega, probs, P)
+        v[omega] = np.linalg.solve(eye - gamma * P, v[omega])
+    return v

@@ -1,0 +1,393 @@
+"""A prior learned from the log: rows borrow from what resembles them, as far as that has helped.
+
+    p_{s,a} | k, c ~ Dirichlet(c·b_k(· | s, a)),     (k, c) ~ w,     n_{s,a} | p ~ multinomial
+
+Row (s, a) has a base measure b_k out of those of `kernels.resemblance` (support, other actions,
+displacement of the action in near states, …, and their blend) and a concentration c. The rows
+integrate out, so the weights w of (k, c) are learned by EM on the Dirichlet-multinomial likelihood
+of all rows; bases leave the row's own counts out, so that likelihood is one of prediction. A log in
+which nothing resembles anything ends with small c.
+
+A draw takes along what is not known: the weights (one EM step under Bayesian-bootstrap weights of
+the rows), the bases (recomputed from bootstrapped transitions, so that rows which lean on the same
+data err together) and their blend (learned anew from these), then (k, c) of every row from its
+posterior, then the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, final
+
+import numpy as np
+from scipy.special import gammaln
+
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust._core.settings import whole
+from softrobust.errors import InputError
+from softrobust.kernels import resemblance as kernels
+from softrobust.models.model_set import ModelSet
+from softrobust.posterior.base import FittedPosterior, Posterior, check_count
+from softrobust.posterior.diagnostics import TRANSITIONS, Diagnostics, check_size, predictive_check
+from softrobust.posterior.resemblance import Geometry, Tokens
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+
+BASES = (
+    "plain", "all", "marginal", "other", "same", "far", "mid", "near", "place", "drift", "leave",
+    "edge", "columns",
+)  # fmt: skip
+BLEND = "blend"
+STRENGTHS = (0.25, 1.0, 4.0, 16.0, 64.0)
+WIDTH = 96  # next states of a row beyond which the least likely are dropped
+ENTERED = 3  # a state entered so often and never left is an end
+EM_STEPS = 40
+PSEUDO = 0.1  # rows that each (k, c) is given beforehand
+DOUBT = 0.2  # share of rows that may be exceptions
+LOOSE = 4.0  # concentrations of an exception, at most
+FEWEST, REPLICATES = 8, 48  # bootstrapped sets of bases, each shared by a few draws
+SHARED = 8
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedPosterior(Posterior):
+    """Dirichlet rows whose base measures and concentrations are learned from all rows.
+
+    Parameters
+    ----------
+    strengths : tuple of float
+        Concentrations that a row may have.
+    min_count : int
+        Pairs observed fewer times than this get no model and cannot be chosen; 0 keeps all.
+    entered : int
+        A state that was entered this often and never left is an end; others that were never left
+        have rows of what resembles them.
+    """
+
+    name: ClassVar[str] = "learned"
+    strengths: tuple[float, ...] = STRENGTHS
+    min_count: int = 1
+    entered: int = ENTERED
+
+    def __post_init__(self) -> None:
+        whole("min_count", self.min_count, 0)
+        whole("entered", self.entered, 0)
+        if not self.strengths or min(self.strengths) <= 0:
+            raise InputError(
+                f"strengths must be positive concentrations; they are {self.strengths}."
+            )
+
+    def fit(self, log: TransitionLog, geometry: Geometry | None = None) -> FittedLearned:
+        """Learn the weights of bases and concentrations; `geometry` spares reading the labels."""
+        geometry = Geometry.of(log.states) if geometry is None else geometry
+        tokens = Tokens.of(log)
+        seen = np.asarray(log.pair_counts)
+        sinks = _sinks(log, seen, self.entered)
+        kept = (seen >= self.min_count) & ~sinks[:, None]
+        lost = ~kept.any(axis=1) & ~sinks
+        kept[lost] = True  # never left, or never often enough: what resembles it must do
+        kept[sinks, 0] = True
+        rows = np.flatnonzero(kept.reshape(-1))
+        common = _Common.of(log, geometry, tokens)
+        indptr, columns = common.support(rows, sinks)
+        counts = _counts_on(tokens, rows, log.shape, indptr, columns)
+        counts[indptr[:-1][sinks[rows // log.n_actions]]] = 1.0
+        base = np.empty((columns.size, common.n_bases))
+        dropped = common.bases(rows, tokens.n, indptr, columns, base)
+        live = ~sinks[rows // log.n_actions]
+        blend = _blend(base, counts, live, indptr)
+        score = _scores(base, blend, counts, indptr, np.array(self.strengths))
+        score[~live] = 0.0
+        taught = live & (np.add.reduceat(counts, indptr[:-1]) > 0)
+        weights = _doubted(_learn(score[taught]), np.array(self.strengths))
+        return FittedLearned(
+            self, log, common, rows, indptr, columns, counts, base, blend, score, weights, sinks,
+            dropped,
+        )  # fmt: skip
+
+
+def _sinks(log: TransitionLog, seen: IntArray, often: int) -> BoolArray:
+    """Which states are ends: "(end)", and those entered so often and never left."""
+    entered = np.bincount(log.s_next, minlength=log.n_states)
+    sinks = (seen.sum(axis=1) == 0) & (entered >= often)
+    if log.end is not None:
+        sinks[log.end] = True
+    return np.asarray(sinks)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Common:
+    """What all rows share: geometry, tokens, and the states thought to exist."""
+
+    geometry: Geometry
+    tokens: Tokens
+    live: BoolArray
+    n_actions: int
+
+    @classmethod
+    def of(cls, log: TransitionLog, geometry: Geometry, tokens: Tokens) -> _Common:
+        live = np.zeros(log.n_states, dtype=bool)
+        live[log.s] = True
+        live[log.s_next] = True
+        return cls(geometry, tokens, live, log.n_actions)
+
+    @property
+    def n_bases(self) -> int:
+        g = self.geometry
+        if not g.has_coordinates:
+            return kernels.FAR
+        return kernels.COLUMNS + int(g.sizes.size > 1)
+
+    def _arguments(self, w: FloatArray) -> tuple[Any, ...]:
+        g, t, S = self.geometry, self.tokens, self.live.size
+        by_state, by_next, drift = np.empty((S, S)), np.empty(S), np.empty((S, S))
+        kernels.totals(
+            t.s, t.t, w, g.ranks, g.sizes, g.numeric, g.lookup, g.placed, g.near, g.has_coordinates,
+            by_state, by_next, drift,
+        )  # fmt: skip
+        stops, beyond = np.empty(2 * g.sizes.size), np.empty((2 * g.sizes.size, S))
+        kernels.borders(
+            self.n_actions, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks, g.sizes, g.numeric,
+            g.lookup, g.placed, g.near, g.wide, g.has_coordinates, by_next, stops, beyond,
+        )  # fmt: skip
+        return (
+            self.n_actions, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks, g.sizes,
+            g.numeric, g.lookup, g.placed, g.near, g.wide, g.has_coordinates, self.live,
+            by_state, by_next, drift, stops, beyond, self.n_bases,
+        )  # fmt: skip
+
+    def support(self, rows: IntArray, sinks: BoolArray) -> tuple[IntArray, IntArray]:
+        """indptr (n_rows + 1,) and columns: the next states that rows may have."""
+        kept = np.zeros((rows.size, self.live.size), dtype=bool)
+        if self.live.sum() <= WIDTH:
+            kept[:] = self.live
+        else:
+            kernels.heaviest(rows, *self._arguments(self.tokens.n), WIDTH, kept)
+        still = sinks[rows // self.n_actions]
+        kept[still] = False
+        kept[still, rows[still] // self.n_actions] = True
+        at, columns = np.nonzero(kept)
+        return np.concatenate([[0], np.cumsum(np.bincount(at, minlength=rows.size))]), columns
+
+    def bases(
+        self, rows: IntArray, w: FloatArray, indptr: IntArray, columns: IntArray, out: FloatArray
+    ) -> float:
+        """Fill `out` (nnz, n_bases) from transitions of weights w; the largest mass left out."""
+        return float(kernels.bases_at(rows, *self._arguments(w), indptr, columns, out))
+
+
+def _counts_on(
+    tokens: Tokens, rows: IntArray, shape: tuple[int, int], indptr: IntArray, columns: IntArray
+) -> FloatArray:
+    """(nnz,): counts of the tokens at the stored cells."""
+    S, A = shape
+    place = np.full(S * A, -1, dtype=np.int64)
+    place[rows] = np.arange(rows.size)
+    action = np.repeat(np.arange(A), np.diff(tokens.action_ptr))
+    row = place[tokens.s * A + action]
+    use = row >= 0
+    cell = np.repeat(np.arange(rows.size), np.diff(indptr)) * S + columns
+    out = np.zeros(columns.size)
+    out[np.searchsorted(cell, row[use] * S + tokens.t[use])] = tokens.n[use]
+    return out
+
+
+def _blend(base: FloatArray, counts: FloatArray, live: BoolArray, indptr: IntArray) -> FloatArray:
+    """Weights of the bases under which single transitions are likeliest, by EM."""
+    use = (counts > 0) & np.repeat(live, np.diff(indptr))
+    B, n = base[use], counts[use]
+    w = np.full(base.shape[1], 1.0 / base.shape[1])
+    if not n.size:
+        return w
+    for _ in range(EM_STEPS):
+        joint = B * w
+        w = n @ (joint / joint.sum(axis=1, keepdims=True)) + PSEUDO
+        w /= w.sum()
+    return w
+
+
+def _scores(
+    base: FloatArray, blend: FloatArray, counts: FloatArray, indptr: IntArray, strengths: FloatArray
+) -> FloatArray:
+    """(n_rows, n_bases + 1, n_strengths): log likelihood of each row's counts under (k, c)."""
+    use = np.flatnonzero(counts > 0)
+    row = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))[use]
+    B = np.concatenate([base[use], (base[use] @ blend)[:, None]], axis=1)
+    n = counts[use][:, None, None]
+    shape = np.maximum(B[:, :, None] * strengths, 1e-12)
+    terms = gammaln(shape + n) - gammaln(shape)
+    total = np.add.reduceat(counts, indptr[:-1])
+    out = np.zeros((indptr.size - 1, B.shape[1], strengths.size))
+    np.add.at(out, row, terms)
+    out += (gammaln(strengths) - gammaln(strengths + total[:, None]))[:, None, :]
+    return out
+
+
+def _learn(score: FloatArray) -> FloatArray:
+    """Weights (n_bases + 1, n_strengths) by EM, with a little mass given to each beforehand."""
+    n, shape = score.shape[0], score.shape[1:]
+    w = np.full(shape[0] * shape[1], 1.0 / (shape[0] * shape[1]))
+    if not n:
+        return w.reshape(shape)
+    flat = score.reshape(n, -1)
+    like = np.exp(flat - flat.max(axis=1, keepdims=True))
+    for _ in range(EM_STEPS):
+        joint = like * w
+        w = (joint / joint.sum(axis=1, keepdims=True)).sum(axis=0) + PSEUDO / w.size
+        w /= w.sum()
+    return w.reshape(shape)
+
+
+def _doubted(weights: FloatArray, strengths: FloatArray) -> FloatArray:
+    """Weights of which `DOUBT` goes to every base alike, at small concentrations.
+
+    The rows that taught the weights are the busy ones; a row elsewhere may be an exception, and
+    must be able to say so after a few observations.
+    """
+    loose = np.zeros_like(weights)
+    loose[:, strengths <= max(LOOSE, strengths.min())] = 1.0
+    return np.asarray((1 - DOUBT) * weights / weights.sum() + DOUBT * loose / loose.sum())
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FittedLearned(FittedPosterior):
+    """Counts, bases and learned weights; `rows` are the pairs that have a model."""
+
+    settings: LearnedPosterior
+    log: TransitionLog
+    common: _Common
+    rows: IntArray
+    indptr: IntArray
+    columns: IntArray
+    counts: FloatArray
+    base: FloatArray
+    blend: FloatArray
+    score: FloatArray
+    weights: FloatArray
+    sinks: BoolArray
+    dropped: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The bases, in the order of `weights`."""
+        return (*BASES[: self.base.shape[1]], BLEND)
+
+    def responsibilities(self, weights: FloatArray | None = None) -> FloatArray:
+        """(n_rows, n_bases + 1, n_strengths): the posterior of (k, c) for every row."""
+        w = self.weights if weights is None else weights
+        flat = (self.score + np.log(np.maximum(w, 1e-300))).reshape(self.rows.size, -1)
+        joint = np.exp(flat - flat.max(axis=1, keepdims=True))
+        return np.asarray((joint / joint.sum(axis=1, keepdims=True)).reshape(self.score.shape))
+
+    def evidence(self) -> float:
+        """Σ_rows log p(n_row | weights): how well rows were foreseen."""
+        flat = (self.score + np.log(np.maximum(self.weights, 1e-300))).reshape(self.rows.size, -1)
+        top = flat.max(axis=1)
+        live = ~self.sinks[self.rows // self.common.n_actions]
+        return float((top + np.log(np.exp(flat - top[:, None]).sum(axis=1)))[live].sum())
+
+    def mean_rows(self) -> FloatArray:
+        """(nnz,): E[p | D] at the stored cells."""
+        c = np.array(self.settings.strengths)
+        total = np.add.reduceat(self.counts, self.indptr[:-1])
+        lean = self.responsibilities() / (
+            total[:, None, None] + c
+        )  # posterior of (k, c) over n + c
+        row = np.repeat(np.arange(self.rows.size), np.diff(self.indptr))
+        every = np.concatenate([self.base, (self.base @ self.blend)[:, None]], axis=1)
+        mass = lean @ c
+        out = self.counts * lean.sum(axis=(1, 2))[row] + np.einsum("jk,jk->j", every, mass[row])
+        return np.asarray(out / np.add.reduceat(out, self.indptr[:-1])[row])
+
+    def draws(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """(nnz · n,): rows of `n` models at the stored cells, laid out as `ModelSet.prob`."""
+        c = np.array(self.settings.strengths)
+        out = np.empty(n * self.columns.size)
+        resp = self.responsibilities()
+        live = ~self.sinks[self.rows // self.common.n_actions]
+        fitted = np.flatnonzero((np.add.reduceat(self.counts, self.indptr[:-1]) > 0) & live)
+        base, tokens = self.base.copy(), self.common.tokens
+        sets = min(n, max(FEWEST, min(n // SHARED, REPLICATES)))
+        for group in np.array_split(np.arange(n), sets):
+            w = rng.standard_gamma(tokens.n)
+            self.common.bases(self.rows, w, self.indptr, self.columns, base)
+            blend = _blend(base, rng.standard_gamma(self.counts), live, self.indptr)
+            vote = rng.standard_exponential(fitted.size)
+            weights = np.tensordot(vote, resp[fitted], axes=1) + PSEUDO / resp[0].size
+            chance = self.responsibilities(_doubted(weights, c)).reshape(self.rows.size, -1)
+            edges = np.cumsum(chance, axis=1)
+            for omega in group:
+                u = rng.random(self.rows.size) * edges[:, -1]
+                pick = (u[:, None] > edges).sum(axis=1)
+                k, j = np.divmod(pick, c.size)
+                kernels.draw_rows(
+                    rng, self.indptr, self.counts, base, blend, k, c[j], omega, n, out
+                )
+        return out
+
+    def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
+        """`n` draws with equal weights.
+
+        Examples
+        --------
+        >>> from softrobust.data import TransitionLog
+        >>> log = TransitionLog.from_arrays([0, 1, 0], ["go", "go", "go"], [1, 0, 1])
+        >>> LearnedPosterior().fit(log).sample(3, seed=0)
+        ModelSet(3 models, 2 states, 1 actions, dense)
+        """
+        check_count(n, self.columns.size)
+        return self.storage(self.draws(n, np.random.default_rng(seed)), n)
+
+    def mean(self) -> ModelSet:
+        """The one-model set of posterior means."""
+        return self.storage(self.mean_rows(), 1)
+
+    def storage(self, prob: FloatArray, n: int) -> ModelSet:
+        """`n` models from rows at the stored cells, laid out as `ModelSet.prob`."""
+        widths = np.zeros(len(self.log.states) * len(self.log.actions), dtype=np.int64)
+        widths[self.rows] = np.diff(self.indptr)
+        return ModelSet(
+            indptr=np.concatenate([[0], np.cumsum(widths)]),
+            next_states=self.columns.astype(np.int32),
+            prob=prob,
+            f=np.full(n, 1.0 / n),
+            states=self.log.states,
+            actions=self.log.actions,
+            sinks=self.sinks,
+        )
+
+    def diagnostics(self) -> Diagnostics:
+        """Draws are independent; the predictive check asks whether the log is typical of them."""
+        models = self.sample(check_size(self.columns.size), seed=0)
+        return Diagnostics.of_exact({TRANSITIONS: predictive_check(models, self.log)})
+
+    def learned(self) -> dict[str, Any]:
+        """What the log said resembles what, as data.
+
+        `bases` are weights by name, `strength` the median concentration (in observations),
+        `borrowed` the mean share of a row that comes from its base, `dropped` the largest mass of
+        a base that the stored next states leave out.
+        """
+        c = np.array(self.settings.strengths)
+        by_base = self.weights.sum(axis=1)
+        total = np.add.reduceat(self.counts, self.indptr[:-1])
+        live = (total > 0) & ~self.sinks[self.rows // self.common.n_actions]
+        resp = self.responsibilities()[live]
+        share = (resp * (c / (total[live][:, None, None] + c))).sum(axis=(1, 2))
+        over = np.cumsum(self.weights.sum(axis=0))
+        return {
+            "bases": {k: float(v) for k, v in zip(self.names, by_base, strict=True)},
+            "blend": {k: float(v) for k, v in zip(self.names, self.blend, strict=False)},
+            "strength": float(c[min(int(np.searchsorted(over, 0.5)), c.size - 1)]),
+            "borrowed": float(share.mean()) if share.size else 1.0,
+            "coordinates": int(self.common.geometry.sizes.size),
+            "dropped": self.dropped,
+        }
+
+    def __repr__(self) -> str:
+        best = self.names[int(np.argmax(self.weights.sum(axis=1)))]
+        return f"FittedLearned({self.rows.size} rows, mostly '{best}')"

@@ -1,0 +1,126 @@
+"""The one place that knows every posterior: by the name that files and the command line use.
+
+Only the classes named here (and those that the reader passes) are ever built from a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from numpy.typing import NDArray
+
+from softrobust._core.files import read_npz
+from softrobust._core.settings import did_you_mean, from_settings
+from softrobust.data.continuous import ContinuousLog
+from softrobust.data.labels import Labels
+from softrobust.data.readers import log_from_arrays
+from softrobust.data.rewards import rewards_from_arrays
+from softrobust.errors import InputError
+from softrobust.models.gaussian import GaussianFrame
+from softrobust.posterior.base import FORMAT_VERSION, POSTERIOR_FORMAT, Fitted, Posterior
+from softrobust.posterior.demand import DemandPosterior, Shop
+from softrobust.posterior.dirichlet import DirichletPosterior, HierarchicalPosterior
+from softrobust.posterior.external import ExternalPosterior
+from softrobust.posterior.frame import Frame
+from softrobust.posterior.learned import LearnedPosterior
+from softrobust.posterior.nuts import Nuts
+from softrobust.posterior.population import PopulationPosterior
+from softrobust.posterior.regression import RegressionPosterior
+from softrobust.posterior.tied import TiedPosterior
+
+POSTERIORS: dict[str, type[Posterior]] = {
+    cls.name: cls
+    for cls in (
+        DirichletPosterior,
+        LearnedPosterior,
+        TiedPosterior,
+        HierarchicalPosterior,
+        DemandPosterior,
+        PopulationPosterior,
+        RegressionPosterior,
+        ExternalPosterior,
+    )
+}
+NAMES = tuple(name for name in POSTERIORS if name != ExternalPosterior.name)
+_PARTS: dict[str, Any] = {cls.__name__: cls for cls in (Frame, GaussianFrame, Nuts, Shop)}
+
+
+def make_posterior(name: str, **settings: Any) -> Posterior:
+    """A posterior by name; settings of its sampler or its shop are given like its own.
+
+    Examples
+    --------
+    >>> make_posterior("population", chains=2, start=10).start
+    10
+    """
+    if name not in NAMES:
+        raise InputError(
+            f"Unknown posterior '{name}'.{did_you_mean(name, NAMES)} The posteriors are "
+            f"{', '.join(NAMES)}."
+        )
+    return cast(Posterior, from_settings(POSTERIORS[name], f"The posterior {name}", settings))
+
+
+def load_posterior(
+    path: str | Path, kinds: Iterable[type[Posterior]] = (), rows: Any = None
+) -> Fitted:
+    """Read what `Fitted.save` wrote.
+
+    Parameters
+    ----------
+    kinds : classes of your own
+        Posteriors that are not part of the package, known by their `name`.
+    rows : callable, optional
+        The function draw → rows of an `ExternalPosterior`: a file holds no code.
+    """
+    arrays = read_npz(path, POSTERIOR_FORMAT, FORMAT_VERSION)
+    try:
+        record = json.loads(str(arrays["record"]))
+        known = POSTERIORS | {cls.name: cls for cls in kinds}
+        if record["name"] not in known:
+            raise InputError(
+                f"{Path(path).name} holds a posterior '{record['name']}', which is not known. "
+                "Pass its class: load_posterior(path, kinds=[…])."
+            )
+        values = {k: _decode(v, arrays) for k, v in record["settings"].items()}
+        if record["name"] == ExternalPosterior.name:
+            if rows is None:
+                raise InputError(
+                    "A file holds no code: pass the function again, load_posterior(path, rows=…)."
+                )
+            values["rows"] = rows
+        log: Any = None
+        if record["log"] == "continuous":
+            log = ContinuousLog.restored(_under("log:", arrays), Path(path).name)
+        elif record["log"] == "table":
+            log = log_from_arrays(_under("log:", arrays), Path(path))
+        return known[record["name"]](**values).restore(log, _under("own:", arrays))
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise InputError(
+            f"The file {Path(path).name} lacks or garbles a part of the posterior ({error}). "
+            "Write it again."
+        ) from None
+
+
+def _under(head: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
+
+
+def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """The inverse of how a fit encodes its settings."""
+    if not isinstance(value, dict):
+        return value
+    if "labels" in value:
+        return Labels(tuple(value["labels"]), noun=value["noun"])
+    if "rewards" in value:
+        return rewards_from_arrays(_under(f"{value['rewards']}:", arrays))
+    if "tuple" in value:
+        return tuple(_decode(x, arrays) for x in value["tuple"])
+    if "mapping" in value:
+        return {k: _decode(x, arrays) for k, x in value["mapping"].items()}
+    if "part" in value:
+        return _PARTS[value["part"]](**{k: _decode(x, arrays) for k, x in value["fields"].items()})
+    return None if "function" in value else arrays[value["array"]]

@@ -1,0 +1,240 @@
+"""What the labels of states say of their order: coordinates, nearness, displacement.
+
+A state "n=7", "7", "x=1|y=2" or "bp=high|age=3–5" has one coordinate per column. Numbers and
+intervals are ordered by size and enter as ranks (0, 1, 2, …); words are compared for equality only.
+Whether any of this helps to predict transitions is for the log to say (`posterior.learned`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust._core.arrays import FloatArray, IntArray
+from softrobust.data.labels import split_state, state_columns
+from softrobust.data.log import END
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from softrobust.data import TransitionLog
+    from softrobust.data.labels import Labels
+
+_NUMBER = re.compile(r"[-−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_SCALES = (
+    ("very low", "low", "medium", "high", "very high"),
+    ("low", "mid", "high"),
+    ("low", "middle", "high"),
+    ("low", "normal", "high"),
+    ("none", "mild", "moderate", "severe"),
+    ("small", "medium", "large"),
+    ("bad", "fair", "good"),
+    ("poor", "fair", "good"),
+    ("no", "yes"),
+    ("false", "true"),
+)
+_WORDS = frozenset(word for scale in _SCALES for word in scale)
+NARROW, WIDE = 1.0, 3.0  # widths of the two kernels, in ranks
+LARGEST_GRID = 4_000_000  # combinations of ranks up to which a table finds a state
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Geometry:
+    """Where states lie.
+
+    Attributes
+    ----------
+    ranks : (n_states, n_columns) int64
+        Coordinates; zeros where a state has none.
+    sizes : (n_columns,) int64
+        Number of ranks per column; empty without coordinates.
+    numeric : (n_columns,) bool
+        Whether the column is ordered; others are compared for equality.
+    lookup : (Π sizes,) int64
+        State of a combination of ranks, −1 where there is none.
+    near, wide : (n_states, n_states)
+        Kernels of nearness.
+    placed : (n_states,) bool
+        States that have coordinates; "(end)", and names of another form ("dead" beside "stage 1",
+        "stage 2"), have none.
+    """
+
+    ranks: IntArray
+    sizes: IntArray
+    numeric: NDArray[np.bool_]
+    lookup: IntArray
+    near: FloatArray
+    wide: FloatArray
+    placed: NDArray[np.bool_]
+
+    @property
+    def has_coordinates(self) -> bool:
+        """Whether displacement means anything here."""
+        return bool(self.sizes.size)
+
+    @classmethod
+    def of(cls, states: Labels) -> Geometry:
+        """Read the coordinates off the labels; none where they do not place every state."""
+        names = list(states)
+        placed = _common_form(names)
+        inner = [name for name, has in zip(names, placed, strict=True) if has]
+        columns = _columns(inner) if len(inner) > 1 else None
+        if columns is None or len(set(zip(*(c[0] for c in columns), strict=True))) < len(inner):
+            return cls.without(len(names))
+        sizes = np.array([max(c[0]) + 1 for c in columns], dtype=np.int64)
+        if sizes.prod(dtype=float) > LARGEST_GRID:
+            return cls.without(len(names))
+        ranks = np.zeros((len(names), sizes.size), dtype=np.int64)
+        ranks[placed] = np.array([c[0] for c in columns]).T
+        numeric = np.array([c[1] for c in columns], dtype=bool)
+        code = np.zeros(len(names), dtype=np.int64)
+        for j, size in enumerate(sizes):
+            code = code * size + ranks[:, j]
+        lookup = np.full(int(sizes.prod()), -1, dtype=np.int64)
+        lookup[code[placed]] = np.flatnonzero(placed)
+        near, wide = _kernels(ranks, numeric, placed)
+        return cls(ranks, sizes, numeric, lookup, near, wide, placed)
+
+    @classmethod
+    def without(cls, n_states: int) -> Geometry:
+        """No coordinates."""
+        none, flat = np.zeros(0, dtype=np.int64), np.zeros((n_states, n_states))
+        return cls(
+            np.zeros((n_states, 0), dtype=np.int64), none, none.astype(bool), none, flat, flat,
+            np.zeros(n_states, dtype=bool),
+        )  # fmt: skip
+
+
+def _common_form(names: Sequence[str]) -> NDArray[np.bool_]:
+    """The states whose names have the commonest form: digits aside, or the same columns."""
+    forms = []
+    for name in names:
+        parts = split_state(name)
+        if name == END:
+            forms.append("")
+        elif parts is not None:
+            forms.append("|".join(parts))
+        elif name.strip().casefold() in _WORDS:
+            forms.append("word")
+        else:
+            forms.append("#" if _size(name) is not None else _NUMBER.sub("#", name))
+    usable = [form for form in forms if form]
+    if not usable:
+        return np.zeros(len(names), dtype=bool)
+    best = max(dict.fromkeys(usable), key=usable.count)
+    return np.array([form == best for form in forms])
+
+
+def _kernels(
+    ranks: IntArray, numeric: NDArray[np.bool_], placed: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray]:
+    """exp(−d²/2h²) for both widths; words that differ are one rank apart."""
+    square = np.zeros((ranks.shape[0], ranks.shape[0]))
+    for j in range(numeric.size):
+        gap = ranks[:, None, j] - ranks[None, :, j]
+        square += gap**2 if numeric[j] else (gap != 0)
+    out = []
+    for width in (NARROW, WIDE):
+        kernel = np.exp(-square / (2 * width**2))
+        kernel[kernel < 1e-3] = 0.0
+        kernel[~placed], kernel[:, ~placed] = 0.0, 0.0
+        out.append(kernel)
+    return out[0], out[1]
+
+
+def _columns(names: Sequence[str]) -> list[tuple[list[int], bool]] | None:
+    """Ranks and orderedness of every column of the labels; None if they have no common form."""
+    parts = state_columns(names)
+    if parts is not None:
+        return [_ranks(values) or _codes(values) for values in parts.values()]
+    forms = {_NUMBER.sub("#", name) for name in names}
+    found = [_NUMBER.findall(name) for name in names]
+    if len(forms) == 1 and found[0]:
+        spots = list(zip(*found, strict=True))
+        ranked = [_ranks(spot) for spot in spots]
+        return [r for r in ranked if r is not None and max(r[0]) > 0] or None
+    whole = _ranks(names)
+    return None if whole is None else [whole]
+
+
+def _ranks(values: Sequence[str]) -> tuple[list[int], bool] | None:
+    """Ranks of numbers, intervals ("3–5" by its middle) or words of a common scale."""
+    numbers = [_size(value) for value in values]
+    if all(x is not None for x in numbers):
+        ordered = sorted({x for x in numbers if x is not None})
+        place = {x: i for i, x in enumerate(ordered)}
+        return [place[x] for x in numbers if x is not None], True
+    words = [value.strip().casefold() for value in values]
+    for scale in _SCALES:
+        if set(words) <= set(scale):
+            kept = [word for word in scale if word in set(words)]
+            return [kept.index(word) for word in words], True
+    return None
+
+
+def _codes(values: Sequence[str]) -> tuple[list[int], bool]:
+    names = sorted(set(values))
+    return [names.index(value) for value in values], False
+
+
+def _size(value: str) -> float | None:
+    """A number, the middle of an interval, or the edge of an open one just beyond it."""
+    text = value.strip().replace("−", "-")
+    try:
+        number = float(text)
+    except ValueError:
+        pass
+    else:
+        return number if np.isfinite(number) else None
+    found = [float(x) for x in re.findall(r"\d+(?:\.\d+)?", text)]
+    if len(found) == 2 and re.fullmatch(
+        r"[\[(]?-?[\d.]+\s*(?:–|-|to|\.\.|…|,|;)\s*-?[\d.]+[\])]?", text
+    ):
+        return sum(found) / 2
+    if len(found) == 1 and re.match(r"[<≤]|under|below|up to", text):
+        return found[0] - 1e-6 * max(1.0, abs(found[0]))
+    if len(found) == 1 and re.match(r"[>≥]|over|above", text):
+        return found[0] + 1e-6 * max(1.0, abs(found[0]))
+    if len(found) == 1 and re.search(r"\+$", text):
+        return found[0] + 1e-6 * max(1.0, abs(found[0]))
+    return None
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Tokens:
+    """Distinct transitions sorted by action, state and next state, and how often each was seen.
+
+    `pair_ptr` (S·A + 1,) is a pair's range only together with `order`: tokens of pair k = s·A + a
+    are first[k] : last[k].
+    """
+
+    s: IntArray
+    t: IntArray
+    n: FloatArray
+    first: IntArray
+    last: IntArray
+    action_ptr: IntArray
+
+    @classmethod
+    def of(cls, log: TransitionLog) -> Tokens:
+        """Count the transitions of a log."""
+        S, A = log.shape
+        key = (log.a.astype(np.int64) * S + log.s) * S + log.s_next
+        keys, n = np.unique(key, return_counts=True)
+        head, t = np.divmod(keys, S)
+        a, s = np.divmod(head, S)
+        wanted = (np.arange(A)[None, :] * S + np.arange(S)[:, None]).reshape(-1)
+        return cls(
+            s,
+            t,
+            n.astype(np.float64),
+            np.searchsorted(head, wanted),
+            np.searchsorted(head, wanted, side="right"),
+            np.searchsorted(a, np.arange(A + 1)),
+        )

@@ -1,0 +1,314 @@
+"""Notes on tables, logs and visits in words: one table from codes to sentences.
+
+A sentence is a template whose fields are the facts of its note. `{n_rows:row has|rows have}` is a
+count with the words that agree with it, `{n_rows:=is|are}` the words alone; a count that may not be
+shown is None and becomes "some". Rows that a note names follow in brackets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+from softrobust._core.notes import RECORDED, Count, Note
+
+SHOWN_ROWS = 4
+SHOWN_NAMES = 8
+LOST = {
+    "gap": "the next visit is too late (max_gap)",
+    "hole": "the next point of the grid has no visit",
+    "state": "the state before or after is unknown",
+    "action": "the action is missing",
+    "reward": "the reward is missing",
+}
+UNUSED = {
+    "unknown_id": "of ids that have no visit",
+    "before_first": "before the first visit of the id",
+    "after_last": "at or after the last visit of an id that did not end",
+    "after_end": "after the end of the id",
+    "no_transition": "in steps that are no transitions",
+}
+
+
+def note_text(note: Note) -> str:
+    """A note on data in words."""
+    words = DATA_WORDS[note.code]
+    template = words if isinstance(words, str) else words(note)
+    text = filled(template, note.facts)
+    if note.facts.get("rows") and note["n_rows"] is not None:
+        n, shown = note["n_rows"], ", ".join(map(str, note["rows"][:SHOWN_ROWS]))
+        rest = f" and {n - SHOWN_ROWS} more" if n > SHOWN_ROWS else ""
+        place = f"row{'s' if n > 1 else ''} {shown}{rest} of {note['source']}"
+        text = f"{text.removesuffix('.')} ({place})."
+    if note.facts.get("elsewhere"):
+        text = f"Elsewhere: {text[0].lower()}{text[1:]}"
+    return text[:1].upper() + text[1:]
+
+
+def filled(template: str, facts: Mapping[str, Any]) -> str:
+    """A template with its facts."""
+    return template.format_map({name: _Fact(value) for name, value in facts.items()})
+
+
+@final
+class _Fact:
+    """A fact inside a template."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __format__(self, spec: str) -> str:
+        if "|" in spec:
+            one, many = spec.removeprefix("=").split("|")
+            words = one if self.value == 1 else many
+            return words if spec.startswith("=") else f"{self} {words}"
+        if spec == "and":
+            return " and ".join(f"'{name}'" for name in self.value)
+        return f"{self.value:{spec}}" if spec else str(self)
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "some"
+        if isinstance(self.value, list):
+            shown = self.value[:SHOWN_NAMES]
+            text = ", ".join(f"'{x}'" if isinstance(x, str) else f"{x:g}" for x in shown)
+            return text + (" and more" if len(self.value) > SHOWN_NAMES else "")
+        return f"{self.value:,}" if isinstance(self.value, Count) else f"{self.value}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Notes whose words depend on their facts.
+
+
+def _unfilled(note: Note) -> str:
+    kind = "negative" if note["smallest"] < 0 else "large (up to {largest})"
+    return (
+        f"Some integer {{noun}}s are {kind}: only the {{kept}} that occur are kept, in numeric "
+        "order, and no gaps are filled."
+    )
+
+
+def _episode_starts(note: Note) -> str:
+    if note["n_starts"] == 1:
+        return _START.format("the start of the only episode")
+    return _START.format(
+        "the episode starts" if note["n_starts"] is None else "the {n_starts} episode starts"
+    )
+
+
+def _first_visits(note: Note) -> str:
+    more = " ({n_others} more begin where no transition is known)" if note["n_others"] else ""
+    return _START.format("the first visits of {n_ids} ids" + more)
+
+
+def _never_left(note: Note) -> str:
+    kind = "visited" if note["visited"] else "unvisited"
+    if note["count"] == 1:
+        return f"No action was seen in the {kind} state {{states}}."
+    more = note["count"] - len(note["states"])
+    rest = f" and {more} more" if more else ""
+    return f"No action was seen in {{count}} {kind} states: {{states}}{rest}."
+
+
+_UNKNOWN_STATE = "the state is unknown there."
+_START = "The start distribution p0 is {}."
+_KINDS = {"pair": "r(s,a)", "next": "r(s′)", "triple": "r(s,a,s′)"}
+
+
+def _rewards_given(note: Note) -> str:
+    if note["kind"] == "model":
+        return "Rewards came with the models and differ between them."
+    return f"Rewards {_KINDS[note['kind']]} were given."
+
+
+def _rewards_of_log(note: Note) -> str:
+    if note["kind"] == "next":
+        rest = (
+            "; a step to one of the {never_reached} states never reached there gets the mean of "
+            "its pair"
+        )
+        words = "Rewards are a function r(s′) of the next state in the log"
+        return words + (rest if note["never_reached"] else "") + "."
+    rest = "; a transition never seen, of a pair that was, gets the pair's mean"
+    words = f"Rewards are a function {_KINDS[note['kind']]} of the log"
+    return words + (rest if note["kind"] == "triple" else "") + "."
+
+
+def _missing_actions(note: Note) -> str:
+    words = "{n_rows:visit has|visits have} no action: "
+    if note["taken_as"] is None:
+        return words + "no transition starts there."
+    also = ", which other visits have too" if note["known"] else ""
+    return words + f"taken as '{{taken_as}}'{also}."
+
+
+def _same_point(note: Note) -> str:
+    which = "first" if note["rule"] == "first" else "last"
+    more = "; numbers are the mean of both" if note["rule"] == "mean" else ""
+    words = "{n_rows:visit shares|visits share} a point of the grid with the "
+    return f"{words}{which}, which counts{more}."
+
+
+def _odd(note: Note) -> str:
+    of = "{n_rows:reward|rewards}"
+    if note["column"] is not None:
+        of = "{n_rows:value|values} of '{column}'"
+    if note.code == "codes_for_missing":
+        return of + " {n_rows:=looks|look} like a code for «missing» ({examples})."
+    rest = "far from the others, which are mostly {low:g} to {high:g} ({examples})."
+    return of + " {n_rows:=lies|lie} " + rest
+
+
+def _alike(note: Note) -> str:
+    if note.code == "alike":
+        words = "{noun} differ only in case or signs, and may be one: {names:and}."
+    else:
+        words = "values of '{column}' differ only in case or signs: {names:and}."
+    return f"{len(note['names'])} {words}"
+
+
+def _guessed_bins(note: Note) -> str:
+    are = "are" if len(note["columns"]) > 1 else "is"
+    return (
+        f"{{columns}} {are} cut into {{bins}} bins with equally many visits each; cuts that mean "
+        "something are better."
+    )
+
+
+def _rare_actions(note: Note) -> str:
+    n = len(note["actions"])
+    were = "action was" if n == 1 else "actions were"
+    return f"{n} {were} seen fewer than {{fewer_than}} times: {{actions}}."
+
+
+DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
+    RECORDED: lambda note: "{text}" if note["text"] else "A note of an older version is left out.",
+    # reading a table
+    "delimiter": "Columns are separated by a {delimiter}.",
+    "columns_not_used": "Columns not used: {columns}.",
+    "names_stripped": "Spaces around names were removed.",
+    "blank_rows": "{n_rows:blank row was|blank rows were} skipped.",
+    "names_as_integers": "Names of {noun}s such as '{example}' were read as integers.",
+    "integers_not_filled": _unfilled,
+    "integers_filled": (
+        "{added} of the {noun}s 0…{largest} never occur and were added as unvisited."
+    ),
+    # a log
+    "terminal_rows": "{n_rows:terminal row leads|terminal rows lead} to the state '(end)'.",
+    "rows_added": "{n_rows:row was|rows were} added from {source}.",
+    "p0_given": lambda note: _START.format(
+        "given in {source}" if note["source"] else "given by the user"
+    ),
+    "p0_uniform": _START.format("uniform over the {states} visited states"),
+    "p0_episode_starts": _episode_starts,
+    "p0_first_visits": _first_visits,
+    "p0_recorded": lambda note: _START.format(
+        "that of the log's own starts" if note["text"] is None else "{text}"
+    ),
+    "no_rewards": "The log has no rewards; give them to the problem.",
+    "rewards_given": _rewards_given,
+    "rewards_function": "Rewards come from a function given by the user.",
+    "rewards_table": "Rewards come from {source}.",
+    "rewards_default": "{pairs} pairs of unknown reward got {value:g}.",
+    "rewards_of_log": _rewards_of_log,
+    "rewards_noisy": (
+        "Rewards are noisy (state '{state}', action '{action}', next state '{next_state}' has "
+        "rewards from {low:g} to {high:g}): the mean per pair is used; averaged away is a standard "
+        "deviation of {deviation:.3g} within pairs (widest range {range:.3g})."
+    ),
+    "pairs_never_seen": (
+        "{unseen} of the {pairs} pairs of action and state (where any action was seen) were never "
+        "seen."
+    ),
+    "states_never_left": _never_left,
+    # visits
+    "visits_read": (
+        "{n_rows:row|rows} of {source}: {n_visits:visit|visits} of {n_ids:id|ids}, from {low} to "
+        "{high}, gave {n_transitions:transition|transitions}."
+    ),
+    "steps_lost": lambda note: (
+        "{n_rows:step is no transition|steps are no transitions}: " + LOST[note["reason"]] + "."
+    ),
+    "ends": (
+        "{n_ended:id|ids} truly ended; {n_censored:id is|ids are} followed up to the last visit, "
+        "which ends nothing and makes no transition."
+    ),
+    "rewards_unused": lambda note: (
+        "{n_rows:reward|rewards}"
+        + ("" if note["n_rows"] is None else " (sum {total:.6g})")
+        + f" {UNUSED[note['reason']]}: not used."
+    ),
+    "rows_incomplete": "{n_rows:row has|rows have} no {lacks} and {n_rows:=is|are} left out.",
+    "unsorted": (
+        "{n_rows:visit stands|visits stand} below a later one of the same id: sorted by time."
+    ),
+    "duplicates": (
+        "{n_rows:row repeats|rows repeat} another in every column used and "
+        "{n_rows:=counts|count} once."
+    ),
+    "same_time": lambda note: (
+        "{n_rows:row shares|rows share} id and time with another: "
+        + ("merged with it." if note["rule"] == "merge" else "the {rule} of them counts.")
+    ),
+    "carried_cells": (
+        "{n_rows:missing cell|missing cells} of '{column}' {n_rows:=takes|take} the last value "
+        "known."
+    ),
+    "missing_cells": lambda note: (
+        "{n_rows:missing cell|missing cells} of '{column}': "
+        + ("a value of its own, 'missing'." if note["rule"] == "level" else _UNKNOWN_STATE)
+    ),
+    "missing_actions": _missing_actions,
+    "visits_after_end": (
+        "{n_rows:visit is|visits are} later than the end of the id and left out."
+    ),
+    "end_rows": (
+        "{n_rows:row marks|rows mark} an end and {n_rows:=is no visit|are no visits}."
+    ),
+    "no_ends": "0 ids have '{terminal}': every last visit is censored.",
+    "same_point": _same_point,
+    "carried_points": (
+        "{n_rows:point|points} of the grid without a visit {n_rows:=was|were} filled with the "
+        "state and the action of the point before."
+    ),
+    "unknown_ids": "{n_rows:event belongs to an id|events belong to ids} without a visit.",
+    # what is odd in a table or a log
+    "no_numbers": (
+        "{n_rows:cell|cells} of '{column}' {n_rows:=is no number|are no numbers} ({examples})."
+    ),
+    "codes_for_missing": _odd,
+    "far_numbers": _odd,
+    "alike_values": _alike,
+    "alike": _alike,
+    "column_twice": "2 or more columns are called '{column}'.",
+    "no_flags": "{n_rows:cell|cells} of '{column}' {n_rows:=is|are} neither true nor false.",
+    "empty_cells": "{n_rows:cell|cells} of '{column}' {n_rows:=is|are} empty.",
+    "rows_after_end": "{n_rows:row follows|rows follow} the end of the episode.",
+    "torn": (
+        "{n_rows:row does|rows do} not begin in the state in which the row before in the episode "
+        "ended (rows may be missing or out of order)."
+    ),
+    "equal_rewards": "{n_rows} rewards are all equal: there is nothing to gain.",
+    "one_action": "1 action only ('{action}'): there is nothing to choose.",
+    "rare_actions": _rare_actions,
+    "many_actions": (
+        "{actions} actions: a policy chooses among few; put similar ones (doses) together."
+    ),
+    "many_states": (
+        "{states} states for {n_rows:row|rows}: most are seen too seldom to learn from."
+    ),
+    "one_model": "1 model only: there is no uncertainty to be robust against.",
+    "equal_models": "{models} models are all equal.",
+    "weight_zero": (
+        "{models:model has|models have} weight 0 and {models:=counts|count} for nothing."
+    ),
+    # guesses about a table of visits
+    "guessed_role": "'{column}' is taken for the {role}.",
+    "guessed_bins": _guessed_bins,
+    "guessed_end": "Events of kind '{kind}' are taken for true ends.",
+    "guessed_grid": "Visits are put on a grid of {grid}, the median time between them.",
+    "no_grid": (
+        "Times between visits vary so much that a grid of {grid} would lose {n_lost} of {n_rows} "
+        "transitions: a step is from one visit to the next, however long that takes."
+    ),
+}  # fmt: skip

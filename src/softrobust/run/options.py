@@ -1,0 +1,217 @@
+"""What a user can say about a run, and the command that says it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from softrobust.errors import InputError
+from softrobust.models.features import PolynomialFeatures
+from softrobust.objective import Objective, Percentile, make_objective
+from softrobust.solvers.registry import CONTINUOUS_SOLVERS, DEFAULT_SECONDS, SOLVERS
+
+if TYPE_CHECKING:
+    from softrobust._core.notes import Note
+    from softrobust.solvers.base import Solver
+
+TABLES_ONLY = ("states", "initial", "allowed", "reward_table", "reward_default", "weights",
+               "normalise", "strength", "per_cell", "support")  # fmt: skip
+VECTORS_ONLY = ("horizon", "actions", "start", "reward_now", "reward_next", "clip")
+LOG_ONLY = ("columns", "states", "reward_table", "reward_default", "n_models", "n_test", "strength",
+            "per_cell", "support", "min_count", "actions", "posterior")  # fmt: skip
+MODELS_ONLY = ("weights",)
+READING = ("columns", "states", "initial", "reward_table", "reward_default", "actions")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user can say about the input; None means "take it from the files, or the default".
+
+    Attributes
+    ----------
+    continuous : bool
+        States are vectors: columns x, next_x for every variable.
+    columns : mapping role → column
+    n_models, n_test : int
+        Models drawn from the posterior of a log, to choose on and to check on.
+    posterior : str
+        Of a log of tables: dirichlet (default; strength, per_cell, support and min_count are its
+        settings) or learned.
+    min_count : int
+        Pairs (for vectors: actions) seen fewer times are not considered.
+    actions : sequence of str
+        Vectors: the actions there are; any other in the log is an error.
+    start : mapping variable → value
+        Vectors: the one state in which episodes start.
+    reward_now, reward_next : mapping variable → coefficient
+        Vectors: the reward, where it is not to be fitted.
+    clip : mapping variable → (low, high), or a number
+        Vectors: a number is the share by which the range of the data is widened; infinity is no
+        box.
+    """
+
+    gamma: float | None = None
+    criterion: str | None = None
+    lam: float | None = None
+    alpha: float | None = None
+    columns: Mapping[str, str] | None = None
+    states: Path | None = None
+    initial: Path | None = None
+    weights: Path | None = None
+    heldout: Path | None = None
+    reward_table: Path | None = None
+    reward_default: float | None = None
+    allowed: Path | None = None
+    normalise: bool = False
+    n_models: int | None = None
+    n_test: int | None = None
+    seed: int = 0
+    posterior: str | None = None
+    strength: float | None = None
+    per_cell: float | None = None
+    support: str | None = None
+    min_count: int | None = None
+    continuous: bool = False
+    horizon: int | None = None
+    actions: Sequence[str] | None = None
+    start: Mapping[str, float] | None = None
+    reward_now: Mapping[str, float] | None = None
+    reward_next: Mapping[str, float] | None = None
+    clip: Mapping[str, tuple[float, float]] | float | None = None
+
+    def objective(self, default: Objective) -> Objective:
+        """Criterion, λ and α as given, else those of `default`."""
+        criterion = default.criterion if self.criterion is None else self.criterion
+        if criterion == Percentile.criterion and self.lam is not None:
+            raise InputError("The percentile criterion has no lambda. Leave it out.")
+        lam = default.lam if self.lam is None else self.lam
+        return make_objective(criterion, lam, default.alpha if self.alpha is None else self.alpha)
+
+    def given(self, *names: str) -> list[str]:
+        """Those of the named options that were given."""
+        found = {name: getattr(self, name) for name in names}
+        return [name for name, value in found.items() if value is not None and value is not False]
+
+    def refuse(self, names: Sequence[str], meant: str, found: str = "") -> None:
+        """An option that is of no use here is an error, not ignored."""
+        if given := self.given(*names):
+            there = f"; the input holds {found}" if found else ""
+            text = f"{', '.join(given)} is for {meant}{there}. Leave it out."
+            raise InputError(text, arguments=given)
+
+    def need_gamma(self) -> float:
+        """The discount, which a log does not know."""
+        if self.gamma is None:
+            raise InputError(
+                "The discount is not known: a log does not say how much later rewards count. "
+                "Give gamma, for example 0.95.",
+                arguments=("gamma",),
+            )
+        return self.gamma
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A problem and where it came from: a table of states, or vectors.
+
+    `heldout_drawn` says whether held-out models are, or will be, draws of the posterior; `r2` is
+    that of a fitted reward.
+    """
+
+    problem: Any
+    log: Any = None
+    posterior: Any = None
+    heldout: Any = None
+    notes: tuple[Note, ...] = ()
+    test_seed: np.random.SeedSequence | None = None
+    source: str = ""
+    options: Options | None = None
+    heldout_drawn: bool = True
+    r2: float | None = None
+
+
+# --------------------------------------------------------------------------------------------------
+# The command line that makes a run again, as far as the run knows it.
+#
+# Files are named without their folders: where they lie says more of a machine than of the run.
+
+FLAGS = {"n_models": "models", "n_test": "test-models", "lam": "lambda", "criterion": "objective",
+         "episodes": "test-episodes"}  # fmt: skip
+SPELLED = ("gamma", "criterion", "lam", "alpha", "n_models", "seed")  # said in any case
+
+
+def flag(name: str) -> str:
+    """The flag of the command line for an argument of the library."""
+    return f"--{FLAGS.get(name, name.rstrip('_').replace('_', '-'))}"
+
+
+def repeat_command(setup: Setup, solver: Solver, **more: int | None) -> str:
+    """`softrobust solve FILE …` with the question spelled out, and every option that was given.
+
+    `more` are options of the line beyond the input's. Empty where no command makes the run again.
+    """
+    said = _solver_words(solver)
+    if setup.options is None or said is None:
+        return ""
+    options, problem = setup.options, setup.problem
+    goal = {"lam": problem.objective.lam}
+    if isinstance(problem.objective, Percentile):
+        goal = {"criterion": problem.objective.criterion}
+    question = {"gamma": problem.gamma, **goal, "alpha": problem.objective.alpha}
+    if setup.log is not None:
+        question["n_models"] = problem.n_models
+    given = [f.name for f in fields(options) if f.name not in SPELLED]
+    asked = question | {name: getattr(options, name) for name in options.given(*given)}
+    asked |= {"seed": options.seed}
+    words = ["softrobust", "solve", setup.source, *_words(asked), *said]
+    return shlex.join([*words, *_words({k: v for k, v in more.items() if v is not None})])
+
+
+def folder_command(run: str, solver: str, seed: int) -> str:
+    """The same for an old run from models, which has the problem itself in its folder."""
+    words = ["softrobust", "solve", f"{run}/problem.npz", "--seed", str(seed)]
+    return shlex.join([*words, "--solver", solver]) if solver in SOLVERS else ""
+
+
+def _solver_words(solver: Solver) -> list[str] | None:
+    """The solver's part; None for a solver that the command line does not know."""
+    words = ["--solver", solver.name]
+    limit = getattr(solver, "time_limit", None)
+    if limit is not None and (solver.continuous or limit != DEFAULT_SECONDS):
+        words += ["--time-limit", f"{limit:g}"]
+    if solver.name not in (CONTINUOUS_SOLVERS if solver.continuous else SOLVERS):
+        return None
+    for f in fields(solver) if solver.continuous else ():  # type: ignore[arg-type]
+        name, value, default = f.name, getattr(solver, f.name), f.default
+        if isinstance(value, PolynomialFeatures):
+            name, value, default = "degree", value.degree, PolynomialFeatures().degree
+        if not isinstance(value, (bool, int, float, str, tuple, type(None))):
+            return None  # features or states of the user's own
+        if name not in ("seed", "time_limit") and value != default:
+            words += ["--set", f"{name}={json.dumps(value)}"]
+    return words
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    return [word for name, value in options.items() for word in (flag(name), *_value(value))]
+
+
+def _value(value: Any) -> list[str]:
+    if value is True:
+        return []
+    if isinstance(value, Path):
+        return [value.name]
+    if isinstance(value, Mapping):
+        pairs = ((k, v if not isinstance(v, tuple) else f"{v[0]}:{v[1]}") for k, v in value.items())
+        return [",".join(f"{key}={v}" for key, v in pairs)]
+    if isinstance(value, float):
+        return ["none" if np.isinf(value) else repr(value)]
+    return [",".join(value) if isinstance(value, (list, tuple)) else str(value)]

@@ -1,0 +1,73 @@
+"""Improve practice state by state, and only where the gain is clear of its own uncertainty.
+
+Policy iteration within a class of policies that keep to practice (`practice_class`). With value
+functions v^ω of the present policy in every draw ω of a `Belief`, an action a in state s is worth
+
+    d^ω(s, a) = Q^ω(s, a) − Σ_a′ β(a′|s)·Q^ω(s, a′)
+
+more than practice β. Practice stays unless some free action has mean(d) − caution·sd(d) > 0; then
+the best such action takes all that the class lets it take. Draws are paired, so that what a state
+is worth by itself does not count as doubt. With caution = 0 this is policy iteration in the mean
+model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softrobust._core.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from softrobust.posterior.belief import Belief
+    from softrobust.solvers.practice_class import PracticeClass
+
+ROUNDS = 50
+CAUTIOUS_ROUNDS = 8  # its steps may go round in a circle
+BETTER = 1e-10  # of the size of the values: less is rounding
+
+
+def improved(belief: Belief, policies: PracticeClass, caution: float) -> FloatArray:
+    """(n_states, n_actions): a policy of the class."""
+    if not policies.open.any():
+        return np.array(policies.practice)
+    if caution == 0.0:
+        return _nominal(belief, policies)
+    return _cautious(belief, policies, caution)
+
+
+def _nominal(belief: Belief, policies: PracticeClass) -> FloatArray:
+    probs = np.array(policies.practice)
+    for _ in range(ROUNDS):
+        q = belief.mean_q(belief.mean_values(probs))
+        known = np.where(np.isfinite(q), q, 0.0)
+        new = policies.greedy(q)
+        gain = ((new - probs) * known).sum(axis=1)
+        better = gain > BETTER * max(float(np.abs(known).max()), 1e-300)
+        if not better.any():
+            break
+        probs = np.where(better[:, None], new, probs)
+    return probs
+
+
+def _cautious(belief: Belief, policies: PracticeClass, caution: float) -> FloatArray:
+    practice, free = policies.practice, policies.free & belief.available
+    rows = np.arange(practice.shape[0])
+    probs, seen = np.array(practice), set()
+    for _ in range(CAUTIOUS_ROUNDS):
+        q = belief.q_values(belief.values(probs))
+        gain = q - np.einsum("sa,san->sn", practice, q)[:, None, :]
+        mean = gain.mean(axis=2)
+        score = np.where(free, mean - caution * gain.std(axis=2), -np.inf)
+        best = score.argmax(axis=1)
+        top = score[rows, best]
+        kept = np.where(~free & (mean > top[:, None]), practice, 0.0)
+        new = kept
+        new[rows, best] += 1.0 - kept.sum(axis=1)
+        size = BETTER * max(float(np.abs(q).max()), 1e-300)
+        probs = np.where((top > size)[:, None], new, practice)
+        if (mark := probs.tobytes()) in seen:
+            break
+        seen.add(mark)
+    return probs

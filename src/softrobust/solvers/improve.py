@@ -1,0 +1,137 @@
+"""The default for logs: improve on current practice where the log shows that it pays.
+
+`promise` chooses a policy and measures the optimism of its own choice; λ says how clear a change
+must be: an action replaces practice where the mean of its paired gain exceeds 2λ standard
+deviations, so that λ = 0 looks at the average alone. The policy of any other solver is judged by
+the same splits, with the freest choice (every pair seen once, no caution) in its place, whose
+optimism is not less than that of a careful one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from softrobust._core.settings import instance, whole
+from softrobust.data import TransitionLog
+from softrobust.errors import InputError
+from softrobust.objective import cvar
+from softrobust.solvers.base import Solution, Solver, Status, finish
+from softrobust.solvers.promise import (
+    CANDIDATES,
+    CLEAR,
+    FEWEST_ROWS,
+    HALF_MODELS,
+    LEVEL,
+    N_MODELS,
+    N_SPLITS,
+    Candidate,
+    Choice,
+    Gain,
+    Procedure,
+    Promise,
+    Verdict,
+    choose,
+    corrected,
+    units,
+)
+
+if TYPE_CHECKING:
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Improve(Solver):
+    """Practice, changed where the log shows a gain that halves of it confirm.
+
+    Parameters
+    ----------
+    log : TransitionLog
+    seed : int
+    """
+
+    name: ClassVar[str] = "improve"
+    log: TransitionLog
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        instance("log", self.log, TransitionLog)
+        whole("seed", self.seed, 0)
+
+    def choice(self, problem: Problem) -> Choice:
+        """The policy with what is promised of it."""
+        if not problem.allowed[problem.models.available].all():
+            raise InputError(
+                f"The solver '{self.name}' starts from what practice does, and some of that is not "
+                "allowed here. Allow what the log shows, or choose another solver, such as exact.",
+                arguments={"solver": "exact"},
+            )
+        caution = 2.0 * problem.objective.lam
+        candidates = tuple(replace(candidate, caution=caution) for candidate in CANDIDATES)
+        return choose(self.log, problem.gamma, seed=self.seed, candidates=candidates)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Choose, and evaluate the policy on the problem's models."""
+        return self.solution(problem, self.choice(problem))
+
+    def solution(self, problem: Problem, choice: Choice) -> Solution:
+        """A choice as the solution of the problem."""
+        found, status = choice.candidate, Status.LOCAL_OPTIMUM
+        policy, available = choice.policy, problem.models.available
+        # Nothing is recommended where nothing was done; there any action of the models will do.
+        known = np.asarray(policy.decided)[:, None]
+        alike = available / available.sum(axis=1, keepdims=True)
+        policy = replace(policy, probs=np.where(known, policy.probs, alike))
+        stats: dict[str, object] = {"verdict": str(choice.promise.verdict)}
+        if found is None:
+            status = Status.GIVEN
+        else:
+            stats |= {"min_count": found.min_count, "caution": found.caution}
+        return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
+
+
+def promise_of(
+    log: TransitionLog, gamma: float, policy: Policy, *, seed: int = 0, level: float = LEVEL
+) -> Promise | None:
+    """What can be promised of a policy that another solver chose.
+
+    None where the policy takes actions that were never seen where it takes them: no part of the
+    log can judge them.
+    """
+    counts = np.asarray(log.pair_counts)
+    decided = np.asarray(policy.decided) & (counts.sum(axis=1) > 0)
+    if ((policy.probs > 0) & (counts == 0))[decided].any():
+        return None
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    run = Procedure.of(log, gamma, None, N_MODELS, HALF_MODELS, rng)
+    probs = np.where(decided[:, None], policy.probs, run.practice)
+    usual, worth = run.practices(rng), run.worth(rng)
+    gains = run.belief.returns(run.lived(probs, usual)) - run.belief.returns(usual)
+    unit, groups = units(log)
+    if log.n_rows < FEWEST_ROWS or np.unique(groups).size < 4:
+        return run.keep(Verdict.TOO_SMALL, level, None, unit, ()).promise
+    if not (np.abs(probs - run.practice) > 1e-12).any():
+        return run.keep(Verdict.NO_CHOICE, level, worth, unit, ()).promise
+    freest = (Candidate(1, 0.0),)
+    own, other = run.splits(freest, groups, N_SPLITS, rng)
+    (found,), (gain,) = corrected(freest, gains[None], own, other, rng)
+    as_much = run.shuffled(rng)
+    chance = min(float((gain > 0).mean()), 1.0 - as_much)
+    total = worth + gain
+    return Promise(
+        Verdict.CHANGE if chance >= CLEAR else Verdict.KEEP,
+        level,
+        float(total.mean()),
+        float(np.quantile(total, 1.0 - level)),
+        Gain(float(gain.mean()), float(np.quantile(gain, 1.0 - level))),
+        chance,
+        found.posterior - found.gain,
+        cvar(gain, None, level),
+        as_much,
+        N_SPLITS,
+        unit,
+    )

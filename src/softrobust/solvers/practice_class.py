@@ -1,0 +1,236 @@
+"""Policies that keep to practice where the log cannot tell, and their problem in composite actions.
+
+With practice β and a set of free pairs (those seen often enough) the class is
+
+    Π = { π : π(a|s) ≤ β(a|s) on pairs that are not free;  π(·|s) = β(·|s) in states without any }
+
+(Π_≤b of Laroche et al. 2019). In a state it is a polytope. Its vertices are: some of the rare
+actions at β, the others at 0, the rest of the probability on one free action. Taken as actions of
+their own, with rows and rewards mixed accordingly, they make a problem in which *every* policy is
+one of Π, and the other way round: solvers, bounds and certificates work there unchanged, `lift`
+brings a policy back, and returns are equal. β itself is composite action 0 in every state.
+
+A state with many rare actions would have too many vertices: beyond `MOST_RARE` the ones that
+practice takes least are kept or left together, as one. The class is then the convex hull of those
+vertices, which still holds β.
+
+Returns can be counted from a reference: x_ω is subtracted from every return of model ω by taking
+(1 − γ)·x_ω from each reward, so that any objective becomes one of the gain over the reference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softrobust._core.arrays import BoolArray, FloatArray, frozen
+from softrobust.data.labels import Labels
+from softrobust.data.rewards import Rewards
+from softrobust.errors import InputError
+from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
+from softrobust.problem import Problem
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+
+MOST_RARE = 4  # rare actions of a state that are kept or left one by one
+TOLERANCE = 1e-9  # by which a policy may miss the class
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PracticeClass:
+    """Π of a practice and the pairs that are free.
+
+    Parameters
+    ----------
+    practice : (n_states, n_actions)
+        β; rows sum to 1.
+    free : (n_states, n_actions) bool
+        Pairs that may get more probability than practice gives them.
+    """
+
+    practice: FloatArray
+    free: BoolArray
+
+    def __post_init__(self) -> None:
+        practice = np.asarray(self.practice, dtype=np.float64)
+        free = np.asarray(self.free, dtype=bool)
+        if practice.ndim != 2 or practice.shape != free.shape:
+            raise InputError(
+                "practice and free must both have shape (n_states, n_actions); they have "
+                f"{practice.shape} and {free.shape}."
+            )
+        off = np.abs(practice.sum(axis=1) - 1.0)
+        if not ((practice >= 0).all() and (off <= 1e-9).all()):
+            raise InputError(
+                "The shares of practice must be at least 0 and sum to 1 in every state: state "
+                f"{int(np.argmax(off))} sums to {float(practice[int(np.argmax(off))].sum()):g}."
+            )
+        object.__setattr__(self, "practice", frozen(practice, np.float64))
+        object.__setattr__(self, "free", frozen(free, np.bool_))
+
+    @classmethod
+    def of(cls, log: TransitionLog, practice: FloatArray, min_count: int) -> PracticeClass:
+        """Free are the pairs that the log has `min_count` times or more."""
+        return cls(practice, np.asarray(log.pair_counts) >= max(min_count, 1))
+
+    @property
+    def open(self) -> BoolArray:
+        """(n_states,): states in which anything but practice is possible."""
+        others = self.practice > 0
+        return np.asarray(self.free.any(axis=1) & ((self.free | others).sum(axis=1) > 1))
+
+    def contains(self, probs: FloatArray) -> bool:
+        """Whether a policy is in Π."""
+        over = probs - self.practice
+        rare = ~self.free | ~self.free.any(axis=1, keepdims=True)
+        return bool((over[rare] <= TOLERANCE).all())
+
+    def greedy(self, q: FloatArray) -> FloatArray:
+        """The policy of Π with the largest Σ_a π(a|s)·q(s, a); −∞ marks pairs without a model."""
+        rows = np.arange(q.shape[0])
+        among = np.where(self.free, q, -np.inf)
+        best = among.argmax(axis=1)
+        top = among[rows, best]
+        kept = np.where(~self.free & (q > top[:, None]), self.practice, 0.0)
+        out = kept
+        out[rows, best] += 1.0 - kept.sum(axis=1)
+        return np.where(np.isfinite(top)[:, None], out, self.practice)
+
+    def vertices(self, s: int) -> FloatArray:
+        """(n_composites, n_actions): practice first, then the vertices in state s."""
+        beta, free = self.practice[s], self.free[s]
+        if not self.open[s]:
+            return np.array(beta[None])
+        rare = np.flatnonzero(~free & (beta > 0))
+        rare = rare[np.argsort(-beta[rare], kind="stable")]
+        groups = [[int(a)] for a in rare[: MOST_RARE - 1]]
+        if rare.size >= MOST_RARE:
+            groups.append([int(a) for a in rare[MOST_RARE - 1 :]])
+        out = [beta]
+        for kept in product((False, True), repeat=len(groups)):
+            for a in np.flatnonzero(free):
+                row = np.zeros_like(beta)
+                for group, keep in zip(groups, kept, strict=True):
+                    row[group] = beta[group] if keep else 0.0
+                row[a] = 1.0 - row.sum()
+                out.append(row)
+        return np.array(out)
+
+    def composite(self, problem: Problem, reference: FloatArray | None = None) -> Composite:
+        """The problem in composite actions; returns less `reference` (n_models,) where given."""
+        return Composite.of(self, problem, reference)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Composite:
+    """A problem whose actions are the vertices of a class.
+
+    Attributes
+    ----------
+    problem : Problem
+        In composite actions; sinks of the original are plain states there.
+    mixtures : (n_states, n_composites, n_actions)
+        What a composite action is; zeros where a state has fewer.
+    original : Problem
+    """
+
+    problem: Problem
+    mixtures: FloatArray
+    original: Problem
+
+    @classmethod
+    def of(
+        cls, policies: PracticeClass, problem: Problem, reference: FloatArray | None
+    ) -> Composite:
+        """Mix rows and rewards of the problem."""
+        models = problem.models
+        if policies.practice.shape != (models.n_states, models.n_actions):
+            raise InputError(
+                f"The class is for {policies.practice.shape} states and actions, the problem has "
+                f"{(models.n_states, models.n_actions)}."
+            )
+        stray = np.argwhere((policies.practice > 0) & ~models.available)
+        if stray.size:
+            s, a = (int(i) for i in stray[0])
+            raise InputError(
+                f"Practice takes action '{models.actions[a]}' in state '{models.states[s]}', and "
+                f"no model knows what follows ({len(stray)} such pairs). Keep such pairs in the "
+                "posterior (min_count)."
+            )
+        free = policies.free & problem.allowed & ~models.sinks[:, None]
+        inner = PracticeClass(policies.practice, free)
+        rows = [inner.vertices(s) for s in range(models.n_states)]
+        mixtures = np.zeros((models.n_states, max(map(len, rows)), models.n_actions))
+        for s, vertices in enumerate(rows):
+            mixtures[s, : len(vertices)] = vertices
+        mixed = _mixed(problem, mixtures, [len(v) for v in rows], reference)
+        return cls(mixed, mixtures, problem)
+
+    def lift(self, policy: Policy) -> Policy:
+        """A policy of composite actions as one of the original actions."""
+        probs = np.einsum("sj,sja->sa", policy.probs, self.mixtures)
+        m = self.original.models
+        probs /= probs.sum(axis=1, keepdims=True)
+        return Policy(probs, m.states, m.actions, self.original.decided)
+
+    def practice(self) -> Policy:
+        """Practice, in composite actions."""
+        m = self.problem.models
+        return Policy.from_decision(np.zeros(m.n_states), m.states, m.actions)
+
+
+def _mixed(
+    problem: Problem, mixtures: FloatArray, sizes: list[int], reference: FloatArray | None
+) -> Problem:
+    """The problem in which action j of state s is the mixture mixtures[s, j]."""
+    m, N = problem.models, problem.n_models
+    R = full_rewards(problem)
+    shift = np.zeros(N) if reference is None else (1.0 - problem.gamma) * np.asarray(reference)
+    columns: list[NDArray[np.int32]] = []
+    blocks: list[FloatArray] = []
+    rewards: list[FloatArray] = []
+    widths = np.zeros((m.n_states, mixtures.shape[1]), dtype=np.int64)
+    for s in range(m.n_states):
+        own = [m.block(s, a) for a in range(m.n_actions)]
+        for j in range(sizes[s]):
+            used = np.flatnonzero(mixtures[s, j] > 0)
+            to = np.unique(np.concatenate([own[a][0] for a in used]))
+            block = np.zeros((N, to.size))
+            for a in used:
+                block[:, np.searchsorted(to, own[a][0])] += mixtures[s, j, a] * own[a][1]
+            widths[s, j] = to.size
+            columns.append(to)
+            blocks.append(block.reshape(-1))
+            worth = mixtures[s, j, used] @ R[s, used] - shift
+            rewards.append(np.repeat(worth, to.size))
+    models = ModelSet(
+        indptr=np.concatenate([[0], np.cumsum(widths.reshape(-1))]),
+        next_states=np.concatenate(columns),
+        prob=np.concatenate(blocks),
+        f=m.f,
+        states=m.states,
+        actions=Labels.range(mixtures.shape[1], "action"),
+        normalise=True,
+    )
+    paid = Rewards.of_models(np.concatenate(rewards), m.n_states, mixtures.shape[1])
+    return Problem(models, paid, problem.p0, problem.gamma, problem.objective)
+
+
+def full_rewards(problem: Problem) -> FloatArray:
+    """R[s, a, ω] of every pair that has a model, also of those that are not allowed."""
+    if np.array_equal(problem.allowed, problem.models.available):
+        return problem.R
+    models = problem.models
+    needed = models.available & ~models.sinks[:, None]
+    return problem.rewards.expected(
+        models.indptr, models.next_states, models.prob, models.n_models, needed, models.states,
+        models.actions,
+    )  # fmt: skip

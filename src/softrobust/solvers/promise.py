@@ -1,0 +1,503 @@
+"""What can be promised of the truth: choose by the whole procedure, then measure its optimism.
+
+The posterior is exact about itself and silent about being wrong. So the whole choice is made again
+on halves of the log. A policy chosen on one half has a gain over practice by that half's own
+posterior, and a gain by the posterior of the other half, which had no part in the choice. The share
+q of the first that the second does not confirm is the *optimism* of the procedure. With draws g_ω
+of the gain on the whole log,
+
+    promised gain  =  g_ω·(1 − q·U_ω) + e_ω,      U/1.5 ~ Beta(2, 2),
+
+since the posterior may be right (the other half merely knew too little), or wrong by more than a
+half can show (both share its assumptions); e is normal with the spread of the splits. How often a
+pair must have been seen is chosen by the promise itself: its mean less a share of its spread, among
+the candidates that most other halves saw gain anything. Practice is among the choices, and stays
+where no other is confirmed and clear. What practice itself earns is taken from rows that hardly
+borrow: practice was lived, and needs no help from what resembles it.
+
+Where actions have no effect, the log is one of many alike, with actions shuffled within states. The
+chance is at most one minus the probability that actions tell as much about transitions and rewards
+in a shuffled log (by evidence) as they do in this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.settings import whole
+from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.objective import cvar
+from softrobust.posterior.belief import SMALL, Belief, drawn_rewards
+from softrobust.posterior.learned import LearnedPosterior
+from softrobust.posterior.resemblance import Geometry
+from softrobust.posterior.reward_draws import RewardPosterior
+from softrobust.solvers.cautious import improved
+from softrobust.solvers.practice_class import PracticeClass
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+
+LEVEL = 0.9
+N_MODELS = 400
+N_SPLITS = 6
+N_SHUFFLES = 8
+HALF_MODELS = 40  # draws of a half's posterior
+BLOCKS = 20  # of consecutive rows, where there are fewer than `EPISODES` episodes
+EPISODES = 10
+FEWEST_ROWS = 40  # a half of fewer than twenty rows judges nothing
+WRONG = 1.5  # times what splits show, by which the posterior may be wrong at most
+CONFIRMED = 0.6  # share of the other halves that must see a gain
+CLEAR = 0.65  # chance below which practice stays
+SHARE = 0.3  # of its spread that is taken from a candidate's mean when candidates are compared
+CAUTION = 1.0  # standard deviations by which an action must be better than practice
+LIVED = (0.5, 1.0)  # concentrations of rows that hardly borrow
+
+
+class Verdict(StrEnum):
+    """What the promise says to do."""
+
+    CHANGE = "change"
+    KEEP = "keep"  # nothing beats practice clearly enough
+    TOO_SMALL = "too_small"  # the log cannot be split: nothing is promised
+    NO_CHOICE = "no_choice"  # practice is all that was seen
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """The promised gain over practice: its mean, and the value that it reaches with `level`."""
+
+    value: float
+    low: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to choose: pairs seen `min_count` times are free, gains must be clear by `caution`.
+
+    `posterior` is the mean gain that the posterior alone says, `optimism` what splits showed of it,
+    `confirmed` the share of other halves that saw a gain, `gain` and `spread` mean and standard
+    deviation of what remains.
+    """
+
+    min_count: int
+    caution: float
+    posterior: float = 0.0
+    optimism: float = 0.0
+    confirmed: float = 0.0
+    gain: float = 0.0
+    spread: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """By which candidates are compared."""
+        return self.gain - SHARE * self.spread
+
+
+CANDIDATES = tuple(Candidate(m, CAUTION) for m in (1, 2, 3, 5, 8))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Promised of the truth, after all corrections.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    level : float
+        Of the lower limits.
+    return_value, return_low : float or None
+        The return of the recommended policy; None where nothing is promised.
+    gain : Gain
+        Over practice; zeros where practice is recommended.
+    chance : float
+        Probability that the policy truly earns more than practice; 0 where practice is recommended.
+    optimism : float
+        What was taken off the posterior's mean gain.
+    bad_gain : float
+        Mean of the worst 1 − level of the promised gain (its CVaR).
+    shuffled : float or None
+        Probability that a log with shuffled actions shows as much gain.
+    n_splits : int
+    unit : str
+        What halves were made of: "episodes", or "blocks" of rows.
+    """
+
+    verdict: Verdict
+    level: float
+    return_value: float | None
+    return_low: float | None
+    gain: Gain
+    chance: float
+    optimism: float
+    bad_gain: float
+    shuffled: float | None
+    n_splits: int
+    unit: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "verdict": self.verdict.value,
+            "level": self.level,
+            "return": self.return_value,
+            "return_low": self.return_low,
+            "gain": {"value": self.gain.value, "low": self.gain.low, "bad": self.bad_gain},
+            "chance": self.chance,
+            "optimism": self.optimism,
+            "shuffled": self.shuffled,
+            "splits": self.n_splits,
+            "unit": self.unit,
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """The answer of the default line: a policy and what can be promised of it.
+
+    Attributes
+    ----------
+    policy, practice : Policy
+        Equal where practice is recommended.
+    promise : Promise
+    candidate : Candidate or None
+        How the policy was chosen; None for practice.
+    candidates : tuple of Candidate
+        All that were compared.
+    policies : PracticeClass
+        The class that the policy was chosen from.
+    belief : Belief
+        Posterior, rewards and starts with their draws.
+    """
+
+    policy: Policy
+    practice: Policy
+    promise: Promise
+    candidate: Candidate | None
+    candidates: tuple[Candidate, ...]
+    policies: PracticeClass
+    belief: Belief
+
+
+def choose(
+    log: TransitionLog,
+    gamma: float,
+    *,
+    seed: int = 0,
+    practice: FloatArray | None = None,
+    level: float = LEVEL,
+    n_models: int = N_MODELS,
+    n_splits: int = N_SPLITS,
+    candidates: Sequence[Candidate] = CANDIDATES,
+) -> Choice:
+    """Choose a policy from a log, and say what can be promised of it.
+
+    Parameters
+    ----------
+    log : TransitionLog
+    gamma : float
+        Discount.
+    seed : int
+        The same seed, the same answer.
+    practice : (n_states, n_actions), optional
+        What is done at present; by default the log's own shares.
+    level : float
+        Of the promised limits.
+    n_models : int
+        Draws of the posterior.
+    n_splits : int
+        Times that the log is split in halves.
+    candidates : sequence of Candidate
+        Ways to choose that are compared.
+    """
+    if not 0.5 <= level < 1.0:
+        raise InputError(f"level must be at least 0.5 and below 1; it is {level:g}.")
+    if not 0.0 < gamma < 1.0:
+        raise InputError(f"gamma must lie strictly between 0 and 1; it is {gamma:g}.")
+    whole("n_models", n_models)
+    whole("n_splits", n_splits)
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    # Evaluation takes the cube of the states: large logs get fewer draws and splits.
+    thin = min(1.0, (SMALL / log.n_states) ** 2)
+    n_models, n_splits = max(40, round(thin * n_models)), max(2, round(thin * n_splits))
+    run = Procedure.of(log, gamma, practice, n_models, max(8, round(thin * HALF_MODELS)), rng)
+    tried = run.chosen(candidates)
+    usual = run.practices(rng)
+    base = run.belief.returns(usual)
+    gains = np.array([run.belief.returns(run.lived(p, usual)) - base for p in tried])
+    worth = run.worth(rng)
+    unit, groups = units(log)
+    moved = [bool((np.abs(p - run.practice) > 1e-12).any()) for p in tried]
+    if log.n_rows < FEWEST_ROWS or np.unique(groups).size < 4:
+        return run.keep(Verdict.TOO_SMALL, level, None, unit, ())
+    if not any(moved):
+        return run.keep(Verdict.NO_CHOICE, level, worth, unit, ())
+    own, other = run.splits(candidates, groups, n_splits, rng)
+    judged, draws = corrected(candidates, gains, own, other, rng)
+    sound = [i for i in np.flatnonzero(moved) if judged[i].confirmed >= CONFIRMED]
+    if not sound:
+        return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits)
+    best = int(max(sound, key=lambda i: judged[i].score))
+    chosen = judged[best]
+    gain = draws[best]
+    chance = float((gain > 0).mean())
+    as_much = run.shuffled(rng) if chance >= CLEAR and chosen.gain > 0.0 else 1.0
+    chance = min(chance, 1.0 - as_much)
+    if chance < CLEAR:
+        return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits)
+    low = float(np.quantile(gain, 1.0 - level))
+    total = worth + gain
+    promise = Promise(
+        Verdict.CHANGE, level, float(total.mean()), float(np.quantile(total, 1.0 - level)),
+        Gain(float(gain.mean()), low), chance, chosen.posterior - chosen.gain,
+        cvar(gain, None, level), as_much, n_splits, unit,
+    )  # fmt: skip
+    return Choice(
+        run.made(tried[best]), run.made(run.practice), promise, chosen, tuple(judged),
+        run.policies(chosen), run.belief,
+    )  # fmt: skip
+
+
+def corrected(
+    candidates: Sequence[Candidate],
+    gains: FloatArray,
+    own: FloatArray,
+    other: FloatArray,
+    rng: np.random.Generator,
+) -> tuple[list[Candidate], list[FloatArray]]:
+    """Candidates with what splits say of them, and draws of their promised gain."""
+    judged, draws = [], []
+    n, overall = gains.shape[1], _unconfirmed(own, other)
+    for i, candidate in enumerate(candidates):
+        # No candidate is trusted more than the procedure as a whole.
+        share = max(_unconfirmed(own[:, i], other[:, i]), overall)
+        noise = float((own[:, i] - other[:, i]).std()) / np.sqrt(2.0)
+        gain = gains[i] * (1.0 - share * WRONG * rng.beta(2.0, 2.0, n))
+        gain += noise * rng.standard_normal(n)
+        draws.append(gain)
+        judged.append(
+            replace(
+                candidate,
+                posterior=float(gains[i].mean()),
+                optimism=share,
+                confirmed=float((other[:, i] > 0.0).mean()),
+                gain=float(gain.mean()),
+                spread=float(gain.std()),
+            )
+        )
+    return judged, draws
+
+
+def _unconfirmed(own: FloatArray, other: FloatArray) -> float:
+    """The share of the gains by the choosing halves that the other halves do not confirm."""
+    believed = float(own.sum())
+    return 1.0 if believed <= 0.0 else min(max(1.0 - float(other.sum()) / believed, 0.0), 1.0)
+
+
+def _tail(value: float, null: FloatArray) -> float:
+    """Probability of a value this large among those of shuffled logs: Student's t, as few are."""
+    n = null.size
+    spread = float(null.std(ddof=1)) * np.sqrt(1.0 + 1.0 / n)
+    if spread <= 0.0:
+        return 0.0 if value > float(null.mean()) else 1.0
+    return float(student.sf((value - float(null.mean())) / spread, n - 1))
+
+
+def units(log: TransitionLog) -> tuple[str, IntArray]:
+    """What the log is split into, and the unit of every row, counted from 0."""
+    if log.episode is not None and int(log.episode.max()) + 1 >= EPISODES:
+        return "episodes", log.episode.astype(np.int64)
+    n = log.n_rows
+    return "blocks", (np.arange(n) * min(BLOCKS, n)) // n
+
+
+def practice_of(log: TransitionLog, available: NDArray[np.bool_]) -> FloatArray:
+    """(n_states, n_actions): shares of the log; any action alike in states never left."""
+    counts = np.asarray(log.pair_counts, dtype=np.float64)
+    total = counts.sum(axis=1, keepdims=True)
+    alike = available / available.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(total > 0, counts / np.maximum(total, 1.0), alike))
+
+
+def evidence(log: TransitionLog, geometry: Geometry) -> float:
+    """Log evidence of transitions and, where they are a column of the log, of rewards."""
+    total = LearnedPosterior().fit(log, geometry).evidence()
+    if drawn_rewards(log):
+        total += RewardPosterior.fit(log, geometry).evidence
+    return total
+
+
+def shuffle_actions(log: TransitionLog, rng: np.random.Generator) -> TransitionLog:
+    """The log with actions shuffled among the rows of each state."""
+    rows = np.argsort(log.s, kind="stable")
+    mixed = np.lexsort((rng.random(log.n_rows), log.s))
+    a = log.a.copy()
+    a[rows] = log.a[mixed]
+    return replace(log, a=a)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Procedure:
+    """One log and all that is reused when the choice is made again."""
+
+    log: TransitionLog
+    gamma: float
+    geometry: Geometry
+    belief: Belief
+    practice: FloatArray
+    given: FloatArray | None
+    half_models: int
+
+    @classmethod
+    def of(
+        cls,
+        log: TransitionLog,
+        gamma: float,
+        practice: FloatArray | None,
+        n_models: int,
+        half_models: int,
+        rng: np.random.Generator,
+    ) -> Procedure:
+        """The procedure on a whole log."""
+        geometry = Geometry.of(log.states)
+        # Parts and shuffles of the log estimate its rewards anew, or all take those given.
+        log = replace(log, rewards=None) if drawn_rewards(log) else replace(log, reward=None)
+        settings = LearnedPosterior(min_count=1 if practice is None else 0)
+        belief = Belief.of(log, gamma, n_models, rng, geometry, settings=settings)
+        shares = practice_of(log, belief.available) if practice is None else np.asarray(practice)
+        return cls(log, gamma, geometry, belief, shares, practice, half_models)
+
+    def practices(self, rng: np.random.Generator) -> FloatArray:
+        """(N, n_states, n_actions): draws of practice, of which the log shows a sample too."""
+        n = self.belief.n_models
+        if self.given is not None:
+            return np.tile(self.given, (n, 1, 1))
+        counts = np.asarray(self.log.pair_counts, dtype=np.float64)
+        draws = rng.standard_gamma(np.tile(counts, (n, 1, 1)))
+        total = draws.sum(axis=2, keepdims=True)
+        known = total > 0
+        return np.where(known, draws / np.where(known, total, 1.0), self.practice)
+
+    def policies(self, candidate: Candidate) -> PracticeClass:
+        """The class of a candidate."""
+        return PracticeClass.of(self.log, self.practice, candidate.min_count)
+
+    def chosen(self, candidates: Sequence[Candidate]) -> list[FloatArray]:
+        """The policies of candidates; those with the same free pairs and caution share one."""
+        found: dict[tuple[bytes, float], FloatArray] = {}
+        out = []
+        for candidate in candidates:
+            policies = self.policies(candidate)
+            key = (policies.free.tobytes(), candidate.caution)
+            if key not in found:
+                found[key] = improved(self.belief, policies, candidate.caution)
+            out.append(found[key])
+        return out
+
+    def worth(self, rng: np.random.Generator) -> FloatArray:
+        """(N,): what practice earns, in models whose rows hardly borrow."""
+        settings = LearnedPosterior(LIVED, 1 if self.given is None else 0)
+        variances = None if self.belief.rewards is None else self.belief.rewards.variances
+        belief = Belief.of(
+            self.log, self.gamma, self.belief.n_models, rng, self.geometry, variances, settings
+        )
+        return belief.returns(self.practices(rng))
+
+    def lived(self, probs: FloatArray, usual: FloatArray) -> FloatArray:
+        """(N, n_states, n_actions): a policy that does as before wherever it is practice."""
+        same = np.asarray((np.abs(probs - self.practice) <= 1e-12).all(axis=1))
+        return np.asarray(np.where(same[:, None], usual, probs))
+
+    def made(self, probs: FloatArray) -> Policy:
+        """A `Policy`; nothing is decided in states that were never left."""
+        decided = np.asarray(self.log.pair_counts).sum(axis=1) > 0
+        probs = probs / probs.sum(axis=1, keepdims=True)
+        return Policy(probs, self.log.states, self.log.actions, decided)
+
+    def _half(self, rows: IntArray, rng: np.random.Generator) -> Procedure:
+        """The procedure on some of the rows; every pair has a model, so that any can be judged."""
+        log = self.log
+        part = replace(
+            log,
+            s=log.s[rows],
+            a=log.a[rows],
+            s_next=log.s_next[rows],
+            reward=None if log.reward is None else log.reward[rows],
+            episode=None if log.episode is None else log.episode[rows],
+        )
+        variances = None if self.belief.rewards is None else self.belief.rewards.variances
+        belief = Belief.of(
+            part, self.gamma, self.half_models, rng, self.geometry, variances,
+            LearnedPosterior(min_count=0),
+        )  # fmt: skip
+        shares = practice_of(part, belief.available) if self.given is None else self.given
+        return Procedure(
+            part, self.gamma, self.geometry, belief, shares, self.given, self.half_models
+        )
+
+    def splits(
+        self,
+        candidates: Sequence[Candidate],
+        groups: IntArray,
+        n_splits: int,
+        rng: np.random.Generator,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Gains of a half's choices by itself and by the other, each (2·n_splits, n_candidates)."""
+        out = []
+        last = int(groups.max()) + 1
+        for _ in range(n_splits):
+            first = np.zeros(last, dtype=bool)
+            first[rng.permutation(last)[: last // 2]] = True
+            side = first[groups]
+            halves = [self._half(np.flatnonzero(part), rng) for part in (side, ~side)]
+            for own, other in (halves, halves[::-1]):
+                here = own.belief.returns(own.practice)
+                there = other.belief.returns(own.practice)
+                row, worth = [], {}
+                halved = [replace(c, min_count=-(-c.min_count // 2)) for c in candidates]
+                for probs in own.chosen(halved):
+                    if id(probs) not in worth:
+                        gain = float((own.belief.returns(probs) - here).mean())
+                        judged = float((other.belief.returns(probs) - there).mean())
+                        worth[id(probs)] = (gain, judged)
+                    row.append(worth[id(probs)])
+                out.append(row)
+        both = np.array(out)
+        return both[:, :, 0], both[:, :, 1]
+
+    def shuffled(self, rng: np.random.Generator) -> float:
+        """Probability that actions tell as much in a log where they are shuffled."""
+        null = [evidence(shuffle_actions(self.log, rng), self.geometry) for _ in range(N_SHUFFLES)]
+        return _tail(evidence(self.log, self.geometry), np.array(null))
+
+    def keep(
+        self,
+        verdict: Verdict,
+        level: float,
+        worth: FloatArray | None,
+        unit: str,
+        judged: tuple[Candidate, ...],
+        n_splits: int = 0,
+    ) -> Choice:
+        """Practice, and what can be said of it."""
+        value = None if worth is None else float(worth.mean())
+        low = None if worth is None else float(np.quantile(worth, 1.0 - level))
+        promise = Promise(
+            verdict, level, value, low, Gain(0.0, 0.0), 0.0, 0.0, 0.0, None, n_splits, unit
+        )
+        policy = self.made(self.practice)
+        nothing = PracticeClass(self.practice, np.zeros(self.practice.shape, dtype=bool))
+        return Choice(policy, policy, promise, None, judged, nothing, self.belief)

@@ -1,0 +1,381 @@
+"""Reasons to trust a solved problem, or not: seven checks, in the order a sceptic would ask.
+
+Each is a `Check`: a code, a verdict, and the facts it rests on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Self, final
+
+import numpy as np
+
+from softrobust._core import __version__
+from softrobust._core.files import atomic_write
+from softrobust._core.notes import RECORDED, Note
+from softrobust.data import Rewards
+from softrobust.errors import InputError
+from softrobust.objective import SoftRobust
+from softrobust.posterior import FittedDirichlet
+from softrobust.problem import Problem
+from softrobust.returns import policy_return, static_return
+from softrobust.returns.simulation import simulate_table
+from softrobust.solvers.base import solve, solve_grid
+from softrobust.solvers.baselines.behaviour import RARE, behaviour_policy, rare_share, unmasked
+from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.study.confounding import tipping_point
+from softrobust.study.off_policy import episodes_of, off_policy, pair_means
+from softrobust.study.solved import changed, need_log, redraw
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from softrobust.data import TransitionLog
+    from softrobust.models.policy import Policy
+    from softrobust.study.solved import Solved
+
+FORMAT_VERSION = 2  # 2: code and facts; 1 had a name and a sentence
+
+
+class Verdict(StrEnum):
+    """How a check ended."""
+
+    FINE = "fine"
+    CAUTION = "caution"
+    CANNOT_TELL = "cannot tell"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check.
+
+    Attributes
+    ----------
+    code : str
+        What was asked.
+    verdict : Verdict
+    facts : mapping
+        The finding in plain values, counts typed as in a `Note`; with `why` where it cannot tell.
+    """
+
+    code: str
+    verdict: Verdict
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "facts", Note(self.code, facts=self.facts).facts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"code": self.code, "verdict": str(self.verdict), "facts": dict(self.facts)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; a check of format 1 keeps its sentence."""
+        verdict = Verdict(record["verdict"])
+        if "sentence" in record:
+            return cls(RECORDED, verdict, {"name": record["name"], "text": record["sentence"]})
+        return cls(str(record["code"]), verdict, record["facts"])
+
+    def without_small_counts(self) -> Self:
+        """The same check, small counts hidden."""
+        return replace(self, facts=Note(self.code, facts=self.facts).without_small_counts().facts)
+
+
+def _cannot_tell(code: str, why: str, **facts: Any) -> Check:
+    return Check(code, Verdict.CANNOT_TELL, {"why": why, **facts})
+
+
+def _careful(code: str, careful: bool, facts: Mapping[str, Any]) -> Check:
+    return Check(code, Verdict.CAUTION if careful else Verdict.FINE, facts)
+
+
+# --------------------------------------------------------------------------------------------------
+# Behaviour replay: if the posterior were right, would the log look as it does?
+#
+# For each of M posterior draws, current practice is simulated for the episodes of the log: the same
+# first states, the same lengths. Where the mean observed return falls outside the central 95 % of
+# the simulated means, the model (states, rewards, or the Markov assumption) does not fit what
+# happened. Posterior draws know the log, so that a fit is expected and a misfit is telling.
+
+DRAWS = 400
+FEWEST_REPLAYED = 5  # episodes below which a mean says little
+INSIDE = (0.025, 0.975)
+
+
+def replay(solved: Solved, seed: int = 0) -> Check:
+    """Compare observed episode returns with simulated ones."""
+    from scipy.stats import binom
+
+    log, _ = need_log(solved, "Behaviour replay")
+    episodes = episodes_of(log)
+    n = len(episodes)
+    if n < FEWEST_REPLAYED:
+        return _cannot_tell("replay", "few_episodes", n_episodes=n, needed=FEWEST_REPLAYED)
+    problem = unmasked(solved.problem.with_models(redraw(solved, DRAWS, seed)))
+    policy, _ = behaviour_policy(problem, log)
+    returns = episodes.returns(problem.gamma)
+    start, length = np.tile(episodes.s[:, 0], DRAWS), np.tile(episodes.lengths, DRAWS)
+    world = simulate_table(problem, policy, start, length, np.repeat(np.arange(DRAWS), n), seed)
+    pair = world.s * problem.n_actions + world.a
+    reward, known = problem.rewards.lookup(pair.reshape(-1), world.s_next.reshape(-1))
+    if not known.reshape(pair.shape)[world.live].all():
+        return _cannot_tell("replay", "unknown_rewards")
+    reward = np.where(world.live, reward.reshape(pair.shape), 0.0)
+    each = (reward @ problem.gamma ** np.arange(pair.shape[1])).reshape(DRAWS, n)
+    means, observed = each.mean(axis=1), float(returns.mean())
+    low, high = (float(q) for q in np.quantile(means, INSIDE))
+    ends = np.quantile(each, [0.05, 0.95], axis=0)
+    share = float(np.mean((returns >= ends[0]) & (returns <= ends[1])))
+    fits = low <= observed <= high
+    spread = bool(share * n >= binom.ppf(0.01, n, 0.9))
+    facts = {
+        "n_episodes": n, "observed": observed, "low": low, "high": high,
+        "rank": float(np.mean(means < observed)), "share_inside": share, "fits": fits,
+        "spread_fits": spread,
+    }  # fmt: skip
+    return _careful("replay", not (fits and spread), facts)
+
+
+# --------------------------------------------------------------------------------------------------
+# What would change the answer: the prior, the goal (λ, α), the number of models, the seed.
+#
+# Each alternative is solved by `LocalSearch`, and so is the run's own problem, so that differences
+# come from the alternative and not from the solver. Two figures are kept: the share of states whose
+# action changes, plain and weighted by how often the policy visits them, and what the other policy
+# earns by the run's own objective on the held-out models.
+
+STRENGTHS = (0.1, 10.0)
+LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
+ALPHAS = (0.5, 0.8, 0.9, 0.95)
+MUCH = 0.1  # share of visits whose action changes that deserves a word of caution
+
+
+def prior_strength(solved: Solved, seed: int = 0) -> Check:
+    """Prior mass × 0.1 and × 10."""
+    log, posterior = need_log(solved, "Sensitivity to the prior")
+    if not isinstance(posterior, FittedDirichlet):
+        return _cannot_tell("prior_strength", "no_strength")
+    settings, problem = posterior.settings, solved.problem
+    base = solve(problem, LocalSearch(seed=seed)).policy
+    rows = []
+    for factor in STRENGTHS:
+        mass = settings.per_cell
+        scaled = (
+            replace(settings, strength=settings.strength * factor)
+            if mass is None
+            else replace(settings, per_cell=mass * factor)
+        )
+        rng = np.random.default_rng([solved.seed, seed, 3])
+        models = scaled.fit(log).sample(problem.n_models, rng)
+        other = solve(problem.with_models(models), LocalSearch(seed=seed)).policy
+        rows.append({"factor": factor, **_against(solved, base, other)})
+    return _alternatives("prior_strength", rows)
+
+
+def goal(solved: Solved, seed: int = 0) -> Check:
+    """The grid of λ and α."""
+    problem = solved.problem
+    if not isinstance(problem.objective, SoftRobust):
+        return _cannot_tell("goal", "no_lambda")
+    base = solve(problem, LocalSearch(seed=seed)).policy
+    grid = solve_grid(problem, LocalSearch(starts=3, seed=seed), LAMBDAS, ALPHAS)
+    rows = [
+        {"lam": lam, "alpha": alpha, **changed(problem, base, solution.policy)}
+        for lam, row in zip(LAMBDAS, grid, strict=True)
+        for alpha, solution in zip(ALPHAS, row, strict=True)
+    ]
+    return _careful("goal", max(row["visits"] for row in rows) > MUCH, {"grid": rows})
+
+
+def draws(solved: Solved, seed: int = 0) -> Check:
+    """Other draws of the same posterior, as many, twice as many and half as many."""
+    need_log(solved, "Sensitivity to the draws")
+    problem, n = solved.problem, solved.problem.n_models
+    base = solve(problem, LocalSearch(seed=seed)).policy
+    rows = []
+    for i, (name, many) in enumerate(
+        [
+            ("another seed", n),
+            ("a third seed", n),
+            ("twice as many models", 2 * n),
+            ("half as many models", max(n // 2, 2)),
+        ]
+    ):
+        models = redraw(solved, many, 100 + i)
+        other = solve(problem.with_models(models), LocalSearch(seed=seed)).policy
+        rows.append({"draw": name, **_against(solved, base, other)})
+    return _alternatives("draws", rows)
+
+
+def _against(solved: Solved, base: Policy, other: Policy) -> dict[str, float]:
+    """What changes, and what the other policy earns or loses by the objective, held out."""
+    out = changed(solved.problem, base, other)
+    if solved.heldout is None:
+        return out
+    fresh = solved.problem.with_models(solved.heldout)
+    return out | {"gain": static_return(fresh, other) - static_return(fresh, base)}
+
+
+def _alternatives(code: str, rows: list[dict[str, Any]]) -> Check:
+    return _careful(code, max(row["visits"] for row in rows) > MUCH, {"alternatives": rows})
+
+
+# --------------------------------------------------------------------------------------------------
+# Off-policy estimates on episodes that the policy was not learned from.
+#
+# The episodes are split in two. On the first half the line runs again (posterior, models, a search
+# by `LocalSearch`); on the second half WIS, PDIS, DR and FQE say what that policy would have
+# earned. The posterior of the first half made a prediction too: the check asks whether the
+# estimates that can tell anything agree with it.
+
+FEWEST_EPISODES = 20  # episodes, so that each half has ten
+MODEL_TAIL = 0.5  # share of the future that the model supplies above which nothing is tested
+
+
+def held_out_episodes(solved: Solved, seed: int = 0) -> Check:
+    """Learn on half of the episodes, estimate on the other half."""
+    log, _ = need_log(solved, "Off-policy estimates")
+    episodes = episodes_of(log)
+    n = len(episodes)
+    if n < FEWEST_EPISODES:
+        return _cannot_tell("off_policy", "few_episodes", n_episodes=n, needed=FEWEST_EPISODES)
+    order = np.random.default_rng([solved.seed, seed, 1]).permutation(n)
+    try:
+        problem = _learned(solved, log, order[: n // 2], seed)
+    except InputError as error:
+        return _cannot_tell("off_policy", "half_too_little", text=str(error))
+    policy = solve(problem, LocalSearch(seed=seed)).policy
+    rest = episodes.select(order[n // 2 :])
+    # Practice as the whole log shows it: π_b is not what is being tested.
+    estimates = off_policy(problem, policy, rest, np.asarray(log.behaviour), seed=seed)
+    start = np.bincount(rest.s[:, 0], minlength=problem.n_states) / len(rest)
+    predicted = policy_return(replace(problem, p0=start), policy)
+    low, high = (float(q) for q in np.quantile(predicted, INSIDE))
+    tail = max(e.tail for e in estimates)
+    told = [e for e in estimates if e.can_tell]
+    apart = [e.name for e in told if not e.meets(low, high)]
+    facts = {
+        "predicted": [low, high],
+        "estimates": [e.to_dict() for e in estimates],
+        "tail": tail,
+        "apart": apart,
+    }
+    if tail > MODEL_TAIL or not told:
+        why = "mostly_model" if tail > MODEL_TAIL else "too_uncertain"
+        return _cannot_tell("off_policy", why, **facts)
+    return _careful("off_policy", bool(apart), facts)
+
+
+def _learned(solved: Solved, log: TransitionLog, half: NDArray[np.int64], seed: int) -> Problem:
+    """The problem, learned from some episodes only.
+
+    Rewards are those that these episodes show: means of all would tell of the others. A pair that
+    they lack cannot be chosen; its mean over all serves DR as a baseline, which needs no truth.
+    """
+    assert log.episode is not None  # `episodes_of` has refused a log without
+    rows = np.isin(log.episode, np.unique(log.episode)[half])
+    part = replace(
+        log,
+        s=log.s[rows],
+        a=log.a[rows],
+        s_next=log.s_next[rows],
+        reward=None if log.reward is None else log.reward[rows],
+        episode=log.episode[rows],
+    )
+    _, posterior = need_log(solved, "Learning again")
+    if not isinstance(posterior, FittedDirichlet):
+        raise InputError(f"{type(posterior).__name__} cannot be fitted to a part of the log.")
+    fitted = replace(posterior.settings, min_count=0).fit(part)
+    rng = np.random.default_rng([solved.seed, seed, 2])
+    models = fitted.sample(min(solved.problem.n_models, 100), rng)
+    old = solved.problem
+    allowed = old.allowed & models.available & (np.asarray(part.pair_counts) > 0)
+    allowed |= ~allowed.any(axis=1, keepdims=True) & models.available
+    rewards = old.rewards
+    if part.reward is not None and rewards.kind == "pair":
+        rewards = Rewards.of_pairs(pair_means(part, rewards.pairs))
+    return Problem(models, rewards, old.p0, old.gamma, old.objective, allowed)
+
+
+# --------------------------------------------------------------------------------------------------
+# Coverage, hidden causes, and all checks in turn.
+
+WEAK = 1.5  # odds that a hidden cause could plausibly shift
+
+
+def rare_pairs(solved: Solved, _seed: int = 0) -> Check:
+    """Share of discounted visits of the policy to pairs seen fewer than five times."""
+    log, _ = need_log(solved, "Coverage")
+    share, (s, a) = rare_share(solved.problem, solved.solution.policy, log)
+    facts = {
+        "share": share, "fewer_than": RARE, "state": log.states[s], "action": log.actions[a],
+        "n_seen": int(log.pair_counts[s, a]),
+    }  # fmt: skip
+    return _careful("rare_pairs", share > MUCH, facts)
+
+
+def confounding(solved: Solved, _seed: int = 0) -> Check:
+    """How much hidden confounding would overturn the choice."""
+    log, _ = need_log(solved, "The check for confounding")
+    problem = unmasked(solved.problem)
+    practice, _ = behaviour_policy(problem, log)
+    found = tipping_point(problem, solved.solution.policy, practice, np.asarray(log.behaviour), log)
+    weak = found.tipping is not None and found.tipping < WEAK
+    return _careful("confounding", weak, found.to_dict())
+
+
+CHECKS: dict[str, Callable[[Solved, int], Check]] = {
+    "replay": replay,
+    "off_policy": held_out_episodes,
+    "rare_pairs": rare_pairs,
+    "prior_strength": prior_strength,
+    "goal": goal,
+    "draws": draws,
+    "confounding": confounding,
+}
+
+
+def check_run(solved: Solved, seed: int = 0) -> Iterator[Check]:
+    """Every check in turn; one that cannot be made says why."""
+    for code, check in CHECKS.items():
+        try:
+            yield check(solved, seed)
+        except InputError as error:
+            yield _cannot_tell(code, "refused", text=str(error))
+
+
+def checks_record(solved: Solved, checks: list[Check], seed: int) -> dict[str, Any]:
+    """What `checks.json` holds."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "version": __version__,
+        "seed": seed,
+        "data_hash": None if solved.log is None else solved.log.data_hash,
+        "checks": [check.to_dict() for check in checks],
+    }
+
+
+def save_checks(path: Path, record: Mapping[str, Any]) -> None:
+    """Write `checks.json`, atomically."""
+    with atomic_write(path) as file:
+        file.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
+
+
+def load_checks(path: Path) -> tuple[Check, ...] | None:
+    """The checks on record; None where none were run."""
+    if not path.exists():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(Check.from_dict(check) for check in record["checks"])
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read as checks ({error}). Check the run again."
+        ) from None

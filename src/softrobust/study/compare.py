@@ -1,0 +1,168 @@
+"""The policies side by side: exact returns on the problem's models and on held-out ones.
+
+The first solution is the chosen one. The nominal policy, optimal for the mean model E[P̂] alone, is
+what most people would compute; it is always among those compared, and so is current practice where
+there is a log to read it from. Practice is not bound by the mask of allowed actions.
+
+The chosen policy is compared with each of the others in pairs, model by model, on held-out models
+where there are any: on the models it was chosen on it is ahead by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from softrobust._core.arrays import FloatArray
+from softrobust.certificate import Comparison, Sample, held_out, paired
+from softrobust.errors import InputError
+from softrobust.returns import Returns, policy_return
+from softrobust.solvers.base import Solution
+from softrobust.solvers.baselines.behaviour import PRACTICE, Behaviour, unmasked
+
+if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+    from softrobust.models.model_set import ModelSet
+    from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
+
+NOMINAL = "nominal"
+NAMES = {PRACTICE: "current practice"}
+SAME = 1e-9  # chances closer than this are the same
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """One policy with its returns.
+
+    Attributes
+    ----------
+    name : str
+        The solver's name, numbered where two solutions share it; "current practice".
+    chosen : bool
+        Whether it is the policy that the report is about.
+    solution : Solution
+    train, test : (n_models,)
+        Returns on the problem's models and on held-out ones (None without those).
+    static : dict
+        objective, mean, var, cvar of `train`.
+    heldout : Sample or None
+        The same on `test`, with intervals.
+    versus : Comparison or None
+        The chosen policy minus this one, in pairs: on `test`, else on `train`; None of itself.
+    """
+
+    name: str
+    chosen: bool
+    solution: Solution
+    train: FloatArray
+    test: FloatArray | None
+    static: dict[str, float]
+    heldout: Sample | None
+    versus: Comparison | None = None
+
+    @property
+    def policy(self) -> Policy:
+        """The policy."""
+        return self.solution.policy
+
+    @property
+    def nominal(self) -> bool:
+        """Whether it is the mean model's optimal policy."""
+        return self.solution.solver == NOMINAL
+
+    @property
+    def practice(self) -> bool:
+        """Whether it is what the log shows was done."""
+        return self.solution.solver == PRACTICE
+
+    @property
+    def called(self) -> str:
+        """Its name inside a sentence."""
+        return "the nominal policy" if self.nominal else self.name
+
+    @property
+    def short(self) -> str:
+        """A name for labels in pictures: the policy that the page is about is "this policy"."""
+        return "this policy" if self.chosen else self.name
+
+    def figure(self, key: str) -> float:
+        """objective, mean, var or cvar: held out where that is known."""
+        if self.heldout is None:
+            return self.static[key]
+        return float(getattr(self.heldout, key).value)
+
+    def same_policy(self, other: Compared) -> bool:
+        """Whether both do the same wherever there is something to decide."""
+        decided = np.asarray(self.policy.decided)
+        apart = np.abs(self.policy.probs - other.policy.probs)[decided]
+        return bool((apart <= SAME).all())
+
+
+def compare(
+    problem: Problem,
+    solutions: Sequence[Solution] | Solution,
+    heldout: ModelSet | None,
+    log: TransitionLog | None = None,
+) -> tuple[Compared, ...]:
+    """Evaluate every solution; nominal, and with a log practice, are added where missing."""
+    chosen = [solutions] if isinstance(solutions, Solution) else list(solutions)
+    if not chosen:
+        raise InputError("A report needs at least one solution; the first is the chosen one.")
+    for solution in chosen:
+        if not isinstance(solution, Solution):
+            raise InputError(
+                f"report(problem, solutions) needs solutions, as from solve(); it got {solution!r}."
+            )
+    known = {solution.solver for solution in chosen}
+    if NOMINAL not in known:
+        from softrobust.solvers.baselines.nominal import Nominal
+
+        chosen.append(Nominal().solve(problem))
+    if log is not None and PRACTICE not in known:
+        chosen.append(Behaviour(log).solve(problem))
+    # Nominal and practice follow at once, so that they look the same in every report.
+    place = {NOMINAL: 0, PRACTICE: 1}
+    chosen = [chosen[0], *sorted(chosen[1:], key=lambda found: place.get(found.solver, 2))]
+    names = _distinct([NAMES.get(solution.solver, solution.solver) for solution in chosen])
+    found = [
+        _evaluated(problem, heldout, solution, name, chosen=i == 0)
+        for i, (solution, name) in enumerate(zip(chosen, names, strict=True))
+    ]
+    fresh = problem.models.f if heldout is None else heldout.f
+    return (found[0], *(_paired(problem, found[0], c, fresh) for c in found[1:]))
+
+
+def _paired(problem: Problem, chosen: Compared, other: Compared, f: FloatArray) -> Compared:
+    new = chosen.train if chosen.test is None else chosen.test
+    old = other.train if other.test is None else other.test
+    held = chosen.test is not None
+    found = paired(Returns(new, f), Returns(old, f), problem.objective, other.called, held)
+    return replace(other, versus=found)
+
+
+def _evaluated(
+    problem: Problem, heldout: ModelSet | None, solution: Solution, name: str, *, chosen: bool
+) -> Compared:
+    objective, f = problem.objective, problem.models.f
+    own = unmasked(problem) if solution.solver == PRACTICE else problem
+    train = policy_return(own, solution.policy)
+    test = None if heldout is None else policy_return(own.with_models(heldout), solution.policy)
+    fresh = None
+    if heldout is not None and test is not None:
+        fresh = held_out(Returns(train, f), Returns(test, heldout.f), objective)
+    return Compared(name, chosen, solution, train, test, objective.summary(train, f), fresh)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Number the second and later solutions of a name: "sa-rect", "sa-rect (2)"."""
+    seen: dict[str, int] = {}
+    out = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return out

@@ -1,0 +1,272 @@
+"""The prior that is learned from the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softrobust.data import TransitionLog
+from softrobust.data.labels import Labels
+from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.posterior import load_posterior
+from softrobust.posterior.belief import Belief
+from softrobust.posterior.dirichlet import DirichletPosterior, HierarchicalPosterior
+from softrobust.posterior.foresight import foresight
+from softrobust.posterior.learned import FittedLearned, LearnedPosterior
+from softrobust.posterior.resemblance import Geometry, Tokens
+from softrobust.posterior.reward_draws import RewardPosterior
+from softrobust.problem import Problem
+from softrobust.returns import policy_return
+
+
+def walk(n: int, seed: int = 0, S: int = 12) -> TransitionLog:
+    """An ordered world: "up" and "down" move by about one, the same everywhere."""
+    rng = np.random.default_rng(seed)
+    s, rows = 5, []
+    for _ in range(n):
+        a = int(rng.random() < 0.5)
+        t = int(np.clip(s + (1 if a else -1) + rng.integers(-1, 2), 0, S - 1))
+        rows.append((s, a, t, float(t) - a + rng.normal()))
+        s = t
+    state, action, to, reward = zip(*rows, strict=True)
+    return TransitionLog.from_arrays(
+        [f"n={x}" for x in state], [("down", "up")[x] for x in action], [f"n={x}" for x in to],
+        list(reward),
+    )  # fmt: skip
+
+
+def lottery(n: int, seed: int = 0, S: int = 8) -> TransitionLog:
+    """Nothing resembles anything: every pair leads to two states of its own."""
+    rng = np.random.default_rng(seed)
+    targets = rng.integers(S, size=(S, 2, 2))
+    s, rows = 0, []
+    for _ in range(n):
+        a = int(rng.integers(2))
+        t = int(targets[s, a, rng.integers(2)])
+        rows.append((s, a, t))
+        s = t
+    names = list(rng.permutation(["ash", "elm", "fir", "oak", "yew", "bay", "box", "fig"]))
+    state, action, to = zip(*rows, strict=True)
+    return TransitionLog.from_arrays(
+        [names[x] for x in state], list(map(str, action)), [names[x] for x in to]
+    )
+
+
+def base_of(log: TransitionLog, state: str, action: str, name: str) -> dict[str, float]:
+    """A base measure of one row, by next state."""
+    fitted = LearnedPosterior().fit(log)
+    row = list(log.states).index(state) * log.n_actions + list(log.actions).index(action)
+    i = int(np.flatnonzero(fitted.rows == row)[0])
+    cells = slice(fitted.indptr[i], fitted.indptr[i + 1])
+    values = fitted.base[cells, fitted.names.index(name)]
+    return {
+        log.states[int(t)]: float(x) for t, x in zip(fitted.columns[cells], values, strict=True)
+    }
+
+
+@pytest.mark.parametrize("falls", [True, False])
+def test_what_lies_beyond_a_border_is_learned(falls: bool) -> None:
+    """Moves of 1 or 2 from the last but one state: half of them cross, and fall to 0 or stop."""
+    rng = np.random.default_rng(0)
+    s, S, rows = 0, 8, []
+    for _ in range(600):
+        a = int(rng.random() < 0.5)
+        t = s + (int(rng.integers(1, 3)) if a else -1)
+        t = max(0, t) if t < S else (0 if falls else S - 1)
+        rows.append((f"n={s}", ("back", "on")[a], f"n={t}"))
+        s = t
+    log = TransitionLog.from_arrays(*zip(*rows, strict=True))
+    edge, near = base_of(log, "n=6", "on", "edge"), base_of(log, "n=6", "on", "near")
+    if falls:  # the truth is one half each; carried moves that stop at the border say 0.75
+        assert abs(edge["n=7"] - 0.5) < 0.2 < near["n=7"] - 0.5
+        assert abs(edge["n=0"] - 0.5) < 0.2 < 0.5 - near["n=0"]
+    else:
+        assert edge["n=0"] < 0.05
+
+
+def test_ends_belong_to_states() -> None:
+    """Episodes end in state 0 whatever is done: a rare action there borrows that."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for episode in range(120):
+        s = int(rng.integers(5, 8))
+        for _ in range(40):
+            a = "rare" if rng.random() < (0.1 if s == 0 else 0.5) else "usual"
+            over = s == 0 and rng.random() < 0.5
+            t = max(0, s - 1 + int(rng.integers(-1, 2)))
+            rows.append((f"n={s}", a, f"n={t}", 1.0, episode, over))
+            if over:
+                break
+            s = t
+    log = TransitionLog.from_arrays(*zip(*rows, strict=True))
+    assert base_of(log, "n=0", "rare", "near")["(end)"] < 0.1
+    assert 0.3 < base_of(log, "n=0", "rare", "leave")["(end)"] < 0.7
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        (["n=1", "n=2", "n=10"], 1),
+        (["0", "1", "2"], 1),
+        (["x=0|y=1", "x=1|y=0"], 2),
+        (["bp=high|age=3–5", "bp=low|age=3–5", "bp=low|age=5–9"], 2),
+        (["severity 1", "severity 2", "dead", "severity 3"], 1),
+        (["low", "medium", "high"], 1),
+        (["oak", "elm", "fir"], 0),
+    ],
+)
+def test_coordinates(names: list[str], columns: int) -> None:
+    geometry = Geometry.of(Labels(tuple(names), noun="state"))
+    assert geometry.sizes.size == columns
+
+
+def test_unplaced_states_keep_their_own_name() -> None:
+    geometry = Geometry.of(Labels(("stage 1", "stage 2", "stage 3", "dead", "(end)"), noun="state"))
+    np.testing.assert_array_equal(geometry.placed, [True, True, True, False, False])
+    assert geometry.ranks[:3, 0].tolist() == [0, 1, 2]
+
+
+def test_rows_are_distributions() -> None:
+    models = LearnedPosterior().fit(walk(200)).sample(30, seed=1)
+    rows = np.add.reduceat(models.prob, np.cumsum(np.repeat(np.diff(models.indptr), 30))[:-1])
+    assert models.n_models == 30
+    np.testing.assert_allclose(rows, 1.0, atol=1e-12)
+
+
+def test_mean_of_draws_is_the_mean() -> None:
+    fitted = LearnedPosterior().fit(walk(400))
+    drawn = fitted.sample(3000, seed=0).mean_model().prob
+    np.testing.assert_allclose(drawn, fitted.mean().prob, atol=0.05)
+
+
+def test_own_counts_are_left_out_of_the_base() -> None:
+    """A pair's bases do not change when its own rows are repeated."""
+    log = walk(150)
+    pair = (int(log.s[0]), int(log.a[0]))
+    own = np.flatnonzero((log.s == pair[0]) & (log.a == pair[1]))
+    more = np.concatenate([np.arange(log.n_rows), own, own])
+    from dataclasses import replace
+
+    longer = replace(
+        log, s=log.s[more], a=log.a[more], s_next=log.s_next[more], reward=None, rewards=None
+    )
+    short, long = (LearnedPosterior().fit(x) for x in (replace(log, reward=None), longer))
+    row = int(np.flatnonzero(short.rows == pair[0] * 2 + pair[1])[0])
+    cells = slice(short.indptr[row], short.indptr[row + 1])
+    np.testing.assert_allclose(short.base[cells], long.base[cells], atol=1e-12)
+
+
+def test_ordered_worlds_borrow_and_lotteries_do_not() -> None:
+    ordered, none = (LearnedPosterior().fit(log).learned() for log in (walk(400), lottery(400)))
+    assert ordered["borrowed"] > none["borrowed"] + 0.2
+    assert ordered["coordinates"] == 1
+    assert none["coordinates"] == 0
+
+
+def test_foresees_better_than_fixed_priors() -> None:
+    rivals = {
+        "learned": LearnedPosterior(min_count=0),
+        "dirichlet": DirichletPosterior(min_count=0),
+        "hierarchical": HierarchicalPosterior(min_count=0),
+    }
+    ordered = foresight(walk(250, seed=3), rivals)
+    assert ordered["learned"] > max(ordered["dirichlet"], ordered["hierarchical"]) + 0.1
+    unordered = foresight(lottery(250, seed=3), rivals)
+    assert unordered["learned"] > max(unordered["dirichlet"], unordered["hierarchical"]) - 0.1
+
+
+def test_same_seed_same_models() -> None:
+    fitted = LearnedPosterior().fit(walk(100))
+    np.testing.assert_array_equal(fitted.sample(4, seed=7).prob, fitted.sample(4, seed=7).prob)
+    assert not np.array_equal(fitted.sample(4, seed=7).prob, fitted.sample(4, seed=8).prob)
+
+
+def test_saved_and_read(tmp_path: Path) -> None:
+    fitted = LearnedPosterior().fit(walk(100))
+    fitted.save(tmp_path / "posterior.npz")
+    again = load_posterior(tmp_path / "posterior.npz")
+    assert isinstance(again, FittedLearned)
+    np.testing.assert_array_equal(again.sample(3, seed=0).prob, fitted.sample(3, seed=0).prob)
+
+
+def test_an_end_stays_an_end() -> None:
+    log = TransitionLog.from_arrays(
+        ["n=0", "n=1", "n=2"] * 10, ["go"] * 30, ["n=1", "n=2", "n=2"] * 10, [1.0] * 30,
+        [i // 3 for i in range(30)], [False, False, True] * 10,
+    )  # fmt: skip
+    fitted = LearnedPosterior().fit(log)
+    assert fitted.sinks.tolist() == [False, False, False, True]
+    models = fitted.sample(5, seed=0)
+    to, block = models.block(3, 0)
+    assert to.tolist() == [3]
+    assert (block == 1.0).all()
+
+
+def test_many_states_with_two_rows_each() -> None:
+    rng = np.random.default_rng(0)
+    s = np.repeat(np.arange(300), 2)
+    log = TransitionLog.from_arrays(s, rng.integers(5, size=600), rng.integers(300, size=600))
+    fitted = LearnedPosterior().fit(log)
+    assert np.diff(fitted.indptr).max() <= 96 + 2
+    assert 0.0 <= fitted.dropped <= 1.0
+    assert fitted.sample(5, seed=0).n_models == 5
+
+
+def test_tokens_are_sorted_by_action_and_state() -> None:
+    log = walk(60)
+    tokens = Tokens.of(log)
+    assert tokens.n.sum() == log.n_rows
+    for k in range(log.n_states * log.n_actions):
+        own = slice(int(tokens.first[k]), int(tokens.last[k]))
+        assert (tokens.s[own] == k // log.n_actions).all()
+        assert tokens.n[own].sum() == np.asarray(log.pair_counts).reshape(-1)[k]
+
+
+def test_strengths_must_be_positive() -> None:
+    with pytest.raises(InputError, match="positive"):
+        LearnedPosterior(strengths=(0.0, 1.0))
+
+
+def test_noisy_rewards_shrink_and_exact_ones_stay() -> None:
+    noisy = walk(300)
+    geometry = Geometry.of(noisy.states)
+    fit = RewardPosterior.fit(noisy, geometry)
+    assert fit.variances.noise == pytest.approx(1.0, rel=0.3)
+    belief = Belief.of(noisy, 0.9, 50, 0)
+    assert belief.R.std(axis=2).max() > 0.05
+    s, a, t = noisy.s, noisy.a, noisy.s_next
+    exact = TransitionLog.from_arrays(
+        [noisy.states[i] for i in s], [noisy.actions[i] for i in a], [noisy.states[i] for i in t],
+        [float(i) for i in t],
+    )  # fmt: skip
+    known = RewardPosterior.fit(exact, geometry)
+    assert known.variances.noise < 1e-4
+    keys = (s.astype(np.int64) * 2 + a) * noisy.n_states + t
+    hit, value = known.known(keys)
+    assert hit.all()
+    np.testing.assert_allclose(value, np.asarray(t, dtype=float))
+
+
+def test_models_of_a_belief_earn_what_it_says() -> None:
+    log = walk(150).with_initial({"n=5": 1.0})
+    belief = Belief.of(log, 0.9, 20, 0)
+    problem = Problem(belief.models())
+    probs = belief.available / belief.available.sum(axis=1, keepdims=True)
+    policy = Policy(probs, log.states, log.actions)
+    np.testing.assert_allclose(policy_return(problem, policy), belief.returns(probs), atol=1e-9)
+    each = np.tile(probs, (20, 1, 1))
+    np.testing.assert_allclose(belief.returns(each), belief.returns(probs), atol=1e-9)
+
+
+def test_starts_are_drawn_where_they_are_shares_of_episodes() -> None:
+    log = TransitionLog.from_arrays(
+        ["a", "b"] * 10, ["go"] * 20, ["b", "a"] * 10, [1.0, 0.0] * 10, list(range(20))
+    )
+    belief = Belief.of(log, 0.9, 200, 0)
+    assert belief.p0.std(axis=0).max() > 0.05
+    np.testing.assert_allclose(belief.p0.mean(axis=0), log.p0, atol=0.05)
+    fixed = Belief.of(log.with_initial({"a": 1.0}), 0.9, 20, 0)
+    assert (fixed.p0 == [1.0, 0.0]).all()

@@ -1,0 +1,148 @@
+"""The class of policies that keep to practice, and its problem in composite actions."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from softrobust.data import TransitionLog
+from softrobust.errors import InputError
+from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+from softrobust.returns import policy_return
+from softrobust.solvers.base import solve
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.practice_class import MOST_RARE, PracticeClass
+
+
+def instance(
+    seed: int, S: int = 4, A: int = 3, N: int = 5
+) -> tuple[Problem, PracticeClass, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    P = rng.dirichlet(np.ones(S), size=(N, S, A))
+    problem = Problem(
+        ModelSet.from_dense(P),
+        rng.normal(size=(S, A, S)),
+        gamma=0.9,
+        objective=SoftRobust(0.5, 0.7),
+    )
+    practice = rng.dirichlet(np.ones(A), size=S)
+    practice[0] = np.eye(A)[1]
+    free = rng.random((S, A)) < 0.5
+    free[1] = False
+    return problem, PracticeClass(practice, free), rng
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lift_keeps_returns(seed: int) -> None:
+    problem, policies, rng = instance(seed)
+    composite = policies.composite(problem)
+    m = composite.problem.models
+    probs = rng.random((m.n_states, m.n_actions)) * m.available
+    probs /= probs.sum(axis=1, keepdims=True)
+    mixed = Policy(probs, m.states, m.actions)
+    lifted = composite.lift(mixed)
+    assert policies.contains(lifted.probs)
+    np.testing.assert_allclose(
+        policy_return(composite.problem, mixed), policy_return(problem, lifted), atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_practice_is_in_the_class(seed: int) -> None:
+    problem, policies, _ = instance(seed)
+    composite = policies.composite(problem)
+    np.testing.assert_allclose(
+        composite.lift(composite.practice()).probs, policies.practice, atol=1e-12
+    )
+    assert policies.contains(policies.practice)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_optimum_over_vertices(seed: int) -> None:
+    """The exact solver on the composite problem finds the best vertex policy, by brute force."""
+    problem, policies, _ = instance(seed, S=3, A=3, N=4)
+    composite = policies.composite(problem)
+    found = solve(composite.problem, Exact(time_limit=20))
+    rows = [policies.vertices(s) for s in range(3)]
+    best = max(
+        problem.objective.value(
+            policy_return(
+                problem, Policy(np.array(pick), problem.models.states, problem.models.actions)
+            )
+        )
+        for pick in product(*rows)
+    )
+    lifted = composite.lift(found.policy)
+    reached = problem.objective.value(policy_return(problem, lifted))
+    assert reached == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_returns_count_from_a_reference(seed: int) -> None:
+    problem, policies, rng = instance(seed)
+    practice = Policy(np.array(policies.practice), problem.models.states, problem.models.actions)
+    reference = policy_return(problem, practice)
+    composite = policies.composite(problem, reference)
+    np.testing.assert_allclose(
+        policy_return(composite.problem, composite.practice()), 0.0, atol=1e-10
+    )
+    m = composite.problem.models
+    other = Policy.from_decision(
+        [rng.choice(np.flatnonzero(row)) for row in m.available], m.states, m.actions
+    )
+    np.testing.assert_allclose(
+        policy_return(composite.problem, other),
+        policy_return(problem, composite.lift(other)) - reference,
+        atol=1e-10,
+    )
+
+
+def test_reference_counts_in_sinks_too() -> None:
+    log = TransitionLog.from_arrays(
+        [0, 0, 1, 1], ["a", "b", "a", "b"], [1, 1, 0, 0], [1.0, 2.0, 3.0, 4.0],
+        terminals=[False, True, False, True],
+    )  # fmt: skip
+    from softrobust.posterior.learned import LearnedPosterior
+
+    models = LearnedPosterior().fit(log).sample(20, seed=0)
+    problem = Problem(models, log.rewards, log.p0, 0.9)
+    policies = PracticeClass.of(log, np.where(np.arange(3)[:, None] < 2, 0.5, [1.0, 0.0]), 1)
+    reference = policy_return(
+        problem, Policy(policies.practice, models.states, models.actions, problem.decided)
+    )
+    composite = policies.composite(problem, reference)
+    np.testing.assert_allclose(
+        policy_return(composite.problem, composite.practice()), 0.0, atol=1e-10
+    )
+
+
+def test_greedy_is_the_best_vertex() -> None:
+    rng = np.random.default_rng(1)
+    _, policies, _ = instance(1)
+    q = rng.normal(size=policies.practice.shape)
+    best = (policies.greedy(q) * q).sum(axis=1)
+    for s in range(4):
+        assert best[s] == pytest.approx((policies.vertices(s) @ q[s]).max())
+
+
+def test_many_rare_actions_stay_bounded() -> None:
+    A = 12
+    practice = np.full((1, A), 1 / A)
+    free = np.zeros((1, A), dtype=bool)
+    free[0, :2] = True
+    policies = PracticeClass(practice, free)
+    vertices = policies.vertices(0)
+    assert len(vertices) == 1 + 2 * 2**MOST_RARE
+    assert all(policies.contains(v[None]) for v in vertices)
+
+
+def test_bad_shapes_are_refused() -> None:
+    with pytest.raises(InputError, match="shape"):
+        PracticeClass(np.ones((2, 2)) / 2, np.ones((2, 3), dtype=bool))
+    with pytest.raises(InputError, match="sum to 1"):
+        PracticeClass(np.ones((2, 2)), np.ones((2, 2), dtype=bool))

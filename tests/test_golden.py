@@ -1,0 +1,138 @@
+"""The wording of every page and screen, pinned in one file each under `tests/golden/`.
+
+After a change on purpose: `GOLDEN=write python -m pytest tests/test_golden.py`, and read the diff.
+Clocks stand still, so that no figure depends on how busy the machine is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from softrobust._core.notes import Note
+from softrobust.cli.main import run as run_cli
+from softrobust.report import sections
+from softrobust.report.sentences import sentence
+from softrobust.report.study_words import check_name, check_sentence
+from softrobust.study.checks import Check
+from tests.report.note_facts import CHECK_FACTS, NOTE_FACTS
+from tests.report.vectors import vector_log
+
+ROOT = Path(__file__).resolve().parents[1]
+GOLDEN = Path(__file__).parent / "golden"
+QUICK = "--gamma 0.9 --solver local-search --models 30 --test-models 400 --replications 4"
+MODELS = """\
+idstatefrom,idaction,idstateto,idoutcome,probability,reward
+0,0,0,0,0.6,1
+0,0,1,0,0.4,1
+0,1,1,0,1,0
+1,0,0,0,1,2
+0,0,0,1,0.3,1
+0,0,1,1,0.7,1
+0,1,1,1,1,0
+1,0,0,1,1,2
+"""
+SCREENS = {
+    "solve": f"solve log.csv {QUICK} --out run --force",
+    "check": "check run",
+    "explain": "explain run --state n=7",
+    "rules": "rules run --leaves 3",
+    "value_of_data": "value-of-data run --draws 40 --top 4",
+    "rehearse": "rehearse run --times 4 --workers 0",
+    "compare": "compare run --solvers s-rect",
+    "update": "update run new.csv",
+    "evaluate": "evaluate run --policy run/policy.csv",
+    "frontier": "frontier run/problem.npz --lambdas 0,1 --solver local-search",
+    "inspect_log": "inspect log.csv",
+    "inspect_models": "inspect models.csv",
+    "solve_models": "solve models.csv --gamma 0.9 --solver local-search --out models --force",
+    "solve_continuous": "solve vectors.csv --continuous --gamma 0.8 --models 8 --test-models 12 "
+    "--test-episodes 4 --set iterations=4 --set episodes=6 --set batch=60 --out vectors --force",
+}
+PAGES = {
+    "page_log": ("report run --out page.html", "page.html"),
+    "page_log_suppressed": ("report run --quick --suppress-small --out few.html", "few.html"),
+    "page_models": ("", "models/report.html"),
+    "page_continuous": ("", "vectors/report.html"),
+}
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the bundled log, models and vectors, in which one verb follows another."""
+    folder, before = tmp_path_factory.mktemp("golden"), Path.cwd()
+    lines = (ROOT / "examples" / "pest_log.csv").read_text(encoding="utf-8").splitlines(True)
+    (folder / "log.csv").write_text("".join(lines[:-40]), encoding="utf-8")
+    (folder / "new.csv").write_text("".join([lines[0], *lines[-40:]]), encoding="utf-8")
+    (folder / "models.csv").write_text(MODELS, encoding="utf-8")
+    vector_log().save_csv(folder / "vectors.csv")
+    patch = pytest.MonkeyPatch()
+    for clock in ("monotonic", "perf_counter", "process_time"):
+        patch.setattr(time, clock, lambda: 0.0)
+    patch.setattr(sections, "versions", list)
+    patch.setenv("COLUMNS", "100")
+    os.chdir(folder)
+    yield folder
+    os.chdir(before)
+    patch.undo()
+    shutil.rmtree(folder)
+
+
+def pinned(name: str, text: str) -> None:
+    """The text is the one of the file; with GOLDEN=write the file becomes the text."""
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("GOLDEN") == "write":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def words_of(html: str) -> str:
+    """The words of a page, a line for each block, without pictures and versions."""
+    text = re.sub(r"(?s)<(script|style|svg).*?</\1>", " ", html)
+    text = re.sub(
+        r"</?(p|h\d|li|tr|dt|dd|section|summary|figure|div|table|ul|dl)\b[^>]*>", "\n", text
+    )
+    text = unescape(re.sub(r"<[^>]+>", " ", text)).replace("\u202f", " ").replace("\u00a0", " ")
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    kept = "\n".join(line for line in lines if line) + "\n"
+    return re.sub(r"(?m)^(python|softrobust|numpy|scipy|numba|highspy)\n.*\n", "", kept)
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_screens(name: str, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(SCREENS[name].split()) == 0
+    shown = capsys.readouterr().out
+    pinned(name, "\n".join(line.rstrip() for line in shown.splitlines()) + "\n")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages(name: str, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command, file = PAGES[name]
+    if command:
+        assert run_cli(command.split()) == 0
+        capsys.readouterr()
+    pinned(name, words_of((work / file).read_text(encoding="utf-8")))
+
+
+def test_sentences() -> None:
+    """Every note and every check, shown and with small counts hidden."""
+    lines = []
+    for code, facts in NOTE_FACTS.items():
+        note = Note(code, facts=facts)
+        lines.append(f"{code}: {sentence(note)}")
+        if note.without_small_counts() != note:
+            lines.append(f"{code} (hidden): {sentence(note.without_small_counts())}")
+    for name, (code, verdict, given) in CHECK_FACTS.items():
+        check = Check(code, verdict, given)
+        lines.append(f"{name} ({check_name(check)}): {check_sentence(check)}")
+        if check.without_small_counts() != check:
+            lines.append(f"{name} (hidden): {check_sentence(check.without_small_counts())}")
+    pinned("sentences", "\n".join(lines) + "\n")
