@@ -79,7 +79,8 @@ def promise_sentences(p: Promise, solver: str) -> list[str]:
         "than the models alone say."
     )
     if p.verdict == Verdict.CHANGE:
-        return [f"A change pays: it earns {figures}{earns}", checked]
+        sure = "pays" if p.chance >= p.level else "probably pays"
+        return [f"A change {sure}: it earns {figures}{earns}", checked]
     if solver == Improve.name:
         return [
             "Keep doing what you do: no change shows a gain that other parts of the log "
