@@ -29,5 +29,5 @@ def test_unknown_memory_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_draws_that_cannot_fit() -> None:
     log = TransitionLog.from_arrays([0, 1], [0, 0], [1, 0], [0.0, 1.0])
-    with pytest.raises(InputError, match=r"models would take .* GiB.*--models"):
+    with pytest.raises(InputError, match=r"models would take .* GiB.*Draw fewer"):
         DirichletPosterior().fit(log).sample(10**12)

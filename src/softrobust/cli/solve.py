@@ -105,6 +105,8 @@ def solve(
         clip=clip_of(clip),
         posterior=posterior,
     )
+    if solver is None and (resume or export_milp is not None) and objective != "percentile":
+        solver = "exact"  # the search that is resumed, the program that is written
     if posterior is None and solver in (None, "improve"):
         options = replace(options, posterior=usual_posterior(input, options))
     setup = set_up(input, options)
