@@ -105,7 +105,8 @@ def solve(
         clip=clip_of(clip),
         posterior=posterior,
     )
-    if solver is None and (resume or export_milp is not None) and objective != "percentile":
+    searched = resume or export_milp is not None
+    if solver is None and searched and not continuous and objective != "percentile":
         solver = "exact"  # the search that is resumed, the program that is written
     if posterior is None and solver in (None, "improve"):
         options = replace(options, posterior=usual_posterior(input, options))
