@@ -17,11 +17,9 @@ import numpy as np
 from softrobust._core.settings import instance, whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
-from softrobust.objective import cvar
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.promise import (
     CANDIDATES,
-    CLEAR,
     FEWEST_ROWS,
     HALF_MODELS,
     LEVEL,
@@ -29,12 +27,12 @@ from softrobust.solvers.promise import (
     N_SPLITS,
     Candidate,
     Choice,
-    Gain,
     Procedure,
     Promise,
     Verdict,
     choose,
     corrected,
+    promised,
     units,
 )
 
@@ -118,20 +116,5 @@ def promise_of(
         return run.keep(Verdict.NO_CHOICE, level, worth, unit, ()).promise
     freest = (Candidate(1, 0.0),)
     own, other = run.splits(freest, groups, N_SPLITS, rng)
-    (found,), (gain,) = corrected(freest, gains[None], own, other, rng)
-    as_much = run.shuffled(rng)
-    chance = min(float((gain > 0).mean()), 1.0 - as_much)
-    total = worth + gain
-    return Promise(
-        Verdict.CHANGE if chance >= CLEAR else Verdict.KEEP,
-        level,
-        float(total.mean()),
-        float(np.quantile(total, 1.0 - level)),
-        Gain(float(gain.mean()), float(np.quantile(gain, 1.0 - level))),
-        chance,
-        found.posterior - found.gain,
-        cvar(gain, None, level),
-        as_much,
-        N_SPLITS,
-        unit,
-    )
+    (found,), (draws,) = corrected(freest, gains[None], own, other, rng)
+    return promised(found, draws, worth, run.shuffled(rng), level, N_SPLITS, unit)

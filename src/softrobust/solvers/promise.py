@@ -6,14 +6,19 @@ posterior, and a gain by the posterior of the other half, which had no part in t
 q of the first that the second does not confirm is the *optimism* of the procedure. With draws g_ω
 of the gain on the whole log,
 
-    promised gain  =  g_ω·(1 − q·U_ω) + e_ω,      U/1.5 ~ Beta(2, 2),
+    confirmed gain  h_ω  =  g_ω·(1 − q·U_ω) + e_ω,      U/0.7 ~ Beta(2, 2),
+    promised gain        =  h_ω − (1 − k)·mean(h),      k = t²/(t² + 3),  t = mean(g)/sd(g),
 
 since the posterior may be right (the other half merely knew too little), or wrong by more than a
-half can show (both share its assumptions); e is normal with the spread of the splits. How often a
-pair must have been seen is chosen by the promise itself: its mean less a share of its spread, among
-the candidates that most other halves saw gain anything. Practice is among the choices, and stays
-where no other is confirmed and clear. What practice itself earns is taken from rows that hardly
-borrow: practice was lived, and needs no help from what resembles it.
+half can show (both share its assumptions); e is normal with the spread of the splits. The chance of
+a gain is that of h. Its size is shrunk further, by k: among the many logs of which a gain is
+believed, those whose gain is not clear of its own spread are the ones where luck was believed most.
+The constants are those under which promises came true in worlds made for tuning (docs/worlds.md).
+How often a pair must have been seen is chosen by the promise itself: its mean less a share of its
+spread, among the candidates that most other halves saw gain anything. Practice is among the
+choices, and stays where no other is confirmed and clear. What practice itself earns is taken from
+rows that hardly borrow: practice was lived, and needs no help from what resembles it; its spread is
+widened for what no row of a short log shows.
 
 Where actions have no effect, the log is one of many alike, with actions shuffled within states. The
 chance is at most one minus the probability that actions tell as much about transitions and rewards
@@ -54,9 +59,11 @@ HALF_MODELS = 40  # draws of a half's posterior
 BLOCKS = 20  # of consecutive rows, where there are fewer than `EPISODES` episodes
 EPISODES = 10
 FEWEST_ROWS = 40  # a half of fewer than twenty rows judges nothing
-WRONG = 1.5  # times what splits show, by which the posterior may be wrong at most
-CONFIRMED = 0.6  # share of the other halves that must see a gain
-CLEAR = 0.65  # chance below which practice stays
+WRONG = 0.7  # times what splits show, by which the posterior may be wrong at most
+FAINT = 3.0  # of t²: at this a gain is worth half of what is believed
+CONFIRMED = 0.75  # share of the other halves that must see a gain
+CLEAR = 0.75  # chance below which practice stays
+WIDER = 1.3  # times the spread of what practice earns, for what no row shows
 SHARE = 0.3  # of its spread that is taken from a candidate's mean when candidates are compared
 CAUTION = 1.0  # standard deviations by which an action must be better than practice
 LIVED = (0.5, 1.0)  # concentrations of rows that hardly borrow
@@ -251,22 +258,34 @@ def choose(
         return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits)
     best = int(max(sound, key=lambda i: judged[i].score))
     chosen = judged[best]
-    gain = draws[best]
-    chance = float((gain > 0).mean())
-    as_much = run.shuffled(rng) if chance >= CLEAR and chosen.gain > 0.0 else 1.0
-    chance = min(chance, 1.0 - as_much)
-    if chance < CLEAR:
+    as_much = run.shuffled(rng) if chosen.gain > 0.0 else 1.0
+    promise = promised(chosen, draws[best], worth, as_much, level, n_splits, unit)
+    if promise.verdict is Verdict.KEEP:
         return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits)
-    low = float(np.quantile(gain, 1.0 - level))
-    total = worth + gain
-    promise = Promise(
-        Verdict.CHANGE, level, float(total.mean()), float(np.quantile(total, 1.0 - level)),
-        Gain(float(gain.mean()), low), chance, chosen.posterior - chosen.gain,
-        cvar(gain, None, level), as_much, n_splits, unit,
-    )  # fmt: skip
     return Choice(
         run.made(tried[best]), run.made(run.practice), promise, chosen, tuple(judged),
         run.policies(chosen), run.belief,
+    )  # fmt: skip
+
+
+def promised(
+    found: Candidate,
+    draws: FloatArray,
+    worth: FloatArray,
+    as_much: float,
+    level: float,
+    n_splits: int,
+    unit: str,
+) -> Promise:
+    """The promise of a candidate from draws of its confirmed gain and of what practice earns."""
+    chance = min(float((draws > 0).mean()), 1.0 - as_much)
+    gain = draws - (float(draws.mean()) - found.gain)
+    total = worth + gain
+    return Promise(
+        Verdict.CHANGE if chance >= CLEAR and found.gain > 0.0 else Verdict.KEEP, level,
+        float(total.mean()), float(np.quantile(total, 1.0 - level)),
+        Gain(found.gain, float(np.quantile(gain, 1.0 - level))), chance,
+        found.posterior - found.gain, cvar(gain, None, level), as_much, n_splits, unit,
     )  # fmt: skip
 
 
@@ -277,7 +296,7 @@ def corrected(
     other: FloatArray,
     rng: np.random.Generator,
 ) -> tuple[list[Candidate], list[FloatArray]]:
-    """Candidates with what splits say of them, and draws of their promised gain."""
+    """Candidates with what splits say of them, and draws of their confirmed gain h."""
     judged, draws = [], []
     n, overall = gains.shape[1], _unconfirmed(own, other)
     for i, candidate in enumerate(candidates):
@@ -293,11 +312,17 @@ def corrected(
                 posterior=float(gains[i].mean()),
                 optimism=share,
                 confirmed=float((other[:, i] > 0.0).mean()),
-                gain=float(gain.mean()),
+                gain=_believed(gains[i]) * float(gain.mean()),
                 spread=float(gain.std()),
             )
         )
     return judged, draws
+
+
+def _believed(gains: FloatArray) -> float:
+    """k: the share of a mean gain that is believed, by how clear of its spread it is."""
+    mean, spread = float(gains.mean()), float(gains.std())
+    return 0.0 if mean <= 0.0 else mean**2 / (mean**2 + FAINT * spread**2)
 
 
 def _unconfirmed(own: FloatArray, other: FloatArray) -> float:
@@ -414,7 +439,8 @@ class Procedure:
         belief = Belief.of(
             self.log, self.gamma, self.belief.n_models, rng, self.geometry, variances, settings
         )
-        return belief.returns(self.practices(rng))
+        earned = belief.returns(self.practices(rng))
+        return np.asarray(earned.mean() + WIDER * (earned - earned.mean()))
 
     def lived(self, probs: FloatArray, usual: FloatArray) -> FloatArray:
         """(N, n_states, n_actions): a policy that does as before wherever it is practice."""
