@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large
 from softrobust._core.files import read_npz, write_npz
 from softrobust._core.settings import real, whole
-from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
+from softrobust.data.rewards import DRAWN_REWARDS, Rewards, rewards_from_arrays, rewards_to_arrays
 from softrobust.errors import InputError
 from softrobust.models.continuous import ContinuousModels
 from softrobust.models.continuous_rewards import LinearReward, RewardFunction
@@ -172,6 +172,10 @@ def _rewards(models: ModelSet, given: Rewards | ArrayLike | Callable[..., float]
             )
         return models.rewards
     if models.rewards is not None and given is not models.rewards:
+        if isinstance(given, Rewards) and any(
+            n.code == DRAWN_REWARDS for n in models.rewards.notes
+        ):
+            return models.rewards  # of which `given` is the estimate
         raise InputError(
             "The models came with their own rewards, and rewards= was given too. "
             "Drop one: pass rewards=None, or dataclasses.replace(models, rewards=None)."

@@ -270,3 +270,27 @@ def test_starts_are_drawn_where_they_are_shares_of_episodes() -> None:
     np.testing.assert_allclose(belief.p0.mean(axis=0), log.p0, atol=0.05)
     fixed = Belief.of(log.with_initial({"a": 1.0}), 0.9, 20, 0)
     assert (fixed.p0 == [1.0, 0.0]).all()
+
+
+def test_rewards_that_vary_are_drawn_with_the_models() -> None:
+    rng = np.random.default_rng(0)
+    s, a = rng.integers(0, 3, 400), rng.integers(0, 2, 400)
+    s_next = (s + a + (rng.random(400) < 0.3)) % 3
+    r = s_next + rng.standard_normal(400)
+    noisy = TransitionLog.from_arrays(s, a, s_next, r)
+    models = LearnedPosterior().fit(noisy).sample(500, seed=1)
+    problem = Problem(models, rewards=noisy.rewards, p0=noisy.p0, gamma=0.9)
+    assert problem.rewards is models.rewards
+    assert problem.rewards.kind == "model"
+    spread, mean = problem.R.std(axis=2), problem.R.mean(axis=2)
+    # About 67 rows a pair with noise 1: between what all rows and what the pair alone would give.
+    assert (spread > 0.5 / np.sqrt(400)).all()
+    assert (spread < 3.0 / np.sqrt(67)).all()
+    truth = np.zeros((3, 2))
+    for i in range(3):
+        for j in range(2):
+            near, far = (i + j) % 3, (i + j + 1) % 3
+            truth[noisy.states.index(str(i)), noisy.actions.index(str(j))] = 0.7 * near + 0.3 * far
+    assert (np.abs(mean - truth) < 5 * spread).all()
+    exact = TransitionLog.from_arrays(s, a, s_next, s_next.astype(float))
+    assert LearnedPosterior().fit(exact).sample(3, seed=1).rewards is None

@@ -31,6 +31,9 @@ Kind = Literal["pair", "next", "triple", "model"]
 _MOST_CALLS = 4_000_000
 
 
+DRAWN_REWARDS = "rewards_drawn"  # the code of a note: rewards were drawn with the models
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Rewards:

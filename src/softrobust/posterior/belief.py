@@ -16,16 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
-from softrobust.data.rewards import Rewards
-from softrobust.errors import InputError
 from softrobust.kernels.evaluate import evaluate_models, policy_matrix
-from softrobust.kernels.resemblance import (
-    action_values,
-    evaluate_each,
-    expected_in_models,
-    simulate,
-)
-from softrobust.posterior.learned import FittedLearned, LearnedPosterior
+from softrobust.kernels.resemblance import action_values, evaluate_each, simulate
+from softrobust.posterior.learned import FittedLearned, LearnedPosterior, Parts
 from softrobust.posterior.resemblance import Geometry
 from softrobust.posterior.reward_draws import RewardPosterior, Variances
 
@@ -33,7 +26,6 @@ if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
 
-Parts = tuple[FloatArray, FloatArray, FloatArray]  # of rewards: rows, next states, last steps
 SMALL = 96  # states up to which the kernel beats LAPACK
 
 
@@ -45,8 +37,6 @@ class Belief:
     Attributes
     ----------
     fitted : FittedLearned
-    rewards : RewardPosterior or None
-        None where rewards were given.
     gamma : float
     prob : (nnz · N,)
         Rows of the models, laid out as `ModelSet.prob` over the cells of `fitted`.
@@ -60,7 +50,6 @@ class Belief:
     """
 
     fitted: FittedLearned
-    rewards: RewardPosterior | None
     gamma: float
     prob: FloatArray
     R: FloatArray
@@ -86,15 +75,13 @@ class Belief:
         """Fit everything to a log and draw `n` times."""
         rng = np.random.default_rng(seed)
         geometry = Geometry.of(log.states) if geometry is None else geometry
-        fitted = (LearnedPosterior() if settings is None else settings).fit(log, geometry)
-        rewards = RewardPosterior.fit(log, geometry, variances) if drawn_rewards(log) else None
+        settings = LearnedPosterior() if settings is None else settings
+        fitted = settings.fit(log, geometry, variances)
         prob = fitted.draws(n, rng)
-        parts = _parts(fitted, rewards, n, rng)
-        R = _expected(fitted, rewards, prob, parts)
+        parts = fitted.reward_parts(n, rng)
+        R = fitted.expected_rewards(prob, parts)
         mean_prob = fitted.mean_rows()
-        mean_rewards = _expected(fitted, rewards, mean_prob, _parts(fitted, rewards, 1, None))[
-            :, :, 0
-        ]
+        mean_rewards = fitted.expected_rewards(mean_prob, fitted.reward_parts(1))[:, :, 0]
         widths = np.zeros(log.n_states * log.n_actions, dtype=np.int64)
         widths[fitted.rows] = np.diff(fitted.indptr)
         starts = _starts(log)
@@ -104,7 +91,7 @@ class Belief:
             g = rng.standard_gamma(starts[live], size=(n, int(live.sum())))
             p0[:, live] = g / g.sum(axis=1, keepdims=True)
         return cls(
-            fitted, rewards, gamma, prob, R, p0, mean_prob, mean_rewards, np.asarray(log.p0),
+            fitted, gamma, prob, R, p0, mean_prob, mean_rewards, np.asarray(log.p0),
             np.concatenate([[0], np.cumsum(widths)]), fitted.columns.astype(np.int32),
             parts,
         )  # fmt: skip
@@ -113,6 +100,11 @@ class Belief:
     def n_models(self) -> int:
         """N."""
         return int(self.p0.shape[0])
+
+    @property
+    def rewards(self) -> RewardPosterior | None:
+        """None where rewards were given."""
+        return self.fitted.rewards
 
     @property
     def available(self) -> BoolArray:
@@ -169,14 +161,8 @@ class Belief:
 
         A set of models has one p₀, which is the mean of the drawn ones.
         """
-        N, widths = self.n_models, np.diff(self.indptr)
-        per_pair = self.R.reshape(-1, N)
-        paid = np.concatenate([np.repeat(per_pair[k], widths[k]) for k in range(widths.size)])
         return replace(
-            self.fitted.storage(self.prob, N),
-            rewards=Rewards.of_models(paid, *self.mean_rewards.shape),
-            p0=self.mean_p0,
-            gamma=self.gamma,
+            self.fitted.paid(self.prob, self.n_models, self.R), p0=self.mean_p0, gamma=self.gamma
         )
 
     def rehearse(self, omega: int, practice: FloatArray, rng: np.random.Generator) -> TransitionLog:
@@ -215,67 +201,6 @@ def _episodes(log: TransitionLog) -> tuple[IntArray, IntArray]:
     if log.end is not None:
         lengths = np.full_like(lengths, lengths.max())
     return log.s[first].astype(np.int64), lengths
-
-
-def drawn_rewards(log: TransitionLog) -> bool:
-    """Whether the rewards are those of the log's column, so that they are estimates."""
-    if log.rewards is None and log.reward is None:
-        raise InputError("The log has no rewards. Add a reward column, or give them.")
-    if log.reward is None:
-        return False
-    from softrobust.data.reward_rules import estimate_rewards
-
-    if log.rewards is None:
-        return True
-    own = estimate_rewards(log.s, log.a, log.s_next, log.reward, log.states, log.actions, log.end)
-    return own.kind == log.rewards.kind and np.array_equal(own.values, log.rewards.values)
-
-
-def _parts(
-    fitted: FittedLearned, rewards: RewardPosterior | None, n: int, rng: np.random.Generator | None
-) -> Parts:
-    """Parts of rewards: (n_rows, n), (n, n_states) and (n, n_states); means without rng."""
-    S = fitted.log.n_states
-    if rewards is None:
-        return np.zeros((fitted.rows.size, n)), np.zeros((n, S)), np.zeros((n, S))
-    u, z, e = rewards.means() if rng is None else rewards.draws(n, rng)
-    row = np.ascontiguousarray(u[:, fitted.rows].T)
-    return row, np.ascontiguousarray(z), np.ascontiguousarray(e)
-
-
-def _known(fitted: FittedLearned, rewards: RewardPosterior | None) -> tuple[BoolArray, FloatArray]:
-    """Cells whose reward is known, (nnz,), and that reward."""
-    pair = np.repeat(fitted.rows, np.diff(fitted.indptr))
-    if rewards is not None:
-        return rewards.known(pair * fitted.log.n_states + fitted.columns)
-    given = fitted.log.rewards
-    if given is None:
-        raise InputError("The log has no rewards. Add a reward column, or give them.")
-    value, known = given.lookup(pair, fitted.columns)
-    seen, told = given.at(fitted.log.s, fitted.log.a, fitted.log.s_next)
-    usual = float(seen[told].mean()) if told.any() else 0.0
-    return np.ones(pair.size, dtype=bool), np.where(known, value, usual)
-
-
-def _expected(
-    fitted: FittedLearned,
-    rewards: RewardPosterior | None,
-    prob: FloatArray,
-    parts: Parts,
-) -> FloatArray:
-    """(n_states, n_actions, n): expected rewards of models."""
-    S, A = fitted.log.shape
-    out, n = parts[0].copy(), parts[1].shape[0]
-    exact, value = _known(fitted, rewards)
-    end = -1 if fitted.log.end is None else fitted.log.end
-    expected_in_models(
-        fitted.indptr, fitted.columns, prob, n, fitted.rows // A, end, parts[1], parts[2], value,
-        exact, out,
-    )  # fmt: skip
-    out[fitted.sinks[fitted.rows // A]] = 0.0
-    R = np.zeros((S * A, n))
-    R[fitted.rows] = out
-    return R.reshape(S, A, n)
 
 
 def _starts(log: TransitionLog) -> FloatArray | None:

@@ -11,25 +11,29 @@ which nothing resembles anything ends with small c.
 A draw takes along what is not known: the weights (one EM step under Bayesian-bootstrap weights of
 the rows), the bases (recomputed from bootstrapped transitions, so that rows which lean on the same
 data err together) and their blend (learned anew from these), then (k, c) of every row from its
-posterior, then the row.
+posterior, then the row. Where the log's rewards vary, mean rewards are drawn with the models
+(`reward_draws`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from scipy.special import gammaln
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust._core.notes import Note
 from softrobust._core.settings import whole
+from softrobust.data.rewards import DRAWN_REWARDS, Rewards
 from softrobust.errors import InputError
 from softrobust.kernels import resemblance as kernels
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
 from softrobust.posterior.diagnostics import TRANSITIONS, Diagnostics, check_size, predictive_check
 from softrobust.posterior.resemblance import Geometry, Tokens
+from softrobust.posterior.reward_draws import RewardPosterior, Variances, drawn_rewards
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
@@ -39,6 +43,7 @@ BASES = (
     "edge", "columns",
 )  # fmt: skip
 BLEND = "blend"
+Parts = tuple[FloatArray, FloatArray, FloatArray]  # of rewards: rows, next states, last steps
 STRENGTHS = (0.25, 1.0, 4.0, 16.0, 64.0)
 WIDTH = 96  # next states of a row beyond which the least likely are dropped
 ENTERED = 3  # a state entered so often and never left is an end
@@ -79,8 +84,17 @@ class LearnedPosterior(Posterior):
                 f"strengths must be positive concentrations; they are {self.strengths}."
             )
 
-    def fit(self, log: TransitionLog, geometry: Geometry | None = None) -> FittedLearned:
-        """Learn the weights of bases and concentrations; `geometry` spares reading the labels."""
+    def fit(
+        self,
+        log: TransitionLog,
+        geometry: Geometry | None = None,
+        variances: Variances | None = None,
+    ) -> FittedLearned:
+        """Learn the weights of bases and concentrations, and mean rewards where they are estimates.
+
+        `geometry` spares reading the labels, `variances` (of a larger log) learning those of
+        rewards.
+        """
         geometry = Geometry.of(log.states) if geometry is None else geometry
         tokens = Tokens.of(log)
         seen = np.asarray(log.pair_counts)
@@ -102,9 +116,10 @@ class LearnedPosterior(Posterior):
         score[~live] = 0.0
         taught = live & (np.add.reduceat(counts, indptr[:-1]) > 0)
         weights = _doubted(_learn(score[taught]), np.array(self.strengths))
+        rewards = RewardPosterior.fit(log, geometry, variances) if drawn_rewards(log) else None
         return FittedLearned(
             self, log, common, rows, indptr, columns, counts, base, blend, score, weights, sinks,
-            dropped,
+            dropped, rewards,
         )  # fmt: skip
 
 
@@ -270,6 +285,7 @@ class FittedLearned(FittedPosterior):
     weights: FloatArray
     sinks: BoolArray
     dropped: float
+    rewards: RewardPosterior | None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -284,11 +300,12 @@ class FittedLearned(FittedPosterior):
         return np.asarray((joint / joint.sum(axis=1, keepdims=True)).reshape(self.score.shape))
 
     def evidence(self) -> float:
-        """Σ_rows log p(n_row | weights): how well rows were foreseen."""
+        """Σ_rows log p(n_row | weights), and that of rewards: how well all was foreseen."""
         flat = (self.score + np.log(np.maximum(self.weights, 1e-300))).reshape(self.rows.size, -1)
         top = flat.max(axis=1)
         live = ~self.sinks[self.rows // self.common.n_actions]
-        return float((top + np.log(np.exp(flat - top[:, None]).sum(axis=1)))[live].sum())
+        total = float((top + np.log(np.exp(flat - top[:, None]).sum(axis=1)))[live].sum())
+        return total if self.rewards is None else total + self.rewards.evidence
 
     def mean_rows(self) -> FloatArray:
         """(nnz,): E[p | D] at the stored cells."""
@@ -340,11 +357,63 @@ class FittedLearned(FittedPosterior):
         ModelSet(3 models, 2 states, 1 actions, dense)
         """
         check_count(n, self.columns.size)
-        return self.storage(self.draws(n, np.random.default_rng(seed)), n)
+        rng = np.random.default_rng(seed)
+        prob = self.draws(n, rng)
+        if self.rewards is None or self.rewards.exact.size:
+            return self.storage(prob, n)
+        return self.paid(prob, n, self.expected_rewards(prob, self.reward_parts(n, rng)))
 
     def mean(self) -> ModelSet:
         """The one-model set of posterior means."""
         return self.storage(self.mean_rows(), 1)
+
+    def paid(self, prob: FloatArray, n: int, R: FloatArray) -> ModelSet:
+        """`n` models with rewards R (n_states, n_actions, n) of their own."""
+        flat = np.repeat(R.reshape(-1, n)[self.rows], np.diff(self.indptr), axis=0)
+        rewards = Rewards.of_models(flat, *R.shape[:2])
+        return replace(
+            self.storage(prob, n), rewards=replace(rewards, notes=(Note(DRAWN_REWARDS),))
+        )
+
+    def reward_parts(self, n: int, rng: np.random.Generator | None = None) -> Parts:
+        """Parts of mean rewards, (n_rows, n), (n, n_states) and (n, n_states); means without rng.
+
+        Of the pair, of the next state, and of a last step.
+        """
+        S = self.log.n_states
+        if self.rewards is None:
+            return np.zeros((self.rows.size, n)), np.zeros((n, S)), np.zeros((n, S))
+        u, z, e = self.rewards.means() if rng is None else self.rewards.draws(n, rng)
+        row = np.ascontiguousarray(u[:, self.rows].T)
+        return row, np.ascontiguousarray(z), np.ascontiguousarray(e)
+
+    def expected_rewards(self, prob: FloatArray, parts: Parts) -> FloatArray:
+        """(n_states, n_actions, n): expected rewards of models; 0 for pairs without a model."""
+        S, A = self.log.shape
+        out, n = parts[0].copy(), parts[1].shape[0]
+        exact, value = self._known_rewards()
+        end = -1 if self.log.end is None else self.log.end
+        kernels.expected_in_models(
+            self.indptr, self.columns, prob, n, self.rows // A, end, parts[1], parts[2], value,
+            exact, out,
+        )  # fmt: skip
+        out[self.sinks[self.rows // A]] = 0.0
+        R = np.zeros((S * A, n))
+        R[self.rows] = out
+        return R.reshape(S, A, n)
+
+    def _known_rewards(self) -> tuple[BoolArray, FloatArray]:
+        """Cells whose reward is known, (nnz,), and that reward."""
+        pair = np.repeat(self.rows, np.diff(self.indptr))
+        if self.rewards is not None:
+            return self.rewards.known(pair * self.log.n_states + self.columns)
+        given = self.log.rewards
+        if given is None:
+            raise InputError("The log has no rewards. Add a reward column, or give them.")
+        value, known = given.lookup(pair, self.columns)
+        seen, told = given.at(self.log.s, self.log.a, self.log.s_next)
+        usual = float(seen[told].mean()) if told.any() else 0.0
+        return np.ones(pair.size, dtype=bool), np.where(known, value, usual)
 
     def storage(self, prob: FloatArray, n: int) -> ModelSet:
         """`n` models from rows at the stored cells, laid out as `ModelSet.prob`."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust.data.reward_rules import group_rewards
+from softrobust.data.reward_rules import estimate_rewards, group_rewards
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
@@ -123,6 +123,14 @@ class RewardPosterior:
         return np.asarray(hit), np.where(hit, self.values[at], 0.0)
 
 
+def drawn_rewards(log: TransitionLog) -> bool:
+    """Whether the rewards are those of the log's column, so that they are estimates."""
+    if log.reward is None or log.rewards is None:
+        return log.reward is not None
+    own = estimate_rewards(log.s, log.a, log.s_next, log.reward, log.states, log.actions, log.end)
+    return own.kind == log.rewards.kind and np.array_equal(own.values, log.rewards.values)
+
+
 def _exact(log: TransitionLog, pair: IntArray, y: FloatArray) -> tuple[IntArray, FloatArray]:
     """Transitions and their rewards, where equal transitions always had equal rewards."""
     keys, place, n = np.unique(
@@ -192,4 +200,4 @@ def _evidence(
     return v
 
 
-__all__ = ["RewardPosterior", "Variances"]
+__all__ = ["RewardPosterior", "Variances", "drawn_rewards"]

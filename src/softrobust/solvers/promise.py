@@ -41,10 +41,10 @@ from softrobust._core.settings import whole
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import cvar
-from softrobust.posterior.belief import SMALL, Belief, drawn_rewards
+from softrobust.posterior.belief import SMALL, Belief
 from softrobust.posterior.learned import LearnedPosterior
 from softrobust.posterior.resemblance import Geometry
-from softrobust.posterior.reward_draws import RewardPosterior
+from softrobust.posterior.reward_draws import drawn_rewards
 from softrobust.solvers.cautious import improved
 from softrobust.solvers.practice_class import PracticeClass
 
@@ -356,14 +356,6 @@ def practice_of(log: TransitionLog, available: NDArray[np.bool_]) -> FloatArray:
     return np.asarray(np.where(total > 0, counts / np.maximum(total, 1.0), alike))
 
 
-def evidence(log: TransitionLog, geometry: Geometry) -> float:
-    """Log evidence of transitions and, where they are a column of the log, of rewards."""
-    total = LearnedPosterior().fit(log, geometry).evidence()
-    if drawn_rewards(log):
-        total += RewardPosterior.fit(log, geometry).evidence
-    return total
-
-
 def shuffle_actions(log: TransitionLog, rng: np.random.Generator) -> TransitionLog:
     """The log with actions shuffled among the rows of each state."""
     rows = np.argsort(log.s, kind="stable")
@@ -506,8 +498,10 @@ class Procedure:
 
     def shuffled(self, rng: np.random.Generator) -> float:
         """Probability that actions tell as much in a log where they are shuffled."""
-        null = [evidence(shuffle_actions(self.log, rng), self.geometry) for _ in range(N_SHUFFLES)]
-        return _tail(evidence(self.log, self.geometry), np.array(null))
+        shuffles = (shuffle_actions(self.log, rng) for _ in range(N_SHUFFLES))
+        null = [LearnedPosterior().fit(log, self.geometry).evidence() for log in shuffles]
+        own = LearnedPosterior().fit(self.log, self.geometry).evidence()
+        return _tail(own, np.array(null))
 
     def keep(
         self,
