@@ -369,7 +369,8 @@ class FittedLearned(FittedPosterior):
 
     def paid(self, prob: FloatArray, n: int, R: FloatArray) -> ModelSet:
         """`n` models with rewards R (n_states, n_actions, n) of their own."""
-        flat = np.repeat(R.reshape(-1, n)[self.rows], np.diff(self.indptr), axis=0)
+        widths = np.repeat(np.diff(self.indptr), n)  # of the block (n, n_next) of every row
+        flat = np.repeat(R.reshape(-1, n)[self.rows].reshape(-1), widths)
         rewards = Rewards.of_models(flat, *R.shape[:2])
         return replace(
             self.storage(prob, n), rewards=replace(rewards, notes=(Note(DRAWN_REWARDS),))
