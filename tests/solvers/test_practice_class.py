@@ -7,16 +7,23 @@ from itertools import product
 import numpy as np
 import pytest
 
+from softrobust.bounds import Covers
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns import policy_return
-from softrobust.solvers.base import solve
+from softrobust.returns import policy_return, static_return
+from softrobust.solvers.base import Solver, solve
+from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers.baselines.spibb import SPIBB
 from softrobust.solvers.exact.exact import Exact
-from softrobust.solvers.practice_class import MOST_RARE, PracticeClass
+from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.solvers.exact.milp import MILP
+from softrobust.solvers.exact.randomized import RandomizedAscent
+from softrobust.solvers.practice_class import MOST_RARE, PracticeClass, solve_within
+from softrobust.solvers.rectangular.rectangular import SRect
 
 
 def instance(
@@ -146,3 +153,42 @@ def test_bad_shapes_are_refused() -> None:
         PracticeClass(np.ones((2, 2)) / 2, np.ones((2, 3), dtype=bool))
     with pytest.raises(InputError, match="sum to 1"):
         PracticeClass(np.ones((2, 2)), np.ones((2, 2), dtype=bool))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("solver", "covers"),
+    [
+        (Exact(), Covers.PRACTICE_CORNERS),
+        (MILP(), Covers.PRACTICE_CORNERS),
+        (RandomizedAscent(), Covers.PRACTICE_CLASS),
+        (LocalSearch(), None),
+        (Nominal(), None),
+        (SRect(), None),
+    ],
+    ids=lambda x: getattr(x, "name", ""),
+)
+def test_static_solvers_keep_to_the_class(seed: int, solver: Solver, covers: Covers | None) -> None:
+    problem, policies, rng = instance(seed)
+    found = solve_within(problem, solver, policies)
+    assert policies.contains(found.policy.probs)
+    assert found.value == pytest.approx(static_return(problem, found.policy))
+    if covers is None or found.bound is None:
+        return
+    assert found.bound.covers in (covers, Covers.PRACTICE_CLASS)
+    composite = policies.composite(problem)
+    m = composite.problem.models
+    for _ in range(200):  # corners for the one, any mixture for the other
+        weights = rng.random((m.n_states, m.n_actions)) * m.available
+        if found.bound.covers is Covers.PRACTICE_CORNERS:
+            weights = np.eye(m.n_actions)[weights.argmax(axis=1)]
+        probs = weights / weights.sum(axis=1, keepdims=True)
+        other = composite.lift(Policy(probs, m.states, m.actions))
+        assert static_return(problem, other) <= found.bound.value + 1e-9
+
+
+def test_solvers_that_read_the_log_cannot_keep_to_the_class() -> None:
+    problem, policies, _ = instance(0)
+    log = TransitionLog.from_arrays([0, 1], ["a", "b"], [1, 0], [0.0, 1.0])
+    with pytest.raises(InputError, match="reads the log"):
+        solve_within(problem, SPIBB(log), policies)

@@ -44,8 +44,14 @@ from softrobust.returns import ModelOptima, optimal_returns
 
 
 class Covers(StrEnum):
-    """Which policies a bound holds for; each class contains the one before it."""
+    """Which policies a bound holds for; each class contains the one before it.
 
+    The first two are of policies that keep to practice where the log cannot tell
+    (`solvers.practice_class`): its corners, and all of them.
+    """
+
+    PRACTICE_CORNERS = "practice_corners"
+    PRACTICE_CLASS = "practice_class"
     DETERMINISTIC = "deterministic"
     STATIONARY = "stationary"
     ALL = "all"
@@ -54,6 +60,8 @@ class Covers(StrEnum):
     def words(self) -> str:
         """As said in a sentence: "no … can earn more"."""
         return {
+            "practice_corners": "policy that takes practice's rare actions as before or not at all",
+            "practice_class": "policy that keeps to practice where the log has too few rows",
             "deterministic": "deterministic policy",
             "stationary": "stationary policy (randomized ones included)",
             "all": "policy of any kind (even one that learns as it goes)",

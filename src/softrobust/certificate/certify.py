@@ -56,6 +56,7 @@ PAIRED_DRAWS = 2000  # held-out models that a comparison needs at most: differen
 ROUNDING = 1e-9  # a value above its bound by more than this share is a bug, not rounding
 
 
+KEEPING = (Covers.PRACTICE_CORNERS, Covers.PRACTICE_CLASS)
 UNBOUNDED = Bound(math.inf, Covers.ALL, "none")  # of simulated returns: nothing is proven
 
 
@@ -233,7 +234,7 @@ def certify(
     train = returns_of(problem, policy)
     sample = sample_of(train, problem.objective, given=True)
     own = Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
-    brought = any(b.covers is own for b in bounds)
+    brought = any(b.covers in (own, *KEEPING) for b in bounds)
     known = clairvoyant_bound(problem)
     if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES:
         known = best_bound(problem, own, time_limit)

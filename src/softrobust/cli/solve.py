@@ -47,11 +47,11 @@ def solve(
     normalise: Annotated[bool, typer.Option("--normalise", help="Accept row sums off by up to 1e-6 and divide by them.", rich_help_panel=INPUT)] = False,
     models: Annotated[int | None, typer.Option(help="Models drawn from the posterior to choose on (default 100).", rich_help_panel=PRIOR)] = None,
     test_models: Annotated[int | None, typer.Option(help="Held-out draws (default: as many as the intervals need, at most 10 000).", rich_help_panel=PRIOR)] = None,
-    posterior: Annotated[str | None, typer.Option(help="learned (default: rows borrow from what resembles them, as far as the log shows) or dirichlet (each row on its own; the default with a named solver or the settings below).", rich_help_panel=PRIOR)] = None,
+    posterior: Annotated[str | None, typer.Option(help="learned (default: rows borrow from what resembles them, as far as the log shows) or dirichlet (each row on its own; the default with the settings below).", rich_help_panel=PRIOR)] = None,
     strength: Annotated[float | None, typer.Option(help="Prior mass of a pair, in observations (default 1).", rich_help_panel=PRIOR)] = None,
     per_cell: Annotated[float | None, typer.Option(help="Prior mass of each next state instead; 1 is the uniform prior.", rich_help_panel=PRIOR)] = None,
     support: Annotated[str | None, typer.Option(help="Next states thought possible: neighbours (default), visited or all.", rich_help_panel=PRIOR)] = None,
-    min_count: Annotated[int | None, typer.Option(help="Pairs (with --continuous: actions) seen fewer times are not considered (default 1; with --continuous 5); 0 keeps all.", rich_help_panel=PRIOR)] = None,
+    min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times get no more probability than practice gives them (default: chosen from the log); with --posterior dirichlet, and for actions with --continuous (default 5), such are not considered; 0 keeps all.", rich_help_panel=PRIOR)] = None,
     replications: Annotated[int | None, typer.Option(help="Sets of fresh models that certify the policy under the posterior itself (default 10, in some 5 s; 0 leaves it out).", rich_help_panel=PRIOR)] = None,
     continuous: Annotated[bool, typer.Option("--continuous", help="The log has vectors for states: columns x, next_x for every variable, and action. Solvers: srvi (default), srvi-sa, rpvi-control, sr-sac, r-sac, sac.", rich_help_panel=VECTORS)] = False,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode (default: the longest of the log).", rich_help_panel=VECTORS)] = None,
@@ -75,7 +75,6 @@ def solve(
     Example: softrobust solve log.csv --gamma 0.95 --out run
     """
     flags = dict(locals())
-    from dataclasses import replace
 
     from softrobust.cli.options import clip_of, coefficients_of, names_of, pairs_of, settings_of
     from softrobust.cli.output import print_json, print_summary
@@ -86,7 +85,6 @@ def solve(
         prepare_search,
         save_with_search,
         set_up,
-        usual_posterior,
     )
     from softrobust.solvers.registry import default_solver, make_solver
 
@@ -108,12 +106,12 @@ def solve(
     searched = resume or export_milp is not None
     if solver is None and searched and not continuous and objective != "percentile":
         solver = "exact"  # the search that is resumed, the program that is written
-    if posterior is None and solver in (None, "improve"):
-        options = replace(options, posterior=usual_posterior(input, options))
     setup = set_up(input, options)
     chosen = solver or default_solver(setup.problem, setup.posterior)
     if export_milp is not None:
-        _export(setup.problem, chosen, export_milp, quiet)
+        kept = setup.policies
+        written = setup.problem if kept is None else kept.composite(setup.problem).problem
+        _export(written, chosen, export_milp, quiet)
     search = prepare_search(out, chosen, resume)
     made = make_solver(
         chosen,
@@ -123,6 +121,7 @@ def solve(
         seed=seed,
         posterior=setup.posterior,
         checkpoint=search,
+        min_count=min_count,
         settings=settings_of(set_),
     )
     run = choose(setup, made, seed, replications, test_episodes)

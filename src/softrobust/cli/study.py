@@ -201,7 +201,7 @@ def frontier(
     time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole grid (default 8 a point).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default 100).")] = None,
-    min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times are not considered (default 1); 0 keeps all.")] = None,
+    min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times get no more probability than practice gives them (default 1); 0 keeps all.")] = None,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…")] = None,
     initial: Annotated[Path | None, typer.Option(help="CSV state,probability: where episodes start.")] = None,
     weights: Annotated[Path | None, typer.Option(help="CSV idoutcome,weight: how much each model counts.")] = None,

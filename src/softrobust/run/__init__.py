@@ -4,7 +4,7 @@ from softrobust.run.evaluate import run_frontier, write_frontier
 from softrobust.run.folder import Run, check_out, load_run, load_table_run, run_page
 from softrobust.run.line import certified, choose, prepare_search, save_with_search
 from softrobust.run.options import Options, Setup
-from softrobust.run.setup import set_up, usual_posterior
+from softrobust.run.setup import set_up
 
 __all__ = [
     "Options",
@@ -20,6 +20,5 @@ __all__ = [
     "run_page",
     "save_with_search",
     "set_up",
-    "usual_posterior",
     "write_frontier",
 ]

@@ -24,6 +24,7 @@ from softrobust.run.line import certified
 from softrobust.run.options import Setup
 from softrobust.solvers.base import Solution, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, given, unmasked
+from softrobust.solvers.practice_class import check_within, within_class
 from softrobust.solvers.registry import DEFAULT_SOLVER, make_solver
 from softrobust.study.compare import Compared, compare
 from softrobust.study.frontier import frontier, save_frontier_csv
@@ -204,13 +205,32 @@ def run_frontier(
     seed: int = 0,
 ) -> Frontier:
     """Solve the grid; a time limit is shared out over its points."""
+    composite = None if setup.policies is None else setup.policies.composite(setup.problem)
+    problem = setup.problem if composite is None else composite.problem
     if solver == DEFAULT_SOLVER:
-        return frontier(setup.problem, lams, alphas, time_limit=time_limit)
-    share = None if time_limit is None else time_limit / max(len(lams) * len(alphas), 1)
-    chosen = make_solver(
-        solver, log=setup.log, time_limit=share, seed=seed, posterior=setup.posterior
-    )
-    return frontier(setup.problem, lams, alphas, chosen)
+        found = frontier(problem, lams, alphas, time_limit=time_limit)
+    else:
+        share = None if time_limit is None else time_limit / max(len(lams) * len(alphas), 1)
+        chosen = make_solver(
+            solver, log=setup.log, time_limit=share, seed=seed, posterior=setup.posterior
+        )
+        if composite is not None:
+            check_within(chosen)
+        found = frontier(problem, lams, alphas, chosen)
+    if composite is None:
+        return found
+    points = [
+        [
+            replace(
+                point,
+                policy=composite.lift(point.policy),
+                certificate=replace(point.certificate, bound=within_class(point.certificate.bound)),
+            )
+            for point in row
+        ]
+        for row in found.points
+    ]
+    return replace(found, points=tuple(map(tuple, points)))
 
 
 def write_frontier(found: Frontier, out: Path) -> None:

@@ -31,13 +31,14 @@ from softrobust.problem import ContinuousProblem
 from softrobust.returns import policy_return
 from softrobust.run.folder import SEARCH, Run, diagnosed, found_notes
 from softrobust.run.options import Options, Setup, repeat_command
-from softrobust.run.setup import set_up, usual_posterior
+from softrobust.run.setup import set_up
 from softrobust.solvers.base import Solution, Solver, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
 from softrobust.solvers.baselines.draws import SaturationWarning
 from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.improve import Improve, promise_of
+from softrobust.solvers.practice_class import solve_within
 from softrobust.solvers.registry import default_solver, make_solver
 from softrobust.study.rivals import EPISODES, review_vectors
 
@@ -75,10 +76,7 @@ def choose(
     """
     setup = source
     if not isinstance(setup, Setup):
-        given = Options(seed=seed, **options)
-        if solver is None and given.posterior is None:
-            given = replace(given, posterior=usual_posterior(setup, given))
-        setup = set_up(setup, given)
+        setup = set_up(setup, Options(seed=seed, **options))
     _check(setup, replications, episodes)
     problem = setup.problem
     if solver is None:
@@ -88,6 +86,7 @@ def choose(
             log=setup.log,
             seed=seed,
             posterior=setup.posterior,
+            min_count=None if setup.options is None else setup.options.min_count,
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SaturationWarning)  # it is among the notes
@@ -95,7 +94,11 @@ def choose(
             chosen = solver.choice(problem)
             solution, promise = solver.solution(problem, chosen), chosen.promise
         else:
-            solution, promise = solve(problem, solver), None
+            promise = None
+            if setup.policies is None:
+                solution = solve(problem, solver)
+            else:
+                solution = solve_within(problem, solver, setup.policies)
     n = replications
     if n is None:
         n = REPLICATIONS if setup.posterior is not None else 0

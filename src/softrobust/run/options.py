@@ -19,6 +19,7 @@ from softrobust.solvers.registry import CONTINUOUS_SOLVERS, DEFAULT_SECONDS, SOL
 if TYPE_CHECKING:
     from softrobust._core.notes import Note
     from softrobust.solvers.base import Solver
+    from softrobust.solvers.practice_class import PracticeClass
 
 TABLES_ONLY = ("states", "initial", "allowed", "reward_table", "reward_default", "weights",
                "normalise", "strength", "per_cell", "support")  # fmt: skip
@@ -42,10 +43,11 @@ class Options:
     n_models, n_test : int
         Models drawn from the posterior of a log, to choose on and to check on.
     posterior : str
-        Of a log of tables: dirichlet (default; strength, per_cell, support and min_count are its
-        settings) or learned.
+        Of a log of tables: learned (default), or dirichlet, whose settings are strength, per_cell
+        and support.
     min_count : int
-        Pairs (for vectors: actions) seen fewer times are not considered.
+        Pairs seen fewer times get no more probability than practice gives them; 0 has models of
+        pairs never seen, too. Under dirichlet, and for actions of vectors: such are not considered.
     actions : sequence of str
         Vectors: the actions there are; any other in the log is an error.
     start : mapping variable → value
@@ -123,7 +125,7 @@ class Setup:
     """A problem and where it came from: a table of states, or vectors.
 
     `heldout_drawn` says whether held-out models are, or will be, draws of the posterior; `r2` is
-    that of a fitted reward.
+    that of a fitted reward; `policies` is the class to choose from, where not all are considered.
     """
 
     problem: Any
@@ -136,6 +138,7 @@ class Setup:
     options: Options | None = None
     heldout_drawn: bool = True
     r2: float | None = None
+    policies: PracticeClass | None = None
 
 
 # --------------------------------------------------------------------------------------------------

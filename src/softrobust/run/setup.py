@@ -18,8 +18,8 @@ from softrobust.data.table import read_table
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.models.gaussian import GAUSSIAN_FORMAT
-from softrobust.objective import Percentile, SoftRobust
-from softrobust.posterior import DirichletPosterior, LearnedPosterior
+from softrobust.objective import SoftRobust
+from softrobust.posterior import DirichletPosterior, FittedLearned, LearnedPosterior
 from softrobust.problem import Problem, load_problem
 from softrobust.run.options import (
     LOG_ONLY,
@@ -31,6 +31,8 @@ from softrobust.run.options import (
     Setup,
 )
 from softrobust.run.vectors import set_up_vectors
+from softrobust.solvers.practice_class import PracticeClass
+from softrobust.solvers.promise import practice_of
 
 if TYPE_CHECKING:
     from softrobust._core.arrays import BoolArray
@@ -100,24 +102,27 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
         heldout = posterior.sample(options.n_test, np.random.default_rng(test_seed))
     notes = (*read_notes(log.notes), *coverage_notes(log, problem))
     asked, drawn = options if source else None, options.heldout is None
-    return Setup(problem, log, posterior, heldout, notes, test_seed, source, asked, drawn)
+    return Setup(
+        problem, log, posterior, heldout, notes, test_seed, source, asked, drawn,
+        policies=_keeping(log, problem, posterior, options.min_count),
+    )  # fmt: skip
 
 
-def usual_posterior(
-    source: str | Path | TransitionLog | ContinuousLog, options: Options
-) -> str | None:
-    """The learned prior for a log of tables, where nothing that was given asks for a plain one."""
-    plain = options.given("strength", "per_cell", "support", "min_count", "allowed", "continuous")
-    if plain or isinstance(source, ContinuousLog) or options.criterion == Percentile.criterion:
+def _keeping(
+    log: TransitionLog, problem: Problem, posterior: Any, least: int | None
+) -> PracticeClass | None:
+    """Policies that keep to practice on pairs seen fewer than `least` times, if that is asked."""
+    if least is None or least < 2 or not isinstance(posterior, FittedLearned):
         return None
-    is_log = isinstance(source, TransitionLog) or sniff(Path(source)) == "log"
-    return LearnedPosterior.name if is_log else None
+    return PracticeClass.of(log, practice_of(log, problem.models.available), least)
 
 
 def _prior(options: Options) -> DirichletPosterior | LearnedPosterior:
-    given = options.given("strength", "per_cell", "support", "min_count")
-    name = options.posterior or DirichletPosterior.name
+    """The learned prior, unless what was given asks for the plain one."""
+    given = options.given("strength", "per_cell", "support")
+    name = options.posterior or (DirichletPosterior if given else LearnedPosterior).name
     if name == DirichletPosterior.name:
+        given += options.given("min_count")
         return DirichletPosterior(**{setting: getattr(options, setting) for setting in given})
     if name != LearnedPosterior.name:
         raise InputError(
@@ -128,7 +133,8 @@ def _prior(options: Options) -> DirichletPosterior | LearnedPosterior:
     if given:
         text = f"{', '.join(given)} are settings of the posterior 'dirichlet', not of 'learned'."
         raise InputError(text, arguments=("posterior",))
-    return LearnedPosterior(entered=0)  # rewards are known only where something was done
+    # Rewards are known only where something was done, so what was never left is an end.
+    return LearnedPosterior(min_count=0 if options.min_count == 0 else 1, entered=0)
 
 
 def coverage_notes(log: TransitionLog, problem: Problem) -> list[Note]:

@@ -232,7 +232,9 @@ def _from_log(
     """The log with its Dirichlet posterior, as `softrobust solve` sets it up."""
     log = Path(files["log"])
     given: dict[str, Any] = {name: Path(path) for name, path in files.items() if name != "log"}
-    options = Options(n_models=models, n_test=heldout, seed=seed, **settings, **given)
+    options = Options(
+        n_models=models, n_test=heldout, seed=seed, posterior="dirichlet", **settings, **given
+    )
     setup = set_up(log, options)
     if setup.log is None or setup.posterior is None or setup.heldout is None:
         raise InputError(

@@ -50,15 +50,20 @@ class Improve(Solver):
     ----------
     log : TransitionLog
     seed : int
+    min_count : int, optional
+        How often a pair must have been seen to replace practice; by default chosen by the promise.
     """
 
     name: ClassVar[str] = "improve"
     log: TransitionLog
     seed: int = 0
+    min_count: int | None = None
 
     def __post_init__(self) -> None:
         instance("log", self.log, TransitionLog)
         whole("seed", self.seed, 0)
+        if self.min_count is not None:
+            whole("min_count", self.min_count, 0)
 
     def choice(self, problem: Problem) -> Choice:
         """The policy with what is promised of it."""
@@ -69,7 +74,8 @@ class Improve(Solver):
                 arguments={"solver": "exact"},
             )
         caution = 2.0 * problem.objective.lam
-        candidates = tuple(replace(candidate, caution=caution) for candidate in CANDIDATES)
+        counts = [c.min_count for c in CANDIDATES] if self.min_count is None else [self.min_count]
+        candidates = tuple(Candidate(max(m, 1), caution) for m in counts)
         return choose(self.log, problem.gamma, seed=self.seed, candidates=candidates)
 
     def solve(self, problem: Problem) -> Solution:

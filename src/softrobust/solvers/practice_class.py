@@ -14,13 +14,16 @@ A state with many rare actions would have too many vertices: beyond `MOST_RARE` 
 practice takes least are kept or left together, as one. The class is then the convex hull of those
 vertices, which still holds β.
 
+`solve_within` takes any solver that reads the problem alone. What it proves, it proves of the
+corners of the class where it is for deterministic policies, else of the whole class.
+
 Returns can be counted from a reference: x_ω is subtracted from every return of model ω by taking
 (1 − γ)·x_ω from each reward, so that any objective becomes one of the gain over the reference.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import TYPE_CHECKING, final
 
@@ -28,12 +31,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, frozen
+from softrobust.bounds import Bound, Covers
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
+from softrobust.solvers.base import Solution, Solver, finish, solve
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
@@ -165,6 +170,12 @@ class Composite:
                 f"no model knows what follows ({len(stray)} such pairs). Keep such pairs in the "
                 "posterior (min_count)."
             )
+        if ((policies.practice > 0) & ~problem.allowed).any():
+            raise InputError(
+                "Some of what practice does is not allowed here, so that no policy can keep to it. "
+                "Leave out the least count, or allow what the log shows.",
+                arguments=("min_count", "allowed"),
+            )
         free = policies.free & problem.allowed & ~models.sinks[:, None]
         inner = PracticeClass(policies.practice, free)
         rows = [inner.vertices(s) for s in range(models.n_states)]
@@ -185,6 +196,36 @@ class Composite:
         """Practice, in composite actions."""
         m = self.problem.models
         return Policy.from_decision(np.zeros(m.n_states), m.states, m.actions)
+
+
+def solve_within(problem: Problem, solver: Solver, policies: PracticeClass) -> Solution:
+    """The best policy of a class that a solver finds, with its bound for the class."""
+    check_within(solver)
+    composite = policies.composite(problem)
+    found = solve(composite.problem, solver)
+    return finish(
+        problem, solver=found.solver, policy=composite.lift(found.policy), status=found.status,
+        v=found.v, model_value=found.model_value, stats=found.stats,
+        bound=None if found.bound is None else within_class(found.bound),
+    )  # fmt: skip
+
+
+def check_within(solver: Solver) -> None:
+    """Refuse a solver that reads more than the problem."""
+    if {"log", "draws"} & {f.name for f in fields(solver)}:  # type: ignore[arg-type]
+        raise InputError(
+            f"The solver '{solver.name}' reads the log or the posterior by itself, and cannot keep "
+            "to practice where the log has too few rows. Leave out the least count, or choose "
+            "another solver, such as exact.",
+            arguments=("min_count",),
+        )
+
+
+def within_class(bound: Bound) -> Bound:
+    """A bound of the composite problem as one of the class."""
+    corners = bound.covers is Covers.DETERMINISTIC
+    covers = Covers.PRACTICE_CORNERS if corners else Covers.PRACTICE_CLASS
+    return replace(bound, covers=covers)
 
 
 def _mixed(

@@ -51,6 +51,7 @@ class Context:
     node_limit: int | None = None
     posterior: FittedPosterior | None = None
     checkpoint: Path | None = None
+    min_count: int | None = None
 
     def draws(self) -> PosteriorDraws | None:
         """Draws for ambiguity sets; None (the problem's own models) where there is no posterior."""
@@ -68,7 +69,7 @@ class Context:
 
 SOLVERS: dict[str, Callable[[Context], Solver]] = {
     Improve.name: lambda c: Improve(
-        c.need_log(Improve.name, "improves the policy that made"), c.seed
+        c.need_log(Improve.name, "improves the policy that made"), c.seed, c.min_count
     ),
     Nominal.name: lambda _: Nominal(),
     Empirical.name: lambda c: Empirical(c.need_log(Empirical.name, "counts transitions in")),
@@ -108,14 +109,15 @@ def _limit(context: Context) -> float | None:
 def default_solver(problem: Problem | ContinuousProblem, posterior: object = None) -> str:
     """What is used where no solver is named.
 
-    For a log under the learned prior, the one whose promises come true; else the one that proves
-    most for the problem.
+    For a log under the learned prior, the one whose promises come true, unless something that
+    practice does is not allowed; else the one that proves most for the problem.
     """
-    if isinstance(posterior, FittedLearned):
-        return Improve.name
     if isinstance(problem, ContinuousProblem):
         return SRVI.name
-    return DEFAULT_SOLVER if isinstance(problem.objective, SoftRobust) else MILP.name
+    if not isinstance(problem.objective, SoftRobust):
+        return MILP.name
+    free = problem.allowed[problem.models.available].all()
+    return Improve.name if isinstance(posterior, FittedLearned) and free else DEFAULT_SOLVER
 
 
 def make_solver(
@@ -128,6 +130,7 @@ def make_solver(
     node_limit: int | None = None,
     posterior: FittedPosterior | None = None,
     checkpoint: Path | None = None,
+    min_count: int | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Solver:
     """The solver called `name`, for tables or for continuous states.
@@ -135,7 +138,8 @@ def make_solver(
     For tables: `log` is what `empirical`, `spibb`, `soft-spibb`, `ramdp` and `duipi` need; from
     `posterior`, `bcr`, `rsvf` and `rsvf-simple` draw the many models that their sets take (without
     one they use those of the problem). With a `node_limit` and no time limit no solver looks at a
-    clock. `checkpoint` is a file for the open nodes of `exact`. For continuous states: `settings`
+    clock. `checkpoint` is a file for the open nodes of `exact`, `min_count` a setting of `improve`.
+    For continuous states: `settings`
     are the solver's own by name, such as {"ridge": 0.1}; `degree` sets the features of value
     iteration, and lists become tuples.
     """
@@ -150,7 +154,9 @@ def make_solver(
         text = "Settings by name are for solvers of continuous states. Leave them out."
         raise InputError(text, arguments=("set_",))
     if not continuous:
-        return SOLVERS[name](Context(log, time_limit, seed, node_limit, posterior, checkpoint))
+        return SOLVERS[name](
+            Context(log, time_limit, seed, node_limit, posterior, checkpoint, min_count)
+        )
     return _with_settings(name, {"seed": seed, "time_limit": time_limit, **(settings or {})})
 
 

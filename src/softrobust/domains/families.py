@@ -1,0 +1,202 @@
+"""Families of worlds for tuning: every seed makes another world, of any kind (see `zoo`).
+
+States lie on a line, on a grid, or nowhere. What an action does is a displacement with noise (some
+actions reset, some borders throw back, some rows are rough), or a row on a few places that is more
+or less alike for all actions. Rewards belong to places, pairs and costs of actions, with noise or
+none; some worlds end. Practice follows a rule that was made for a distorted picture of the world,
+more or less strictly. In some of the ordered worlds labels do not say that there is an order.
+
+`mixed` are worlds in which there is something to gain, `faint` those in which practice is nearly
+right and rewards are noisy: there the promise of a gain is most often a mistake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from scipy.special import ndtr
+
+from softrobust._core.arrays import FloatArray, IntArray
+from softrobust.domains.world import Size, World
+from softrobust.errors import SolverError
+
+ATTEMPTS = 100
+Rng = np.random.Generator
+
+
+@final
+@dataclass(frozen=True)
+class Family:
+    """Limits of what practice leaves open, as shares of optimum − worst, and what is drawn from."""
+
+    name: str
+    key: int
+    least: float
+    most: float
+    noise: tuple[float, ...]
+    distortion: tuple[float, ...]
+
+    def world(self, seed: int) -> World:
+        """One of the family: the first attempt within the limits."""
+        for attempt in range(ATTEMPTS):
+            made = _world(self, np.random.default_rng([self.key, seed, attempt]), seed)
+            range_ = made.optimum + replace(made, r=-np.asarray(made.r)).optimum
+            if self.least * range_ < made.scale < self.most * range_:
+                return made
+        raise SolverError(f"No world of '{self.name}' came within its limits in {ATTEMPTS} trials.")
+
+
+MIXED = Family("mixed", 11, 0.05, np.inf, (0.0, 0.0, 0.5, 2.0), (0.3, 1.0, 3.0))
+FAINT = Family("faint", 12, 0.01, 0.12, (0.0, 1.0, 3.0), (0.1, 0.5, 1.0))
+
+
+def _world(family: Family, rng: Rng, seed: int) -> World:
+    shape = rng.choice(["line", "grid", "places"])
+    A = int(rng.integers(2, 6))
+    if shape == "grid":
+        dims = (int(rng.integers(3, 6)), int(rng.integers(2, 6)))
+    else:
+        dims = (int(rng.integers(6, 25)),)
+    at = np.stack(np.unravel_index(np.arange(int(np.prod(dims))), dims), axis=1)
+    P = _places(rng, at.shape[0], A) if shape == "places" else _displaced(rng, at, dims, A)
+    rough = rng.choice([0.0, 0.0, 0.15, 0.35])
+    if rough and shape != "places":
+        _roughen(rng, P, rough)
+    kind, r = _rewards(rng, P, at, shape)
+    spread = float(np.einsum("sat,sat->sa", P, r).std())
+    noise = spread * rng.choice(family.noise)
+    S = at.shape[0]
+    ends = np.zeros(S, dtype=bool)
+    if rng.random() < 0.25:
+        end = int(rng.integers(S))
+        ends[end] = True
+        r[:, :, end] += rng.normal(0, 5)
+    gamma = float(rng.choice([0.8, 0.9, 0.95, 0.98]))
+    p0 = np.zeros(S)
+    first = int(rng.integers(1, 4))
+    p0[rng.choice(np.flatnonzero(~ends), first, replace=False)] = 1 / first
+    manner, practice = _practice(rng, P, r, spread, family.distortion)
+    rows = int(rng.choice([80, 150, 300, 600, 1200, 3000]))
+    steps = min(int(rng.choice([8, 20, 50, rows])), rows)
+    size = Size(max(1, rows // steps), steps)
+    return World(
+        name=f"{family.name}-{seed}",
+        kinds=(str(shape), kind, manner),
+        about=f"One of the family '{family.name}'.",
+        states=_labels(rng, shape, at),
+        actions=tuple(f"do {chr(65 + a)}" for a in range(A)),
+        P=P,
+        r=r,
+        noise=np.array(noise),
+        p0=p0,
+        gamma=gamma,
+        practice=practice,
+        ends=ends,
+        sizes=(size, size, size),
+    )
+
+
+def _places(rng: Rng, S: int, A: int) -> FloatArray:
+    """Rows on a few places; a share of each is common to all actions of the state."""
+    P = np.zeros((S, A, S))
+    width = int(rng.integers(2, min(S, 7)))
+    common, conc = rng.uniform(0, 0.8), rng.choice([0.3, 0.7, 2.0])
+
+    def row(pool: IntArray) -> FloatArray:
+        out = np.zeros(S)
+        out[rng.choice(pool, width, replace=False)] = rng.dirichlet(np.full(width, conc))
+        return out
+
+    for s in range(S):
+        pool = rng.choice(S, min(S, width + 2), replace=False)
+        base = row(pool)
+        for a in range(A):
+            P[s, a] = common * base + (1 - common) * row(pool)
+    return P
+
+
+def _displaced(rng: Rng, at: IntArray, dims: tuple[int, ...], A: int) -> FloatArray:
+    """Every action moves by its drift, with normal noise, and stops at the borders."""
+    S = at.shape[0]
+    P = np.zeros((S, A, S))
+    sd = rng.uniform(0.4, 1.5)
+    drift = rng.normal(0, 1.2, (A, len(dims)))
+    slope = rng.normal(0, 0.5) / max(dims)
+    for s in range(S):
+        for a in range(A):
+            mean = at[s] + drift[a] + slope * (at[s] - np.array(dims) / 2)
+            p = np.ones(S)
+            for d, n in enumerate(dims):
+                edges = ndtr((np.arange(n - 1) + 0.5 - mean[d]) / sd)
+                p = p * np.diff(edges, prepend=0.0, append=1.0)[at[:, d]]
+            P[s, a] = p / p.sum()
+    if rng.random() < 0.4:  # an action that resets, at some chance
+        a, home, share = int(rng.integers(A)), int(rng.integers(S)), rng.uniform(0.5, 1)
+        P[:, a] = (1 - share) * P[:, a] + share * np.eye(S)[home]
+    if rng.random() < 0.3:  # a place that throws back
+        far, home, share = int(rng.integers(S)), int(rng.integers(S)), rng.uniform(0.5, 1)
+        P[far] = (1 - share) * P[far] + share * np.eye(S)[home]
+    return P
+
+
+def _roughen(rng: Rng, P: FloatArray, share: float) -> None:
+    S, A, _ = P.shape
+    for s in range(S):
+        for a in range(A):
+            pool = rng.choice(S, 3, replace=False)
+            P[s, a] *= 1 - share
+            P[s, a, pool] += share * rng.dirichlet(np.ones(3))
+
+
+def _rewards(rng: Rng, P: FloatArray, at: IntArray, shape: str) -> tuple[str, FloatArray]:
+    """Worth of places, costs of actions, and in some worlds of pairs or of rare bad places."""
+    S, A, _ = P.shape
+    r = np.zeros((S, A, S))
+    kind = str(rng.choice(["place", "pair", "cost", "rare"]))
+    ramp = at @ rng.normal(0, 1, at.shape[1]) if shape != "places" else rng.normal(0, 1, S)
+    ramp = ramp / max(ramp.std(), 1e-9)
+    if rng.random() < 0.4:
+        ramp = -np.abs(ramp - ramp[int(rng.integers(S))])
+    r += ramp
+    r -= (rng.uniform(0, 1.0, A) * rng.choice([0.0, 0.3, 1.0]))[:, None]
+    if kind == "pair":
+        r += rng.normal(0, 1, (S, A))[:, :, None]
+    if kind == "rare":
+        bad = rng.choice(S, max(1, S // 10), replace=False)
+        r[:, :, bad] -= rng.uniform(3, 12)
+    return kind, r
+
+
+def _practice(
+    rng: Rng, P: FloatArray, r: FloatArray, spread: float, distortion: tuple[float, ...]
+) -> tuple[str, FloatArray]:
+    """A rule for a distorted world, followed softly, strictly, or with many exceptions."""
+    S, A, _ = P.shape
+    seen = 0.6 * P + 0.4 * P[rng.permutation(S)] if rng.random() < 0.5 else P
+    valued = r + rng.normal(0, 1, (S, A))[:, :, None] * spread * rng.choice(distortion)
+    v, ahead = np.zeros(S), float(rng.choice([0.0, 0.5, 0.9]))
+    for _ in range(60):
+        Q = np.einsum("sat,sat->sa", seen, valued) + ahead * seen @ v
+        v = Q.max(axis=1)
+    manner = str(rng.choice(["soft", "strict", "noisy"]))
+    if manner == "soft":
+        z = Q / max(Q.std(axis=1).mean(), 1e-9) * rng.uniform(0.5, 2)
+        soft = np.exp(z - z.max(axis=1, keepdims=True))
+        return manner, soft / soft.sum(axis=1, keepdims=True)
+    other = 0.05 if manner == "strict" else rng.uniform(0.1, 0.5)
+    return manner, (1 - other) * np.eye(A)[Q.argmax(axis=1)] + other / A
+
+
+def _labels(rng: Rng, shape: str, at: IntArray) -> tuple[str, ...]:
+    order = np.arange(at.shape[0])
+    if shape != "places":
+        if rng.random() >= 0.3:
+            if shape == "grid":
+                return tuple(f"x={i}|y={j}" for i, j in at)
+            return tuple(f"level {i}" for i in order)
+        order = rng.permutation(order)  # nobody says that there is an order
+    return tuple(
+        f"{chr(97 + i % 26)}{chr(97 + 7 * i % 26)}{'' if i < 26 else 'x'}" for i in order.tolist()
+    )
