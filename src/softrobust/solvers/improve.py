@@ -19,7 +19,6 @@ from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.promise import (
-    CANDIDATES,
     FEWEST_ROWS,
     HALF_MODELS,
     LEVEL,
@@ -30,6 +29,7 @@ from softrobust.solvers.promise import (
     Procedure,
     Promise,
     Verdict,
+    candidates_for,
     choose,
     corrected,
     promised,
@@ -74,9 +74,10 @@ class Improve(Solver):
                 arguments={"solver": "exact"},
             )
         caution = 2.0 * problem.objective.lam
-        counts = [c.min_count for c in CANDIDATES] if self.min_count is None else [self.min_count]
-        candidates = tuple(Candidate(max(m, 1), caution) for m in counts)
-        return choose(self.log, problem.gamma, seed=self.seed, candidates=candidates)
+        ways = candidates_for(caution)
+        if self.min_count is not None:
+            ways = candidates_for(caution, (max(self.min_count, 1),))
+        return choose(self.log, problem.gamma, seed=self.seed, candidates=ways)
 
     def solve(self, problem: Problem) -> Solution:
         """Choose, and evaluate the policy on the problem's models."""

@@ -66,6 +66,7 @@ CLEAR = 0.75  # chance below which practice stays
 WIDER = 1.3  # times the spread of what practice earns, for what no row shows
 SHARE = 0.3  # of its spread that is taken from a candidate's mean when candidates are compared
 CAUTION = 1.0  # standard deviations by which an action must be better than practice
+ONCE = 1.5  # times as clear must the gain of pairs be that were seen once
 LIVED = (0.5, 1.0)  # concentrations of rows that hardly borrow
 
 
@@ -111,7 +112,14 @@ class Candidate:
         return self.gain - SHARE * self.spread
 
 
-CANDIDATES = tuple(Candidate(m, CAUTION) for m in (1, 2, 3, 5, 8))
+def candidates_for(
+    caution: float, counts: Sequence[int] = (1, 2, 3, 5, 8)
+) -> tuple[Candidate, ...]:
+    """The ways to choose; a pair seen once must be clearer than others to replace practice."""
+    return tuple(Candidate(m, caution * (ONCE if m == 1 else 1.0)) for m in counts)
+
+
+CANDIDATES = candidates_for(CAUTION)
 
 
 @final
