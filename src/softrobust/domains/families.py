@@ -7,7 +7,9 @@ none; some worlds end. Practice follows a rule that was made for a distorted pic
 more or less strictly. In some of the ordered worlds labels do not say that there is an order.
 
 `mixed` are worlds in which there is something to gain, `faint` those in which practice is nearly
-right and rewards are noisy: there the promise of a gain is most often a mistake.
+right and rewards are noisy: there the promise of a gain is most often a mistake. In `flow` a stock
+is filled by orders and emptied by demand, and rewards belong to what flows: an error in where a
+row leads is one in what it earns.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import final
 
 import numpy as np
 from scipy.special import ndtr
+from scipy.stats import nbinom, poisson
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust.domains.world import Size, World
@@ -42,8 +45,7 @@ class Family:
         """One of the family: the first attempt within the limits."""
         for attempt in range(ATTEMPTS):
             made = _world(self, np.random.default_rng([self.key, seed, attempt]), seed)
-            range_ = made.optimum + replace(made, r=-np.asarray(made.r)).optimum
-            if self.least * range_ < made.scale < self.most * range_:
+            if self.least * _range(made) < made.scale < self.most * _range(made):
                 return made
         raise SolverError(f"No world of '{self.name}' came within its limits in {ATTEMPTS} trials.")
 
@@ -200,3 +202,62 @@ def _labels(rng: Rng, shape: str, at: IntArray) -> tuple[str, ...]:
     return tuple(
         f"{chr(97 + i % 26)}{chr(97 + 7 * i % 26)}{'' if i < 26 else 'x'}" for i in order.tolist()
     )
+
+
+# -------------------------------------------------------------------- stocks and flows
+def flow(seed: int) -> World:
+    """A stock, orders and demand: the first attempt in which practice leaves something open."""
+    for attempt in range(ATTEMPTS):
+        made = _stock(np.random.default_rng([13, seed, attempt]), seed)
+        if made.scale > 0.01 * _range(made):
+            return made
+    raise SolverError(f"No world of 'flow' came within its limits in {ATTEMPTS} trials.")
+
+
+def _stock(rng: Rng, seed: int) -> World:
+    S, A = int(rng.integers(8, 26)), int(rng.integers(2, 6))
+    orders = np.sort(rng.choice(np.arange(1, max(S * 2 // 3, A + 1)), A - 1, replace=False))
+    orders = np.append(0, orders)
+    mean, units = rng.uniform(1, S / 3), np.arange(S + int(orders.max()) + 1)
+    even = rng.random() < 0.5
+    demand = poisson.pmf(units, mean) if even else nbinom.pmf(units, 2, 2 / (2 + mean))
+    demand[-1] += 1 - demand.sum()
+    price = rng.uniform(1, 5)
+    bought, fixed = price * rng.uniform(0.2, 0.7), price * rng.choice([0, 0.5, 2])
+    held = price * rng.choice([0.02, 0.05, 0.2])
+    P, r = np.zeros((S, A, S)), np.zeros((S, A, S))
+    for s in range(S):
+        for a, order in enumerate(orders):
+            stock = min(s + order, S - 1)
+            np.add.at(P[s, a], np.maximum(stock - units, 0), demand)
+            r[s, a] = price * (stock - np.arange(S)) - bought * (stock - s) - held * stock
+            r[s, a] -= fixed * (order > 0)
+    r[P == 0] = 0.0
+    limits = np.sort(rng.integers(0, S, A - 1))[::-1]
+    rule = (np.arange(S)[:, None] < limits).sum(axis=1)
+    if rng.random() < 0.5:
+        rule = np.clip(rule + rng.integers(-1, 2), 0, A - 1)
+    other = rng.choice([0.05, 0.15, 0.3, 0.5])
+    gamma, start = float(rng.choice([0.8, 0.9, 0.95, 0.98])), int(rng.integers(S))
+    rows = int(rng.choice([80, 150, 300, 600, 1200]))
+    steps = min(int(rng.choice([20, 50, 100, rows])), rows)
+    size = Size(max(1, rows // steps), steps)
+    return World(
+        name=f"flow-{seed}",
+        kinds=("line", "flow"),
+        about="One of the family 'flow'.",
+        states=tuple(f"stock={i}" for i in range(S)),
+        actions=tuple(f"order {k}" for k in orders),
+        P=P,
+        r=r,
+        noise=np.array(float(rng.choice([0, 0, 1.0])) * price),
+        p0=np.eye(S)[start],
+        gamma=gamma,
+        practice=(1 - other) * np.eye(A)[rule] + other / A,
+        sizes=(size, size, size),
+    )
+
+
+def _range(world: World) -> float:
+    """The best less the worst return."""
+    return world.optimum + replace(world, r=-np.asarray(world.r)).optimum
