@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large
 from softrobust._core.files import read_npz, write_npz
 from softrobust._core.settings import real, whole
-from softrobust.data.rewards import DRAWN_REWARDS, Rewards, rewards_from_arrays, rewards_to_arrays
+from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
 from softrobust.errors import InputError
 from softrobust.models.continuous import ContinuousModels
 from softrobust.models.continuous_rewards import LinearReward, RewardFunction
@@ -89,7 +89,7 @@ class Problem:
         put(self, "p0", _start(models, p0))
         put(self, "allowed", _mask(models, allowed))
         put(self, "rewards", _rewards(models, rewards))
-        put(self, "R", _expected(self.rewards, models, self.allowed))
+        put(self, "R", _expected(self.paid, models, self.allowed))
 
     # -- sizes, shortened ------------------------------------------------------------------------
 
@@ -108,6 +108,12 @@ class Problem:
         """N."""
         return self.models.n_models
 
+    @property
+    def paid(self) -> Rewards:
+        """What R is made of: rewards that were drawn with the models, else `rewards` themselves."""
+        own = self.models.rewards
+        return own if own is not None and own.drawn else self.rewards
+
     def uniform_policy(self) -> Policy:
         """Every allowed action equally likely: the yardstick of `gap_share`."""
         probs = self.allowed / self.allowed.sum(axis=1, keepdims=True)
@@ -120,7 +126,8 @@ class Problem:
 
     def with_models(self, models: ModelSet) -> Self:
         """The same problem on other models (held-out draws, a mean model, a selection)."""
-        rewards = self.rewards if models.rewards is None else models.rewards
+        own = models.rewards
+        rewards = self.rewards if own is None or own.drawn else own
         return replace(self, models=models, rewards=rewards)
 
     def mean_problem(self, xi: FloatArray | None = None) -> Self:
@@ -172,10 +179,8 @@ def _rewards(models: ModelSet, given: Rewards | ArrayLike | Callable[..., float]
             )
         return models.rewards
     if models.rewards is not None and given is not models.rewards:
-        if isinstance(given, Rewards) and any(
-            n.code == DRAWN_REWARDS for n in models.rewards.notes
-        ):
-            return models.rewards  # of which `given` is the estimate
+        if models.rewards.drawn and isinstance(given, Rewards):
+            return given  # the estimate that they were drawn around
         raise InputError(
             "The models came with their own rewards, and rewards= was given too. "
             "Drop one: pass rewards=None, or dataclasses.replace(models, rewards=None)."
@@ -441,7 +446,9 @@ PROBLEM_FORMAT = "softrobust-problem"
 def save_problem(path: str | Path, problem: Problem) -> None:
     """Write the problem, atomically."""
     arrays = models_to_arrays(replace(problem.models, rewards=None))
-    arrays |= rewards_to_arrays(problem.rewards)
+    # Drawn rewards and their estimate are written as one.
+    paid = replace(problem.rewards, per_model=problem.paid.per_model, notes=problem.paid.notes)
+    arrays |= rewards_to_arrays(paid)
     arrays |= {
         "p0": problem.p0,
         "gamma": np.array(problem.gamma),
@@ -458,9 +465,12 @@ def load_problem(path: str | Path) -> Problem:
     arrays = read_npz(path, PROBLEM_FORMAT, FORMAT_VERSION)
     models = replace(models_from_arrays(arrays, path), rewards=None)
     try:
+        rewards = rewards_from_arrays(arrays)
+        if rewards is not None and rewards.drawn:
+            models, rewards = replace(models, rewards=rewards), replace(rewards, per_model=None)
         return Problem(
             models,
-            rewards=rewards_from_arrays(arrays),
+            rewards=rewards,
             p0=arrays["p0"],
             gamma=float(arrays["gamma"]),
             allowed=arrays["allowed"],

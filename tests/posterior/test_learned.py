@@ -18,7 +18,7 @@ from softrobust.posterior.foresight import foresight
 from softrobust.posterior.learned import FittedLearned, LearnedPosterior
 from softrobust.posterior.resemblance import Geometry, Tokens
 from softrobust.posterior.reward_draws import RewardPosterior
-from softrobust.problem import Problem
+from softrobust.problem import Problem, load_problem, save_problem
 from softrobust.returns import policy_return
 
 
@@ -272,7 +272,7 @@ def test_starts_are_drawn_where_they_are_shares_of_episodes() -> None:
     assert (fixed.p0 == [1.0, 0.0]).all()
 
 
-def test_rewards_that_vary_are_drawn_with_the_models() -> None:
+def test_rewards_that_vary_are_drawn_with_the_models(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     s, a = rng.integers(0, 3, 400), rng.integers(0, 2, 400)
     s_next = (s + a + (rng.random(400) < 0.3)) % 3
@@ -280,8 +280,9 @@ def test_rewards_that_vary_are_drawn_with_the_models() -> None:
     noisy = TransitionLog.from_arrays(s, a, s_next, r)
     models = LearnedPosterior().fit(noisy).sample(500, seed=1)
     problem = Problem(models, rewards=noisy.rewards, p0=noisy.p0, gamma=0.9)
-    assert problem.rewards is models.rewards
-    assert problem.rewards.kind == "model"
+    assert problem.rewards is noisy.rewards
+    assert problem.paid is models.rewards
+    assert problem.paid.drawn
     spread, mean = problem.R.std(axis=2), problem.R.mean(axis=2)
     # About 67 rows a pair with noise 1: between what all rows and what the pair alone would give.
     assert (spread > 0.5 / np.sqrt(400)).all()
@@ -294,3 +295,9 @@ def test_rewards_that_vary_are_drawn_with_the_models() -> None:
     assert (np.abs(mean - truth) < 5 * spread).all()
     exact = TransitionLog.from_arrays(s, a, s_next, s_next.astype(float))
     assert LearnedPosterior().fit(exact).sample(3, seed=1).rewards is None
+    some = problem.with_models(models.select(range(20)))
+    np.testing.assert_array_equal(some.R, problem.R[:, :, :20])
+    save_problem(tmp_path / "problem.npz", problem)
+    again = load_problem(tmp_path / "problem.npz")
+    np.testing.assert_array_equal(again.R, problem.R)
+    assert again.rewards.kind == noisy.rewards.kind  # type: ignore[union-attr]

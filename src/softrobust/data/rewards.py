@@ -241,6 +241,11 @@ class Rewards:
         return "pair" if self.nexts is None else "next"
 
     @property
+    def drawn(self) -> bool:
+        """Whether they differ by model because they were drawn with the models."""
+        return self.per_model is not None and any(n.code == DRAWN_REWARDS for n in self.notes)
+
+    @property
     def values(self) -> FloatArray:
         """The numbers of the finest layer."""
         for layer in (self.per_model, self.triples, self.nexts):

@@ -196,9 +196,7 @@ class ModelSet(WeightedModels):
         index, f = self._chosen(which)
         rewards = self.rewards
         if rewards is not None and rewards.kind == "model":
-            rewards = Rewards.of_models(
-                self._rows(rewards.values, index), self.n_states, self.n_actions
-            )
+            rewards = replace(rewards, per_model=self._rows(rewards.values, index))
         prob = self._rows(self.prob, index)
         return replace(self, prob=prob, f=f, rewards=rewards, normalise=False)
 

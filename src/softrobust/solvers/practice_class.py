@@ -271,7 +271,7 @@ def full_rewards(problem: Problem) -> FloatArray:
         return problem.R
     models = problem.models
     needed = models.available & ~models.sinks[:, None]
-    return problem.rewards.expected(
+    return problem.paid.expected(
         models.indptr, models.next_states, models.prob, models.n_models, needed, models.states,
         models.actions,
     )  # fmt: skip
