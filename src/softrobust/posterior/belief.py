@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust.kernels.evaluate import evaluate_models, policy_matrix
 from softrobust.kernels.resemblance import action_values, evaluate_each, simulate
-from softrobust.posterior.learned import FittedLearned, LearnedPosterior, Parts
+from softrobust.posterior.learned import ENTERED, FittedLearned, LearnedPosterior, Parts
 from softrobust.posterior.resemblance import Geometry
 from softrobust.posterior.reward_draws import RewardPosterior, Variances
 
@@ -75,7 +75,7 @@ class Belief:
         """Fit everything to a log and draw `n` times."""
         rng = np.random.default_rng(seed)
         geometry = Geometry.of(log.states) if geometry is None else geometry
-        settings = LearnedPosterior() if settings is None else settings
+        settings = LearnedPosterior(entered=ENTERED) if settings is None else settings
         fitted = settings.fit(log, geometry, variances)
         prob = fitted.draws(n, rng)
         parts = fitted.reward_parts(n, rng)

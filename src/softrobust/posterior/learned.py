@@ -67,14 +67,15 @@ class LearnedPosterior(Posterior):
     min_count : int
         Pairs observed fewer times than this get no model and cannot be chosen; 0 keeps all.
     entered : int
-        A state that was entered this often and never left is an end; others that were never left
-        have rows of what resembles them.
+        A state that was entered this often and never left is an end (0: every state never left, as
+        a problem needs it whose rewards are known only where something was done); others that were
+        never left have rows of what resembles them.
     """
 
     name: ClassVar[str] = "learned"
     strengths: tuple[float, ...] = STRENGTHS
     min_count: int = 1
-    entered: int = ENTERED
+    entered: int = 0
 
     def __post_init__(self) -> None:
         whole("min_count", self.min_count, 0)

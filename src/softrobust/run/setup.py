@@ -133,8 +133,7 @@ def _prior(options: Options) -> DirichletPosterior | LearnedPosterior:
     if given:
         text = f"{', '.join(given)} are settings of the posterior 'dirichlet', not of 'learned'."
         raise InputError(text, arguments=("posterior",))
-    # Rewards are known only where something was done, so what was never left is an end.
-    return LearnedPosterior(min_count=0 if options.min_count == 0 else 1, entered=0)
+    return LearnedPosterior(min_count=0 if options.min_count == 0 else 1)
 
 
 def coverage_notes(log: TransitionLog, problem: Problem) -> list[Note]:

@@ -42,7 +42,7 @@ from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import cvar
 from softrobust.posterior.belief import SMALL, Belief
-from softrobust.posterior.learned import LearnedPosterior
+from softrobust.posterior.learned import ENTERED, LearnedPosterior
 from softrobust.posterior.resemblance import Geometry
 from softrobust.posterior.reward_draws import drawn_rewards
 from softrobust.solvers.cautious import improved
@@ -400,7 +400,7 @@ class Procedure:
         geometry = Geometry.of(log.states)
         # Parts and shuffles of the log estimate its rewards anew, or all take those given.
         log = replace(log, rewards=None) if drawn_rewards(log) else replace(log, reward=None)
-        settings = LearnedPosterior(min_count=1 if practice is None else 0)
+        settings = LearnedPosterior(min_count=1 if practice is None else 0, entered=ENTERED)
         belief = Belief.of(log, gamma, n_models, rng, geometry, settings=settings)
         shares = practice_of(log, belief.available) if practice is None else np.asarray(practice)
         return cls(log, gamma, geometry, belief, shares, practice, half_models)
@@ -434,7 +434,7 @@ class Procedure:
 
     def worth(self, rng: np.random.Generator) -> FloatArray:
         """(N,): what practice earns, in models whose rows hardly borrow."""
-        settings = LearnedPosterior(LIVED, 1 if self.given is None else 0)
+        settings = LearnedPosterior(LIVED, 1 if self.given is None else 0, ENTERED)
         variances = None if self.belief.rewards is None else self.belief.rewards.variances
         belief = Belief.of(
             self.log, self.gamma, self.belief.n_models, rng, self.geometry, variances, settings
@@ -467,7 +467,7 @@ class Procedure:
         variances = None if self.belief.rewards is None else self.belief.rewards.variances
         belief = Belief.of(
             part, self.gamma, self.half_models, rng, self.geometry, variances,
-            LearnedPosterior(min_count=0),
+            LearnedPosterior(min_count=0, entered=ENTERED),
         )  # fmt: skip
         shares = practice_of(part, belief.available) if self.given is None else self.given
         return Procedure(
@@ -507,9 +507,9 @@ class Procedure:
     def shuffled(self, rng: np.random.Generator) -> float:
         """Probability that actions tell as much in a log where they are shuffled."""
         shuffles = (shuffle_actions(self.log, rng) for _ in range(N_SHUFFLES))
-        null = [LearnedPosterior().fit(log, self.geometry).evidence() for log in shuffles]
-        own = LearnedPosterior().fit(self.log, self.geometry).evidence()
-        return _tail(own, np.array(null))
+        prior = LearnedPosterior(entered=ENTERED)
+        null = [prior.fit(log, self.geometry).evidence() for log in shuffles]
+        return _tail(prior.fit(self.log, self.geometry).evidence(), np.array(null))
 
     def keep(
         self,
