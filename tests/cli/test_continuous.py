@@ -95,7 +95,7 @@ def test_the_reward_can_be_said(log: str, capsys: pytest.CaptureFixture[str]) ->
 
 def test_models_can_be_solved_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem, test = CancerGrowth().split_problem(0, 5, 8)
-    save_gaussian(tmp_path / "m.npz", problem.models)  # type: ignore[arg-type]
+    save_gaussian(tmp_path / "m.npz", problem.models)
     assert test is not None
     save_gaussian(tmp_path / "t.npz", test)
     words = ["solve", str(tmp_path / "m.npz"), "--continuous", "--heldout", str(tmp_path / "t.npz"),

@@ -14,8 +14,7 @@ from softrobust.errors import InputError
 from softrobust.models.continuous_policy import NetworkPolicy
 from softrobust.objective import cvar
 from softrobust.paper import cancer
-from softrobust.paper.cancer import Cancer
-from softrobust.paper.cancer_findings import difference, findings, scores
+from softrobust.paper.cancer import Cancer, difference, findings, scores
 from softrobust.paper.cancer_sac import Agents, load_agents, main, save_agents, training_problem
 
 SETTINGS = {"lams": [0.25, 0.75, 1.0], "alpha": 0.9, "agents": 3, "n_train": 20, "sac": {}}

@@ -11,7 +11,8 @@ from softrobust.models import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.paper.claims import mean_interval
 from softrobust.paper.optimizers_curse import OptimizersCurse, repetitions
-from softrobust.paper.reproduce import FILES, read_results, reproduce
+from softrobust.paper.page import FILES, read_results
+from softrobust.paper.reproduce import reproduce
 from softrobust.problem import Problem
 from softrobust.returns import static_return
 from softrobust.solvers import Exact, Nominal
@@ -22,7 +23,7 @@ TINY = {"repetitions": 8, "block": 4, "sizes": [5, 10], "main": 10, "fresh": 20}
 def test_end_to_end(tmp_path: Path) -> None:
     done = reproduce(OptimizersCurse(), tmp_path, workers=0, settings=TINY, progress=False)
     assert not done.failed
-    assert {p.name for p in done.out.iterdir()} == {*FILES, "tasks"}
+    assert {p.name for p in done.out.iterdir()} == {*FILES, "page.md", "tasks"}
     results = read_results(done.out / "results.json")
     assert results["settings"]["repetitions"] == 8
     assert len(results["claims"]) == 5

@@ -8,8 +8,8 @@ import pytest
 
 from softrobust.errors import InputError
 from softrobust.paper.base import EXPERIMENTS, make_experiment
-from softrobust.paper.page import names_in, page, publish
-from softrobust.paper.reproduce import FILES, json_text, read_results
+from softrobust.paper.page import FILES, names_in, page, publish, read_results
+from softrobust.paper.reproduce import json_text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -42,8 +42,10 @@ def test_at_least_twenty_data_seeds() -> None:
 
 
 def test_publish_copies_and_writes(tmp_path: Path) -> None:
-    publish(DOCS / "results", tmp_path)
-    assert (tmp_path / "results.md").read_text() == (DOCS / "results.md").read_text()
+    publish({name: DOCS / "results" / name for name in names_in(DOCS / "results")}, tmp_path)
+    written = {p.name: p.read_text(encoding="utf-8") for p in tmp_path.glob("*.md")}
+    assert "results.md" in written  # and worlds.md, as soon as its results are there
+    assert written == {name: (DOCS / name).read_text(encoding="utf-8") for name in written}
     assert names_in(tmp_path / "results") == names_in(DOCS / "results")
     with pytest.raises(InputError, match="holds no results"):
         page(tmp_path / "nothing")

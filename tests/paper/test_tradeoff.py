@@ -9,19 +9,11 @@ import numpy as np
 import pytest
 
 from softrobust.paper.claims import Verdict
-from softrobust.paper.methods import (
-    MEASURES,
-    MODELS,
-    Curves,
-    at_less_best,
-    better_at,
-    comparable,
-    higher,
-    rises,
-)
+from softrobust.paper.methods import MEASURES, MODELS, Curves
+from softrobust.paper.page import FILES, read_results
 from softrobust.paper.pest_density import POLICIES, PestDensity
-from softrobust.paper.reproduce import FILES, read_results, reproduce
-from softrobust.paper.tradeoffs import InventoryFrontier, PestFrontier, RiverswimFrontier
+from softrobust.paper.reproduce import reproduce
+from softrobust.paper.tradeoff import InventoryFrontier, PestFrontier, RiverswimFrontier
 
 TINY: dict[str, Any] = {
     "seeds": [0, 1],
@@ -54,18 +46,18 @@ def made_up(methods: dict[str, tuple[float, float]], lams: list[float]) -> Curve
 def test_comparisons_both_ways() -> None:
     lams = [0.0, 0.75, 1.0]
     curves = made_up({"s-rect": (10, 5), "bcr": (4, 2), "rsvf": (10.1, 5.1), "var": (10, 5)}, lams)
-    assert higher(curves, "s-rect", "bcr", "training").verdict is Verdict.HELD
-    assert higher(curves, "bcr", "s-rect", "held-out").verdict is Verdict.NOT_HELD
-    assert higher(curves, "s-rect", "var", "training").verdict is Verdict.CANNOT_TELL
-    assert rises(curves, "s-rect", "cvar", "training", up=True).verdict is Verdict.HELD
-    assert rises(curves, "s-rect", "mean", "training", up=False).verdict is Verdict.HELD
-    assert rises(curves, "s-rect", "mean", "training", up=True).verdict is Verdict.NOT_HELD
-    assert better_at(curves, "s-rect", 1.0, "bcr", 1.0, "cvar", "held-out").verdict is Verdict.HELD
-    far = better_at(curves, "s-rect", 1.0, "bcr", 1.0, "cvar", "held-out", margin=0.05)
+    assert curves.higher("s-rect", "bcr", "training").verdict is Verdict.HELD
+    assert curves.higher("bcr", "s-rect", "held-out").verdict is Verdict.NOT_HELD
+    assert curves.higher("s-rect", "var", "training").verdict is Verdict.CANNOT_TELL
+    assert curves.rises("s-rect", "cvar", "training").verdict is Verdict.HELD
+    assert curves.falls("s-rect", "mean", "training").verdict is Verdict.HELD
+    assert curves.rises("s-rect", "mean", "training").verdict is Verdict.NOT_HELD
+    assert curves.better_at("s-rect", 1.0, "bcr", 1.0, "cvar", "held-out").verdict is Verdict.HELD
+    far = curves.far_better_at("s-rect", 1.0, "bcr", 1.0, "cvar", "held-out")
     assert far.verdict is Verdict.NOT_HELD  # by 3, and 5 % of 100 was asked
-    assert at_less_best(curves, "s-rect", 1.0, "rsvf", "training").verdict is Verdict.NOT_HELD
-    assert comparable(curves, "s-rect", "rsvf", "training").verdict is Verdict.HELD
-    assert comparable(curves, "s-rect", "bcr", "training").verdict is Verdict.NOT_HELD
+    assert curves.at_less_best("s-rect", 1.0, "rsvf", "training").verdict is Verdict.NOT_HELD
+    assert curves.comparable("s-rect", "rsvf", "training").verdict is Verdict.HELD
+    assert curves.comparable("s-rect", "bcr", "training").verdict is Verdict.NOT_HELD
 
 
 def test_height_chooses_lambda_on_the_training_models() -> None:
@@ -80,7 +72,7 @@ def test_riverswim(tmp_path: Path) -> None:
     settings = TINY | {"variants": one}
     done = reproduce(RiverswimFrontier(), tmp_path, workers=0, settings=settings, progress=False)
     assert not done.failed
-    assert {p.name for p in done.out.iterdir()} == {*FILES, "tasks"}
+    assert {p.name for p in done.out.iterdir()} == {*FILES, "page.md", "tasks"}
     results = read_results(done.out / "results.json")
     assert len(results["claims"]) == 8
     points = results["numbers"]["variants"]["as the text reads"]["points"]

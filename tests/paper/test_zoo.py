@@ -18,8 +18,9 @@ from softrobust.domains.zoo import JUDGING, TUNING, make_world
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.paper.claims import Verdict
+from softrobust.paper.page import publish, section
 from softrobust.paper.reproduce import reproduce
-from softrobust.paper.zoo_report import Worlds, findings, page, publish, write_results
+from softrobust.paper.zoo_report import Worlds, findings, write_results
 
 
 def row(true: float, **more: Any) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def test_measures_by_hand() -> None:
     assert found["mean"] == pytest.approx(10.25)
     silent = zoo.measures([row(12.0, chance=None, low=None, gain=None)])
     assert silent["kept"] is silent["chance_said"] is silent["gain_said"] is None
-    assert zoo.sure_share([row(0.0, chance=c) for c in (0.95, 0.94, 1.0, 0.0)]) == 0.5
+    assert [zoo.sure(row(0.0, chance=c)) for c in (0.95, 0.94, 1.0, None)] == [1, 0, 1, 0]
 
 
 def test_rows_of_rivals_are_the_same_again_and_practice_stays_what_it_is() -> None:
@@ -98,7 +99,7 @@ def keep_practice(log: TransitionLog, gamma: float, seed: int = 0) -> Chosen:
 
 
 def test_run_verdicts_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zoo, "CHOOSE", f"{__name__}:keep_practice")
+    monkeypatch.setattr("softrobust.solvers.promise.choose", keep_practice)
     few = {"worlds": ["machine", "fishery"], "sizes": [0], "logs": 3, "block": 2,
            "methods": ["default", "round-one", "spibb"]}  # fmt: skip
     done = reproduce(Worlds(), tmp_path, workers=0, progress=False, settings=few)
@@ -107,11 +108,31 @@ def test_run_verdicts_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert verdicts["The policy is hardly ever worse than practice."] == "held"
     assert verdicts["The 90 % limit of the return is kept as often as it says."] == "not held"
     assert verdicts["Half of what there is to gain is gained."] == "not held"
-    publish(tmp_path / "worlds", tmp_path / "docs")
+    publish({"worlds": tmp_path / "worlds"}, tmp_path / "docs")
     text = (tmp_path / "docs" / "worlds.md").read_text(encoding="utf-8")
     assert "share of all logs ≤ 0.03" in text  # the rule stands beside its verdict
+    assert "\\|stated − true\\| ≤ 0.03" in text  # bars would end the cell of the table
     assert "fishery (judging" in text
-    assert text == page(json.loads((tmp_path / "worlds/results.json").read_text("utf-8")))
+    assert text.replace("results/worlds/", "") == (tmp_path / "worlds/page.md").read_text("utf-8")
+    assert not (tmp_path / "docs" / "results.md").exists()  # worlds have a page of their own
+
+
+def test_of_many_comparisons_those_that_missed_are_shown() -> None:
+    rows = [
+        row(12.0, world=world, size=size, seed=i, low=10.0 if world != "bus" or i else 13.0)
+        for world in JUDGING for size in range(3) for i in range(4)
+    ]  # fmt: skip
+    settings = {"worlds": JUDGING, "sizes": [0, 1, 2], "methods": ["default"], "logs": 4}
+    made = findings(rows, settings).claims[1].as_dict()
+    results = {"name": "x", "title": "t", "figure": "f", "about": "", "caption": "", "remarks": [],
+               "quick": False, "versions": {"softrobust": "0", "python": "0", "numpy": "0"},
+               "tables": [], "claims": [made]}  # fmt: skip
+    run = {"machine": "m", "workers": 1, "tasks": 1, "failed": {}, "task_seconds": 1,
+           "wall_seconds": 1}  # fmt: skip
+    text = section(results, run)
+    assert "bus, size 2: 0.75" in text
+    assert "fishery, size 2" not in text
+    assert "**not held** (24 of 27 held)" in text
 
 
 def test_rows_made_in_processes_are_merged_and_not_made_again(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ seed never share random numbers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
-from softrobust.posterior import FittedPosterior, Frame, Posterior
+from softrobust.posterior import Frame, Posterior
 from softrobust.problem import Problem
 
 Seed = int | np.random.Generator
@@ -38,6 +39,7 @@ class Domain(ABC):
     summary: ClassVar[str]
     env_id: ClassVar[str | None] = None
     env_steps: ClassVar[int] = 100
+    paper_models: ClassVar[int] = 100
 
     @abstractmethod
     def true_model(self) -> Any:
@@ -52,8 +54,43 @@ class Domain(ABC):
         """Settings of the paper's posterior."""
 
     @abstractmethod
-    def problem(self, seed: int = 0, n_models: int = 100) -> Any:
-        """Models drawn from the posterior given the log of this seed."""
+    def problem_on(self, models: Any, objective: SoftRobust) -> Any:
+        """Models that are there, with what the domain knows where they do not bring it."""
+
+    def objective(self) -> SoftRobust:
+        """λ and α of the paper's experiments."""
+        return SoftRobust()
+
+    def problem(
+        self,
+        seed: int = 0,
+        n_models: int | None = None,
+        objective: SoftRobust | None = None,
+        fitted: Any = None,
+    ) -> Any:
+        """Collect, fit, draw `n_models`; `fitted` skips the first two."""
+        return self.split_problem(seed, n_models, 0, objective, fitted)[0]
+
+    def split_problem(
+        self,
+        seed: int = 0,
+        n_models: int | None = None,
+        n_test: int = 100,
+        objective: SoftRobust | None = None,
+        fitted: Any = None,
+    ) -> tuple[Any, Any]:
+        """A problem on the first `n_models` draws, and `n_test` further draws (or None) to test on.
+
+        Without `n_models` there are as many as in the paper (`paper_models`).
+        """
+        log_seed, draw_seed = np.random.SeedSequence(seed).spawn(2)
+        if fitted is None:
+            fitted = self.posterior().fit(self.collect(np.random.default_rng(log_seed)))
+        n = self.paper_models if n_models is None else n_models
+        models, test = fitted.sample(n + n_test, np.random.default_rng(draw_seed)), None
+        if n_test:
+            models, test = models.split(n)
+        return self.problem_on(models, self.objective() if objective is None else objective), test
 
 
 class TabularDomain(Domain):
@@ -77,43 +114,8 @@ class TabularDomain(Domain):
     def collect(self, seed: Seed = 0) -> TransitionLog:
         """The batch of the paper, drawn with `seed`."""
 
-    def objective(self) -> SoftRobust:
-        """λ and α of the paper's experiments."""
-        return SoftRobust()
-
-    def problem(
-        self,
-        seed: int = 0,
-        n_models: int = 100,
-        objective: SoftRobust | None = None,
-        fitted: FittedPosterior | None = None,
-    ) -> Problem:
-        """Collect, fit, draw `n_models`; `fitted` skips the first two."""
-        return self.split_problem(seed, n_models, 0, objective, fitted)[0]
-
-    def split_problem(
-        self,
-        seed: int = 0,
-        n_models: int = 100,
-        n_test: int = 100,
-        objective: SoftRobust | None = None,
-        fitted: FittedPosterior | None = None,
-    ) -> tuple[Problem, ModelSet | None]:
-        """A problem on the first `n_models` draws, and `n_test` further draws to test on."""
-        log_seed, draw_seed = np.random.SeedSequence(seed).spawn(2)
-        if fitted is None:
-            made = self.posterior().fit(self.collect(np.random.default_rng(log_seed)))
-            if not isinstance(made, FittedPosterior):
-                raise InputError(f"The posterior of {self.name} does not draw tables.")
-            fitted = made
-        models = fitted.sample(n_models + n_test, np.random.default_rng(draw_seed))
-        test = None
-        if n_test:
-            models, test = models.split(n_models)
-        return self.problem_on(models, self.objective() if objective is None else objective), test
-
     def problem_on(self, models: ModelSet, objective: SoftRobust) -> Problem:
-        """Models that are there, with what the domain knows where they do not bring it."""
+        """The domain's rewards, start and discount go with models that bring none."""
         frame = self.frame()
         return Problem(
             models,
@@ -124,11 +126,13 @@ class TabularDomain(Domain):
         )
 
     def roll_out(
-        self, behaviour: Policy | ArrayLike, start: int, steps: int, seed: Seed = 0
-    ) -> TransitionLog:
+        self, behaviour: Policy | ArrayLike, start: int, steps: int, seed: Seed = 0,
+        step: Callable[[IntArray, IntArray, np.random.Generator], IntArray] | None = None,
+    ) -> TransitionLog:  # fmt: skip
         """One episode of `steps` transitions from the state of index `start`.
 
-        `behaviour` is a policy, or its probabilities (n_states, n_actions).
+        `behaviour` is a policy, or its probabilities (n_states, n_actions); `step` moves instead of
+        the domain's own.
         """
         rng = np.random.default_rng(seed)
         frame = self.frame()
@@ -145,13 +149,8 @@ class TabularDomain(Domain):
         now = np.array([start])
         for t in range(steps):
             s[t], a[t] = now[0], rng.choice(probs.shape[1], p=probs[now[0]])
-            now = self.step(now, a[t : t + 1], rng)
+            now = (step or self.step)(now, a[t : t + 1], rng)
             s_next[t] = now[0]
-        return self.log_of(s, a, s_next)
-
-    def log_of(self, s: IntArray, a: IntArray, s_next: IntArray) -> TransitionLog:
-        """A log of one episode from indices, with the domain's labels and rewards."""
-        frame = self.frame()
         if frame.rewards is None:
             raise InputError(f"The domain {self.name} has no rewards.")
         names, words = list(frame.states), list(frame.actions)
@@ -160,7 +159,7 @@ class TabularDomain(Domain):
             [words[i] for i in a],
             [names[i] for i in s_next],
             frame.rewards.at(s, a, s_next)[0],
-            np.zeros(s.size, np.int64),
+            np.zeros(steps, np.int64),
             state_names=frame.states,
             action_names=frame.actions,
             source=f"the log of {self.name}",

@@ -98,6 +98,7 @@ class CancerGrowth(Domain):
     summary: ClassVar[str] = "Dose a tumour: 4 continuous variables, 2 actions, 30 steps, γ = 0.9."
     env_id: ClassVar[str | None] = "softrobust/CancerGrowth-v0"
     env_steps: ClassVar[int] = 30
+    paper_models: ClassVar[int] = 50
     dose_penalty: float = 1.0
     noise: float = 0.03
     episodes: int = 20
@@ -167,24 +168,6 @@ class CancerGrowth(Domain):
         """λ = 0.75 and α = 0.9; the paper's figure has λ ∈ {0.25, 0.75, 1}."""
         return SoftRobust(0.75, 0.9)
 
-    def problem(
-        self, seed: int = 0, n_models: int = 50, objective: SoftRobust | None = None
-    ) -> ContinuousProblem:
-        """Collect, fit, draw `n_models`."""
-        return self.split_problem(seed, n_models, 0, objective)[0]
-
-    def split_problem(
-        self,
-        seed: int = 0,
-        n_models: int = 50,
-        n_test: int = 100,
-        objective: SoftRobust | None = None,
-    ) -> tuple[ContinuousProblem, GaussianModels | None]:
-        """A problem on the first `n_models` draws, and `n_test` further draws to test on."""
-        log_seed, draw_seed = np.random.SeedSequence(seed).spawn(2)
-        fitted = self.posterior().fit(self.collect(np.random.default_rng(log_seed)))
-        models = fitted.sample(n_models + n_test, np.random.default_rng(draw_seed))
-        test = None
-        if n_test:
-            models, test = models.split(n_models)
-        return ContinuousProblem(models, objective=objective or self.objective()), test
+    def problem_on(self, models: GaussianModels, objective: SoftRobust) -> ContinuousProblem:
+        """The models bring all that there is."""
+        return ContinuousProblem(models, objective=objective)

@@ -64,10 +64,7 @@ class Table:
 
     def __init__(self, domain: Any) -> None:
         self.domain: TabularDomain = domain
-        self.frame = self.domain.frame()
-        if self.frame.rewards is None or self.frame.p0 is None:
-            raise InputError(f"The domain {self.domain.name} lacks rewards or a start.")
-        self.rewards, self.p0 = self.frame.rewards, np.asarray(self.frame.p0)
+        self.frame: Any = domain.frame()
 
     def space(self, spaces: Any) -> Any:
         """Of observations."""
@@ -75,17 +72,17 @@ class Table:
 
     def start(self, rng: np.random.Generator) -> int:
         """Drawn from p0."""
-        return int(rng.choice(self.p0.size, p=self.p0))
+        return int(rng.choice(self.frame.p0.size, p=self.frame.p0))
 
     def checked(self, state: Any) -> int:
         """An index of a state."""
-        return whole("options['state']", state, 0, self.p0.size - 1, "It is an index.")
+        return whole("options['state']", state, 0, self.frame.p0.size - 1, "It is an index.")
 
     def step(self, state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
         """Next state and reward."""
         s, a = np.array([state]), np.array([action])
         after = self.domain.step(s, a, rng)
-        return int(after[0]), float(self.rewards.at(s, a, after)[0][0])
+        return int(after[0]), float(self.frame.rewards.at(s, a, after)[0][0])
 
 
 @final

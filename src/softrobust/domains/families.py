@@ -45,7 +45,8 @@ class Family:
         """One of the family: the first attempt within the limits."""
         for attempt in range(ATTEMPTS):
             made = _world(self, np.random.default_rng([self.key, seed, attempt]), seed)
-            if self.least * _range(made) < made.scale < self.most * _range(made):
+            left = (made.optimum - made.practice_return) / _range(made)
+            if self.least < left < self.most:
                 return made
         raise SolverError(f"No world of '{self.name}' came within its limits in {ATTEMPTS} trials.")
 
@@ -209,7 +210,7 @@ def flow(seed: int) -> World:
     """A stock, orders and demand: the first attempt in which practice leaves something open."""
     for attempt in range(ATTEMPTS):
         made = _stock(np.random.default_rng([13, seed, attempt]), seed)
-        if made.scale > 0.01 * _range(made):
+        if made.optimum - made.practice_return > 0.01 * _range(made):
             return made
     raise SolverError(f"No world of 'flow' came within its limits in {ATTEMPTS} trials.")
 

@@ -107,23 +107,20 @@ class World:
         over = ends[:, None, None]
         P = np.where(over, np.eye(n)[:, None, :], self.P)
         r = np.where(over, 0.0, np.broadcast_to(self.r, (n, A, n)))
-        put = object.__setattr__
-        put(self, "P", frozen(P, np.float64))
-        put(self, "r", frozen(r, np.float64))
-        put(self, "noise", frozen(np.broadcast_to(self.noise, (n, A)), np.float64))
-        put(self, "p0", frozen(self.p0, np.float64))
-        put(self, "practice", frozen(self.practice, np.float64))
-        put(self, "observed", frozen(observed, np.int64))
-        put(self, "ends", frozen(ends, np.bool_))
+        given = {"P": P, "r": r, "noise": np.broadcast_to(self.noise, (n, A)), "p0": self.p0,
+                 "practice": self.practice, "observed": observed, "ends": ends}  # fmt: skip
+        kinds = {"observed": np.int64, "ends": np.bool_}
+        for name, value in given.items():
+            object.__setattr__(self, name, frozen(value, kinds.get(name, np.float64)))
         self._check(n, A)
 
     def _check(self, n: int, A: int) -> None:
         shapes = {"P": (n, A, n), "p0": (n,), "practice": (n, A), "observed": (n,), "ends": (n,)}
         for name, shape in shapes.items():
-            if getattr(self, name).shape != shape:
+            found = getattr(self, name).shape
+            if found != shape:
                 raise InputError(
-                    f"World '{self.name}': {name} must have shape {shape}; it has "
-                    f"{getattr(self, name).shape}."
+                    f"World '{self.name}': {name} needs shape {shape}; it has {found}."
                 )
         for name in ("P", "p0", "practice"):
             rows = getattr(self, name)
@@ -132,7 +129,6 @@ class World:
         if set(self.observed.tolist()) != set(range(len(self.states))):
             raise InputError(f"World '{self.name}': every state must be observed somewhere.")
 
-    # ---------------------------------------------------------------- sizes
     @property
     def n_states(self) -> int:
         """How many states people can see."""
@@ -204,21 +200,16 @@ class World:
         """The best return of a policy of observed states."""
         if not self.hidden:
             return self._value(self.optimal_policy())
-        free = np.flatnonzero(
-            [not self.ends[self.observed == s].all() for s in range(self.n_states)]
-        )
-        if self.n_actions**free.size > MOST_POLICIES:
+        over = [bool(self.ends[self.observed == s].all()) for s in range(self.n_states)]
+        n = self.n_actions ** over.count(False)
+        if n > MOST_POLICIES:
             raise InputError(
-                f"World '{self.name}' hides something and has {self.n_actions}^{free.size} "
-                f"deterministic policies, more than {MOST_POLICIES}: its optimum cannot be found."
+                f"World '{self.name}' hides something and has {n} deterministic policies, more "
+                f"than {MOST_POLICIES}: its optimum cannot be found."
             )
         every = np.eye(self.n_actions)
-        best = -np.inf
-        for choice in product(range(self.n_actions), repeat=free.size):
-            decision = np.zeros(self.n_states, dtype=np.int64)
-            decision[free] = choice
-            best = max(best, self._value(every[decision[self.observed]]))
-        return best
+        choices = product(*(range(1 if end else self.n_actions) for end in over))
+        return max(self._value(every[np.array(choice)[self.observed]]) for choice in choices)
 
     def optimal_policy(self) -> FloatArray:
         """An optimal policy of full states, (n_full, n_actions), by policy iteration."""
@@ -235,11 +226,6 @@ class World:
             if not better.any():
                 return every[decision]
             decision = np.where(better, Q.argmax(axis=1), decision)
-
-    @property
-    def scale(self) -> float:
-        """What there is to gain: optimum − practice."""
-        return self.optimum - self.practice_return
 
     # ---------------------------------------------------------------- logs
     def draw_log(self, size: int, seed: int) -> TransitionLog:
@@ -260,23 +246,20 @@ class World:
                 if self.ends[s]:
                     break
         episodes, s_, a_, next_ = np.array(rows, dtype=np.int64).T
+        reward = self.r[s_, a_, next_]
+        if self.binary:
+            reward = (rng.random(s_.size) < reward).astype(np.float64)
+        else:
+            reward = reward + self.noise[s_, a_] * rng.standard_normal(s_.size)
         return TransitionLog.from_arrays(
             np.array(self.states)[self.observed[s_]],
             np.array(self.actions)[a_],
             np.array(self.states)[self.observed[next_]],
-            self._logged_rewards(s_, a_, next_, rng),
+            reward,
             episodes,
             self.ends[next_] if self.ends.any() else None,
             source=f"a log of {self.name}",
         )
-
-    def _logged_rewards(
-        self, s: IntArray, a: IntArray, s_next: IntArray, rng: np.random.Generator
-    ) -> FloatArray:
-        mean = self.r[s, a, s_next]
-        if self.binary:
-            return (rng.random(s.size) < mean).astype(np.float64)
-        return np.asarray(mean + self.noise[s, a] * rng.standard_normal(s.size))
 
 
 def _drawn(cumulative: FloatArray, u: float) -> int:

@@ -1,6 +1,6 @@
 """What an experiment is: tasks that any worker can run, and what follows from their results.
 
-    tasks(quick)  →  results by key  →  gather  →  numbers, tables, verdicts  →  draw(numbers)
+    tasks(settings)  →  results by key  →  gather  →  numbers, tables, verdicts  →  draw(numbers)
 
 `numbers` is plain JSON: the picture and the page of results are made from it alone, so they can
 be made again from results.json. Nothing in it depends on a clock or on who computed what.
@@ -8,84 +8,111 @@ be made again from results.json. Nothing in it depends on a clock or on who comp
 
 from __future__ import annotations
 
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from softrobust._core.settings import did_you_mean
 from softrobust.errors import InputError, SolverError
 from softrobust.paper.claims import Claim
-from softrobust.paper.tables import Table
-from softrobust.run.jobs import Task
+from softrobust.run.jobs import Task, task_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
+Settings = Mapping[str, Any]
+Groups = dict[str, list[tuple[Sequence[object], Settings]]]  # parts of a key, settings, by group
 Results = Mapping[str, Mapping[str, Any]]
 ALL = "all"
 # By the name that the command line uses; another one is one more line here.
 EXPERIMENTS = {
     "optimizers-curse": "softrobust.paper.optimizers_curse:OptimizersCurse",
     "pest-density": "softrobust.paper.pest_density:PestDensity",
-    "pest-frontier": "softrobust.paper.tradeoffs:PestFrontier",
-    "inventory": "softrobust.paper.tradeoffs:InventoryFrontier",
-    "riverswim": "softrobust.paper.tradeoffs:RiverswimFrontier",
+    "pest-frontier": "softrobust.paper.tradeoff:PestFrontier",
+    "inventory": "softrobust.paper.tradeoff:InventoryFrontier",
+    "riverswim": "softrobust.paper.tradeoff:RiverswimFrontier",
     "cancer": "softrobust.paper.cancer:Cancer",
     "truth": "softrobust.paper.truth:Truth",
     "worlds": "softrobust.paper.zoo_report:Worlds",
 }
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Findings:
-    """What came out: every number (plain JSON), the tables, the verdicts, remarks in words."""
+@cache
+def catalogue() -> dict[str, dict[str, Any]]:
+    """What the experiments are about, their settings, and what stands on top of their pages."""
+    return tomllib.loads(Path(__file__).with_name("experiments.toml").read_text(encoding="utf-8"))
+
+
+class Findings(NamedTuple):
+    """What came out: every number and the tables (plain JSON), the verdicts, remarks in words."""
 
     numbers: dict[str, Any]
-    tables: Sequence[Table]
-    claims: Sequence[Claim]
-    remarks: Sequence[str] = ()
+    tables: list[dict[str, Any]]
+    claims: list[Claim]
+    remarks: list[str]
 
 
 class Experiment(ABC):
-    """One figure of the paper, or one beyond it."""
+    """One figure of the paper, or one beyond it; what it is about is in the catalogue.
+
+    There, `task` is the function ("module:name") that a task runs, with settings of its own and
+    those of the experiment that are named in `shared`.
+    """
 
     __slots__ = ()
     name: ClassVar[str]
-    figure: ClassVar[str]
-    title: ClassVar[str]
-    about: ClassVar[str]
-    caption: ClassVar[str]
 
-    @abstractmethod
+    def words(self, key: str) -> str:
+        """What the catalogue says of it: figure, title, about, caption, …"""
+        return " ".join(str(catalogue()[self.name][key]).split())
+
     def settings(self, quick: bool) -> dict[str, Any]:
         """All that decides the numbers, as plain values."""
+        found = catalogue()[self.name]
+        return {**found["settings"], **(found["quick"] if quick else {})}
 
     @abstractmethod
-    def tasks(self, settings: Mapping[str, Any]) -> list[Task]:
-        """Independent pieces of work."""
-
-    @abstractmethod
-    def gather(self, settings: Mapping[str, Any], results: Results) -> Findings:
+    def gather(self, settings: Settings, results: Results) -> Findings:
         """Numbers, tables and verdicts from the results of all tasks that succeeded."""
 
     @abstractmethod
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
         """The picture."""
 
+    def groups(self, settings: Settings) -> Groups:
+        """By group, such as a world: the parts of a task's key, and the settings of its own."""
+        return {}
 
-def finished(tasks: Sequence[Task], results: Results, least: int = 2) -> list[Mapping[str, Any]]:
-    """Results in the order of the tasks; too few of them are an error."""
-    found = [results[task.key] for task in tasks if task.key in results]
-    if len(found) < min(least, len(tasks)):
-        raise SolverError(
-            f"Only {len(found)} of {len(tasks)} tasks came to an end, too few for any figure. See "
-            "the reasons in tasks/failures."
-        )
-    return found
+    def tasks(self, settings: Settings) -> list[Task]:
+        """Independent pieces of work."""
+        shared = {name: settings[name] for name in catalogue()[self.name]["shared"]}
+        return [
+            Task(task_key(*key), self.words("task"), {**own, **shared})
+            for group in self.groups(settings).values()
+            for key, own in group
+        ]
+
+    def finished(
+        self, settings: Settings, results: Results, group: str = "", least: int = 2
+    ) -> list[Mapping[str, Any]]:
+        """Results of a group in the order of its tasks; too few of them are an error."""
+        keys = [task_key(*key) for key, _ in self.groups(settings)[group]]
+        found = [results[key] for key in keys if key in results]
+        if len(found) < min(least, len(keys)):
+            raise SolverError(
+                f"Only {len(found)} of {len(keys)} tasks came to an end, too few for any figure. "
+                "See the reasons in tasks/failures."
+            )
+        return found
+
+
+def blocks(total: int, size: int) -> list[dict[str, int]]:
+    """`first` and `count` of blocks of at most `size` that make up `total`."""
+    return [{"first": i, "count": min(size, total - i)} for i in range(0, total, size)]
 
 
 def make_experiment(name: str) -> Experiment:
@@ -97,9 +124,7 @@ def make_experiment(name: str) -> Experiment:
             f"{', '.join(known)}."
         )
     module, _, attribute = EXPERIMENTS[name].partition(":")
-    made = getattr(import_module(module), attribute)()
-    if not isinstance(made, Experiment):
-        raise TypeError(f"{EXPERIMENTS[name]} is no experiment.")
+    made: Experiment = getattr(import_module(module), attribute)()
     return made
 
 

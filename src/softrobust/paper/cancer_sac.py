@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from softrobust.models.gaussian import GaussianModels
 
 if TYPE_CHECKING:
     from softrobust.problem import ContinuousProblem
-    from softrobust.solvers.base import Solution
     from softrobust.solvers.continuous.sac.training import LearningCurves
 
 FORMAT, VERSION = "softrobust-cancer-agents", 1
@@ -46,18 +45,10 @@ SAME = 1e-6  # of the largest weight: models drawn on another machine differ in 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Agents:
-    """Trained actors of one method with how they came about.
+    """Trained actors of one method, one policy an agent, with how they came about.
 
-    Attributes
-    ----------
-    policies : tuple of NetworkPolicy
-        One per agent.
-    curves : dict
-        "returns" and "entropy", (n_agents, n_iterations); "losses", (n_agents, n_iterations, 3).
-    about : dict
-        Method, device, seconds, iterations, status, settings, versions: plain values.
-    weights : (n_models, n_features, n_variables)
-        Of the models they were trained on.
+    `curves` has "returns" and "entropy", (n_agents, n_iterations), and "losses", (…, 3); `about`
+    plain values; `weights`, (n_models, n_features, n_variables), are of the models trained on.
     """
 
     policies: tuple[NetworkPolicy, ...]
@@ -68,7 +59,8 @@ class Agents:
 
 def training_problem(n_train: int = N_TRAIN, n_test: int = N_TEST) -> ContinuousProblem:
     """The training models of the figure; they do not depend on λ."""
-    return CancerGrowth().split_problem(DATA_SEED, n_train, n_test)[0]
+    problem: ContinuousProblem = CancerGrowth().split_problem(DATA_SEED, n_train, n_test)[0]
+    return problem
 
 
 def train_agents(
@@ -79,28 +71,21 @@ def train_agents(
 
     from softrobust.solvers.continuous.sac import RobustSAC, SoftRobustSAC
 
-    if name not in METHODS:
-        raise InputError(f"There is no method '{name}'. Methods: {', '.join(METHODS)}.")
-    solver = (SoftRobustSAC if name == "sr-sac" else RobustSAC)(**settings)
+    solver = {"sr-sac": SoftRobustSAC, "r-sac": RobustSAC}[name](**settings)
     notify = _speaker(name, solver.iterations) if say else None
     solutions, curves = solver.train(problem, seeds, notify)
     first = solutions[0].stats
     about = {
         "method": name,
         "seeds": list(seeds),
-        "device": first["device"],
         "jax": jax.__version__,
-        "seconds": first["seconds"],
-        "iterations": first["iterations"],
+        **{key: first[key] for key in ("device", "seconds", "iterations")},
         "status": str(solutions[0].status),
         "settings": {k: getattr(solver, k) for k in _KEPT},
     }
-    models = problem.models
-    if not isinstance(models, GaussianModels):
-        raise InputError("The agents of this figure are trained on Gaussian models.")
-    policies = tuple(_network(solution) for solution in solutions)
-    kept = {name: getattr(curves, name) for name in CURVES}
-    return Agents(policies, kept, about, models.weights)
+    policies = tuple(cast(NetworkPolicy, solution.policy) for solution in solutions)
+    models = cast(GaussianModels, problem.models)
+    return Agents(policies, {k: getattr(curves, k) for k in CURVES}, about, models.weights)
 
 
 def save_agents(path: str | Path, agents: Agents) -> None:
@@ -136,27 +121,14 @@ def load_agents(path: str | Path, problem: ContinuousProblem) -> Agents:
         agents = Agents(policies, curves, about, arrays["models"])
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise InputError(f"{Path(path).name} lacks a part of the agents ({error}).") from None
-    _check_models(path, agents, problem)
-    return agents
-
-
-def _check_models(path: str | Path, agents: Agents, problem: ContinuousProblem) -> None:
-    own = problem.models.weights if isinstance(problem.models, GaussianModels) else np.zeros(0)
-    same = own.shape == agents.weights.shape and np.allclose(
-        own, agents.weights, rtol=0, atol=SAME * float(np.abs(own).max())
-    )
-    if not same:
+    own = cast(GaussianModels, problem.models).weights
+    slack = SAME * float(np.abs(own).max())
+    if own.shape != agents.weights.shape or np.abs(own - agents.weights).max() > slack:
         raise InputError(
             f"{Path(path).name} was trained on other models than those of this run. Train again: "
             "python -m softrobust.paper.cancer_sac --out DIR"
         )
-
-
-def _network(solution: Solution[Any]) -> NetworkPolicy:
-    policy = solution.policy
-    if not isinstance(policy, NetworkPolicy):
-        raise TypeError("An actor-critic's policy is a network.")
-    return policy
+    return agents
 
 
 def _speaker(name: str, iterations: int) -> Any:

@@ -1,4 +1,4 @@
-"""What the paper says of its figures, and whether our numbers say so too.
+"""What the paper says of its figures, and whether our numbers say so too; tables of them.
 
 Every log is one draw of an experiment: differences between methods are taken log by log, so that
 what the methods share cancels, and the 95 % interval is Student's over the logs. Shares have exact
@@ -19,10 +19,12 @@ held if one is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,18 +52,11 @@ class Interval:
         return {"value": self.value, "low": low, "high": high, "n": self.n}
 
     @classmethod
-    def from_dict(cls, d: dict[str, Any]) -> Interval:
+    def from_dict(cls, d: Mapping[str, Any]) -> Interval:
         """The inverse of `as_dict`."""
         low = -np.inf if d["low"] is None else float(d["low"])
         high = np.inf if d["high"] is None else float(d["high"])
         return cls(float(d["value"]), low, high, int(d["n"]))
-
-
-def _values(x: ArrayLike) -> FloatArray:
-    out = np.asarray(x, dtype=np.float64).reshape(-1)
-    if out.size == 0 or not np.isfinite(out).all():
-        raise InputError(f"An interval needs finite values, at least one; it got {out.size}.")
-    return out
 
 
 def mean_interval(x: ArrayLike) -> Interval:
@@ -75,8 +70,11 @@ def mean_interval(x: ArrayLike) -> Interval:
     """
     from scipy.stats import t as student
 
-    values = _values(x)
-    n, centre = values.size, float(values.mean())
+    values = np.asarray(x, dtype=np.float64).reshape(-1)
+    n = values.size
+    if n == 0 or not np.isfinite(values).all():
+        raise InputError(f"An interval needs finite values, at least one; it got {n}.")
+    centre = float(values.mean())
     if n == 1:
         return Interval(centre, -np.inf, np.inf, 1)
     half = float(student.ppf((1 + LEVEL) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
@@ -122,9 +120,7 @@ class Verdict(StrEnum):
     CANNOT_TELL = "cannot tell"
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(NamedTuple):
     """One comparison: what was measured, its interval, the margin, and what follows.
 
     `scale` is what is to be gained, of which the difference is a share; None where there is none.
@@ -167,26 +163,10 @@ def within(what: str, difference: Interval, margin: float, scale: float | None =
     return Measured(what, difference, margin, verdict, scale)
 
 
-def together(parts: Iterable[Measured]) -> Verdict:
-    """Held if all are held, not held if one is not, else one cannot tell."""
-    verdicts = [part.verdict for part in parts]
-    if any(v is Verdict.NOT_HELD for v in verdicts):
-        return Verdict.NOT_HELD
-    if verdicts and all(v is Verdict.HELD for v in verdicts):
-        return Verdict.HELD
-    return Verdict.CANNOT_TELL
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim in our words, where it stands, on which models, by which rule, and the outcome.
-
-    Attributes
-    ----------
-    models : str
-        "training", "held-out", "true": the models on which returns were measured.
-    """
+    """A claim in our words, where it stands, on which models, by which rule, and the outcome."""
 
     text: str
     where: str
@@ -196,8 +176,11 @@ class Claim:
 
     @property
     def verdict(self) -> Verdict:
-        """What follows from all comparisons together."""
-        return together(self.measured)
+        """Held if all comparisons are, not held if one is not, else one cannot tell."""
+        found = {part.verdict for part in self.measured}
+        if Verdict.NOT_HELD in found:
+            return Verdict.NOT_HELD
+        return Verdict.HELD if found == {Verdict.HELD} else Verdict.CANNOT_TELL
 
     def as_dict(self) -> dict[str, Any]:
         """For results.json."""
@@ -215,13 +198,72 @@ class Claim:
             "measured": measured,
         }
 
-    @classmethod
-    def from_dict(cls, d: Mapping[str, Any]) -> Claim:
-        """The inverse of `as_dict`; verdicts are read, not decided again."""
-        measured = tuple(
-            Measured(
-                m["what"], Interval.from_dict(m), m["margin"], Verdict(m["verdict"]), m["scale"]
-            )
-            for m in d["measured"]
-        )
-        return cls(d["claim"], d["where"], d["models"], d["rule"], measured)
+
+# -------------------------------------------------------------------- tables
+def table(title: str, note: str, columns: Sequence[str], rows: Iterable[Any]) -> dict[str, Any]:
+    """A table as results.json holds it: a cell is text, a number, an interval, or None."""
+    cells = [[c.as_dict() if isinstance(c, Interval) else c for c in row] for row in rows]
+    return {"title": title, "note": note, "columns": list(columns), "rows": cells}
+
+
+def markdown(table: Mapping[str, Any]) -> str:
+    """Numbers to four figures, intervals in brackets."""
+    columns, rows = table["columns"], table["rows"]
+    left = [any(isinstance(row[j], str) for row in rows) for j in range(len(columns))]
+    lines = [
+        f"**{table['title']}**",
+        *(["", table["note"]] if table["note"] else []),
+        "",
+        "| " + " | ".join(columns) + " |",
+        "|" + "|".join(" :--- " if x else " ---: " for x in left) + "|",
+        *("| " + " | ".join(_shown(cell) for cell in row) + " |" for row in rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def csv_text(table: Mapping[str, Any]) -> str:
+    """All figures; an interval takes three columns."""
+    columns, rows = table["columns"], table["rows"]
+    wide = [any(isinstance(row[j], dict) for row in rows) for j in range(len(columns))]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    names = ([c, f"{c} low", f"{c} high"] if w else [c] for c, w in zip(columns, wide, strict=True))
+    writer.writerow([x for name in names for x in name])
+    for row in rows:
+        spread: list[Any] = []
+        for cell, w in zip(row, wide, strict=True):
+            if isinstance(cell, dict):
+                i = Interval.from_dict(cell)
+                spread += [i.value, i.low, i.high]
+            else:
+                spread += [cell, None, None] if w else [cell]
+        writer.writerow(spread)
+    return out.getvalue()
+
+
+def figure_of(x: float) -> str:
+    """Four figures, thousands set apart, no exponent in the ordinary range.
+
+    Examples
+    --------
+    >>> figure_of(2344.474), figure_of(-0.01234), figure_of(0.0)
+    ('2 344', '-0.01234', '0')
+    """
+    if 1000 <= abs(x) < 1e7:
+        return f"{x:,.0f}".replace(",", " ")
+    return f"{x:.4g}" if x else "0"
+
+
+def interval_of(i: Interval) -> str:
+    """The value with its limits, as in `12.3 [11.9, 12.7]`."""
+    if i.n < 2:
+        return f"{figure_of(i.value)} (one value)"
+    return f"{figure_of(i.value)} [{figure_of(i.low)}, {figure_of(i.high)}]"
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, dict):
+        return interval_of(Interval.from_dict(cell))
+    return figure_of(cell) if isinstance(cell, float) else str(cell).replace("|", "\\|")

@@ -9,9 +9,8 @@ together are labelled once, with the range of their λ.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -76,9 +75,7 @@ def lane_labels(axes: Axes, labels: Sequence[str]) -> None:
     axes.set_ylim(len(labels) - 0.45, -0.55)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """A point in data coordinates with its text and colour."""
 
     x: float
@@ -129,7 +126,14 @@ def place(axes: Axes, labels: Sequence[Label], avoid: FloatArray) -> None:
                 if c < cost:
                     best, cost = centre, c
         taken.append(np.concatenate([best - size / 2, best + size / 2]))
-        _write(axes, label, here, best)
+        line = {"arrowstyle": "-", "color": label.colour, "lw": 0.5, "shrinkB": 2}
+        far = float(np.hypot(*(best - here))) > RADII[1] + 14
+        axes.annotate(
+            label.text, (label.x, label.y), xytext=tuple((best - here) * 72 / axes.figure.dpi),
+            textcoords="offset points", ha="center", va="center", fontsize=FONT,
+            color=label.colour, zorder=6, arrowprops=line if far else None,
+            bbox={"boxstyle": "square,pad=0.08", "fc": "white", "ec": "none", "alpha": 0.7},
+        )  # fmt: skip
 
 
 def _cost(
@@ -147,22 +151,3 @@ def _cost(
     if low[0] < x0 or low[1] < y0 or high[0] > x1 or high[1] > y1:
         cost += 60.0
     return cost
-
-
-def _write(axes: Axes, label: Label, here: FloatArray, centre: FloatArray) -> None:
-    far = float(np.hypot(*(centre - here))) > RADII[1] + 14
-    axes.annotate(
-        label.text,
-        (label.x, label.y),
-        xytext=tuple((centre - here) * 72 / axes.figure.dpi),
-        textcoords="offset points",
-        ha="center",
-        va="center",
-        fontsize=FONT,
-        color=label.colour,
-        bbox={"boxstyle": "square,pad=0.08", "fc": "white", "ec": "none", "alpha": 0.7},
-        zorder=6,
-        arrowprops={"arrowstyle": "-", "color": label.colour, "lw": 0.5, "shrinkB": 2}
-        if far
-        else None,
-    )

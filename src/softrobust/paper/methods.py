@@ -13,33 +13,20 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from itertools import product
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from softrobust import solvers
 from softrobust._core.arrays import FloatArray
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
-from softrobust.paper.claims import Interval, Measured, mean_interval, more, within
-from softrobust.paper.pairs import Bench, domain_of
+from softrobust.paper.claims import Measured, mean_interval, more, within
+from softrobust.paper.pairs import Bench, bench_of
 from softrobust.returns import policy_return
-from softrobust.solvers import (
-    BCR,
-    RSVF,
-    SPIBB,
-    Empirical,
-    Exact,
-    Nominal,
-    RSVFSimple,
-    SARect,
-    SaturationWarning,
-    Solver,
-    SRect,
-    VaRBellman,
-    WorstModel,
-    solve_grid,
-)
+from softrobust.solvers import RSVF, Exact, SaturationWarning, Solver, solve_grid
 from softrobust.solvers.baselines.draws import PosteriorDraws, tail_mass
 
 GAP = 1e-3  # of |value|: closer than a picture shows
@@ -62,11 +49,10 @@ MUCH = (
     "gained (clairvoyant mean less random policy's)"
 )
 WORDS = {"mean": "mean", "cvar": "bad case"}
+Ends = tuple[float, float]
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """A policy on a method's curve: λ (None where the method has none), its own value, status."""
 
     lam: float | None
@@ -76,9 +62,7 @@ class Point:
     gap: float | None = None
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """Name in words, in short, colour and marker; a curve that is in the tables only is hidden."""
 
     label: str
@@ -110,24 +94,19 @@ LOOKS = {
 
 def curve(name: str, bench: Bench, lams: Sequence[float], nodes: int) -> list[Point]:
     """The points of one method on one log."""
+    if name == "static":
+        return _static(bench, lams, nodes)
     with warnings.catch_warnings():
         if name.endswith("-paper"):  # too few draws for the quantile is what the paper did
             warnings.simplefilter("ignore", SaturationWarning)
-        return _curve(name, bench, lams, nodes)
-
-
-def _curve(name: str, bench: Bench, lams: Sequence[float], nodes: int) -> list[Point]:
-    if name == "static":
-        return _static(bench, lams, nodes)
-    if name in ALONE:
-        return [_point(None, ALONE[name](bench).solve(bench.at(1.0)))]
-    solver = ALONG_LAMBDA[name](bench)
-    alpha = bench.train.objective.alpha
-    if isinstance(solver, RSVF):
-        full = solver.solve(bench.at(1.0))
-        if full.stats["budget_max"] <= NO_RADIUS:  # the same robust MDP at every λ
-            return [_point(lam, full) for lam in lams]
-    rows = solve_grid(bench.train, solver, lams, [alpha])
+        if name in ALONE:
+            return [_point(None, ALONE[name](bench).solve(bench.at(1.0)))]
+        solver = ALONG_LAMBDA[name](bench)
+        if isinstance(solver, RSVF):
+            full = solver.solve(bench.at(1.0))
+            if full.stats["budget_max"] <= NO_RADIUS:  # the same robust MDP at every λ
+                return [_point(lam, full) for lam in lams]
+        rows = solve_grid(bench.train, solver, lams, [bench.train.objective.alpha])
     return [_point(lam, row[0]) for lam, row in zip(lams, rows, strict=True)]
 
 
@@ -147,22 +126,22 @@ def _enough(bench: Bench) -> ModelSet | PosteriorDraws:
 
 # Methods without λ, made for the bad case alone (or, nominal and empirical, for one model).
 ALONE: dict[str, Callable[[Bench], Solver]] = {
-    "nominal": lambda _: Nominal(),
-    "empirical": lambda bench: Empirical(bench.log),
-    "var": lambda _: VaRBellman(),
-    "worst-model": lambda _: WorstModel(),
-    "spibb": lambda bench: SPIBB(bench.log),
+    "nominal": lambda _: solvers.Nominal(),
+    "empirical": lambda bench: solvers.Empirical(bench.log),
+    "var": lambda _: solvers.VaRBellman(),
+    "worst-model": lambda _: solvers.WorstModel(),
+    "spibb": lambda bench: solvers.SPIBB(bench.log),
 }
 # Methods with λ; "-paper" builds its sets from the training models, as the paper did.
 ALONG_LAMBDA: dict[str, Callable[[Bench], Solver]] = {
-    "s-rect": lambda _: SRect(),
-    "sa-rect": lambda _: SARect(),
-    "bcr": lambda bench: BCR(draws=_enough(bench)),
-    "bcr-paper": lambda _: BCR(variant="paper"),
-    "rsvf": lambda bench: RSVF(draws=_enough(bench)),
-    "rsvf-paper": lambda _: RSVF(),
-    "rsvf-simple": lambda bench: RSVFSimple(draws=_enough(bench)),
-    "rsvf-simple-paper": lambda _: RSVFSimple(),
+    "s-rect": lambda _: solvers.SRect(),
+    "sa-rect": lambda _: solvers.SARect(),
+    "bcr": lambda bench: solvers.BCR(draws=_enough(bench)),
+    "bcr-paper": lambda _: solvers.BCR(variant="paper"),
+    "rsvf": lambda bench: solvers.RSVF(draws=_enough(bench)),
+    "rsvf-paper": lambda _: solvers.RSVF(),
+    "rsvf-simple": lambda bench: solvers.RSVFSimple(draws=_enough(bench)),
+    "rsvf-simple-paper": lambda _: solvers.RSVFSimple(),
 }
 
 
@@ -202,19 +181,14 @@ def one_log(
     alpha: float, n_train: int, n_test: int, nodes: int,
 ) -> dict[str, Any]:  # fmt: skip
     """Task: every method's curve on the log of one data seed."""
-    bench = Bench.of(domain_of(domain, domain_settings, seed), seed, n_train, n_test, alpha)
+    bench = bench_of(domain, domain_settings, seed, n_train, n_test, alpha)
     out: dict[str, Any] = {"seed": seed, "scale": bench.scales(), "curves": {}}
     for name in methods:
         points = curve(name, bench, lams, nodes)
         measured = [bench.measure(point.policy) for point in points]
         out["curves"][name] = {
-            "lam": [point.lam for point in points],
-            "own": [point.own for point in points],
-            "status": [point.status for point in points],
-            "gap": [point.gap for point in points],
-            **{
-                word: {key: [m[word][key] for m in measured] for key in MEASURES} for word in MODELS
-            },
+            **{key: [getattr(p, key) for p in points] for key in ("lam", "own", "status", "gap")},
+            **{w: {key: [m[w][key] for m in measured] for key in MEASURES} for w in MODELS},
         }
     return out
 
@@ -222,7 +196,7 @@ def one_log(
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Curves:
-    """Arrays over logs: `get(method, models, measure)` is (n_logs, n_lams)."""
+    """Arrays over logs: `values[method, models, measure]` is (n_logs, n_lams)."""
 
     seeds: tuple[int, ...]
     lams: dict[str, list[float | None]]
@@ -235,24 +209,18 @@ class Curves:
         first = logs[0]["curves"]
         values = {
             (name, word, key): np.array([log["curves"][name][word][key] for log in logs])
-            for name in first
-            for word in MODELS
-            for key in MEASURES
+            for name, word, key in product(first, MODELS, MEASURES)
         }
         scales = {w: float(np.mean([log["scale"][w] for log in logs])) for w in MODELS}
         lams = {name: list(c["lam"]) for name, c in first.items()}
         return cls(tuple(int(log["seed"]) for log in logs), lams, values, scales)
 
     def numbers(self) -> dict[str, Any]:
-        """Every return by method, models and measure: a row for each log, a column for each λ."""
-        names = list(self.lams)
-        return {
-            "seeds": list(self.seeds),
-            "returns": {
-                name: {w: {k: _short(self.values[name, w, k]) for k in MEASURES} for w in MODELS}
-                for name in names
-            },
-        }
+        """Every return to five digits: a row for each log, a column for each λ."""
+        returns: dict[str, Any] = {name: {w: {} for w in MODELS} for name in self.lams}
+        for (name, word, key), x in self.values.items():
+            returns[name][word][key] = [[float(f"{value:.5g}") for value in row] for row in x]
+        return {"seeds": list(self.seeds), "returns": returns}
 
     def at(self, method: str, lam: float | None, models: str, measure: str) -> FloatArray:
         """(n_logs,) at one λ of a method."""
@@ -272,63 +240,60 @@ class Curves:
         mean, cvar = (self.values[method, models, key] for key in MEASURES)
         return np.asarray((1 - weight) * mean + weight * cvar)
 
-    def less(self, a: FloatArray, b: FloatArray) -> Interval:
-        """Interval of the average of a − b, log by log."""
-        return mean_interval(a - b)
+    def _more(
+        self, what: str, a: FloatArray, b: FloatArray, models: str, margin: float = NOISE
+    ) -> Measured:
+        """Whether a exceeds b, log by log."""
+        scale = self.scales[models]
+        return more(what, mean_interval(a - b), margin * scale, scale)
+
+    def higher(self, a: str, b: str, models: str) -> Measured:
+        """Whether the curve of a is higher than that of b (see `Curves.height`)."""
+        one, other = (self.height(name, models) for name in (a, b))
+        return self._more(f"height, {_at(a)} less {_at(b)}", one, other, models)
+
+    def better_at(
+        self, a: str, lam_a: float, b: str, lam_b: float, measure: str, models: str,
+        margin: float = NOISE,
+    ) -> Measured:  # fmt: skip
+        """Whether a at one λ exceeds b at another in a measure."""
+        one, other = self.at(a, lam_a, models, measure), self.at(b, lam_b, models, measure)
+        what = f"{WORDS[measure]}, {_at(a, lam_a)} less {_at(b, lam_b)}"
+        return self._more(what, one, other, models, margin)
+
+    def far_better_at(
+        self, a: str, lam_a: float, b: str, lam_b: float, measure: str, models: str
+    ) -> Measured:
+        """Whether it does so by far."""
+        return self.better_at(a, lam_a, b, lam_b, measure, models, FAR)
+
+    def rises(self, method: str, measure: str, models: str, ends: Ends = (1.0, 0.0)) -> Measured:
+        """Whether a measure is higher at the first λ than at the second."""
+        one, other = (self.at(method, lam, models, measure) for lam in ends)
+        what = f"{WORDS[measure]}, {_at(method)}, λ = {ends[0]:g} less λ = {ends[1]:g}"
+        return self._more(what, one, other, models)
+
+    def falls(self, method: str, measure: str, models: str) -> Measured:
+        """Whether a measure falls from λ = 0 to λ = 1."""
+        return self.rises(method, measure, models, (0.0, 1.0))
+
+    def best_at(self, method: str, lam: float, measure: str, models: str) -> list[Measured]:
+        """Whether one λ of a method exceeds every other in a measure."""
+        others = [x for x in self.lams[method] if x is not None and x != lam]
+        return [self.better_at(method, lam, method, x, measure, models) for x in others]
+
+    def at_less_best(self, a: str, lam: float, b: str, models: str) -> Measured:
+        """Whether a at one λ exceeds b's best bad case (λ chosen on training models)."""
+        one, other = self.at(a, lam, models, "cvar"), self.score(b, 1.0, models)
+        what = f"bad case, {_at(a, lam)} less {_at(b)} at its best λ"
+        return self._more(what, one, other, models)
+
+    def comparable(self, a: str, b: str, models: str) -> Measured:
+        """Whether the best means of two curves are within `NEAR` of each other."""
+        i = mean_interval(self.score(a, 0.0, models) - self.score(b, 0.0, models))
+        scale = self.scales[models]
+        return within(f"best mean, {_at(a)} less {_at(b)}", i, NEAR * scale, scale)
 
 
-def _short(x: FloatArray) -> list[list[float]]:
-    """Five significant digits: every return, in a file that stays small."""
-    return [[float(f"{value:.5g}") for value in row] for row in x]
-
-
-def _more(curves: Curves, what: str, i: Interval, models: str, margin: float = NOISE) -> Measured:
-    scale = curves.scales[models]
-    return more(what, i, margin * scale, scale)
-
-
-def higher(curves: Curves, a: str, b: str, models: str) -> Measured:
-    """Whether the curve of a is higher than that of b (see `Curves.height`)."""
-    i = curves.less(curves.height(a, models), curves.height(b, models))
-    return _more(curves, f"height, {_name(a)} less {_name(b)}", i, models)
-
-
-def rises(curves: Curves, method: str, measure: str, models: str, up: bool) -> Measured:
-    """Whether a measure rises (or falls) from λ = 0 to λ = 1."""
-    ends = [curves.at(method, lam, models, measure) for lam in (0.0, 1.0)]
-    one, other = (ends[1], ends[0]) if up else (ends[0], ends[1])
-    words = "λ = 1 less λ = 0" if up else "λ = 0 less λ = 1"
-    what = f"{WORDS[measure]}, {_name(method)}, {words}"
-    return _more(curves, what, curves.less(one, other), models)
-
-
-def better_at(
-    curves: Curves, a: str, lam_a: float | None, b: str, lam_b: float | None, measure: str,
-    models: str, margin: float = NOISE,
-) -> Measured:  # fmt: skip
-    """Whether a at one λ exceeds b at another in a measure."""
-    one, other = curves.at(a, lam_a, models, measure), curves.at(b, lam_b, models, measure)
-    what = f"{WORDS[measure]}, {_at(a, lam_a)} less {_at(b, lam_b)}"
-    return _more(curves, what, curves.less(one, other), models, margin)
-
-
-def at_less_best(curves: Curves, a: str, lam: float, b: str, models: str) -> Measured:
-    """Whether a at one λ exceeds the best bad case of b's curve (λ chosen on training models)."""
-    one, other = curves.at(a, lam, models, "cvar"), curves.score(b, 1.0, models)
-    what = f"bad case, {_at(a, lam)} less {_name(b)} at its best λ"
-    return _more(curves, what, curves.less(one, other), models)
-
-
-def comparable(curves: Curves, a: str, b: str, models: str) -> Measured:
-    """Whether the best means of two curves are within `NEAR` of each other."""
-    i = curves.less(curves.score(a, 0.0, models), curves.score(b, 0.0, models))
-    scale = curves.scales[models]
-    return within(f"best mean, {_name(a)} less {_name(b)}", i, NEAR * scale, scale)
-
-
-def _name(method: str) -> str:
-    return LOOKS[method].short
-
-
-def _at(method: str, lam: float | None) -> str:
-    return _name(method) if lam is None else f"{_name(method)} at λ = {lam:g}"
+def _at(method: str, lam: float | None = None) -> str:
+    return LOOKS[method].short + ("" if lam is None else f" at λ = {lam:g}")

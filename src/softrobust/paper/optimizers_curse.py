@@ -23,34 +23,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 
 from softrobust.domains import random_mdp
-from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
-from softrobust.paper.base import Experiment, Findings, Results, finished
-from softrobust.paper.claims import Claim, Interval, mean_interval, more, within
+from softrobust.paper.base import Experiment, Findings, Groups, Results, Settings, blocks, catalogue
+from softrobust.paper.claims import Claim, Interval, mean_interval, more, table, within
 from softrobust.paper.figures import COLOURS, INK, bar, lane_labels, new_figure, plain
-from softrobust.paper.tables import Table
 from softrobust.problem import Problem
 from softrobust.returns import policy_return, static_return
-from softrobust.run.jobs import Task, task_key, task_seed
-from softrobust.solvers import Empirical, Exact, Nominal, Solution, SRect
+from softrobust.run.jobs import task_seed
+from softrobust.solvers import Empirical, Exact, Nominal, SRect
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-POLICIES = {
-    "empirical": "empirical model",
-    "dynamic": "dynamic, λ = 0 (mean model)",
-    "static": "static, λ = 0",
-    "dynamic-robust": "dynamic (S-rectangular), λ = ½",
-    "static-robust": "static, λ = ½",
-}
-ESTIMATES = {
-    "own": "the method's own value",
-    "training": "value on its training draws",
-    "fresh": "value on fresh draws",
-}
+POLICIES: dict[str, str] = catalogue()["optimizers-curse"]["policies"]
+ESTIMATES: dict[str, str] = catalogue()["optimizers-curse"]["estimates"]
 SECTION = "section 3, figure 1"
 NEAR = 0.1  # "eliminated": within this share of the empirical method's surprise
 
@@ -59,66 +47,56 @@ def repetitions(
     first: int, count: int, sizes: list[int], main: int, fresh: int, lam: float, alpha: float,
     gamma: float, steps: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """Task: `count` pairs (P*, D) from number `first` on; surprises of all policies."""
-    rows = [
-        _one(i, sizes, main, fresh, SoftRobust(lam, alpha), gamma, steps, seed)
-        for i in range(first, first + count)
-    ]
-    return {name: [row[name] for row in rows] for name in rows[0]}
+    """Task: `count` pairs (P*, D) from number `first` on.
 
-
-def _one(
-    i: int, sizes: list[int], main: int, fresh: int, robust: SoftRobust, gamma: float, steps: int,
-    seed: int,
-) -> dict[str, float]:  # fmt: skip
-    """Surprises of one pair, by "policy/estimate", and of the static policy by "N=…"."""
-    world = random_mdp(
-        "dirichlet", 5, 3, gamma=gamma, steps=steps, seed=task_seed(seed, "world", i) % 2**32
-    )
-    log = world.collect(task_seed(seed, "log", i))
-    fitted = world.posterior().fit(log)
-    draws = fitted.sample(max(*sizes, main), task_seed(seed, "training", i))
-    other = fitted.sample(fresh, task_seed(seed, "fresh", i))
-    frame = world.frame()
-    whole = Problem(draws, frame.rewards, frame.p0, gamma, SoftRobust(0.0, robust.alpha))
-    # Rows only: rewards, start and discount are the problem's.
-    rows = replace(world.true_model(), rewards=None, p0=None, gamma=None)
-    truth = replace(whole, models=rows)
-    train = whole.with_models(_first(draws, main))
-    test = whole.with_models(other)
-    cautious = replace(train, objective=robust)
-    solutions = {
-        "empirical": Empirical(log).solve(train),
-        "dynamic": Nominal().solve(train),
-        "static": Exact().solve(train),
-        "dynamic-robust": SRect().solve(cautious),
-        "static-robust": Exact().solve(cautious),
-    }
-    out: dict[str, float] = {}
-    for name, solution in solutions.items():
-        out |= _surprises(name, solution, truth, test)
-    for n in sizes:
-        best = Exact().solve(whole.with_models(_first(draws, n)))
-        true = float(policy_return(truth, best.policy)[0])
-        out[f"N={n}"] = true - best.static_value
-        out[f"N={n}/fresh"] = static_return(test, best.policy) - best.static_value
+    Surprises by "policy/estimate", and of the static policy by "N=…".
+    """
+    out: dict[str, list[float]] = {}
+    for i in range(first, first + count):
+        world = random_mdp(
+            "dirichlet", 5, 3, gamma=gamma, steps=steps, seed=task_seed(seed, "world", i) % 2**32
+        )
+        log = world.collect(task_seed(seed, "log", i))
+        fitted = world.posterior().fit(log)
+        draws = fitted.sample(max(*sizes, main), task_seed(seed, "training", i))
+        whole = world.problem_on(draws, SoftRobust(0.0, alpha))
+        # Rows only: rewards, start and discount are the problem's.
+        rows = replace(world.true_model(), rewards=None, p0=None, gamma=None)
+        truth = whole.with_models(rows)
+        test = whole.with_models(fitted.sample(fresh, task_seed(seed, "fresh", i)))
+        train = _first(whole, main)
+        cautious = replace(train, objective=SoftRobust(lam, alpha))
+        solutions = {
+            "empirical": Empirical(log).solve(train),
+            "dynamic": Nominal().solve(train),
+            "static": Exact().solve(train),
+            "dynamic-robust": SRect().solve(cautious),
+            "static-robust": Exact().solve(cautious),
+        }
+        for name, found in solutions.items():
+            true = float(policy_return(truth, found.policy)[0])
+            announced = {
+                "own": found.static_value if found.model_value is None else found.model_value,
+                "training": found.static_value,
+                "fresh": static_return(replace(test, objective=found.objective), found.policy),
+            }
+            for estimate, value in announced.items():
+                out.setdefault(f"{name}/{estimate}", []).append(true - value)
+        for n in sizes:
+            best = Exact().solve(_first(whole, n))
+            later = {
+                f"N={n}": float(policy_return(truth, best.policy)[0]),
+                f"N={n}/fresh": static_return(test, best.policy),
+            }
+            for key, value in later.items():
+                out.setdefault(key, []).append(value - best.static_value)
     return out
 
 
-def _surprises(name: str, found: Solution, truth: Problem, test: Problem) -> dict[str, float]:
-    """True return less each estimate."""
-    true = float(policy_return(truth, found.policy)[0])
-    fresh = static_return(replace(test, objective=found.objective), found.policy)
-    own = found.static_value if found.model_value is None else found.model_value
-    return {
-        f"{name}/own": true - own,
-        f"{name}/training": true - found.static_value,
-        f"{name}/fresh": true - fresh,
-    }
-
-
-def _first(models: ModelSet, n: int) -> ModelSet:
-    return models if n == models.n_models else models.split(n)[0]
+def _first(problem: Problem, n: int) -> Problem:
+    """The problem on the first `n` models."""
+    models = problem.models
+    return problem if n == models.n_models else problem.with_models(models.split(n)[0])
 
 
 @final
@@ -127,52 +105,31 @@ class OptimizersCurse(Experiment):
 
     __slots__ = ()
     name: ClassVar[str] = "optimizers-curse"
-    figure: ClassVar[str] = "figure 1"
-    title: ClassVar[str] = "The optimizer's curse"
-    about: ClassVar[str] = (
-        "Pairs of a true model (5 states, 3 actions, drawn from the uniform Dirichlet prior) and a "
-        "log of 100 transitions of a random agent. Surprise is the true return of a policy less "
-        "the return that was announced for it: below 0, the announcement was too good. The paper "
-        "gives neither rewards nor discount: rewards r(s, a) are standard normal, γ = 0.9."
-    )
-    caption: ClassVar[str] = (
-        "Average surprise with 95 % intervals. Left: every policy with three estimates of its "
-        "return. Right: the static policy's surprise on its own training draws, by their number."
-    )
 
-    def settings(self, quick: bool) -> dict[str, Any]:
-        """1000 pairs or more in full."""
-        return {
-            "repetitions": 300 if quick else 5000, "block": 50,
-            "sizes": [10, 25, 100, 400], "main": 100, "fresh": 400,
-            "lam": 0.5, "alpha": 0.9, "gamma": 0.9, "steps": 100, "seed": 1,
-        }  # fmt: skip
-
-    def tasks(self, settings: Mapping[str, Any]) -> list[Task]:
+    def groups(self, settings: Settings) -> Groups:
         """Blocks of repetitions."""
-        passed = {k: v for k, v in settings.items() if k not in ("repetitions", "block")}
-        total, block = settings["repetitions"], settings["block"]
-        return [
-            Task(
-                task_key("curse", f"{first:05d}"),
-                "softrobust.paper.optimizers_curse:repetitions",
-                {"first": first, "count": min(block, total - first), **passed},
-            )
-            for first in range(0, total, block)
-        ]
+        every = blocks(settings["repetitions"], settings["block"])
+        return {"": [(("curse", f"{block['first']:05d}"), block) for block in every]}
 
-    def gather(self, settings: Mapping[str, Any], results: Results) -> Findings:
+    def gather(self, settings: Settings, results: Results) -> Findings:
         """Averages of all surprises."""
-        parts = finished(self.tasks(settings), results, least=1)
+        parts = self.finished(settings, results, least=1)
         surprise = {name: [x for part in parts for x in part[name]] for name in parts[0]}
-        means = {name: mean_interval(x).as_dict() for name, x in surprise.items()}
-        blocks = {name: [float(np.mean(part[name])) for part in parts] for name in surprise}
-        # One average per block of repetitions; the single ones are in the files of the tasks.
-        numbers = {"sizes": settings["sizes"], "main": settings["main"], "average": means,
-                   "block_averages": blocks}  # fmt: skip
-        return Findings(
-            numbers, _tables(surprise, settings), _claims(surprise, settings), _remarks(surprise)
+        means = {name: mean_interval(x) for name, x in surprise.items()}
+        numbers = {
+            "sizes": settings["sizes"],
+            "main": settings["main"],
+            "average": {name: i.as_dict() for name, i in means.items()},
+            # One average per block of repetitions; the single ones are in the files of the tasks.
+            "block_averages": {n: [float(np.mean(part[n])) for part in parts] for n in surprise},
+        }
+        fresh = [means[f"{name}/fresh"] for name in ("empirical", "dynamic", "static")]
+        remark = (
+            f"On fresh draws {sum(i.low <= 0 <= i.high for i in fresh)} of the 3 policies of λ = 0 "
+            "have an interval that holds 0, whichever method found them: freedom from the curse is "
+            "a property of the estimate, not of the policy (erratum 7)."
         )
+        return Findings(numbers, _tables(means, settings), _claims(surprise, settings), [remark])
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
         """Two panels."""
@@ -184,47 +141,28 @@ class OptimizersCurse(Experiment):
         return figure
 
 
-def _tables(surprise: dict[str, list[float]], settings: Mapping[str, Any]) -> list[Table]:
-    rows = [
-        [label, *(mean_interval(surprise[f"{name}/{e}"]) for e in ESTIMATES)]
-        for name, label in POLICIES.items()
-    ]
-    by_size = [
-        [n, mean_interval(surprise[f"N={n}"]), mean_interval(surprise[f"N={n}/fresh"])]
-        for n in settings["sizes"]
-    ]
+def _tables(means: Mapping[str, Interval], settings: Settings) -> list[dict[str, Any]]:
     return [
-        Table.of(
+        table(
             "Average surprise of each policy under each estimate of its return",
-            f"Below 0: too good an announcement. {len(rows and surprise['static/own'])} pairs; "
+            f"Below 0: too good an announcement. {means['static/own'].n} pairs; "
             f"N = {settings['main']} training draws, {settings['fresh']} fresh ones; for λ = ½ the "
             "estimate is the soft-robust value (half the mean, half the worst 10 % of models).",
             ["policy", *ESTIMATES.values()],
-            rows,
+            [[label, *(means[f"{name}/{e}"] for e in ESTIMATES)]
+             for name, label in POLICIES.items()],
         ),
-        Table.of(
+        table(
             "The static policy (λ = 0) on its own training draws, by their number N",
             "Second column: the same surprise with the true return replaced by the average over "
             "fresh draws, which has the same expectation and less noise.",
             ["N", "true return − training value", "fresh value − training value"],
-            by_size,
+            [[n, means[f"N={n}"], means[f"N={n}/fresh"]] for n in settings["sizes"]],
         ),
-    ]
+    ]  # fmt: skip
 
 
-def _remarks(surprise: dict[str, list[float]]) -> list[str]:
-    fresh = [
-        mean_interval(surprise[f"{name}/fresh"]) for name in ("empirical", "dynamic", "static")
-    ]
-    inside = sum(i.low <= 0 <= i.high for i in fresh)
-    return [
-        f"On fresh draws {inside} of the 3 policies of λ = 0 have an interval that holds 0, "
-        "whichever method found them: freedom from the curse is a property of the estimate, not "
-        "of the policy (erratum 7)."
-    ]
-
-
-def _claims(surprise: dict[str, list[float]], settings: Mapping[str, Any]) -> list[Claim]:
+def _claims(surprise: dict[str, list[float]], settings: Settings) -> list[Claim]:
     own = {name: np.asarray(surprise[f"{name}/own"]) for name in POLICIES}
     curse = mean_interval(-own["empirical"])
     near = NEAR * abs(curse.value)

@@ -1,8 +1,9 @@
-"""docs/results.md, written from results.json alone: what is in it is what came out.
+"""Pages of results, written from results.json alone: what is in them is what came out.
 
     python -m softrobust.paper.page results docs
 
-copies the files of every experiment in results/ into docs/results/ and writes docs/results.md.
+copies the files of every experiment in results/ into docs/results/ and writes docs/results.md, and
+docs/worlds.md for `worlds`, which has a page of its own.
 """
 
 from __future__ import annotations
@@ -16,49 +17,31 @@ from typing import Any
 
 from softrobust._core.files import atomic_write
 from softrobust.errors import InputError
-from softrobust.paper.base import EXPERIMENTS
-from softrobust.paper.claims import Claim
-from softrobust.paper.reproduce import FILES, read_results
-from softrobust.paper.tables import Table, figure_of, interval_of
+from softrobust.paper.base import EXPERIMENTS, catalogue
+from softrobust.paper.claims import Interval, figure_of, interval_of, markdown
 
+FORMAT, FORMAT_VERSION = "softrobust-results", 1
+FILES = ("results.json", "run.json", "table.md", "table.csv", "figure.svg", "figure.png")
+ALONE = "worlds"  # the experiment with a page of its own
 LONG = 16  # rows above which a table is folded
-INTRO = """# Results
-
-The figures of the paper, computed again, with a verdict on each claim that the paper makes of them;
-and one experiment beyond the paper, in which the true model is known.
-
-This page is written from the files in `results/` (`python -m softrobust.paper.page`), and a
-test compares the two. Run everything again with
-
-    softrobust reproduce all --out results
-
-or one experiment by its name, with `--quick` for a minute's worth of it.
-
-A verdict follows from an interval by a rule that is stated with it: *held* if the 95 % interval
-lies on the side of the claim, *not held* if it lies on the other, *cannot tell* if it holds both.
-Differences between methods are taken log by log. "Training" models are those that a policy was
-computed on (the paper's pest control figures are evaluated on them), "held-out" ones are fresh
-draws from the same posterior. Percentages in brackets are shares of what is to be gained: the
-clairvoyant mean return less that of a random policy.
-
-Not all rules were fixed before the numbers were seen. The margin of claims about a direction was
-cut to rounding after trial runs of three seeds. In `truth`, a first full run (400, 400, 400, 200
-and 120 pairs) with plain 95 % intervals judged five promises of the static policy not held; the
-rule was then widened for the 44 comparisons (Bonferroni, and a slack of 0.1 for "held"), more pairs
-were drawn, and the claims on the worst tenth were added. By plain 95 % intervals four of them, the
-quantiles in random worlds, would still be judged not held (held-out: 0.867 [0.837, 0.893] and
-0.863 [0.833, 0.890] where 0.9003 is promised; a held-out order statistic keeps that promise exactly
-in theory). The rule that λ > 0 brings no negative surprise was sharpened after the run.
-"""
+MANY = 12  # comparisons of a claim above which only those that missed are shown
 
 
 def page(folder: Path) -> str:
     """The text of results.md for a folder of experiments."""
-    found = [read_results(folder / name / "results.json") for name in names_in(folder)]
-    runs = {r["name"]: _run_of(folder / r["name"]) for r in found}
-    parts = [INTRO, "## All claims\n", _claims(found)]
-    parts += [_section(results, runs[results["name"]]) for results in found]
-    return "\n".join(parts)
+    found = [read_results(folder / n / "results.json") for n in names_in(folder) if n != ALONE]
+    lines = ["| figure | claim | models | verdict |", "| :--- | :--- | :--- | :--- |"]
+    for results in found:
+        where = f"[{results['figure']}](#{results['name']})"
+        for d in results["claims"]:
+            each = [m["verdict"] for m in d["measured"]]
+            some = f" ({each.count('held')} of {len(each)} comparisons held)"
+            verdict = f"**{d['verdict']}**" + (some if len(set(each)) > 1 else "")
+            lines.append(f"| {where} | {_named(d)} | {d['models']} | {verdict} |")
+    sections = [section(r, _run_of(folder / r["name"]), f"results/{r['name']}/") for r in found]
+    return "\n".join(
+        [catalogue()["pages"]["results"], "## All claims\n", "\n".join(lines) + "\n", *sections]
+    )
 
 
 def names_in(folder: Path) -> list[str]:
@@ -70,38 +53,41 @@ def names_in(folder: Path) -> list[str]:
     return known + [name for name in there if name not in EXPERIMENTS]
 
 
-def publish(source: Path, docs: Path) -> None:
-    """Copy the files of all experiments into docs/results and write docs/results.md."""
+def read_results(path: Path) -> dict[str, Any]:
+    """Read a results.json, or say why it is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as results: {error}.") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise InputError(f"{path} does not hold the results of an experiment.")
+    if found["format_version"] > FORMAT_VERSION:
+        raise InputError(f"{path} was written by a newer softrobust. Upgrade to read it.")
+    return found
+
+
+def publish(folders: Mapping[str, Path], docs: Path) -> None:
+    """Copy the files of these experiments into docs/results, and write the pages they are on."""
     target = docs / "results"
-    for name in names_in(source):
-        if (source / name).resolve() != (target / name).resolve():
-            (target / name).mkdir(parents=True, exist_ok=True)
-            for file in FILES:
-                shutil.copyfile(source / name / file, target / name / file)
-    with atomic_write(docs / "results.md") as out:
-        out.write(page(target))
+    for name, folder in folders.items():
+        (target / name).mkdir(parents=True, exist_ok=True)
+        for file in FILES:
+            if (folder / file).resolve() != (target / name / file).resolve():
+                shutil.copyfile(folder / file, target / name / file)
+    pages = {}
+    if folders.keys() - {ALONE}:
+        pages["results.md"] = page(target)
+    if ALONE in folders:
+        results = read_results(target / ALONE / "results.json")
+        pages["worlds.md"] = section(results, _run_of(target / ALONE), f"results/{ALONE}/")
+    for name, text in pages.items():
+        with atomic_write(docs / name) as out:
+            out.write(text)
 
 
 def _run_of(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     return found
-
-
-def _claims(found: list[dict[str, Any]]) -> str:
-    lines = ["| figure | claim | models | verdict |", "| :--- | :--- | :--- | :--- |"]
-    for results in found:
-        for d in results["claims"]:
-            where = f"[{results['figure']}](#{_anchor(results)})"
-            lines.append(f"| {where} | {_named(d)} | {d['models']} | {_verdict(d)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _verdict(d: Mapping[str, Any]) -> str:
-    """The verdict; where its comparisons disagree, how many of them held."""
-    each = [m["verdict"] for m in d["measured"]]
-    if len(set(each)) == 1:
-        return f"**{d['verdict']}**"
-    return f"**{d['verdict']}** ({each.count('held')} of {len(each)} comparisons held)"
 
 
 def _named(d: Mapping[str, Any]) -> str:
@@ -111,79 +97,61 @@ def _named(d: Mapping[str, Any]) -> str:
     return f"{d['claim']}{reading}"
 
 
-def _anchor(results: Mapping[str, Any]) -> str:
-    return str(results["name"])
-
-
-def _section(results: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-    name = results["name"]
+def section(results: Mapping[str, Any], run: Mapping[str, Any], home: str = "") -> str:
+    """All of one experiment, whose files are in `home`."""
+    name, title, v = results["name"], results["title"], results["versions"]
     quick = " --quick" if results["quick"] else ""
-    lines = [
-        f'<a id="{_anchor(results)}"></a>',
-        "",
-        f"## {results['title']} ({results['figure']})",
-        "",
-        results["about"],
-        "",
-        f"    softrobust reproduce {name}{quick} --out results",
-        "",
-        f"![{results['title']}](results/{name}/figure.svg)",
-        "",
-        results["caption"],
-        "",
-        *[f"- {text}" for text in results["remarks"]],
-        *([""] if results["remarks"] else []),
-        _measured(results),
-        *[_table(Table.from_dict(d)) for d in results["tables"]],
-        _made_by(results, run),
-    ]
-    return "\n".join(lines)
-
-
-def _measured(results: Mapping[str, Any]) -> str:
-    lines = ["| claim | models | measured | verdict |", "| :--- | :--- | :--- | :--- |"]
-    for d in results["claims"]:
-        claim = Claim.from_dict(d)
-        text = "<br>".join(_one(m) for m in claim.measured)
-        about = f"{_named(d)}<br><small>{d['where'].split(' (')[0]}; {d['rule']}</small>"
-        lines.append(f"| {about} | {claim.models} | {text} | **{claim.verdict}** |")
-    return "\n".join(lines) + "\n"
-
-
-def _one(m: Any) -> str:
-    share = ""
-    if m.scale:
-        share = f" ({100 * m.interval.value / m.scale:.2g} %)"
-    return f"{m.what}: {interval_of(m.interval)}{share}, {m.verdict}"
-
-
-def _table(table: Table) -> str:
-    if len(table.rows) <= LONG:
-        return table.markdown()
-    return f"<details><summary>{table.title}</summary>\n\n{table.markdown()}\n</details>\n"
-
-
-def _made_by(results: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-    v = results["versions"]
+    tables = [markdown(t) for t in results["tables"]]
+    folded = [
+        f"<details><summary>{t['title']}</summary>\n\n{text}\n</details>\n"
+        if len(t["rows"]) > LONG else text
+        for t, text in zip(results["tables"], tables, strict=True)
+    ]  # fmt: skip
     failed = f", {len(run['failed'])} of which failed" if run["failed"] else ""
     workers, load = run["workers"], run.get("load_at_start")
     busy = "" if load is None else f" (load {load:g} at the start)"
     how = f"{workers} workers" if isinstance(workers, int) else f"workers: {workers or 'all cores'}"
-    return (
+    made = (
         f"Computed on {run['machine']} ({how}), {run['tasks']} tasks{failed}: "
         f"{figure_of(float(round(run['task_seconds'])))} s of work in "
         f"{figure_of(float(round(run['wall_seconds'])))} s{busy}; "
         f"softrobust {v['softrobust']}, Python {v['python']}, numpy {v['numpy']}. Every number is "
-        f"in [results.json](results/{results['name']}/results.json), the tables in "
-        f"[table.csv](results/{results['name']}/table.csv).\n"
+        f"in [results.json]({home}results.json), the tables in [table.csv]({home}table.csv).\n"
     )
+    lines = [
+        *([catalogue()["pages"][ALONE]] if name == ALONE else []), f'<a id="{name}"></a>', "",
+        f"## {title} ({results['figure']})", "", results["about"], "",
+        f"    softrobust reproduce {name}{quick} --out results", "",
+        f"![{title}]({home}figure.svg)", "", results["caption"], "",
+        *[f"- {text}" for text in results["remarks"]], *([""] if results["remarks"] else []),
+        "| claim | models | measured | verdict |", "| :--- | :--- | :--- | :--- |",
+        *map(_judged, results["claims"]), "", *folded, made,
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _judged(d: Mapping[str, Any]) -> str:
+    """A claim with its rule, what was measured, and the verdict."""
+    shown, count = d["measured"], ""
+    if len(shown) > MANY:
+        missed = [m for m in shown if m["verdict"] != "held"]
+        count = f" ({len(shown) - len(missed)} of {len(shown)} held)"
+        shown = missed
+    parts = []
+    for m in shown:
+        share = f" ({100 * m['value'] / m['scale']:.2g} %)" if m["scale"] else ""
+        parts.append(f"{m['what']}: {interval_of(Interval.from_dict(m))}{share}, {m['verdict']}")
+    rule = d["rule"].replace("|", "\\|")  # a bar would end the cell
+    about = f"{_named(d)}<br><small>{d['where'].split(' (')[0]}; {rule}</small>"
+    return f"| {about} | {d['models']} | {'<br>'.join(parts)} | **{d['verdict']}**{count} |"
 
 
 def main() -> None:
-    """`python -m softrobust.paper.page SOURCE DOCS`."""
+    """`python -m softrobust.paper.page RESULTS DOCS`."""
     if len(sys.argv) != 3:
         sys.exit("usage: python -m softrobust.paper.page RESULTS DOCS")
-    publish(Path(sys.argv[1]), Path(sys.argv[2]))
+    results, docs = map(Path, sys.argv[1:])
+    publish({name: results / name for name in names_in(results)}, docs)
 
 
 if __name__ == "__main__":

@@ -22,14 +22,14 @@ data seed share no random numbers; a third stream serves methods that draw for t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, cast, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import FloatArray, IntArray
 from softrobust.data import TransitionLog
 from softrobust.domains import (
     Inventory,
@@ -56,9 +56,7 @@ NO_WEIGHT = 1e-12
 GROWTH_MEAN, GROWTH_SPREAD = (1.90, 0.99, -0.044, 0.00109), (0.27, 0.40, 0.034, 0.00086)
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Pair:
+class Pair(NamedTuple):
     """A true model (a set of one), a log of it, the posterior, and who collected the log."""
 
     domain: TabularDomain
@@ -68,9 +66,7 @@ class Pair:
     behaviour: FloatArray
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Prior:
+class Prior(NamedTuple):
     """A prior over worlds: in words, one draw of (P*, D), and whether its posterior is exact."""
 
     words: str
@@ -83,17 +79,15 @@ def logged(
     rng: np.random.Generator,
 ) -> TransitionLog:  # fmt: skip
     """One episode in the rows of the true model."""
-    s, a, s_next = (np.empty(steps, np.int64) for _ in range(3))
-    now, A = start, truth.n_actions
-    for t in range(steps):
-        s[t], a[t] = now, rng.choice(A, p=behaviour[now])
-        k = now * A + a[t]
+
+    def step(s: IntArray, a: IntArray, rng: np.random.Generator) -> IntArray:
+        k = int(s[0]) * truth.n_actions + int(a[0])
         lo, hi = truth.indptr[k], truth.indptr[k + 1]
         below = np.cumsum(truth.prob[lo:hi])
         j = int(np.searchsorted(below, rng.random() * below[-1], side="right"))
-        now = int(truth.next_states[lo + min(j, hi - lo - 1)])
-        s_next[t] = now
-    return domain.log_of(s, a, s_next)
+        return truth.next_states[[lo + min(j, hi - lo - 1)]].astype(np.int64)
+
+    return domain.roll_out(behaviour, start, steps, rng, step)
 
 
 def random_pair(rng: np.random.Generator) -> Pair:
@@ -236,23 +230,15 @@ class Bench:
     _own: dict[int, ModelSet] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, domain: TabularDomain, seed: int, n_train: int, n_test: int, alpha: float) -> Bench:
-        """Collect, fit and draw."""
-        log_seed, draw_seed, own_seed = np.random.SeedSequence(seed).spawn(3)
-        log = domain.collect(np.random.default_rng(log_seed))
-        fitted = cast(FittedPosterior, domain.posterior().fit(log))
-        drawn = fitted.sample(n_train + n_test, np.random.default_rng(draw_seed))
-        return cls.from_draws(domain, log, fitted, drawn, n_train, alpha, own_seed)
-
-    @classmethod
-    def from_draws(
-        cls, domain: TabularDomain, log: TransitionLog, fitted: FittedPosterior, drawn: ModelSet,
-        n_train: int, alpha: float, own_seed: np.random.SeedSequence,
+    def of(
+        cls, domain: TabularDomain, log: TransitionLog, fitted: FittedPosterior,
+        seeds: Sequence[np.random.SeedSequence], n_train: int, n_test: int, alpha: float,
     ) -> Bench:  # fmt: skip
-        """From draws that are there: the first `n_train` to learn from, the rest to test on."""
+        """Draw models with the first seed; the second is for methods that draw for themselves."""
+        drawn = fitted.sample(n_train + n_test, np.random.default_rng(seeds[0]))
         models, test = drawn.split(n_train)
         problem = domain.problem_on(models, SoftRobust(0.0, alpha))
-        return cls(log, fitted, problem, problem.with_models(test), own_seed)
+        return cls(log, fitted, problem, problem.with_models(test), seeds[1])
 
     def at(self, lam: float) -> Problem:
         """The training problem for one λ."""
@@ -287,9 +273,15 @@ class Bench:
         return out
 
 
-def domain_of(name: str, settings: Mapping[str, Any], seed: int) -> TabularDomain:
-    """A tabular domain from plain settings; where NUTS samples, every log has its own chains."""
+def bench_of(
+    name: str, settings: Mapping[str, Any], seed: int, n_train: int, n_test: int, alpha: float
+) -> Bench:
+    """Of a tabular domain's own log; where NUTS samples, every log has its own chains."""
     made = make_domain(name, **settings)
     if isinstance(made, PestControl):
         made = replace(made, nuts=replace(made.nuts, seed=seed))
-    return cast(TabularDomain, made)
+    domain = cast(TabularDomain, made)
+    log_seed, *seeds = np.random.SeedSequence(seed).spawn(3)
+    log = domain.collect(np.random.default_rng(log_seed))
+    fitted = cast(FittedPosterior, domain.posterior().fit(log))
+    return Bench.of(domain, log, fitted, seeds, n_train, n_test, alpha)

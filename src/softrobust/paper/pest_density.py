@@ -13,16 +13,13 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray
 from softrobust.objective import cvar
-from softrobust.paper.base import Experiment, Findings, Results, finished
-from softrobust.paper.claims import Claim, mean_interval, more
+from softrobust.paper.base import Experiment, Findings, Groups, Results, Settings
+from softrobust.paper.claims import Claim, Measured, mean_interval, more, table
 from softrobust.paper.figures import new_figure, plain
 from softrobust.paper.methods import LOOKS, MODELS, MORE, NOISE, curve
-from softrobust.paper.pairs import Bench, domain_of
-from softrobust.paper.tables import Table
-from softrobust.paper.tradeoffs import NUTS, QUICK_NUTS
+from softrobust.paper.pairs import bench_of
 from softrobust.report.plots import Curve, x_range
 from softrobust.returns import policy_return
-from softrobust.run.jobs import Task, task_key
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,14 +42,13 @@ def one_log(
     seed: int, nuts: dict[str, Any], alpha: float, n_train: int, n_test: int, nodes: int
 ) -> dict[str, Any]:
     """Task: returns of the three policies on training and held-out models of one log."""
-    domain = domain_of("pest-control", nuts, seed)
-    bench = Bench.of(domain, seed, n_train, n_test, alpha)
+    bench = bench_of("pest-control", nuts, seed, n_train, n_test, alpha)
     out: dict[str, Any] = {"seed": seed, "scale": bench.scales(), "returns": {}}
     for name, lam in POLICIES.items():
         point = curve(name, bench, [] if lam is None else [lam], nodes)[0]
         out["returns"][name] = {
-            "training": policy_return(bench.train, point.policy).round(2).tolist(),
-            "held-out": policy_return(bench.test, point.policy).round(2).tolist(),
+            word: policy_return(problem, point.policy).round(2).tolist()
+            for word, problem in bench.problems().items()
         }
     return out
 
@@ -63,58 +59,24 @@ class PestDensity(Experiment):
 
     __slots__ = ()
     name: ClassVar[str] = "pest-density"
-    figure: ClassVar[str] = "figure 3"
-    title: ClassVar[str] = "Pest control: the spread of returns"
-    about: ClassVar[str] = (
-        "Each data seed is an episode of 300 steps; the growth rates are sampled by NUTS, with 100 "
-        "draws to train on and 100 held out; α = 0.7, λ = ½. BCR uses its full sets, built from "
-        "the 850 draws that their quantile needs and, as in the paper, from the training draws. "
-        "The paper shows one log and evaluates on the training models."
-    )
-    caption: ClassVar[str] = (
-        "How the return (dollars) is spread over the models. Left: one log, its training models, "
-        "as in the paper. Right: held-out models of all logs together. Marks below: the average "
-        "over the worst 30 % of models (◆) and over all of them (●)."
-    )
 
-    def settings(self, quick: bool) -> dict[str, Any]:
-        """20 data seeds or more in full."""
-        return {
-            "seeds": list(range(2 if quick else 24)),
-            "nuts": QUICK_NUTS if quick else NUTS,
-            "alpha": 0.7,
-            "n_train": 100,
-            "n_test": 100,
-            "nodes": 3 if quick else 10,
-        }
+    def groups(self, settings: Settings) -> Groups:
+        """A task for each data seed."""
+        seeds = settings["seeds"]
+        return {"": [((self.name, f"seed{seed:03d}"), {"seed": seed}) for seed in seeds]}
 
-    def tasks(self, settings: Mapping[str, Any]) -> list[Task]:
-        """One for each data seed."""
-        rest = {name: value for name, value in settings.items() if name != "seeds"}
-        return [
-            Task(
-                task_key(self.name, f"seed{seed:03d}"),
-                "softrobust.paper.pest_density:one_log",
-                {"seed": seed, **rest},
-            )
-            for seed in settings["seeds"]
-        ]
-
-    def gather(self, settings: Mapping[str, Any], results: Results) -> Findings:
+    def gather(self, settings: Settings, results: Results) -> Findings:
         """Means, bad cases and chances of a large loss, log by log."""
-        logs = finished(self.tasks(settings), results)
-        figures = {
-            (name, models): _figures(logs, name, models, settings["alpha"])
-            for name in POLICIES
-            for models in MODELS
-        }
-        numbers = {"alpha": settings["alpha"], "logs": [dict(log) for log in logs]}
-        scales = {m: float(np.mean([log["scale"][m] for log in logs])) for m in MODELS}
-        return Findings(
-            numbers,
-            [_table(figures, m, len(logs)) for m in MODELS],
-            [claim for m in MODELS for claim in _claims(figures, m, scales[m])],
+        logs = self.finished(settings, results)
+        out = Findings(
+            {"alpha": settings["alpha"], "logs": [dict(log) for log in logs]}, [], [], []
         )
+        for models in MODELS:
+            figures = {name: _figures(logs, name, models, settings["alpha"]) for name in POLICIES}
+            scale = float(np.mean([log["scale"][models] for log in logs]))
+            out.tables.append(_table(figures, models, len(logs)))
+            out.claims.extend(_claims(figures, models, scale))
+        return out
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
         """One log as in the paper, and all logs together on held-out models."""
@@ -133,7 +95,7 @@ class PestDensity(Experiment):
         return figure
 
 
-Figures = dict[tuple[str, str], dict[str, FloatArray]]
+Figures = dict[str, dict[str, FloatArray]]  # (n_logs,) by policy and measure
 
 
 def _figures(
@@ -148,18 +110,18 @@ def _figures(
     }
 
 
-def _table(figures: Figures, models: str, n: int) -> Table:
+def _table(figures: Figures, models: str, n: int) -> dict[str, Any]:
     rows = []
-    base = figures["nominal", models]
+    base = figures["nominal"]
     for name, lam in POLICIES.items():
-        own = figures[name, models]
+        own = figures[name]
         label = LOOKS[name].label.split(" (")[0] + ("" if lam is None else f", λ = {lam:g}")
         less = [None, None] if name == "nominal" else [
             mean_interval(own[key] - base[key]) for key in ("mean", "cvar")
         ]  # fmt: skip
         rows.append([label, float(own["mean"].mean()), float(own["cvar"].mean()),
                      *less, mean_interval(own["loss"])])  # fmt: skip
-    return Table.of(
+    return table(
         f"Policies on {models} models",
         f"Averages over {n} logs, 95 % intervals over logs; differences are taken log by log. Bad "
         "case: the worst 30 % of models.",
@@ -170,11 +132,11 @@ def _table(figures: Figures, models: str, n: int) -> Table:
 
 
 def _claims(figures: Figures, models: str, scale: float) -> list[Claim]:
-    static, nominal = figures["static", models], figures["nominal", models]
-    bcrs = {words: figures[name, models] for name, words in BCRS.items()}
+    static, nominal = figures["static"], figures["nominal"]
+    bcrs = {words: figures[name] for name, words in BCRS.items()}
     margin = NOISE * scale
 
-    def less(words: str, a: FloatArray, b: FloatArray) -> Any:
+    def less(words: str, a: FloatArray, b: FloatArray) -> Measured:
         return more(words, mean_interval(a - b), margin, scale)
 
     out = [

@@ -1,7 +1,7 @@
 """Run an experiment from its tasks to its files.
 
     OUT/NAME/tasks/   one result file per task: an interrupted run goes on from them
-    OUT/NAME/         results.json, run.json, table.md, table.csv, figure.svg, figure.png
+    OUT/NAME/         results.json, run.json, page.md, table.md, table.csv, figure.svg, figure.png
 
 results.json holds settings, seeds, versions, every number, the tables and the verdicts. It has no
 clock in it: the same settings and versions give the same file for any number of workers. The
@@ -15,47 +15,23 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple
 
 from softrobust._core.files import atomic_write
-from softrobust.errors import InputError, SolverError
+from softrobust.errors import SolverError
 from softrobust.paper.base import Experiment, Findings
+from softrobust.paper.claims import csv_text, markdown
 from softrobust.paper.figures import save
-from softrobust.paper.tables import Table
+from softrobust.paper.page import FORMAT, FORMAT_VERSION, section
 from softrobust.run.jobs import run_tasks
 from softrobust.run.jobs.store import check_folder, kept_safe
 from softrobust.run.jobs.tasks import versions
 
-FORMAT, FORMAT_VERSION = "softrobust-results", 1
 PACKAGES = ("numpy", "scipy", "numba", "highspy", "jax", "numpyro", "matplotlib")
 DIGITS = 6  # significant, of every number: more than any interval shows
 LINE = 160
 TASKS = "tasks"
-FILES = ("results.json", "run.json", "table.md", "table.csv", "figure.svg", "figure.png")
-
-
-def results_of(
-    experiment: Experiment, settings: Mapping[str, Any], quick: bool, found: Findings
-) -> dict[str, Any]:
-    """All of it as one JSON object."""
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "name": experiment.name,
-        "figure": experiment.figure,
-        "title": experiment.title,
-        "about": experiment.about,
-        "caption": experiment.caption,
-        "quick": quick,
-        "settings": dict(settings),
-        "versions": {"python": platform.python_version(), **versions(PACKAGES)},
-        "claims": [claim.as_dict() for claim in found.claims],
-        "remarks": list(found.remarks),
-        "tables": [table.as_dict() for table in found.tables],
-        "numbers": found.numbers,
-    }
 
 
 def rounded(value: Any) -> Any:
@@ -95,40 +71,43 @@ def _laid_out(value: Any, depth: int) -> str:
 
 
 def write_all(
-    experiment: Experiment, results: Mapping[str, Any], run: Mapping[str, Any], out: Path
-) -> None:
-    """Write every file, each atomically; the picture is drawn from the rounded numbers."""
-    results = rounded(results)
-    figure = experiment.draw(results["numbers"])
-    save(figure, out / "figure.svg", out / "figure.png")
-    tables = [Table.from_dict(d) for d in results["tables"]]
-    _text(out / "table.md", "\n".join(table.markdown() for table in tables))
-    _text(out / "table.csv", "\n".join(f"# {t.title}\n{t.csv()}" for t in tables))
-    _text(out / "run.json", json_text(run))
-    _text(out / "results.json", json_text(results))
+    experiment: Experiment, settings: Mapping[str, Any], quick: bool, found: Findings,
+    run: Mapping[str, Any], out: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Write every file, each atomically, from the rounded results; they are returned as they are.
+
+    results.json is last: a folder that has it has all files.
+    """
+    whole = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "name": experiment.name,
+        **{key: experiment.words(key) for key in ("figure", "title", "about", "caption")},
+        "quick": quick,
+        "settings": dict(settings),
+        "versions": {"python": platform.python_version(), **versions(PACKAGES)},
+        "claims": [claim.as_dict() for claim in found.claims],
+        "remarks": list(found.remarks),
+        "tables": list(found.tables),
+        "numbers": found.numbers,
+    }
+    results = rounded(whole)
+    save(experiment.draw(results["numbers"]), out / "figure.svg", out / "figure.png")
+    tables = results["tables"]
+    texts = {
+        "table.md": "\n".join(map(markdown, tables)),
+        "table.csv": "\n".join(f"# {t['title']}\n{csv_text(t)}" for t in tables),
+        "page.md": section(results, run),
+        "run.json": json_text(run),
+        "results.json": json_text(results),
+    }
+    for name, text in texts.items():
+        with kept_safe(out), atomic_write(out / name) as file:
+            file.write(text)
+    return whole
 
 
-def read_results(path: Path) -> dict[str, Any]:
-    """Read a results.json, or say why it is none."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as results: {error}.") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise InputError(f"{path} does not hold the results of an experiment.")
-    if found["format_version"] > FORMAT_VERSION:
-        raise InputError(f"{path} was written by a newer softrobust. Upgrade to read it.")
-    return found
-
-
-def _text(path: Path, text: str) -> None:
-    with kept_safe(path.parent), atomic_write(path) as file:
-        file.write(text)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Reproduced:
+class Reproduced(NamedTuple):
     """What one experiment came to: its results, where they lie, tasks that failed, seconds."""
 
     results: dict[str, Any]
@@ -175,7 +154,6 @@ def reproduce(
         key, why = next(iter(done.failed.items()))
         raise SolverError(f"No task of {experiment.name} came to an end. The first, {key}: {why}")
     found = experiment.gather(chosen, done.results)
-    results = results_of(experiment, chosen, quick, found)
     seconds = time.monotonic() - began
     run = {
         "machine": machine(),
@@ -188,7 +166,7 @@ def reproduce(
     }
     if before == len(tasks) and known.is_file():  # nothing was computed: keep what it took then
         run = json.loads(known.read_text(encoding="utf-8"))
-    write_all(experiment, results, run, place)
+    results = write_all(experiment, chosen, quick, found, run, place)
     return Reproduced(results, place, done.failed, seconds)
 
 

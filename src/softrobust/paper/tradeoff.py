@@ -1,4 +1,4 @@
-"""Figures 4, 6 and 7: what a method earns on average against what it earns in the bad case.
+"""Pest control, inventory, riverswim (figures 4, 6, 7): average return against the bad case.
 
 Every data seed gives a log, a posterior, training and held-out models; every method a curve over λ.
 Points are averages over logs. The logs of one domain differ far more than the methods do, so
@@ -11,29 +11,26 @@ average over w = 0, ¼, ½, ¾, 1.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
 from softrobust.objective import SoftRobust
-from softrobust.paper.base import Experiment, Findings, Results, finished
-from softrobust.paper.claims import Claim, Interval, mean_interval
+from softrobust.paper.base import Experiment, Findings, Groups, Results, Settings, catalogue
+from softrobust.paper.claims import Claim, Interval, mean_interval, table
 from softrobust.paper.figures import grouped, new_figure, place, plain, short
-from softrobust.paper.methods import LOOKS, MEASURES, MODELS, Curves
-from softrobust.paper.tables import Table
-from softrobust.run.jobs import Task, task_key
+from softrobust.paper.methods import COMPARABLE, LOOKS, MEASURES, MODELS, MORE, MUCH, Curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LAMS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PANEL = (4.9, 4.3)
 CLOSER = "closer, "
 CLOSE = 0.25  # of the width: curves that take less get a closer look
+RULES = {"more": MORE, "much": MUCH, "comparable": COMPARABLE}
 Row = tuple[str, dict[str, Any], dict[str, Any]]  # title, curves, curves that set the limits
 
 
@@ -41,80 +38,57 @@ class TradeoffExperiment(Experiment):
     """A figure of curves; the variants of a domain are its rows."""
 
     __slots__ = ()
-    caption: ClassVar[str] = (
-        "Averages over logs; the number beside a point is its λ. Thin crosses: 95 % intervals of "
-        "the difference to the nominal policy on the same log. Up and right is better."
-    )
-    domain: ClassVar[str]
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]]
-    methods: ClassVar[tuple[str, ...]]
-    alpha: ClassVar[float]
-    # In full, and in a quick run:
-    n_seeds: ClassVar[tuple[int, int]]
-    nodes: ClassVar[tuple[int, int]]
-    lams: ClassVar[tuple[tuple[float, ...], tuple[float, ...]]] = (LAMS, (0.0, 0.5, 1.0))
 
-    def settings(self, quick: bool) -> dict[str, Any]:
-        """20 data seeds or more in full."""
+    def groups(self, settings: Settings) -> Groups:
+        """A task for each data seed, by variant."""
         return {
-            "variants": {label: dict(given) for label, given in self.variants.items()},
-            "seeds": list(range(self.n_seeds[quick])),
-            "methods": list(self.methods),
-            "lams": list(self.lams[quick]),
-            "alpha": self.alpha,
-            "n_train": 100,
-            "n_test": 100,
-            "nodes": self.nodes[quick],
-        }
+            label: [
+                ((self.name, f"variant{i}", f"seed{seed:03d}"),
+                 {"domain": self.words("domain"), "domain_settings": dict(given), "seed": seed})
+                for seed in settings["seeds"]
+            ]
+            for i, (label, given) in enumerate(settings["variants"].items())
+        }  # fmt: skip
 
-    def tasks(self, settings: Mapping[str, Any]) -> list[Task]:
-        """One for each variant and data seed."""
-        return [task for label in settings["variants"] for task in self._of(settings, label)]
-
-    def _of(self, settings: Mapping[str, Any], label: str) -> list[Task]:
-        i = list(settings["variants"]).index(label)
-        passed = ("methods", "lams", "alpha", "n_train", "n_test", "nodes")
-        return [
-            Task(
-                task_key(self.name, f"variant{i}", f"seed{seed:03d}"),
-                "softrobust.paper.methods:one_log",
-                {
-                    "domain": self.domain,
-                    "domain_settings": dict(settings["variants"][label]),
-                    "seed": seed,
-                    **{name: settings[name] for name in passed},
-                },
-            )
-            for seed in settings["seeds"]
-        ]
-
-    def gather(self, settings: Mapping[str, Any], results: Results) -> Findings:
+    def gather(self, settings: Settings, results: Results) -> Findings:
         """Averages, tables and verdicts of every variant."""
         words = SoftRobust(1.0, settings["alpha"]).words
         numbers: dict[str, Any] = {"tail_words": words, "variants": {}}
-        tables: list[Table] = []
-        claims: list[Claim] = []
-        remarks: list[str] = []
+        out = Findings(numbers, [], [], [])
         for label in settings["variants"]:
-            logs = finished(self._of(settings, label), results)
+            logs = self.finished(settings, results, label)
             curves = Curves.of(logs)
-            numbers["variants"][label] = {
-                "scale": curves.scales,
-                "points": _points(curves),
-                **curves.numbers(),
-            }
-            tables += [_table(curves, label, words), _heights(curves, label)]
-            claims += self.claims(curves, label)
-            remarks += self.remarks(curves, label, logs)
-        return Findings(numbers, tables, claims, remarks)
+            points = _points(curves)
+            found = {"scale": curves.scales, "points": points, **curves.numbers()}
+            numbers["variants"][label] = found
+            where = f" ({label})" if label else ""
+            out.tables.extend([_table(points, len(logs), where, words), _heights(curves, where)])
+            out.claims.extend(self.claims(curves, label))
+            out.remarks.extend(self.remarks(label, logs))
+        return out
 
-    @abstractmethod
     def claims(self, curves: Curves, label: str) -> list[Claim]:
-        """The paper's claims on this figure."""
+        """What the paper says of this figure, on training and on held-out models."""
+        listed, where = catalogue()[self.name]["claims"], self.words("where")
+        out = []
+        for group, models, claim in product((0, 1), MODELS, listed):
+            if claim.get("group", 0) == group:
+                parts = [getattr(curves, how)(*of, models) for how, *of in claim["parts"]]
+                flat = [m for part in parts for m in (part if isinstance(part, list) else [part])]
+                place = f"{where} ({label})" if label else where
+                rule = RULES[claim.get("rule", "more")]
+                out.append(Claim(claim["text"], place, models, rule, tuple(flat)))
+        return out
 
-    def remarks(self, curves: Curves, label: str, logs: Sequence[Mapping[str, Any]]) -> list[str]:
+    def remarks(self, label: str, logs: Sequence[Mapping[str, Any]]) -> list[str]:
         """How far the static optimum was proven: the gap as a share of what is to be gained."""
-        gaps = sorted(g for log in logs for g in _gaps(log))
+        static = [(log["curves"]["static"], log["scale"]["training"]) for log in logs]
+        gaps = sorted(
+            gap * abs(own) / scale
+            for curve, scale in static
+            for gap, own in zip(curve["gap"], curve["own"], strict=True)
+            if gap is not None
+        )
         if not gaps:
             return []
         where = f"{label}: " if label else ""
@@ -126,7 +100,10 @@ class TradeoffExperiment(Experiment):
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
         """A row of panels (training, held-out) for each variant, and a closer look where needed."""
-        rows = [row for label, v in numbers["variants"].items() for row in _rows(label, _seen(v))]
+        rows = []
+        for label, variant in numbers["variants"].items():  # the tables have the hidden ones, too
+            seen = {name: c for name, c in variant["points"].items() if not LOOKS[name].hidden}
+            rows += _rows(label, seen)
         figure = new_figure(2 * PANEL[0], PANEL[1] * len(rows) + 0.7)
         panels = figure.subplots(len(rows), 2, squeeze=False)
         shown: dict[str, Any] = {}
@@ -149,26 +126,13 @@ class TradeoffExperiment(Experiment):
         return figure
 
 
-def _gaps(log: Mapping[str, Any]) -> list[float]:
-    static = log["curves"].get("static", {"gap": [], "own": []})
-    pairs = zip(static["gap"], static["own"], strict=True)
-    return [g * abs(own) / log["scale"]["training"] for g, own in pairs if g is not None]
-
-
-def _less_nominal(
-    curves: Curves, name: str, lam: float | None, models: str, key: str
-) -> tuple[Interval, Interval]:
-    """The average of a measure, and of its paired difference to the nominal policy."""
-    x = curves.at(name, lam, models, key)
-    return mean_interval(x), mean_interval(x - curves.at("nominal", None, models, key))
-
-
 def _points(curves: Curves) -> dict[str, list[dict[str, Any]]]:
     """Averages with intervals, and paired differences to the nominal policy, by method and λ."""
 
     def measured(name: str, lam: float | None, models: str, key: str) -> dict[str, Any]:
-        own, less = _less_nominal(curves, name, lam, models, key)
-        return {**own.as_dict(), "less_nominal": less.as_dict()}
+        x = curves.at(name, lam, models, key)
+        less = mean_interval(x - curves.at("nominal", None, models, key))
+        return {**mean_interval(x).as_dict(), "less_nominal": less.as_dict()}
 
     return {
         name: [
@@ -179,49 +143,40 @@ def _points(curves: Curves) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _table(curves: Curves, label: str, words: str) -> Table:
+def _table(points: Mapping[str, Any], n_logs: int, where: str, words: str) -> dict[str, Any]:
+    names = ["nominal", *(name for name in points if name != "nominal")]
     rows = []
-    for name, lams in curves.lams.items():
-        for lam in lams:
-            cells: list[Any] = [LOOKS[name].label, "–" if lam is None else short(lam)]
-            for models, key in product(MODELS, MEASURES):
-                own, less = _less_nominal(curves, name, lam, models, key)
-                cells.append(own.value if name == "nominal" else less)
-            rows.append(cells)
-    nominal = next(i for i, row in enumerate(rows) if row[0] == LOOKS["nominal"].label)
-    rows = [rows[nominal], *rows[:nominal], *rows[nominal + 1 :]]
-    where = f" ({label})" if label else ""
-    return Table.of(
+    for name in names:
+        shown = "value" if name == "nominal" else "less_nominal"
+        for p in points[name]:
+            lam = "–" if p["lam"] is None else short(p["lam"])
+            cells = [p[models][key][shown] for models, key in product(MODELS, MEASURES)]
+            rows.append([LOOKS[name].label, lam, *cells])
+    return table(
         f"Average return and bad case by method and λ{where}",
-        f"The first row is the nominal policy's own return, averaged over {len(curves.seeds)} "
-        "logs; the others are differences to it on the same log, with 95 % intervals over logs. "
-        f"Bad case: {words}.",
+        f"The first row is the nominal policy's own return, averaged over {n_logs} logs; the "
+        "others are differences to it on the same log, with 95 % intervals over logs. Bad case: "
+        f"{words}.",
         ["method", "λ", "training: mean", "training: bad case", "held-out: mean",
          "held-out: bad case"],
         rows,
     )  # fmt: skip
 
 
-def _heights(curves: Curves, label: str) -> Table:
+def _heights(curves: Curves, where: str) -> dict[str, Any]:
     rows = [
         [LOOKS[name].label]
-        + [curves.less(curves.height(name, m), curves.height("nominal", m)) for m in MODELS]
+        + [mean_interval(curves.height(name, m) - curves.height("nominal", m)) for m in MODELS]
         for name in curves.lams
         if name != "nominal"
     ]
-    where = f" ({label})" if label else ""
-    return Table.of(
+    return table(
         f"Height of each curve over the nominal policy{where}",
         "(1 − w)·mean + w·bad case at the λ that is best on the training models, averaged over "
         "w = 0, ¼, ½, ¾, 1.",
         ["method", "training", "held-out"],
         rows,
     )
-
-
-def _seen(variant: Mapping[str, Any]) -> dict[str, Any]:
-    """The curves that go into the picture; the tables have all of them."""
-    return {name: c for name, c in variant["points"].items() if not LOOKS[name].hidden}
 
 
 def _rows(label: str, points: dict[str, Any]) -> list[Row]:
@@ -294,3 +249,28 @@ def _label(axes: Axes, points: Mapping[str, Any], models: str, names: set[str]) 
             made = grouped(axes, x, y, [p["lam"] for p in curve], LOOKS[name].colour)
             labels += [a for a in made if x0 <= a.x <= x1 and y0 <= a.y <= y1]
     place(axes, labels, np.array(avoid))
+
+
+# -------------------------------------------------------------------- the figures
+@final
+class PestFrontier(TradeoffExperiment):
+    """Figure 4: soft-robust methods, BCR and RSVF on pest control."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "pest-frontier"
+
+
+@final
+class InventoryFrontier(TradeoffExperiment):
+    """Figure 6: SRVI, RSVF and BCR on the inventory."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "inventory"
+
+
+@final
+class RiverswimFrontier(TradeoffExperiment):
+    """Figure 7: SRVI, RSVF and BCR on riverswim."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "riverswim"

@@ -2,56 +2,143 @@
 
 Many pairs (P*, D) are drawn from a prior (`pairs`), every method is run on the log D, and its
 policy is put into the true model: return, regret against the true optimum, and whether what the
-method promised came true (`truth_tables`). With the right prior and an exact posterior, a promise
-of probability p must hold in a share p of the pairs, within binomial error.
+method promised came true. With the right prior and an exact posterior, a promise of probability p
+must hold in a share p of the pairs, within binomial error.
+
+A promise has a level: the probability with which it is said to hold. BCR and RSVF prove theirs (a
+union bound over states and actions). Others are read as promises by their users: VaR-Bellman's
+value at α; the worst of N models, which one more draw undercuts with probability 1/(N + 1) for a
+policy that was not chosen on them; a quantile of the training returns. Some methods give a number
+without a level; how often that number is a lower bound is shown all the same.
+
+    own          the method's own value is a lower bound of the true return
+    training     the lower quantile (1 − α) of the returns on the training models is one
+    held-out     an order statistic of the returns on held-out models is one. The true model is one
+                 more draw beside m held-out ones, so the k-th smallest of them is exceeded with
+                 probability 1 − k/(m + 1) exactly
+    objective    the certificate's 95 % limit is a lower bound of the policy's objective under the
+                 posterior (not of the true return)
+    baseline     the true return is at least that of whoever collected the log
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
+from softrobust._core.arrays import FloatArray
+from softrobust.certificate.intervals import held_out
 from softrobust.models.policy import Policy
-from softrobust.objective import SoftRobust
-from softrobust.paper.base import Experiment, Findings, Results, finished
+from softrobust.objective import SoftRobust, cvar, value_at_risk
+from softrobust.paper.base import Experiment, Findings, Groups, Results, Settings, blocks, catalogue
+from softrobust.paper.claims import (
+    LEVEL,
+    Claim,
+    Interval,
+    Measured,
+    Verdict,
+    bootstrap_interval,
+    mean_interval,
+    more,
+    share_interval,
+    table,
+)
+from softrobust.paper.figures import COLOURS, INK, bar, lane_labels, new_figure, plain
 from softrobust.paper.methods import Point, curve
 from softrobust.paper.pairs import PRIORS, Bench, ListPosterior, Pair
-from softrobust.paper.truth_tables import claims, draw, promises, remarks, static_claims, tables
 from softrobust.posterior.demand import FittedDemand, demand_models
-from softrobust.returns import optimal_returns, policy_return
-from softrobust.run.jobs import Task, task_key, task_seed
+from softrobust.returns import Returns, optimal_returns, policy_return
+from softrobust.run.jobs import task_seed
 from softrobust.solvers import SPIBB, SaturationWarning
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
+Worlds = Mapping[str, Mapping[str, Any]]
 PART = 1000  # reference draws at a time
 QUANTILES = 1000  # of a posterior on a line
 SEEN = 3  # times a pair must be seen for SPIBB to trust it
-# Methods with the λ they are run at; None where a method has no λ.
-METHODS: dict[str, tuple[str, float | None]] = {
-    "nominal": ("nominal", None),
-    "empirical": ("empirical", None),
-    "static@0": ("static", 0.0),
-    "static@0.5": ("static", 0.5),
-    "static@1": ("static", 1.0),
-    "s-rect@0.5": ("s-rect", 0.5),
-    "s-rect@1": ("s-rect", 1.0),
-    "sa-rect@1": ("sa-rect", 1.0),
-    "bcr": ("bcr", 1.0),
-    "rsvf": ("rsvf", 1.0),
-    "rsvf-simple": ("rsvf-simple", 1.0),
-    "var": ("var", None),
-    "worst-model": ("worst-model", None),
-    "spibb": ("spibb", None),
-}
+WHERE = "beyond the paper"
+WORST = 0.9  # the worst tenth of the pairs
+SLACK = 0.1  # how far below its level the share may still be, for a promise to count as kept
+GREY = "#8a8a8a"
+METHODS: dict[str, Any] = catalogue()["truth"]["methods"]  # method, its λ if it has one, label
+OURS: dict[str, str] = catalogue()["truth"]["ours"]
+KEPT = (
+    "exact binomial interval of the share of pairs, at 95 % for all {n} comparisons together "
+    "(Bonferroni): not held if it lies below the promised probability, held if it reaches no lower "
+    "than 0.1 below it, else one cannot tell"
+)
+LESS = "the 95 % interval over pairs of the difference lies above 0"
 
 
+# -------------------------------------------------------------------- promises
+class Promise(NamedTuple):
+    """Of which method, of which kind, in words, and with which probability (None: it says none)."""
+
+    method: str
+    kind: str
+    words: str
+    level: float | None
+
+    @property
+    def key(self) -> str:
+        """For files."""
+        return f"{self.method}:{self.kind}"
+
+
+def promises(alpha: float, n_train: int, n_test: int) -> list[Promise]:
+    """All promises that are put to the test."""
+    k = order(alpha, n_test)
+    union = "robust value ≤ true return"
+    out = [
+        Promise("bcr", "own", f"BCR: {union}", alpha),
+        Promise("rsvf", "own", f"RSVF: {union}", alpha),
+        Promise("rsvf-simple", "own", f"RSVF simple: {union}", alpha),
+        Promise("var", "own", "VaR-Bellman (read so): value ≤ true return", alpha),
+        Promise("worst-model", "own", "worst model (read so): value ≤ true return",
+                1 - 1 / (n_train + 1)),
+        Promise("s-rect@1", "own", "SRVI, λ = 1: value ≤ true return", None),
+        Promise("nominal", "own", "nominal: value ≤ true return", None),
+        Promise("empirical", "own", "empirical: value ≤ true return", None),
+    ]  # fmt: skip
+    for lam, words in (("0.5", "½"), ("1", "1")):
+        name, who = f"static@{lam}", f"static, λ = {words}"
+        out += [
+            Promise(name, "training", f"{who}: training quantile ≤ true return", alpha),
+            Promise(name, "held-out", f"{who}: held-out quantile ≤ true return",
+                    1 - k / (n_test + 1)),
+            Promise(name, "objective", f"{who}: held-out limit ≤ objective", 0.95),
+        ]  # fmt: skip
+    return [*out, Promise("spibb", "baseline", "SPIBB: true return ≥ the log's own policy's", None)]
+
+
+def order(alpha: float, n_test: int) -> int:
+    """The rank k of the held-out order statistic: 1 − k/(m + 1) ≥ α, as tight as it goes."""
+    return max(int(np.floor((1 - alpha) * (n_test + 1) + 1e-9)), 1)
+
+
+def static_claims(
+    bench: Bench, policy: Policy, goal: SoftRobust, true: float, objective: float
+) -> dict[str, tuple[float, float]]:
+    """(claimed, target) of the promises about a static policy, by kind."""
+    train, test = (Returns(policy_return(p, policy), p.models.f) for p in (bench.train, bench.test))
+    limit = held_out(train, test, goal).lower_bound
+    out = {
+        "training": (value_at_risk(train.x, train.f, goal.alpha), true),
+        "held-out": (float(np.sort(test.x)[order(goal.alpha, test.x.size) - 1]), true),
+    }
+    if limit is not None and limit.low is not None:
+        out["objective"] = (limit.low, objective)
+    return out
+
+
+# -------------------------------------------------------------------- tasks
 def pairs(
     world: str, first: int, count: int, n_train: int, n_test: int, n_reference: int, alpha: float,
     nodes: int, seed: int,
@@ -63,65 +150,51 @@ def pairs(
     }  # fmt: skip
     family = world.split("-")[0]  # two posteriors of one world see the same pairs
     for i in range(first, first + count):
-        rng = np.random.default_rng(task_seed(seed, "pair", family, i))
-        pair = PRIORS[world].pair(rng)
-        bench = _bench(pair, task_seed(seed, "draws", world, i), n_train, n_test, alpha)
-        one = _run(pair, bench, nodes, n_reference)
-        out["best"].append(one["best"])
-        for name, value in one["true"].items():
+        pair = PRIORS[world].pair(np.random.default_rng(task_seed(seed, "pair", family, i)))
+        seeds = np.random.SeedSequence(task_seed(seed, "draws", world, i)).spawn(2)
+        bench = Bench.of(pair.domain, pair.log, pair.posterior, seeds, n_train, n_test, alpha)
+        best, true, claims = _run(pair, bench, nodes, n_reference)
+        out["best"].append(best)
+        for name, value in true.items():
             out["true"].setdefault(name, []).append(value)
         for key in keys:
-            claimed, target = one["claims"][key]
-            out["claimed"][key].append(claimed)
-            out["target"][key].append(target)
+            for word, value in zip(("claimed", "target"), claims[key], strict=True):
+                out[word][key].append(value)
     return out
 
 
-def _bench(pair: Pair, seed: int, n_train: int, n_test: int, alpha: float) -> Bench:
-    draw_seed, own_seed = np.random.SeedSequence(seed).spawn(2)
-    drawn = pair.posterior.sample(n_train + n_test, np.random.default_rng(draw_seed))
-    return Bench.from_draws(pair.domain, pair.log, pair.posterior, drawn, n_train, alpha, own_seed)
-
-
-def _run(pair: Pair, bench: Bench, nodes: int, n_reference: int) -> dict[str, Any]:
-    """True returns by method, and (claimed, target) by promise."""
+def _run(
+    pair: Pair, bench: Bench, nodes: int, n_reference: int
+) -> tuple[float, dict[str, float], dict[str, tuple[float, float]]]:
+    """The optimum, true returns by method, and (claimed, target) by promise."""
     truth = bench.train.with_models(replace(pair.truth, rewards=None, p0=None, gamma=None))
     points = _points(bench, nodes)
     true = {name: float(policy_return(truth, p.policy)[0]) for name, p in points.items()}
     claims = {f"{name}:own": (p.own, true[name]) for name, p in points.items()}
-    alpha = bench.train.objective.alpha
-    named = {0.5: "static@0.5", 1.0: "static@1"}
-    values = _objectives(
-        pair, bench, {SoftRobust(lam, alpha): points[n].policy for lam, n in named.items()},
-        n_reference,
-    )  # fmt: skip
-    for lam, name in named.items():
-        value = values[SoftRobust(lam, alpha)]
-        found = static_claims(bench, points[name].policy, lam, true[name], value)
+    goals = {f"static@{lam:g}": SoftRobust(lam, bench.train.objective.alpha) for lam in (0.5, 1.0)}
+    values = _objectives(pair, bench, {g: points[n].policy for n, g in goals.items()}, n_reference)
+    for name, goal in goals.items():
+        found = static_claims(bench, points[name].policy, goal, true[name], values[goal])
         claims |= {f"{name}:{kind}": both for kind, both in found.items()}
     log_policy = Policy(pair.behaviour, bench.train.models.states, bench.train.models.actions)
     claims["spibb:baseline"] = (float(policy_return(truth, log_policy)[0]), true["spibb"])
-    best = float(optimal_returns(truth).V[0] @ truth.p0)
-    return {"best": best, "true": true, "claims": claims}
+    return float(optimal_returns(truth).V[0] @ truth.p0), true, claims
 
 
 def _points(bench: Bench, nodes: int) -> dict[str, Point]:
     """Every method's policy on this log."""
+    lams, out = [0.0, 0.5, 1.0], {}
     with warnings.catch_warnings():
         # The weighted list of the pest world is the posterior itself, not a sample of it.
         warnings.simplefilter("ignore", SaturationWarning)
-        static = dict(
-            zip((0.0, 0.5, 1.0), curve("static", bench, [0.0, 0.5, 1.0], nodes), strict=True)
-        )
-        out: dict[str, Point] = {}
-        for name, (method, lam) in METHODS.items():
-            if method == "static" and lam is not None:
+        static = dict(zip(lams, curve("static", bench, lams, nodes), strict=True))
+        for name, about in METHODS.items():
+            method, lam = about["method"], about.get("lam")
+            if method == "static":
                 out[name] = static[lam]
             elif method == "spibb":
-                solution = SPIBB(bench.log, min_count=SEEN).solve(bench.train)
-                out[name] = Point(
-                    None, solution.policy, solution.static_value, str(solution.status)
-                )
+                made = SPIBB(bench.log, min_count=SEEN).solve(bench.train)
+                out[name] = Point(None, made.policy, made.static_value, str(made.status))
             else:
                 out[name] = curve(method, bench, [] if lam is None else [lam], nodes)[0]
     return out
@@ -159,110 +232,234 @@ class Truth(Experiment):
 
     __slots__ = ()
     name: ClassVar[str] = "truth"
-    figure: ClassVar[str] = "beyond the paper"
-    title: ClassVar[str] = "The truth: regret and kept promises"
-    about: ClassVar[str] = (
-        "Pairs of a true model and a log of it, drawn from a prior that the methods know; 100 "
-        "posterior draws to train on, α = 0.9. Five worlds: random (8 states, 3 actions, 100 steps "
-        "of a random agent), riverswim (the group's rewards, 15 steps), the same with a posterior "
-        "that leaves out the rows at the ends, an inventory of 20 places (10 steps), and pest "
-        "control (20 steps of random treatment; growth laws from a list of 1500, which makes the "
-        "posterior exact, where NUTS would take minutes and its likelihood is not the world's). "
-        "Logs are short, so that there is something to be unsure of, and collected by agents that "
-        "do not know the true model: the actions of one who does would tell more than the "
-        "posterior hears. The static policies are those of the local search, without a proof. "
-        "SPIBB trusts pairs that were seen three times."
-    )
-    caption: ClassVar[str] = (
-        "Above: regret, the true optimum less the true return, on average (●) and in the worst "
-        "tenth of the pairs (○), with 95 % intervals, on a root scale. Below: how often each "
-        "promise came true, with exact binomial intervals; the bar is what was promised. In grey: "
-        "numbers that come without a promise."
-    )
 
-    def settings(self, quick: bool) -> dict[str, Any]:
-        """Some hundred pairs of each world in full."""
-        river = {"riverswim": 400, "riverswim-inner": 400}
-        full = {"random": 600, **river, "inventory": 250, "pest": 120}
-        few = {"random": 20, "riverswim": 20, "riverswim-inner": 20, "inventory": 6, "pest": 6}
-        return {
-            "pairs": few if quick else full,
-            "block": 10,
-            "n_train": 100,
-            "n_test": 300,
-            "n_reference": 1000 if quick else 5000,
-            "alpha": 0.9,
-            "nodes": 0,
-            "seed": 7,
-        }
-
-    def tasks(self, settings: Mapping[str, Any]) -> list[Task]:
+    def groups(self, settings: Settings) -> Groups:
         """Blocks of pairs, world by world."""
-        return [task for world in settings["pairs"] for task in self._of(settings, world)]
-
-    def _of(self, settings: Mapping[str, Any], world: str) -> list[Task]:
-        total, block = settings["pairs"][world], settings["block"]
-        passed = ("n_train", "n_test", "n_reference", "alpha", "nodes", "seed")
-        return [
-            Task(
-                task_key("truth", world, f"{first:04d}"),
-                "softrobust.paper.truth:pairs",
-                {
-                    "world": world,
-                    "first": first,
-                    "count": min(block, total - first),
-                    **{name: settings[name] for name in passed},
-                },
-            )
-            for first in range(0, total, block)
-        ]
-
-    def gather(self, settings: Mapping[str, Any], results: Results) -> Findings:
-        """Distributions over pairs, and shares of kept promises."""
-        worlds: dict[str, dict[str, Any]] = {}
-        for world in settings["pairs"]:
-            blocks = finished(self._of(settings, world), results, least=1)
-            worlds[world] = joined(blocks)
-        made = {
-            "alpha": settings["alpha"],
-            "n_train": settings["n_train"],
-            "n_test": settings["n_test"],
+        return {
+            world: [
+                (("truth", world, f"{block['first']:04d}"), {"world": world, **block})
+                for block in blocks(total, settings["block"])
+            ]
+            for world, total in settings["pairs"].items()
         }
+
+    def gather(self, settings: Settings, results: Results) -> Findings:
+        """Distributions over pairs, and shares of kept promises."""
+        worlds = {
+            world: joined(self.finished(settings, results, world, least=1))
+            for world in settings["pairs"]
+        }
+        made = {key: settings[key] for key in ("alpha", "n_train", "n_test")}
+        said = promises(**made)
         numbers = {**made, "worlds": {name: _stored(w) for name, w in worlds.items()}}
-        return Findings(numbers, tables(worlds, made), claims(worlds, made), remarks(worlds, made))
+        return Findings(numbers, tables(worlds, said), claims(worlds, said), remarks(worlds, said))
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
         """Regrets above, promises below, a column for each world."""
-        return draw(numbers)
+        worlds = numbers["worlds"]
+        said = promises(numbers["alpha"], numbers["n_train"], numbers["n_test"])
+        strict = strict_level(said, worlds)
+        figure = new_figure(3.0 + 2.1 * len(worlds), 9.4)
+        heights = [len(METHODS), len(said)]
+        panels = figure.subplots(2, len(worlds), squeeze=False, height_ratios=heights)
+        lanes = ([about["label"] for about in METHODS.values()], [p.words for p in said])
+        for j, (name, world) in enumerate(worlds.items()):
+            _regrets(panels[0, j], world)
+            _promises(panels[1, j], world, said, strict)
+            panels[0, j].set_title(f"{PRIORS[name].words}\n{len(world['best'])} pairs", fontsize=10)
+            for axes, labels in zip(panels[:, j], lanes, strict=True):
+                lane_labels(axes, labels if j == 0 else [""] * len(labels))
+                plain(axes, "both")
+                axes.tick_params(axis="y", length=0, labelsize=8.5)
+        return figure
 
 
-def joined(blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Blocks of pairs as one: lists by method, and by promise."""
-    out: dict[str, Any] = {"best": [x for b in blocks for x in b["best"]], "true": {}, "kept": {}}
-    out["short"] = {}
-    for name in blocks[0]["true"]:
-        out["true"][name] = [x for b in blocks for x in b["true"][name]]
-    for key in blocks[0]["claimed"]:
-        claimed = np.array([x for b in blocks for x in b["claimed"][key]], dtype=np.float64)
-        target = np.array([x for b in blocks for x in b["target"][key]], dtype=np.float64)
+# -------------------------------------------------------------------- findings
+def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Blocks of pairs as one: lists by method; by promise, text of 0 and 1 for every pair."""
+    out: dict[str, Any] = {"best": [x for b in parts for x in b["best"]], "kept": {}, "short": {}}
+    out["true"] = {name: [x for b in parts for x in b["true"][name]] for name in parts[0]["true"]}
+    for key in parts[0]["claimed"]:
+        claimed, target = (
+            np.array([x for b in parts for x in b[word][key]], dtype=np.float64)
+            for word in ("claimed", "target")
+        )
         # A promise that ties but for rounding is kept: some policies leave no choice.
         slack = 1e-9 * np.maximum(np.abs(claimed), np.abs(target))
-        out["kept"][key] = [int(x) for x in claimed <= target + slack]
+        out["kept"][key] = "".join("01"[int(x)] for x in claimed <= target + slack)
         out["short"][key] = float(np.mean(target - claimed))
     return out
 
 
 def _stored(world: Mapping[str, Any]) -> dict[str, Any]:
-    """Regrets to four digits and promises as text of 0 and 1: every pair, in little room."""
+    """Regrets to four digits: every pair, in little room."""
     best = np.asarray(world["best"])
     regret = {
         name: [float(f"{x:.4g}") for x in np.maximum(best - np.asarray(true), 0.0)]
         for name, true in world["true"].items()
     }
-    kept = {key: "".join(map(str, bits)) for key, bits in world["kept"].items()}
     return {
         "best": [float(f"{x:.6g}") for x in best],
         "regret": regret,
-        "kept": kept,
+        "kept": world["kept"],
         "target_less_claimed": dict(world["short"]),
     }
+
+
+def worst_interval(regret: FloatArray) -> Interval:
+    """The average of the largest tenth, with a bootstrap over pairs."""
+    return bootstrap_interval(regret, lambda x: -cvar(-x, None, WORST))
+
+
+def coverage(world: Mapping[str, Any], promise: Promise, level: float = LEVEL) -> Interval:
+    """How often a promise came true."""
+    bits = world["kept"][promise.key]
+    return share_interval(bits.count("1"), len(bits), level)
+
+
+def strict_level(said: Sequence[Promise], worlds: Iterable[str]) -> float:
+    """Level of one interval among many: 95 % that none of the exact worlds' misses by chance.
+
+    Some forty intervals are looked at; at 95 % each, one or two would lie beside the truth.
+    """
+    n = sum(p.level is not None for p in said) * sum(PRIORS[name].exact for name in worlds)
+    return 1 - (1 - LEVEL) / max(n, 1)
+
+
+def tables(worlds: Worlds, said: Sequence[Promise]) -> list[dict[str, Any]]:
+    """For each world, what the methods earn; and for all worlds, which promises are kept."""
+    out = []
+    for name, world in worlds.items():
+        best = np.asarray(world["best"])
+        base = best - np.asarray(world["true"]["nominal"])
+        rows = []
+        for method, about in METHODS.items():
+            true = np.asarray(world["true"][method])
+            regret = best - true
+            less = None if method == "nominal" else mean_interval(base - regret)
+            rows.append([
+                about["label"], float(true.mean()), cvar(true, None, WORST), mean_interval(regret),
+                worst_interval(regret), less,
+            ])  # fmt: skip
+        out.append(table(
+            f"True return and regret: {PRIORS[name].words}",
+            f"{best.size} pairs; the true optimum is {best.mean():.4g} on average. Regret: optimum "
+            "less true return; worst tenth: the average over the tenth of the pairs where it is "
+            "worst.",
+            ["method", "true return", "worst tenth", "regret", "regret, worst tenth",
+             "regret saved over nominal"],
+            rows,
+        ))  # fmt: skip
+    levels = [None if promise.level is None else round(promise.level, 4) for promise in said]
+    rows = [
+        [promise.words, level, *(coverage(world, promise) for world in worlds.values())]
+        for promise, level in zip(said, levels, strict=True)
+    ]
+    kept = table(
+        "How often each promise came true",
+        "Share of pairs with its exact binomial 95 % interval; – : the method gives a number "
+        "without a probability. Promised probabilities are at least, those of held-out quantiles "
+        "exactly, what is said.",
+        ["promise", "promised", *(PRIORS[name].words for name in worlds)],
+        rows,
+    )
+    return [*out, kept]
+
+
+def claims(worlds: Worlds, said: Sequence[Promise]) -> list[Claim]:
+    """Promises kept in every world with an exact posterior; returns and regret against nominal."""
+    exact = {PRIORS[name].words: w for name, w in worlds.items() if PRIORS[name].exact}
+    strict = strict_level(said, worlds)
+    rule = KEPT.format(n=round((1 - LEVEL) / (1 - strict)))
+    out = []
+    for promise in said:
+        level = promise.level
+        if level is None:
+            continue
+        parts = []
+        for words, world in exact.items():
+            i = coverage(world, promise, strict)
+            verdict = Verdict.HELD if i.low >= level - SLACK else Verdict.CANNOT_TELL
+            if i.high < level:
+                verdict = Verdict.NOT_HELD
+            parts.append(Measured(f"share, {words}", i, level, verdict))
+        text = f"The promise “{promise.words}” holds as often as it says ({level:.3g})."
+        out.append(Claim(text, WHERE, "true", rule, tuple(parts)))
+    for method, words in OURS.items():
+        for does, what in (("earns more", "more earned"), ("regrets less", "regret saved")):
+            parts = [
+                _in_the_worst_tenth(world, method, f"{what} in the worst tenth, {name}")
+                for name, world in exact.items()
+            ]
+            text = f"{words} {does} than nominal in the worst tenth of the pairs."
+            out.append(Claim(text, WHERE, "true", LESS, tuple(parts)))
+    return out
+
+
+def _in_the_worst_tenth(world: Mapping[str, Any], method: str, what: str) -> Measured:
+    """A method less nominal, each in its own worst tenth of the pairs: true return, or −regret."""
+    base = np.asarray(world["best"]) if what.startswith("regret") else 0.0
+    both = np.column_stack([np.asarray(world["true"][m]) - base for m in (method, "nominal")])
+    i = bootstrap_interval(both, lambda x: cvar(x[:, 0], None, WORST) - cvar(x[:, 1], None, WORST))
+    return more(what, i)
+
+
+def remarks(worlds: Worlds, said: Sequence[Promise]) -> list[str]:
+    """Where the posterior is not exact, and which bounds are kept but say little."""
+    out = []
+    strict = strict_level(said, worlds)
+    for name, world in worlds.items():
+        if PRIORS[name].exact:
+            continue
+        broken = [
+            p.words for p in said
+            if p.level is not None and coverage(world, p, strict).high < p.level
+        ]  # fmt: skip
+        words = "; ".join(broken) if broken else "none, within binomial error"
+        out.append(
+            f"{PRIORS[name].words} has no exact posterior, so its promises need not hold. Broken: "
+            f"{words}."
+        )
+    far = []
+    for p in said:
+        if p.kind == "own" and p.level is not None:
+            units = [w["short"][p.key] / _nominal_regret(w) for w in worlds.values()]
+            far.append(f"{p.method} {np.mean(units):.2g}")
+    out.append(
+        "How far below the true return the promised bounds lie, in units of the mean regret of the "
+        f"nominal policy, averaged over worlds: {', '.join(far)}."
+    )
+    return out
+
+
+def _nominal_regret(world: Mapping[str, Any]) -> float:
+    regret = np.asarray(world["best"]) - np.asarray(world["true"]["nominal"])
+    return max(float(regret.mean()), 1e-9)
+
+
+# -------------------------------------------------------------------- picture
+def _regrets(axes: Axes, world: Mapping[str, Any]) -> None:
+    for y, method in enumerate(METHODS):
+        regret = np.asarray(world["regret"][method])
+        colour = COLOURS[1] if method.startswith("static") else COLOURS[0]
+        bar(axes, mean_interval(regret), y - 0.14, colour)
+        bar(axes, worst_interval(regret), y + 0.14, colour, markerfacecolor="white")
+    # Roots keep both the small regrets and the large ones in sight, and 0 on the axis.
+    axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0.0)), np.square))
+    axes.set_xlim(left=0)
+    axes.locator_params(axis="x", nbins=3)
+    axes.set_xlabel("regret: average ●, worst tenth ○", fontsize=9)
+
+
+def _promises(axes: Axes, world: Mapping[str, Any], said: Sequence[Promise], strict: float) -> None:
+    for y, promise in enumerate(said):
+        i = coverage(world, promise)
+        if promise.level is None:
+            bar(axes, i, y, GREY)
+            continue
+        broken = coverage(world, promise, strict).high < promise.level
+        axes.plot([promise.level] * 2, [y - 0.36, y + 0.36], color=INK, linewidth=2)
+        bar(axes, i, y, COLOURS[1] if broken else COLOURS[2])
+    axes.set_xlim(0, 1.03)
+    axes.set_xticks([0, 0.5, 0.9], ["0", "½", "0.9"])
+    axes.set_xlabel("share of pairs", fontsize=9)

@@ -32,153 +32,98 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
+from softrobust import solvers
+from softrobust._core.arrays import FloatArray
 from softrobust.data import TransitionLog
 from softrobust.domains.world import World
 from softrobust.domains.zoo import JUDGING, TUNING, make_world
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust, cvar
+from softrobust.paper.claims import markdown, table
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
 from softrobust.returns import policy_return
-from softrobust.solvers import (
-    DUIPI,
-    SPIBB,
-    Empirical,
-    LocalSearch,
-    Nominal,
-    RaMDP,
-    SoftSPIBB,
-    Solver,
-    behaviour_policy,
-)
+from softrobust.solvers import Solver, promise
 
 OURS = "default"
-CHOOSE = "softrobust.solvers.promise:choose"  # choose(log, gamma, seed=…) → .policy, .promise
 N_TRAIN, N_TEST, ALPHA = 100, 300, 0.9  # round one: models to choose on, models to judge by
 LEVEL = 0.9
 NOTHING = 1e-9  # of the unit: a smaller difference is none
 SURE = 0.95
 Row = dict[str, Any]
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """A policy and what is said of its true return; None where a method says nothing."""
-
-    policy: Policy
-    return_low: float | None
-    gain: float | None
-    gain_low: float | None
-    chance: float | None
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Case:
-    """A log with the models of round one: to choose on (`train`), and to judge by (`test`)."""
-
-    log: TransitionLog
-    train: Problem
-    test: Problem
-    practice: Policy
-
-    @classmethod
-    def of(cls, log: TransitionLog, gamma: float, seed: int) -> Case:
-        """Draw from the Dirichlet posterior of round one."""
-        rng = np.random.default_rng([1, seed])
-        drawn = DirichletPosterior().fit(log).sample(N_TRAIN + N_TEST, rng)
-        train, test = drawn.split(N_TRAIN)
-        goal = SoftRobust(0.5, ALPHA)
-        problem = Problem(train, rewards=log.rewards, p0=log.p0, gamma=gamma, objective=goal)
-        practice, _ = behaviour_policy(problem, log)
-        return cls(log, problem, problem.with_models(test), practice)
-
-    def judged(self, policy: Policy) -> Answer:
-        """What the posterior of round one says of a policy, on models it was not chosen on."""
-        x = policy_return(self.test, policy)
-        gain = x - policy_return(self.test, self.practice)
-        low, gain_low = np.quantile(x, 1 - LEVEL), np.quantile(gain, 1 - LEVEL)
-        more = float((gain > NOTHING * max(1.0, float(np.abs(x).max()))).mean())
-        return Answer(policy, float(low), float(gain.mean()), float(gain_low), more)
-
-
-def _with(make: Callable[[TransitionLog], Solver]) -> Callable[[Case], Answer]:
-    return lambda case: case.judged(make(case.log).solve(case.train).policy)
-
-
 # Settings are those of the spec's table on Wet Chicken, wherever the method is run; SPIBB trusts
 # pairs seen more than 7 times. The static optimum of round one is that of the local search from
 # ten starts (no branch and bound: the proof costs a minute a log and hardly moves the policy).
-RIVALS: dict[str, Callable[[Case], Answer]] = {
-    "practice": lambda case: case.judged(case.practice),
-    "nominal": _with(lambda _: Nominal()),
-    "empirical": _with(Empirical),
-    "spibb": _with(lambda log: SPIBB(log, 8, "equal", "empirical")),
-    "spibb-at-most": _with(lambda log: SPIBB(log, 8, "at-most", "empirical")),
-    "soft-spibb": _with(SoftSPIBB),
-    "ramdp": _with(RaMDP),
-    "duipi": _with(DUIPI),
-    "round-one": _with(lambda _: LocalSearch()),
+SOLVERS: dict[str, Callable[..., Solver]] = {
+    "nominal": lambda _: solvers.Nominal(),
+    "empirical": solvers.Empirical,
+    "spibb": lambda log, count=8: solvers.SPIBB(log, count, "equal", "empirical"),
+    "spibb-at-most": lambda log, count=8: solvers.SPIBB(log, count, "at-most", "empirical"),
+    "soft-spibb": solvers.SoftSPIBB,
+    "ramdp": solvers.RaMDP,
+    "duipi": solvers.DUIPI,
+    "round-one": lambda _: solvers.LocalSearch(),
 }
+# "name@x" runs one of these at another setting: N∧, ε, κ, ξ.
 PUBLISHED = ("spibb", "spibb-at-most", "soft-spibb", "ramdp", "duipi")
-# "name@x" runs a rival at another setting: N∧, ε, κ, ξ.
-SETTINGS: dict[str, Callable[[TransitionLog, float], Solver]] = {
-    "spibb": lambda log, x: SPIBB(log, x, "equal", "empirical"),
-    "spibb-at-most": lambda log, x: SPIBB(log, x, "at-most", "empirical"),
-    "soft-spibb": SoftSPIBB,
-    "ramdp": RaMDP,
-    "duipi": DUIPI,
-}
+RIVALS = ("practice", *SOLVERS)
 METHODS = (OURS, *RIVALS)
 
 
-def answer(method: str, log: TransitionLog, gamma: float, seed: int) -> Answer:
-    """Run one method on a log."""
+def answer(
+    method: str, log: TransitionLog, gamma: float, seed: int
+) -> tuple[Policy, dict[str, float | None]]:
+    """Run one method on a log: its policy, and what is said of its true return.
+
+    For a rival, the posterior of round one speaks, on models that it was not chosen on.
+    """
     if method == OURS:
-        return _ours(log, gamma, seed)
+        found = promise.choose(log, gamma, seed=seed)
+        said = found.promise
+        low = None if said.return_low is None else float(said.return_low)
+        gain, gain_low = float(said.gain.value), float(said.gain.low)
+        return found.policy, _said(low, gain, gain_low, float(said.chance))
     name, at, value = method.partition("@")
-    if at and name in SETTINGS:
-        number = float(value)
-        return _with(lambda log: SETTINGS[name](log, number))(_case(log, gamma, seed))
-    if method not in RIVALS:
+    if name not in (PUBLISHED if at else RIVALS):
         raise InputError(
             f"There is no method '{method}'. Methods: {', '.join(METHODS)}; with a setting, such "
-            f"as spibb@20: {', '.join(SETTINGS)}."
+            f"as spibb@20: {', '.join(PUBLISHED)}."
         )
-    return RIVALS[method](_case(log, gamma, seed))
+    train, test, practice = _round_one(log, gamma, seed)
+    policy = practice
+    if name in SOLVERS:
+        setting = [float(value)] if at else []
+        policy = SOLVERS[name](log, *setting).solve(train).policy
+    x = policy_return(test, policy)
+    more = x - policy_return(test, practice)
+    low, gain_low = (float(np.quantile(y, 1 - LEVEL)) for y in (x, more))
+    chance = float((more > NOTHING * max(1.0, float(np.abs(x).max()))).mean())
+    return policy, _said(low, float(more.mean()), gain_low, chance)
+
+
+def _said(low: float | None, gain: float, gain_low: float, chance: float) -> dict[str, Any]:
+    return {"low": low, "gain": gain, "gain_low": gain_low, "chance": chance}
 
 
 @lru_cache(maxsize=4)
-def _case(log: TransitionLog, gamma: float, seed: int) -> Case:
-    """Logs are equal only to themselves: several methods on one log share its models."""
-    return Case.of(log, gamma, seed)
+def _round_one(log: TransitionLog, gamma: float, seed: int) -> tuple[Problem, Problem, Policy]:
+    """Models of the Dirichlet posterior to choose on and to judge by, and practice as logged.
 
-
-def _ours(log: TransitionLog, gamma: float, seed: int) -> Answer:
-    module, _, name = CHOOSE.partition(":")
-    choose = getattr(import_module(module), name, None)
-    if choose is None:
-        raise InputError(f"The method '{OURS}' is {CHOOSE}, and this softrobust has none.")
-    found = choose(log, gamma, seed=seed)
-    promise = found.promise
-    return Answer(
-        found.policy,
-        None if promise.return_low is None else float(promise.return_low),
-        float(promise.gain.value),
-        float(promise.gain.low),
-        float(promise.chance),
-    )
+    Logs are equal only to themselves: several methods on one log share its models.
+    """
+    rng = np.random.default_rng([1, seed])
+    train, test = DirichletPosterior().fit(log).sample(N_TRAIN + N_TEST, rng).split(N_TRAIN)
+    goal = SoftRobust(0.5, ALPHA)
+    problem = Problem(train, rewards=log.rewards, p0=log.p0, gamma=gamma, objective=goal)
+    return problem, problem.with_models(test), solvers.behaviour_policy(problem, log)[0]
 
 
 # -------------------------------------------------------------------- rows
@@ -196,16 +141,15 @@ def measure(
         place = make_world(world, seed)
         log = _log(world, size, seed, shuffled)
         began = time.perf_counter()
-        said = answer(method, log, place.gamma, seed)
+        policy, said = answer(method, log, place.gamma, seed)
         rows.append({
             "world": world, "size": size, "method": method, "seed": seed, "shuffled": shuffled,
             "rows": log.n_rows,
-            "true": place.true_return(said.policy, log),
-            "literal": place.true_return(said.policy),
+            "true": place.true_return(policy, log),
+            "literal": place.true_return(policy),
             "practice": place.practice_return,
             "optimum": place.optimum,
-            "low": said.return_low, "gain": said.gain, "gain_low": said.gain_low,
-            "chance": said.chance,
+            **said,
             "seconds": round(time.perf_counter() - began, 3),
         })  # fmt: skip
     return rows
@@ -232,18 +176,26 @@ def shuffle_actions(log: TransitionLog, seed: int) -> TransitionLog:
     )  # fmt: skip
 
 
+def gains(rows: Sequence[Mapping[str, Any]]) -> FloatArray:
+    """True gains over practice in units of optimum − practice; less than 1e-9 is none."""
+    x = np.array([(r["true"] - r["practice"]) / (r["optimum"] - r["practice"]) for r in rows])
+    return np.where(np.abs(x) <= NOTHING, 0.0, x)
+
+
+def kept(row: Mapping[str, Any]) -> bool:
+    """Whether the true return is at least the stated limit."""
+    unit = row["optimum"] - row["practice"]
+    return bool(row["true"] >= row["low"] - NOTHING * unit)
+
+
 def measures(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """The five measures over logs, and `mean` and `tail` of the true return itself."""
+    gain, true = gains(rows), np.array([r["true"] for r in rows])
     unit = np.array([r["optimum"] - r["practice"] for r in rows])
-    true = np.array([r["true"] for r in rows])
-    gain = (true - np.array([r["practice"] for r in rows])) / unit
-    gain = np.where(np.abs(gain) <= NOTHING, 0.0, gain)
     spoken = all(r["chance"] is not None for r in rows)
-    low = np.array([r["low"] for r in rows]) if spoken else None
-    kept = None if low is None else float((true >= low - NOTHING * unit).mean())
     return {
         "logs": float(len(rows)),
-        "kept": kept,
+        "kept": float(np.mean([kept(r) for r in rows])) if spoken else None,
         "chance_said": float(np.mean([r["chance"] for r in rows])) if spoken else None,
         "chance_true": float((gain > 0).mean()),
         "gain_said": float(np.mean([r["gain"] for r in rows] / unit)) if spoken else None,
@@ -257,9 +209,17 @@ def measures(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     }
 
 
-def sure_share(rows: Sequence[Mapping[str, Any]]) -> float:
-    """Share of (shuffled) logs on which the stated chance is 95 % or more."""
-    return float(np.mean([r["chance"] is not None and r["chance"] >= SURE for r in rows]))
+def sure(row: Mapping[str, Any]) -> bool:
+    """Whether the stated chance of a (shuffled) log is 95 % or more."""
+    return row["chance"] is not None and row["chance"] >= SURE
+
+
+def by_cell(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows that agree in the named fields, together."""
+    cells: dict[tuple[Any, ...], list[Row]] = {}
+    for r in rows:
+        cells.setdefault(tuple(r[name] for name in names), []).append(r)
+    return cells
 
 
 def task(
@@ -284,7 +244,8 @@ def size_of(world: World, text: str) -> int:
     raise InputError(f"'{text}' is no size of {world.name}. Sizes: 0, 1, 2, or {rows} rows.")
 
 
-def _key(r: Mapping[str, Any]) -> tuple[Any, ...]:
+def key_of(r: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What makes a row."""
     return (r["world"], r["size"], r["method"], r["seed"], r["shuffled"])
 
 
@@ -305,7 +266,7 @@ def collect(
 ) -> list[Row]:  # fmt: skip
     """Rows of all cells, in processes where asked; what `path` holds is not made again."""
     rows = [] if path is None else read_rows(path)
-    done = {_key(r) for r in rows}
+    done = {key_of(r) for r in rows}
     todo = []
     for world, size, method, shuffled in cells:
         left = [i for i in range(logs) if (world, size, method, i, shuffled) not in done]
@@ -318,7 +279,7 @@ def collect(
             with path.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(r) + "\n" for r in made)
     wanted = {(*cell[:3], i, cell[3]) for cell in cells for i in range(logs)}
-    return sorted((r for r in rows if _key(r) in wanted), key=_key)
+    return sorted((r for r in rows if key_of(r) in wanted), key=key_of)
 
 
 def _made(todo: Sequence[tuple[Any, ...]], workers: int) -> Iterable[list[Row]]:
@@ -337,32 +298,16 @@ def _made(todo: Sequence[tuple[Any, ...]], workers: int) -> Iterable[list[Row]]:
             del os.environ[name]
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The measures of every cell as text."""
-    lines = [
-        f"{'world':<20} {'rows':>5} {'method':<15} {'logs':>4}  {'kept':>5} {'chance':>12} "
-        f"{'gain':>13} {'worse':>6} {'tenth':>6} | {'mean':>8} {'tail':>8} {'s':>6}"
-    ]
-    cells: dict[tuple[Any, ...], list[Row]] = {}
-    for r in rows:
-        cells.setdefault((r["world"], r["size"], r["method"], r["shuffled"]), []).append(r)
-    for (world, size, method, shuffled), some in cells.items():
-        place = make_world(world)
-        head = f"{world:<20} {place.sizes[size].most_rows:>5} {method:<15} {len(some):>4} "
-        if shuffled:
-            lines.append(f"{head} shuffled: chance ≥ {SURE:g} in {sure_share(some):.3f}")
-            continue
-        m = measures(some)
-        lines.append(
-            f"{head} {_figure(m['kept'])} {_figure(m['chance_said'])} → {m['chance_true']:.2f} "
-            f" {_figure(m['gain_said'])} → {m['gain_true']:.2f}  {m['worse']:6.3f} "
-            f"{m['tenth']:6.2f} | {m['mean']:8.2f} {m['tail']:8.2f} {m['seconds']:6.2f}"
-        )
-    return "\n".join(lines)
-
-
-def _figure(x: float | None) -> str:
-    return "    –" if x is None else f"{x:5.2f}"
+def text(rows: Iterable[Row]) -> str:
+    """The measures of every cell; `sure` is the share with a stated chance ≥ 95 %."""
+    names = ("world", "size", "method", "shuffled")
+    found = {
+        cell: measures(some) | {"sure": float(np.mean([sure(r) for r in some]))}
+        for cell, some in by_cell(rows, *names).items()
+    }
+    keys = next(iter(found.values()), {})
+    lines = [(*cell, *m.values()) for cell, m in found.items()]
+    return markdown(table("Measures", "", [*names, *keys], lines))
 
 
 def _names(text: str) -> list[str]:
@@ -388,7 +333,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for size in given.size.split(",")
         for method in methods
     ]
-    print(table(collect(cells, given.logs, given.workers, given.rows)))
+    print(text(collect(cells, given.logs, given.workers, given.rows)))
 
 
 if __name__ == "__main__":
