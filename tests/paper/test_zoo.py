@@ -132,7 +132,7 @@ def test_of_many_comparisons_those_that_missed_are_shown() -> None:
     text = section(results, run)
     assert "bus, size 2: 0.75" in text
     assert "fishery, size 2" not in text
-    assert "**not held** (24 of 27 held)" in text
+    assert "**not held** (27 of 30 held)" in text
 
 
 def test_rows_made_in_processes_are_merged_and_not_made_again(tmp_path: Path) -> None:
