@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,16 @@ from softrobust._core.notes import Note
 from softrobust.cli.main import run as run_cli
 from softrobust.report import sections
 from softrobust.report.sentences import sentence
-from softrobust.report.study_words import check_name, check_sentence
+from softrobust.report.study_words import (
+    check_name,
+    check_sentence,
+    rehearsal_line,
+    rehearsal_sentences,
+    validation_sentences,
+)
 from softrobust.study.checks import Check
+from softrobust.study.foreign import ForeignRehearsal, KindFound
+from softrobust.study.validation import Validation
 from tests.report.note_facts import CHECK_FACTS, NOTE_FACTS
 from tests.report.vectors import vector_log
 
@@ -62,6 +71,19 @@ PAGES = {
     "page_models": ("", "models/report.html"),
     "page_continuous": ("", "vectors/report.html"),
 }
+
+
+# Kept, chance, better, gain said and true, worse of a rehearsal.
+FIGURES = ((0.9, 0.7, 0.99), 0.8, (0.75, 0.5, 0.9), 3.0, 2.5, (0.05, 0.001, 0.25))
+ESTIMATE = {"name": "DR", "value": 4.0, "low": 3.0, "high": 5.0, "practice": 3.5,
+            "effective_size": 12.0, "size": 40}  # fmt: skip
+JUDGED = {"said": 2.0, "gain": (1.5, -0.5, 3.0), "chance": 0.875}
+VALIDATIONS: list[tuple[str, dict[str, Any]]] = [
+    ("episodes", {"why": "too_small"}),
+    ("blocks", {"why": "is_practice"}),
+    ("blocks", JUDGED),
+    ("episodes", {**JUDGED, "said": None, "estimate": ESTIMATE}),
+]
 
 
 @pytest.fixture(scope="module")
@@ -135,4 +157,12 @@ def test_sentences() -> None:
         lines.append(f"{name} ({check_name(check)}): {check_sentence(check)}")
         if check.without_small_counts() != check:
             lines.append(f"{name} (hidden): {check_sentence(check.without_small_counts())}")
+    kinds = [
+        KindFound("rougher", 20, 0.5, *FIGURES),
+        KindFound("noisier", 4, 0.0, None, *FIGURES[1:]),
+    ]
+    found = ForeignRehearsal(kinds[0], tuple(kinds), failed=1)
+    lines += [*rehearsal_sentences(found), rehearsal_line(found)]
+    for unit, facts in VALIDATIONS:
+        lines += validation_sentences(Validation("episodes", unit, 16, 8, **facts))
     pinned("sentences", "\n".join(lines) + "\n")

@@ -59,8 +59,8 @@ _REPLAY = {
     "share_inside": 0.91, "fits": True, "spread_fits": True,
 }  # fmt: skip
 _ESTIMATE = {
-    "name": "WIS", "value": 4.0, "low": 3.0, "high": 5.0, "effective_size": 30.0, "tail": 0.1,
-    "unsupported": 0.0, "can_tell": True,
+    "name": "WIS", "value": 4.0, "low": 3.0, "high": 5.0, "effective_size": 30.0, "size": 60,
+    "tail": 0.1, "unsupported": 0.0, "can_tell": True,
 }  # fmt: skip
 _OFF_POLICY = {
     "predicted": [3.0, 6.0],
@@ -88,7 +88,8 @@ CHECK_FACTS: dict[str, tuple[str, Verdict, dict[str, Any]]] = {
     "confounding": ("confounding", _CAUTION, {"tipping": 1.4}),
     "no tipping": ("confounding", _FINE, {"tipping": None}),
     "no better": ("confounding", _FINE, {"tipping": 1.0}),
-    "few": ("replay", _CANNOT, {"why": "few_episodes", "n_episodes": 3, "needed": 5}),
+    "few": ("replay", _CANNOT, {"why": "few_episodes", "n_episodes": 3, "needed": 10}),
+    "practice": ("confounding", _CANNOT, {"why": "is_practice"}),
     "rewards": ("replay", _CANNOT, {"why": "unknown_rewards"}),
     "strength": ("prior_strength", _CANNOT, {"why": "no_strength"}),
     "lambda": ("goal", _CANNOT, {"why": "no_lambda"}),

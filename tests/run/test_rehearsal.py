@@ -12,7 +12,9 @@ from softrobust.data import read_log
 from softrobust.errors import InputError
 from softrobust.run.folder import Run
 from softrobust.run.rehearsal import rehearse
-from softrobust.study.rehearsal import Stage, summary
+from softrobust.study.checks import Verdict
+from softrobust.study.foreign import load_rehearsal
+from softrobust.study.rehearsal import Rehearsal, Stage, summary
 from tests.study.test_checks import noise, solved, visits
 
 TIMES = 300
@@ -26,6 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_coverage_is_nominal_where_the_model_is_right(folder: Run, tmp_path: Path) -> None:
     """Worlds from the prior: the posterior of the simulated log is exact, so β means β."""
     found = rehearse(folder, tmp_path / "r", TIMES, world="prior", workers=0, progress=False)
+    assert isinstance(found, Rehearsal)
     assert found.failed == 0
     assert set(found.coverage) == {0.9, 0.5, 0.95}
     for level, (share, low, high) in found.coverage.items():
@@ -85,5 +88,8 @@ def test_bad_input(folder: Run, tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_noisy_rewards_are_rehearsed(tmp_path: Path) -> None:
     """Rewards are pure noise: the line promises what the best of many means promises."""
     found = rehearse(solved(noise(), tmp_path), tmp_path / "r", 60, workers=0, progress=False)
+    assert isinstance(found, Rehearsal)
+    assert found.verdict is Verdict.CAUTION
+    assert load_rehearsal(tmp_path / "r" / "summary.json") == found
     assert found.coverage[0.5][0] < 0.3
     assert found.coverage[0.5][2] < 0.5  # and the interval says so

@@ -15,6 +15,7 @@ from softrobust.data.readers import write_log_csv
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.run.folder import Run, load_run
+from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.study.checks import (
     Check,
     Verdict,
@@ -203,3 +204,53 @@ def test_noise_is_not_taken_for_gain(tmp_path: Path) -> None:
     assert told
     assert all(e["value"] < low for e in told)
     assert replay(folder).verdict is Verdict.CAUTION  # single episodes vary more than their means
+
+
+def walked(n: int, steps: int, seed: int = 0) -> TransitionLog:
+    """As `visits`, in short episodes that end, with one action at even odds."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for episode in range(n):
+        now = 0
+        for t in range(steps):
+            act = int(rng.random() < 0.5)
+            to = int(rng.random() < P[now, act, 1])
+            rows.append((now, act, to, float(to) - 0.1 * act, episode, t == steps - 1))
+            now = to
+    return TransitionLog.from_arrays(*zip(*rows, strict=True))
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return solved(walked(200, 2), tmp_path_factory.mktemp("short"))
+
+
+def test_fine_only_where_whole_episodes_can_tell(short: Run, folder: Run) -> None:
+    """Two steps leave many effective episodes; of eight steps hardly any is left."""
+    told = held_out_episodes(short)
+    assert told.verdict is Verdict.FINE, told.facts
+    assert all(e["can_tell"] for e in told.facts["estimates"])
+    untold = held_out_episodes(folder)
+    by_name = {e["name"]: e for e in untold.facts["estimates"]}
+    assert by_name["WIS"]["effective_size"] < 10
+    assert not by_name["WIS"]["can_tell"]
+    assert by_name["FQE"]["can_tell"]
+    assert not untold.facts["apart"]
+    assert (untold.verdict, untold.facts["why"]) == (Verdict.CANNOT_TELL, "too_uncertain")
+
+
+def test_the_default_line_is_checked_by_itself(tmp_path: Path) -> None:
+    write_log_csv(walked(60, 4), tmp_path / "log.csv")
+    line = ["solve", str(tmp_path / "log.csv"), "--gamma", "0.8", "--quiet", "--replications", "0"]
+    assert run_cli([*line, "--out", str(tmp_path / "run")]) == 0
+    run = load_run(tmp_path / "run")
+    assert run.solution.solver == "improve"
+    found = {check.code: check for check in check_run(run)}
+    assert {row["alpha"] for row in found["goal"].facts["grid"]} == {0.9}
+    own = next(row for row in found["goal"].facts["grid"] if row["lam"] == 0.5)
+    assert own["visits"] == 0.0  # the run's own λ gives the run's own policy
+    assert len(found["draws"].facts["alternatives"]) == 2
+    assert len(found["off_policy"].facts["estimates"]) == 4
+    practice = behaviour_policy(run.problem, run.log)[0]
+    same = replace(run, solution=replace(run.solution, policy=practice))
+    assert confounding(same).facts["why"] == "is_practice"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -88,7 +89,11 @@ def test_effective_size_and_cannot_tell() -> None:
     assert wis.effective_size <= 8
     assert not wis.can_tell
     same = Policy(BEHAVIOUR, STATES, ACTIONS)
-    assert off_policy(problem(), same, every_trajectory(), BEHAVIOUR)[0].effective_size == 32
+    own = off_policy(problem(), same, every_trajectory(), BEHAVIOUR)[0]
+    assert (own.effective_size, own.size) == (32, 32)
+    assert own.can_tell
+    assert not replace(own, effective_size=1.0).can_tell
+    assert not replace(own, size=1000).can_tell  # a thirtieth may not speak for all
 
 
 def test_intervals_cover_the_truth() -> None:
@@ -99,7 +104,7 @@ def test_intervals_cover_the_truth() -> None:
     hits = {"WIS": 0, "PDIS": 0, "DR": 0, "FQE": 0}
     for seed in range(60):
         part = everything.select(rng.integers(0, 32, 150))
-        for e in off_policy(problem(), policy, part, BEHAVIOUR, seed=seed, resamples=400):
+        for e in off_policy(problem(), policy, part, BEHAVIOUR, seed=seed):
             assert e.estimate.low is not None
             assert e.estimate.high is not None
             hits[e.name] += e.estimate.low <= exact <= e.estimate.high

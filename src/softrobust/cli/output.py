@@ -95,8 +95,8 @@ def print_frontier(found: Frontier, out: Path | None) -> None:
         say(f"\nWritten to {out}: open {out / 'frontier.svg'} in a browser.")
 
 
-def print_check(name: str, verdict: str, sentence: str) -> None:
-    """One check: its verdict in colour, its sentence below."""
+def print_check(name: str, verdict: str, sentence: str, rule: str) -> None:
+    """One check: its verdict in colour, its sentence and when it would be fine below."""
     console = make_console()
     colour = {"fine": "green", "caution": "yellow"}.get(verdict, "dim")
     console.print()
@@ -104,6 +104,7 @@ def print_check(name: str, verdict: str, sentence: str) -> None:
         styled(name, "bold").append(": ", "not bold").append(verdict, f"not bold {colour}")
     )
     paragraph(console, sentence, indent="  ")
+    paragraph(console, rule, "dim", indent="  ")
 
 
 def print_lines(lines: list[str]) -> None:

@@ -53,6 +53,7 @@ def solve(
     support: Annotated[str | None, typer.Option(help="Next states thought possible: neighbours (default), visited or all.", rich_help_panel=PRIOR)] = None,
     min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times get no more probability than practice gives them (default: chosen from the log); with --posterior dirichlet, and for actions with --continuous (default 5), such are not considered; 0 keeps all.", rich_help_panel=PRIOR)] = None,
     replications: Annotated[int | None, typer.Option(help="Sets of fresh models that certify the policy under the posterior itself (default 10, in some 5 s; 0 leaves it out).", rich_help_panel=PRIOR)] = None,
+    validate: Annotated[str | None, typer.Option(metavar="episodes|blocks", help="Also choose on two thirds of the log's episodes (or blocks of rows) and judge that choice on the rest: held-out data, where --test-models are held-out models. The recommendation uses all data.", rich_help_panel=PRIOR)] = None,
     continuous: Annotated[bool, typer.Option("--continuous", help="The log has vectors for states: columns x, next_x for every variable, and action. Solvers: srvi (default), srvi-sa, rpvi-control, sr-sac, r-sac, sac.", rich_help_panel=VECTORS)] = False,
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode (default: the longest of the log).", rich_help_panel=VECTORS)] = None,
     actions: Annotated[str | None, typer.Option(metavar="A,B,…", help="The actions there are; any other in the log is an error.", rich_help_panel=VECTORS)] = None,
@@ -124,7 +125,7 @@ def solve(
         min_count=min_count,
         settings=settings_of(set_),
     )
-    run = choose(setup, made, seed, replications, test_episodes)
+    run = choose(setup, made, seed, replications, test_episodes, validate)
     if out is not None:
         run = save_with_search(run, out, force or resume, search)
     if json:

@@ -52,20 +52,22 @@ def check(
 
     Example: softrobust check run
     """
+    from softrobust.certificate.record import write_json
     from softrobust.cli.output import print_check
     from softrobust.cli.screen import print_record
-    from softrobust.report.study_words import check_name, check_sentence
+    from softrobust.report.study_words import check_name, check_rule, check_sentence
     from softrobust.run import load_table_run
-    from softrobust.study.checks import check_run, checks_record, save_checks
+    from softrobust.study.checks import check_run, checks_record
 
     folder = load_table_run(run)
     done = []
     for result in check_run(folder, seed):
         done.append(result)
         if not json:
-            print_check(check_name(result), str(result.verdict), check_sentence(result))
+            told, rule = check_sentence(result), check_rule(result)
+            print_check(check_name(result), str(result.verdict), told, rule)
     record = checks_record(folder, done, seed)
-    save_checks(folder.path / "checks.json", record)
+    write_json(folder.path / "checks.json", record)
     if json:
         print_record(record)
 
@@ -148,9 +150,10 @@ def value_of_data(
 
 def rehearse(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, from a log.")],
-    times: Annotated[int, typer.Option(help="Worlds to draw.")] = 200,
-    world: Annotated[str, typer.Option(help="Draw worlds from the posterior (plausible ones), or from the prior (a test of the machinery).")] = "posterior",
-    solver: Annotated[str, typer.Option(help="Solver of the rehearsals.", autocompletion=complete.solvers)] = "local-search",
+    times: Annotated[int | None, typer.Option(help="Worlds to draw (default: 20 of every kind; 200 with a Dirichlet posterior).")] = None,
+    world: Annotated[str | None, typer.Option(help="One kind of worlds: posterior, rougher, smoother, shifted or noisier (default: all); with a Dirichlet posterior: posterior (default), or prior (a test of the machinery).")] = None,
+    solver: Annotated[str | None, typer.Option(help="Solver of the rehearsals (default: improve; local-search with a Dirichlet posterior).", autocompletion=complete.solvers)] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds after which no further world is begun.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results (default: RUN/rehearsal).")] = None,
     workers: Annotated[int | None, typer.Option(min=0, help="Processes here (default: one for each core; 0: this one).")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local:2.")] = None,
@@ -159,14 +162,14 @@ def rehearse(
     json: Annotated[bool, typer.Option("--json", help="Print figures instead of sentences.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
 ) -> None:  # fmt: skip
-    """Rehearse a run: do its promises hold, and what does it gain in truth?
+    """Rehearse a run in known worlds, also foreign ones: do its promises hold there?
 
-    Example: softrobust rehearse run --times 200
+    The verdict is kept with the run, and a report made afterwards shows it.
+
+    Example: softrobust rehearse run --time-limit 300
     """
-    import json as json_
-
-    from softrobust._core.files import atomic_write
     from softrobust.cli.output import print_lines
+    from softrobust.cli.screen import print_record
     from softrobust.report.study_words import rehearsal_sentences
     from softrobust.run import load_table_run
     from softrobust.run.rehearsal import rehearse as rehearse_run
@@ -175,13 +178,10 @@ def rehearse(
     place = folder.path / "rehearsal" if out is None else out
     found = rehearse_run(
         folder, place, times, world=world, solver=solver, seed=seed, workers=workers,
-        cluster=cluster, resume=resume,
+        cluster=cluster, resume=resume, time_limit=time_limit,
     )  # fmt: skip
-    text = json_.dumps(found.to_dict(), indent=1)
-    with atomic_write(place / "summary.json") as file:
-        file.write(text + "\n")
     if json:
-        print(text)
+        print_record(found.to_dict())
     else:
         print_lines(rehearsal_sentences(found))
 

@@ -25,7 +25,7 @@ from softrobust.report.counts import Seen, count_text
 from softrobust.report.plots import MARGIN
 from softrobust.report.policy import policy_map, policy_table, rule_list
 from softrobust.report.sentences import in_words
-from softrobust.report.trust import more_data, trust
+from softrobust.report.trust import beside, more_data, trust
 from softrobust.report.verdict import beyond, certificate_sentences
 from softrobust.report.why import why
 from softrobust.study.rivals import VectorReview
@@ -143,6 +143,7 @@ def make_report(
         "data": more_data(found),
         "certificate": certificate_sentences(found.certificate, brief=True),
         "beyond": beyond(found.certificate, number),
+        "beside": beside(found, suppress_small),
         "trust": trust(found, suppress_small, ask_for_checks),
         "rerun": sections.rerun(found, given, suppress_small),
     }

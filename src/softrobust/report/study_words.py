@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from softrobust._core.notes import RECORDED
 from softrobust.report.sentences import some, times
-from softrobust.report.words import bad_case, between
-from softrobust.study.checks import Check, Verdict
+from softrobust.report.words import bad_case, between, count
+from softrobust.solvers.promise import LEVEL
+from softrobust.study.checks import FEWEST_REPLAYED, MODEL_TAIL, MUCH, WEAK, Check, Verdict
 from softrobust.study.confounding import MOST
+from softrobust.study.foreign import FEWEST, KEPT, OVERSAID, WORSE, ForeignRehearsal
+from softrobust.study.off_policy import LEAST_SHARE, LEAST_SIZE
+from softrobust.study.rehearsal import WIDE, Rehearsal
 
 if TYPE_CHECKING:
     from softrobust.study.explain import Explanation, Option
-    from softrobust.study.rehearsal import Rehearsal
+    from softrobust.study.foreign import KindFound
     from softrobust.study.rules import Rules
+    from softrobust.study.validation import Validation
 
 Facts = Mapping[str, Any]
 
@@ -93,15 +98,27 @@ def rules_sentence(r: Rules) -> str:
 
 # -- rehearsals --------------------------------------------------------------------------------
 
-WIDE = 0.3  # an interval of a share that says nothing
+KIND_NAMES = {
+    "posterior": "worlds drawn from the posterior",
+    "rougher": "rougher worlds (what looks alike differs)",
+    "smoother": "smoother worlds (states are more alike)",
+    "shifted": "shifted worlds (actions exchanged in a third of the states)",
+    "noisier": "worlds with noisier rewards",
+}
+RULE = (
+    f"Fine: at least {FEWEST} worlds of every kind, the limit kept in {100 * KEPT:.0f} % of them "
+    f"or more, at most {100 * WORSE:.0f} % worse than practice, and better than practice at most "
+    f"{100 * OVERSAID:.0f} % less often than said. Caution: worlds contradict what was said."
+)
 
 
-def rehearsal_sentences(r: Rehearsal) -> list[str]:
+def rehearsal_sentences(r: Rehearsal | ForeignRehearsal) -> list[str]:
     """What the repetitions say, one sentence a line."""
-    lines = [
-        f"{r.times} rehearsals in worlds drawn from the {r.world}"
-        + (f" ({r.failed} failed)." if r.failed else ".")
-    ]
+    failed = f" ({r.failed} failed)" if r.failed else ""
+    if isinstance(r, ForeignRehearsal):
+        head = f"The whole line in {count(r.total.n, 'known world')}{failed}: {r.verdict}."
+        return [head, *(_kind(kind) for kind in r.kinds), RULE]
+    lines = [f"{r.times} rehearsals in worlds drawn from the {r.world}{failed}."]
     for level, (share, low, high) in sorted(r.coverage.items()):
         lines.append(
             f"A lower bound claimed with {100 * level:g} % held in {100 * share:.1f} % of them "
@@ -115,12 +132,85 @@ def rehearsal_sentences(r: Rehearsal) -> list[str]:
     return [*lines, f"Against the best policy of each world it lost {r.regret:.4g} on average."]
 
 
+def _kind(k: KindFound) -> str:
+    name = KIND_NAMES[k.kind]
+    return (
+        f"{name[0].upper()}{name[1:]}, {k.n}: {k.verdict}. A change was recommended in "
+        f"{_share(k.changed)}; {_came_true(k)}; gain {k.gain_said:.3g} said, {k.gain_true:.3g} "
+        "true."
+    )
+
+
+def _came_true(k: KindFound) -> str:
+    kept = "nothing was promised"
+    if k.kept is not None:
+        share, low, high = k.kept
+        span = between(100 * low, 100 * high, ".0f")
+        kept = f"the {100 * LEVEL:g} % limit held in {_share(share)} {span}"
+    return (
+        f"{kept}; better than practice {_share(k.chance)} said, {_share(k.better[0])} true; worse "
+        f"than practice in {_share(k.worse[0])}"
+    )
+
+
+def rehearsal_line(r: Rehearsal | ForeignRehearsal) -> str:
+    """The same in a sentence, to stand beside the promise."""
+    if isinstance(r, ForeignRehearsal):
+        own = sum(k.n for k in r.kinds if k.kind == "posterior")
+        where = f"In {count(r.total.n, 'known world')}, {r.total.n - own} of them foreign to the "
+        return f"{where}posterior: {_came_true(r.total)}."
+    level, (share, low, high) = next(iter(r.coverage.items()))
+    return (
+        f"In {count(r.times, 'world')} drawn from the {r.world}, a bound claimed with "
+        f"{100 * level:g} % held in {_share(share)} {between(100 * low, 100 * high, '.0f')}."
+    )
+
+
 def _held(level: float, share: float, low: float, high: float) -> str:
     if high - low > WIDE:
         return "too few rehearsals to tell"
     if low <= level <= high:
         return "as often as it says"
     return "more often than it says" if share > level else "LESS often than it says"
+
+
+# -- held-out data -----------------------------------------------------------------------------
+
+
+def validation_sentences(v: Validation) -> list[str]:
+    """What held-out data say, which held-out models cannot."""
+    unit = v.unit if v.unit == "episodes" else "blocks of rows"
+    if v.unit != v.asked:
+        unit += " (the log has too few episodes)"
+    if v.why == "too_small":
+        return [
+            f"No data were held out: {v.n_chosen + v.n_judged} {unit} of this log are too few to "
+            "choose on some and to judge on others."
+        ]
+    head = (
+        f"Held-out data (not held-out models): chosen again on {v.n_chosen} {unit} and judged on "
+        f"{v.n_judged} others alone."
+    )
+    last = "The recommendation itself uses all data."
+    if v.gain is None or v.chance is None:
+        return [f"{head} That choice was current practice: there was no change to judge. {last}"]
+    value, low, high = v.gain
+    promised = "" if v.said is None else f"; {v.said:.4g} was promised without them"
+    lines = [
+        f"{head} By their posterior it earns {value:.4g} {between(low, high)} more than practice "
+        f"({100 * LEVEL:g} % interval), and more at all with a probability of "
+        f"{100 * v.chance:.3g} %{promised}."
+    ]
+    if v.estimate is None:
+        return [*lines, f"No off-policy estimate on them can tell. {last}"]
+    e = v.estimate
+    span = "" if e["low"] is None else f" {between(e['low'], e['high'])}"
+    return [
+        *lines,
+        f"Off-policy estimate on them ({e['name']}, effective sample size "
+        f"{e['effective_size']:.0f} of {e['size']:,}): {e['value']:.4g}{span}, against "
+        f"{e['practice']:.4g} of practice. {last}",
+    ]
 
 
 # -- checks ------------------------------------------------------------------------------------
@@ -133,6 +223,20 @@ CHECK_NAMES = {
     "goal": "the goal (λ, α)",
     "draws": "number of models and seed",
     "confounding": "hidden confounding",
+}
+VISITS = f"Fine: no alternative changes more than {100 * MUCH:.0f} % of visits."
+CHECK_RULES = {
+    "replay": "Fine: the mean lies in the central 95 % of predictions, about 90 % of single "
+    f"episodes in theirs, and there are at least {FEWEST_REPLAYED}: a mean of fewer says little.",
+    "off_policy": "Fine: every estimate that can tell agrees with the prediction, and not FQE "
+    f"alone, which takes states at their word as the models do. An estimate can tell with an "
+    f"effective sample size of at least {LEAST_SIZE:g} and {100 * LEAST_SHARE:.0f} % of all "
+    f"episodes (FQE: rows), and at most {100 * MODEL_TAIL:.0f} % of the future from the model.",
+    "rare_pairs": f"Fine: at most {100 * MUCH:.0f} %.",
+    "prior_strength": VISITS,
+    "goal": VISITS,
+    "draws": VISITS,
+    "confounding": f"Fine: a factor of {WEAK:g} or more; weaker hidden causes are common.",
 }
 CHECK_GLOSS = {
     "off_policy": "WIS, PDIS, DR and FQE are four ways to tell from what others did what this "
@@ -151,11 +255,16 @@ def check_name(check: Check) -> str:
     return str(check.facts["name"]) if check.code == RECORDED else CHECK_NAMES[check.code]
 
 
-def check_sentence(check: Check) -> str:
-    """The finding in plain words, with its figures and what it does not cover."""
+def check_rule(check: Check) -> str:
+    """When the verdict is "fine"."""
+    return CHECK_RULES.get(check.code, "")
+
+
+def check_sentence(check: Check, *, brief: bool = False) -> str:
+    """The finding in plain words, with its figures and, unless `brief`, what it does not cover."""
     if check.verdict is Verdict.CANNOT_TELL and "why" in check.facts:
         return _REASONS[check.facts["why"]](check.facts)
-    return _FINDINGS[check.code](check.facts)
+    return (BESIDE if brief else _FINDINGS)[check.code](check.facts)
 
 
 def _recorded(f: Facts) -> str:
@@ -181,12 +290,17 @@ def _replay(f: Facts) -> str:
     )
 
 
-def _off_policy(f: Facts) -> str:
+def _estimates(f: Facts) -> str:
     told = "; ".join(f"{e['name']} {_estimated(e)}" for e in f["estimates"])
     text = (
         f"Learned on half of the episodes and estimated on the others: {told}. The posterior "
         f"predicted {between(*f['predicted'])}."
     )
+    return text + (f" Apart from the prediction: {', '.join(f['apart'])}." if f["apart"] else "")
+
+
+def _off_policy(f: Facts) -> str:
+    text = _estimates(f)
     if f["tail"] > 0:
         text += (
             f" Beyond the last observed step the model's own value stands in: "
@@ -194,12 +308,13 @@ def _off_policy(f: Facts) -> str:
         )
     if f.get("why") == "mostly_model":
         return f"{text} So much of it is the model's that agreement says little."
-    return text + (f" Apart from the prediction: {', '.join(f['apart'])}." if f["apart"] else "")
+    return text
 
 
 def _estimated(e: Facts) -> str:
     if not e["can_tell"]:
-        return f"cannot tell (effective sample size {e['effective_size']:.1f}, below 10)"
+        of = f" of {e['size']:,}" if "size" in e else ""  # an older version did not say
+        return f"cannot tell (effective sample size {e['effective_size']:.1f}{of})"
     span = "" if e["low"] is None else f" {between(e['low'], e['high'])}"
     return f"{e['value']:.4g}{span} (effective sample size {e['effective_size']:.0f})"
 
@@ -220,12 +335,13 @@ def _goal(f: Facts) -> str:
     rows = f["grid"]
     worst = max(rows, key=lambda row: row["visits"])
     same = sum(row["visits"] < 0.01 for row in rows)
+    several = len({row["alpha"] for row in rows}) > 1
+    alphas = ", α from 0.5 to 0.95" if several else ""
     return (
-        f"On a grid of {len(rows)} goals (λ from 0 to 1, α from 0.5 to 0.95), {same} "
+        f"Of {len(rows)} goals (λ from 0 to 1{alphas}), {same} "
         f"{'keeps' if same == 1 else 'keep'} at least 99 % of the actions taken; the most "
         f"different one (λ = {worst['lam']:g}, α = {worst['alpha']:g}) changes "
-        f"{_share(worst['states'])} of states and {_share(worst['visits'])} of visits. Choose λ "
-        "and α with care where this is much."
+        f"{_share(worst['states'])} of states and {_share(worst['visits'])} of visits."
     )
 
 
@@ -237,7 +353,7 @@ def _alternatives(f: Facts) -> str:
         text = f"{what} changes {states} of states ({visits} of visits)"
         if "gain" in row:
             word = "gains" if row["gain"] >= 0 else "loses"
-            text += f" and {word} {abs(row['gain']):.3g} by the objective held out"
+            text += f" and {word} {abs(row['gain']):.3g} by the objective on held-out models"
         parts.append(text)
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
@@ -247,22 +363,25 @@ def _share(share: float) -> str:
     return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else f"{100 * share:.2g} %"
 
 
-def _confounding(f: Facts) -> str:
+def _tipping(f: Facts) -> str:
     if f["tipping"] == 1.0:
-        text = "Even without hidden confounding the policy is no better than current practice"
-    elif f["tipping"] is None:
-        text = f"Not even a factor of {MOST:g} on the odds would overturn the choice"
-    else:
-        text = (
-            "The choice would be overturned only if something that the log does not show had "
-            f"changed the odds of actions by a factor of {f['tipping']:.3g} or more"
-        )
+        return "Even without hidden confounding the policy is no better than current practice."
+    if f["tipping"] is None:
+        return f"Not even a factor of {MOST:g} on the odds would overturn the choice."
     return (
-        f"{text} (marginal sensitivity model in the mean model). Not covered: hidden causes that "
-        "last from step to step, mismeasured states or rewards, practice that changed."
+        "The choice would be overturned only if something that the log does not show had changed "
+        f"the odds of actions by a factor of {f['tipping']:.3g} or more."
     )
 
 
+def _confounding(f: Facts) -> str:
+    return (
+        f"{_tipping(f)[:-1]} (marginal sensitivity model in the mean model). Not covered: hidden "
+        "causes that last from step to step, mismeasured states or rewards, practice that changed."
+    )
+
+
+BESIDE = {"off_policy": _estimates, "confounding": _tipping}  # they look beyond the posterior
 _FINDINGS: dict[str, Callable[[Facts], str]] = {
     RECORDED: _recorded,
     "replay": _replay,
@@ -274,6 +393,9 @@ _FINDINGS: dict[str, Callable[[Facts], str]] = {
     "confounding": _confounding,
 }
 _REASONS: dict[str, Callable[[Facts], str]] = {
+    "is_practice": lambda _: (
+        "The policy is current practice: there is no change that a hidden cause could overturn."
+    ),
     "few_episodes": lambda f: (
         f"The log has {some(f['n_episodes'], 'episode')}, and this needs at least {f['needed']}."
     ),

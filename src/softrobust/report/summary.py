@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softrobust.report.sentences import in_words, sorted_notes
+from softrobust.report.study_words import validation_sentences
 from softrobust.report.verdict import (
     certificate_sentences,
     comparison_sentence,
@@ -58,6 +59,9 @@ def summary_lines(run: Run) -> Lines:
             yield "text", f"Under the posterior alone: {comparison_sentence(c.practice)}"
         else:
             yield "text", comparison_sentence(c.practice)
+    if run.validation is not None:
+        for text in validation_sentences(run.validation):
+            yield "text", text
     for caution in in_words(cautions):
         yield "caution", caution
     if c.practice is not None:

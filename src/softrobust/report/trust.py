@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from softrobust._core.notes import Note
 from softrobust.report.sentences import in_words, sentence
-from softrobust.report.study_words import CHECK_GLOSS, check_name, check_sentence
+from softrobust.report.study_words import (
+    BESIDE,
+    CHECK_GLOSS,
+    check_name,
+    check_rule,
+    check_sentence,
+    rehearsal_line,
+    validation_sentences,
+)
 from softrobust.report.svg import Scale, dot, line, picture
 from softrobust.report.words import count
 
 if TYPE_CHECKING:
     from softrobust.posterior import Diagnostics
     from softrobust.posterior.diagnostics import Parameter
-    from softrobust.study.checks import Check
+    from softrobust.study.checks import Check, Verdict
     from softrobust.study.review import Review
     from softrobust.study.value_of_data import DataValue
 
@@ -40,16 +48,32 @@ def trust(found: Review, suppress: bool, ask_for_checks: bool) -> dict[str, Any]
     }
 
 
+def beside(found: Review, suppress: bool) -> list[dict[str, str]]:
+    """What was looked into beyond the posterior, one line each, to stand beside the promise."""
+    lines = []
+    if found.validation is not None:
+        told = " ".join(validation_sentences(found.validation))
+        lines.append(_line("held-out data", found.validation.verdict, told))
+    if found.rehearsal is not None:
+        told = rehearsal_line(found.rehearsal)
+        lines.append(_line("rehearsal", found.rehearsal.verdict, told))
+    for check in found.checks or ():
+        if check.code in BESIDE:
+            shown = check.without_small_counts() if suppress else check
+            lines.append(_line(check_name(check), check.verdict, check_sentence(shown, brief=True)))
+    return lines
+
+
+def _line(name: str, verdict: Verdict, told: str, gloss: str = "") -> dict[str, str]:
+    style = verdict.split()[0]
+    return {"name": name, "verdict": str(verdict), "mark": MARKS[verdict], "style": style,
+            "sentence": told, "gloss": gloss}  # fmt: skip
+
+
 def _check(check: Check, suppress: bool) -> dict[str, str]:
     shown = check.without_small_counts() if suppress else check
-    return {
-        "name": check_name(check),
-        "verdict": str(check.verdict),
-        "mark": MARKS[check.verdict],
-        "style": check.verdict.split()[0],
-        "sentence": check_sentence(shown),
-        "gloss": CHECK_GLOSS.get(check.code, ""),
-    }
+    gloss = " ".join(filter(None, [check_rule(check), CHECK_GLOSS.get(check.code, "")]))
+    return _line(check_name(check), check.verdict, check_sentence(shown), gloss)
 
 
 def _draws(d: Diagnostics, suppress: bool) -> list[str]:

@@ -58,8 +58,10 @@ from softrobust.run.setup import coverage_notes
 from softrobust.solvers.base import Solution, Status
 from softrobust.solvers.baselines.behaviour import RARE, rare_share
 from softrobust.study.checks import load_checks
+from softrobust.study.foreign import SUMMARY, load_rehearsal
 from softrobust.study.review import data_within, frontier_within, review
 from softrobust.study.rivals import VectorReview, follow_rivals, review_vectors
+from softrobust.study.validation import Validation
 
 SEARCH = "search.npz"
 FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz", "heldout.npz",
@@ -99,6 +101,8 @@ class Run:
         Returns of vectors, while they are at hand.
     updates : tuple
         Records of the updates that led here.
+    validation : Validation or None
+        What held-out data say, where it was asked for.
     """
 
     problem: Any
@@ -115,6 +119,7 @@ class Run:
     r2: float | None = None
     simulated: VectorReview | None = None
     updates: tuple[Mapping[str, Any], ...] = ()
+    validation: Validation | None = None
 
     @property
     def continuous(self) -> bool:
@@ -135,9 +140,11 @@ class Run:
     def record(self) -> dict[str, Any]:
         """What `solution.json` holds."""
         certificate = replace(self.certificate, notes=self.notes)
-        more = {"seed": self.seed, "source": self.source, "command": self.command}
+        more: dict[str, Any] = {"seed": self.seed, "source": self.source, "command": self.command}
         if self.continuous:
             more |= _vectors_record(self.problem, self.r2)
+        if self.validation is not None:
+            more["validation"] = self.validation.to_dict()
         return solution_record(self.solution, certificate, more)
 
     def save(self, folder: str | Path, *, force: bool = False, search: Path | None = None) -> None:
@@ -309,6 +316,10 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
     if notes is None:  # an older version kept none
         own = [] if log is None else coverage_notes(log, problem)
         notes = (*own, *found_notes(problem, solution, log, diagnosed(posterior)))
+    held_out = None
+    if "validation" in record:
+        file = folder / "solution.json"
+        held_out = understood(lambda: Validation.from_dict(record["validation"]), file)
     return Run(
         problem,
         solution,
@@ -317,6 +328,7 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
         posterior=posterior,
         heldout=load_models(held) if held.exists() else None,
         notes=notes,
+        validation=held_out,
     )
 
 
@@ -433,11 +445,12 @@ def run_page(
     said = [[n for n in run.notes if (n.level is Level.INFO) == info] for info in (True, False)]
     if run.continuous:
         return make_report(_review_vectors(run), *said, settings=settings)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"validation": run.validation}
     found, csv = diagnosed(run.posterior), "policy.csv" if run.path is None else None
     if run.path is not None:
         csv = _link(run.path / "policy.csv", out)
         more["checks"] = load_checks(run.path / "checks.json")
+        more["rehearsal"] = load_rehearsal(run.path / "rehearsal" / SUMMARY)
     if full:
         found = found if run.posterior is None else run.posterior.diagnostics()
         more |= {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,22 +31,26 @@ from softrobust.problem import ContinuousProblem
 from softrobust.returns import policy_return
 from softrobust.run.folder import SEARCH, Run, diagnosed, found_notes
 from softrobust.run.options import Options, Setup, repeat_command
-from softrobust.run.setup import set_up
+from softrobust.run.setup import keeping, set_up
 from softrobust.solvers.base import Solution, Solver, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
-from softrobust.solvers.baselines.draws import SaturationWarning
+from softrobust.solvers.baselines.draws import PosteriorDraws, SaturationWarning
 from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.improve import Improve, promise_of
 from softrobust.solvers.practice_class import solve_within
 from softrobust.solvers.registry import default_solver, make_solver
 from softrobust.study.rivals import EPISODES, review_vectors
+from softrobust.study.solved import learned_again
+from softrobust.study.validation import UNITS, Chooser
+from softrobust.study.validation import validate as held_out_data
 
 if TYPE_CHECKING:
     from softrobust.certificate import Comparison
     from softrobust.data import TransitionLog
     from softrobust.data.continuous import ContinuousLog
     from softrobust.models.model_set import ModelSet
+    from softrobust.models.policy import Policy
     from softrobust.problem import Problem
 
 
@@ -56,6 +60,7 @@ def choose(
     seed: int = 0,
     replications: int | None = None,
     episodes: int | None = None,
+    validate: str | None = None,
     **options: Any,
 ) -> Run:
     """The whole line with its defaults: set up, solve, certify, compare.
@@ -73,11 +78,14 @@ def choose(
         where there is one; 0 leaves them out).
     episodes : int, optional
         Simulated per model to certify a policy for vectors (default 30).
+    validate : str, optional
+        Also choose on two thirds of a log's "episodes", or of "blocks" of its rows, and judge that
+        choice on the rest (`study.validation`).
     """
     setup = source
     if not isinstance(setup, Setup):
         setup = set_up(setup, Options(seed=seed, **options))
-    _check(setup, replications, episodes)
+    _check(setup, replications, episodes, validate)
     problem = setup.problem
     if solver is None:
         solver = make_solver(
@@ -107,13 +115,49 @@ def choose(
         if promise is None:
             promise = promise_of(setup.log, problem.gamma, solution.policy, seed=seed)
         run = replace(run, certificate=replace(run.certificate, promise=promise))
-    command = repeat_command(setup, solver, replications=replications, episodes=episodes)
-    return replace(run, command=command)
+    if validate is not None:
+        held = held_out_data(setup.log, problem, _chooser(setup, solver, seed), validate, seed)
+        run = replace(run, validation=held)
+    more = {"replications": replications, "episodes": episodes, "validate": validate}
+    return replace(run, command=repeat_command(setup, solver, **more))
 
 
-def _check(setup: Setup, replications: int | None, episodes: int | None) -> None:
+def _chooser(setup: Setup, solver: Solver, seed: int) -> Chooser:
+    """The same procedure for a part of the log."""
+    old, posterior = setup.problem, setup.posterior
+
+    def again(part: TransitionLog) -> tuple[Policy, float | None]:
+        if isinstance(solver, Improve):
+            found = replace(solver, log=part).choice(old)
+            return found.policy, found.promise.gain.value
+        learned = {"log": part, "checkpoint": None}
+        own: dict[str, Any] = {f.name: getattr(solver, f.name) for f in fields(solver)}  # type: ignore[arg-type]
+        own = {name: learned.get(name, value) for name, value in own.items()}
+        for name, value in own.items():
+            if isinstance(value, PosteriorDraws):
+                own[name] = replace(value, posterior=posterior.settings.fit(part))
+        problem = learned_again(part, posterior, old, old.n_models, [seed, 11])
+        policies, same = keeping(part, problem, posterior, setup.options), type(solver)(**own)
+        if policies is not None:
+            return solve_within(problem, same, policies).policy, None
+        return solve(problem, same).policy, None
+
+    return again
+
+
+def _check(
+    setup: Setup, replications: int | None, episodes: int | None, validate: str | None
+) -> None:
     """Refuse what is of no use here, before any work is done."""
-    if isinstance(setup.problem, ContinuousProblem):
+    continuous = isinstance(setup.problem, ContinuousProblem)
+    if validate is not None and (setup.log is None or continuous):
+        kind = "continuous states" if continuous else "models"
+        text = f"Data are held out of a log of tables; the input holds {kind}. Leave it out."
+        raise InputError(text, arguments=("validate",))
+    if validate is not None and validate not in UNITS:
+        text = f"Data are held out by {' or '.join(UNITS)}; it got '{validate}'."
+        raise InputError(text, arguments=("validate",))
+    if continuous:
         if replications is not None:
             text = "Replications are for tables of states. Leave them out."
             raise InputError(text, arguments=("replications",))

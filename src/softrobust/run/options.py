@@ -156,7 +156,7 @@ def flag(name: str) -> str:
     return f"--{FLAGS.get(name, name.rstrip('_').replace('_', '-'))}"
 
 
-def repeat_command(setup: Setup, solver: Solver, **more: int | None) -> str:
+def repeat_command(setup: Setup, solver: Solver, **more: int | str | None) -> str:
     """`softrobust solve FILE …` with the question spelled out, and every option that was given.
 
     `more` are options of the line beyond the input's. Empty where no command makes the run again.

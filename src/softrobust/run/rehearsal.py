@@ -7,68 +7,132 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softrobust.certificate.record import write_json
 from softrobust.data import read_log
 from softrobust.errors import InputError
+from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import load_problem
 from softrobust.run.folder import prior_settings
 from softrobust.run.jobs import Task, run_tasks
+from softrobust.solvers.improve import Improve
 from softrobust.solvers.registry import make_solver
+from softrobust.study import foreign
+from softrobust.study.foreign import FEWEST, SUMMARY, ForeignRehearsal
 from softrobust.study.rehearsal import WORLDS, Rehearsal, Stage, repetition, summary
 from softrobust.study.solved import need_log
 
 if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
+    from softrobust.problem import Problem
     from softrobust.run.folder import Run
+
+TIMES = 200  # worlds of a Dirichlet posterior
+FILES = {"problem": "problem.npz", "log": "log.parquet", "posterior": "posterior.json"}
 
 
 def rehearse_one(problem: Path, log: Path, posterior: Path, **settings: Any) -> dict[str, Any]:
-    """One repetition; the function that tasks name."""
+    """One repetition with a Dirichlet posterior; a function that tasks name."""
     return repetition(_stage(problem, log, posterior), **settings)
+
+
+def rehearse_foreign(problem: Path, log: Path, **settings: Any) -> dict[str, Any]:
+    """One repetition of the default line; a function that tasks name."""
+    return foreign.repetition(*_files(problem, log), **settings)
+
+
+@lru_cache(maxsize=2)
+def _files(problem: Path, log: Path) -> tuple[Problem, TransitionLog]:
+    return load_problem(problem), read_log(log)
 
 
 @lru_cache(maxsize=2)
 def _stage(problem: Path, log: Path, posterior: Path) -> Stage:
     record = json.loads(posterior.read_text(encoding="utf-8"))
-    seen = read_log(log)
-    return Stage.of(load_problem(problem), seen, prior_settings(record, "the run").fit(seen))
+    solved, seen = _files(problem, log)
+    return Stage.of(solved, seen, prior_settings(record, "the run").fit(seen))
 
 
 def rehearse(
     folder: Run,
     out: Path,
-    times: int = 200,
+    times: int | None = None,
     *,
-    world: str = "posterior",
-    solver: str = "local-search",
+    world: str | None = None,
+    solver: str | None = None,
     draws: int = 400,
     seed: int = 0,
     workers: int | None = None,
     cluster: str | None = None,
     resume: bool = False,
     progress: bool | None = None,
-) -> Rehearsal:
-    """Rehearse a run `times` times; results are kept in `out`, one file each."""
-    need_log(folder, "A rehearsal")
-    if world not in WORLDS:
-        raise InputError(f"Worlds are drawn from the {' or the '.join(WORLDS)}; it got '{world}'.")
-    if times < 1:
+    time_limit: float | None = None,
+) -> Rehearsal | ForeignRehearsal:
+    """Rehearse a run in `times` worlds; results are kept in `out`, one file each, and a summary.
+
+    A run of the default line is rehearsed by that line, in worlds of its posterior and in foreign
+    ones (`study.foreign`); one with a Dirichlet posterior by `solver` in worlds of the posterior or
+    of the prior (`study.rehearsal`).
+    """
+    _, posterior = need_log(folder, "A rehearsal")
+    if times is not None and times < 1:
         raise InputError(f"A rehearsal is done at least once; times is {times}.")
-    make_solver(solver, log=folder.log)  # an unknown name is refused before any work
-    files = {
-        "problem": folder.path / "problem.npz",
-        "log": folder.path / "log.parquet",
-        "posterior": folder.path / "posterior.json",
-    }
-    settings = {"world": world, "solver": solver, "draws": draws, "seed": seed,
-                "models": folder.problem.n_models}  # fmt: skip
-    tasks = [
-        Task(f"world{i}", "softrobust.run.rehearsal:rehearse_one", {**settings, "number": i}, files)
-        for i in range(times)
-    ]
+    default = isinstance(posterior, FittedLearned)
+    plan = _default_plan if default else _dirichlet_plan
+    tasks, name = plan(folder, times, world, solver, draws, seed)
     done = run_tasks(
         tasks, out, workers=workers, cluster=cluster, resume=resume, progress=progress,
-        title="rehearsal",
+        title="rehearsal", time_limit=time_limit,
     )  # fmt: skip
     if not done.results:
-        why = next(iter(done.failed.values()), "")
+        why = next(iter(done.failed.values()), "the time limit was too short for one world.")
         raise InputError(f"No rehearsal came to an end: {why}")
-    return summary(list(done.results.values()), world, len(done.failed))
+    results, failed = list(done.results.values()), len(done.failed)
+    found = ForeignRehearsal.of(results, failed) if default else summary(results, name, failed)
+    write_json(out / SUMMARY, found.to_dict())
+    return found
+
+
+def _default_plan(
+    folder: Run, times: int | None, world: str | None, solver: str | None, _draws: int, seed: int
+) -> tuple[list[Task], str]:
+    """Worlds of all kinds in turn, so that a time limit leaves as many of each."""
+    made = folder.solution.solver
+    if {made, solver or made} != {Improve.name}:
+        raise InputError(
+            "Worlds of the learned posterior are rehearsed with the default line, solver "
+            f"'{Improve.name}': the run was made by '{made}'"
+            + (f", and '{solver}' was asked for" if solver else "")
+            + f". Solve with '{Improve.name}', or with a Dirichlet posterior."
+        )
+    kinds = foreign.kinds_of(folder.log)
+    if world is not None and world not in kinds:
+        raise InputError(
+            f"Worlds of this run are {', '.join(kinds)}, or all of them; it got '{world}'."
+        )
+    chosen = kinds if world is None else (world,)
+    files = {name: folder.path / FILES[name] for name in ("problem", "log")}
+    return [
+        Task(
+            f"world{i}",
+            "softrobust.run.rehearsal:rehearse_foreign",
+            {"number": i, "kind": chosen[i % len(chosen)], "seed": seed},
+            files,
+        )
+        for i in range(times or FEWEST * len(chosen))
+    ], ""
+
+
+def _dirichlet_plan(
+    folder: Run, times: int | None, world: str | None, solver: str | None, draws: int, seed: int
+) -> tuple[list[Task], str]:
+    world, solver = world or WORLDS[0], solver or "local-search"
+    if world not in WORLDS:
+        raise InputError(f"Worlds are drawn from the {' or the '.join(WORLDS)}; it got '{world}'.")
+    make_solver(solver, log=folder.log)  # an unknown name is refused before any work
+    files = {name: folder.path / file for name, file in FILES.items()}
+    settings = {"world": world, "solver": solver, "draws": draws, "seed": seed,
+                "models": folder.problem.n_models}  # fmt: skip
+    return [
+        Task(f"world{i}", "softrobust.run.rehearsal:rehearse_one", {**settings, "number": i}, files)
+        for i in range(times or TIMES)
+    ], world

@@ -104,14 +104,15 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     asked, drawn = options if source else None, options.heldout is None
     return Setup(
         problem, log, posterior, heldout, notes, test_seed, source, asked, drawn,
-        policies=_keeping(log, problem, posterior, options.min_count),
+        policies=keeping(log, problem, posterior, options),
     )  # fmt: skip
 
 
-def _keeping(
-    log: TransitionLog, problem: Problem, posterior: Any, least: int | None
+def keeping(
+    log: TransitionLog, problem: Problem, posterior: Any, options: Options | None
 ) -> PracticeClass | None:
-    """Policies that keep to practice on pairs seen fewer than `least` times, if that is asked."""
+    """Policies that keep to practice on pairs seen less than `min_count` times, if it is asked."""
+    least = None if options is None else options.min_count
     if least is None or least < 2 or not isinstance(posterior, FittedLearned):
         return None
     return PracticeClass.of(log, practice_of(log, problem.models.available), least)

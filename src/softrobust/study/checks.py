@@ -5,7 +5,6 @@ Each is a `Check`: a code, a verdict, and the facts it rests on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,21 +13,26 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 
 from softrobust._core import __version__
-from softrobust._core.files import atomic_write
 from softrobust._core.notes import RECORDED, Note
-from softrobust.data import Rewards
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
 from softrobust.posterior import FittedDirichlet
-from softrobust.problem import Problem
 from softrobust.returns import policy_return, static_return
 from softrobust.returns.simulation import simulate_table
 from softrobust.solvers.base import solve, solve_grid
 from softrobust.solvers.baselines.behaviour import RARE, behaviour_policy, rare_share, unmasked
 from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.solvers.improve import Improve
 from softrobust.study.confounding import tipping_point
-from softrobust.study.off_policy import episodes_of, off_policy, pair_means
-from softrobust.study.solved import changed, need_log, redraw
+from softrobust.study.off_policy import episodes_of, off_policy
+from softrobust.study.solved import (
+    changed,
+    learned_again,
+    need_log,
+    read_kept,
+    redraw,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
     from softrobust.data import TransitionLog
     from softrobust.models.policy import Policy
+    from softrobust.problem import Problem
     from softrobust.study.solved import Solved
 
 FORMAT_VERSION = 2  # 2: code and facts; 1 had a name and a sentence
@@ -105,7 +110,7 @@ def _careful(code: str, careful: bool, facts: Mapping[str, Any]) -> Check:
 # happened. Posterior draws know the log, so that a fit is expected and a misfit is telling.
 
 DRAWS = 400
-FEWEST_REPLAYED = 5  # episodes below which a mean says little
+FEWEST_REPLAYED = 10  # with fewer, the mean has a third of the spread of single episodes, or more
 INSIDE = (0.025, 0.975)
 
 
@@ -146,8 +151,9 @@ def replay(solved: Solved, seed: int = 0) -> Check:
 # --------------------------------------------------------------------------------------------------
 # What would change the answer: the prior, the goal (λ, α), the number of models, the seed.
 #
-# Each alternative is solved by `LocalSearch`, and so is the run's own problem, so that differences
-# come from the alternative and not from the solver. Two figures are kept: the share of states whose
+# A run of the default line is made again by that line. Otherwise each alternative is solved by
+# `LocalSearch`, and so is the run's own problem, so that differences come from the alternative and
+# not from the solver. Two figures are kept: the share of states whose
 # action changes, plain and weighted by how often the policy visits them, and what the other policy
 # earns by the run's own objective on the held-out models.
 
@@ -184,13 +190,18 @@ def goal(solved: Solved, seed: int = 0) -> Check:
     problem = solved.problem
     if not isinstance(problem.objective, SoftRobust):
         return _cannot_tell("goal", "no_lambda")
-    base = solve(problem, LocalSearch(seed=seed)).policy
-    grid = solve_grid(problem, LocalSearch(starts=3, seed=seed), LAMBDAS, ALPHAS)
-    rows = [
-        {"lam": lam, "alpha": alpha, **changed(problem, base, solution.policy)}
-        for lam, row in zip(LAMBDAS, grid, strict=True)
-        for alpha, solution in zip(ALPHAS, row, strict=True)
-    ]
+    if _default_line(solved):  # which looks at λ alone
+        base, alpha = solved.solution.policy, problem.objective.alpha
+        found = [(lam, alpha, _improved(solved, solved.seed, lam)) for lam in LAMBDAS[::2]]
+    else:
+        base = solve(problem, LocalSearch(seed=seed)).policy
+        grid = solve_grid(problem, LocalSearch(starts=3, seed=seed), LAMBDAS, ALPHAS)
+        found = [
+            (lam, alpha, solution.policy)
+            for lam, row in zip(LAMBDAS, grid, strict=True)
+            for alpha, solution in zip(ALPHAS, row, strict=True)
+        ]
+    rows = [{"lam": lam, "alpha": al, **changed(problem, base, other)} for lam, al, other in found]
     return _careful("goal", max(row["visits"] for row in rows) > MUCH, {"grid": rows})
 
 
@@ -198,20 +209,36 @@ def draws(solved: Solved, seed: int = 0) -> Check:
     """Other draws of the same posterior, as many, twice as many and half as many."""
     need_log(solved, "Sensitivity to the draws")
     problem, n = solved.problem, solved.problem.n_models
-    base = solve(problem, LocalSearch(seed=seed)).policy
-    rows = []
-    for i, (name, many) in enumerate(
-        [
-            ("another seed", n),
-            ("a third seed", n),
-            ("twice as many models", 2 * n),
-            ("half as many models", max(n // 2, 2)),
-        ]
-    ):
-        models = redraw(solved, many, 100 + i)
-        other = solve(problem.with_models(models), LocalSearch(seed=seed)).policy
-        rows.append({"draw": name, **_against(solved, base, other)})
+    seeds = ("another seed", "a third seed")
+    if _default_line(solved):
+        base = solved.solution.policy
+        found = {name: _improved(solved, solved.seed + 1 + i) for i, name in enumerate(seeds)}
+    else:
+        base = solve(problem, LocalSearch(seed=seed)).policy
+        sizes = dict.fromkeys(seeds, n)
+        sizes |= {"twice as many models": 2 * n, "half as many models": max(n // 2, 2)}
+        found = {
+            name: solve(
+                problem.with_models(redraw(solved, many, 100 + i)), LocalSearch(seed=seed)
+            ).policy
+            for i, (name, many) in enumerate(sizes.items())
+        }
+    rows = [{"draw": name, **_against(solved, base, other)} for name, other in found.items()]
     return _alternatives("draws", rows)
+
+
+def _default_line(solved: Solved) -> bool:
+    return solved.solution.solver == Improve.name
+
+
+def _improved(solved: Solved, seed: int, lam: float | None = None) -> Policy:
+    """What the default line recommends with another seed, or another λ."""
+    log, _ = need_log(solved, "Choosing again")
+    problem = solved.problem
+    if lam is not None:
+        problem = replace(problem, objective=SoftRobust(lam, problem.objective.alpha))
+    solver = Improve(log, seed)
+    return solver.solution(problem, solver.choice(problem)).policy
 
 
 def _against(solved: Solved, base: Policy, other: Policy) -> dict[str, float]:
@@ -230,10 +257,11 @@ def _alternatives(code: str, rows: list[dict[str, Any]]) -> Check:
 # --------------------------------------------------------------------------------------------------
 # Off-policy estimates on episodes that the policy was not learned from.
 #
-# The episodes are split in two. On the first half the line runs again (posterior, models, a search
-# by `LocalSearch`); on the second half WIS, PDIS, DR and FQE say what that policy would have
-# earned. The posterior of the first half made a prediction too: the check asks whether the
-# estimates that can tell anything agree with it.
+# The episodes are split in two. On the first half the line runs again (the default one as it is,
+# others with a search by `LocalSearch`); on the second half WIS, PDIS, DR and FQE say what that
+# policy would have earned. The posterior of the first half made a prediction too: the check asks
+# whether the estimates that can tell anything agree with it. FQE takes states at their word as the
+# posterior does, so that its agreement alone is not enough.
 
 FEWEST_EPISODES = 20  # episodes, so that each half has ten
 MODEL_TAIL = 0.5  # share of the future that the model supplies above which nothing is tested
@@ -248,10 +276,9 @@ def held_out_episodes(solved: Solved, seed: int = 0) -> Check:
         return _cannot_tell("off_policy", "few_episodes", n_episodes=n, needed=FEWEST_EPISODES)
     order = np.random.default_rng([solved.seed, seed, 1]).permutation(n)
     try:
-        problem = _learned(solved, log, order[: n // 2], seed)
+        problem, policy = _learned(solved, log, order[: n // 2], seed)
     except InputError as error:
         return _cannot_tell("off_policy", "half_too_little", text=str(error))
-    policy = solve(problem, LocalSearch(seed=seed)).policy
     rest = episodes.select(order[n // 2 :])
     # Practice as the whole log shows it: π_b is not what is being tested.
     estimates = off_policy(problem, policy, rest, np.asarray(log.behaviour), seed=seed)
@@ -267,41 +294,25 @@ def held_out_episodes(solved: Solved, seed: int = 0) -> Check:
         "tail": tail,
         "apart": apart,
     }
-    if tail > MODEL_TAIL or not told:
-        why = "mostly_model" if tail > MODEL_TAIL else "too_uncertain"
-        return _cannot_tell("off_policy", why, **facts)
+    if tail > MODEL_TAIL:
+        return _cannot_tell("off_policy", "mostly_model", **facts)
+    if not apart and all(e.name == "FQE" for e in told):
+        return _cannot_tell("off_policy", "too_uncertain", **facts)
     return _careful("off_policy", bool(apart), facts)
 
 
-def _learned(solved: Solved, log: TransitionLog, half: NDArray[np.int64], seed: int) -> Problem:
-    """The problem, learned from some episodes only.
-
-    Rewards are those that these episodes show: means of all would tell of the others. A pair that
-    they lack cannot be chosen; its mean over all serves DR as a baseline, which needs no truth.
-    """
+def _learned(
+    solved: Solved, log: TransitionLog, half: NDArray[np.int64], seed: int
+) -> tuple[Problem, Policy]:
+    """The problem, learned from some episodes only, and its policy."""
     assert log.episode is not None  # `episodes_of` has refused a log without
-    rows = np.isin(log.episode, np.unique(log.episode)[half])
-    part = replace(
-        log,
-        s=log.s[rows],
-        a=log.a[rows],
-        s_next=log.s_next[rows],
-        reward=None if log.reward is None else log.reward[rows],
-        episode=log.episode[rows],
-    )
+    part = rows_of(log, np.isin(log.episode, np.unique(log.episode)[half]))
     _, posterior = need_log(solved, "Learning again")
-    if not isinstance(posterior, FittedDirichlet):
-        raise InputError(f"{type(posterior).__name__} cannot be fitted to a part of the log.")
-    fitted = replace(posterior.settings, min_count=0).fit(part)
-    rng = np.random.default_rng([solved.seed, seed, 2])
-    models = fitted.sample(min(solved.problem.n_models, 100), rng)
     old = solved.problem
-    allowed = old.allowed & models.available & (np.asarray(part.pair_counts) > 0)
-    allowed |= ~allowed.any(axis=1, keepdims=True) & models.available
-    rewards = old.rewards
-    if part.reward is not None and rewards.kind == "pair":
-        rewards = Rewards.of_pairs(pair_means(part, rewards.pairs))
-    return Problem(models, rewards, old.p0, old.gamma, old.objective, allowed)
+    problem = learned_again(part, posterior, old, min(old.n_models, 100), [solved.seed, seed, 2])
+    if _default_line(solved):
+        return problem, Improve(part, seed).choice(old).policy
+    return problem, solve(problem, LocalSearch(seed=seed)).policy
 
 
 # --------------------------------------------------------------------------------------------------
@@ -326,7 +337,10 @@ def confounding(solved: Solved, _seed: int = 0) -> Check:
     log, _ = need_log(solved, "The check for confounding")
     problem = unmasked(solved.problem)
     practice, _ = behaviour_policy(problem, log)
-    found = tipping_point(problem, solved.solution.policy, practice, np.asarray(log.behaviour), log)
+    policy = solved.solution.policy
+    if np.abs(policy.probs - practice.probs)[np.asarray(policy.decided)].max(initial=0.0) <= 1e-9:
+        return _cannot_tell("confounding", "is_practice")
+    found = tipping_point(problem, policy, practice, np.asarray(log.behaviour), log)
     weak = found.tipping is not None and found.tipping < WEAK
     return _careful("confounding", weak, found.to_dict())
 
@@ -362,20 +376,10 @@ def checks_record(solved: Solved, checks: list[Check], seed: int) -> dict[str, A
     }
 
 
-def save_checks(path: Path, record: Mapping[str, Any]) -> None:
-    """Write `checks.json`, atomically."""
-    with atomic_write(path) as file:
-        file.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
-
-
 def load_checks(path: Path) -> tuple[Check, ...] | None:
     """The checks on record; None where none were run."""
-    if not path.exists():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(Check.from_dict(check) for check in record["checks"])
-    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path} cannot be read as checks ({error}). Check the run again."
-        ) from None
+    return read_kept(
+        path,
+        lambda r: tuple(Check.from_dict(check) for check in r["checks"]),
+        "Check the run again.",
+    )

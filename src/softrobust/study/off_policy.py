@@ -88,20 +88,13 @@ def episodes_of(log: TransitionLog) -> Episodes:
     row = np.repeat(np.arange(n), length)
     column = np.arange(order.size) - np.repeat(first, length)
 
-    def padded(values: NDArray[np.generic], kind: type) -> NDArray[np.generic]:
-        out: NDArray[np.generic] = np.zeros((n, longest), dtype=kind)
+    def padded(values: Any) -> Any:
+        out = np.zeros((n, longest), dtype=values.dtype)
         out[row, column] = values[order]
         return out
 
-    live = np.zeros((n, longest), dtype=bool)
-    live[row, column] = True
-    return Episodes(
-        s=np.asarray(padded(log.s, np.int64), dtype=np.int64),
-        a=np.asarray(padded(log.a, np.int64), dtype=np.int64),
-        s_next=np.asarray(padded(log.s_next, np.int64), dtype=np.int64),
-        reward=np.asarray(padded(row_rewards(log), np.float64), dtype=np.float64),
-        live=live,
-    )
+    columns = (log.s, log.a, log.s_next, row_rewards(log), np.ones(order.size, dtype=bool))
+    return Episodes(*(padded(values) for values in columns))
 
 
 def row_rewards(log: TransitionLog) -> FloatArray:
@@ -137,21 +130,24 @@ def pair_means(log: TransitionLog, otherwise: FloatArray) -> FloatArray:
 # reward. Pairs that the episodes lack keep the row of the mean model; `row_effective_size` says how
 # much the policy depends on pairs that are rare or missing.
 
-FQE_RESAMPLES = 200
+FQE_RESAMPLES, FEWER = 200, 40  # the latter for more than 200 states
 DENSE_STATES = 1500  # beyond this the table of observed frequencies is not solved densely
 
 
 def fitted_q(
-    mean: Problem, policy: Policy, episodes: Episodes, seed: int, resamples: int = FQE_RESAMPLES
+    mean: Problem, policy: Policy, episodes: Episodes, seed: int
 ) -> tuple[float, FloatArray]:
     """The estimate from the observed first states, and its values in resampled episodes."""
     if mean.n_states > DENSE_STATES:
         return float("nan"), np.empty(0)
-    fallback = _mean_rows(mean, policy)
+    S, A, models = mean.n_states, mean.n_actions, mean.models
+    P = np.zeros((S * A, S))
+    P[np.repeat(np.arange(S * A), np.diff(models.indptr)), models.next_states] = models.prob
+    fallback = P.reshape(S, A, S), np.asarray(mean.R[:, :, 0])
     n = len(episodes)
     value = _evaluate(mean, policy, episodes, np.ones(n), fallback)
     rng = np.random.default_rng([seed, 1])
-    count = resamples if mean.n_states <= 200 else 40
+    count = FQE_RESAMPLES if mean.n_states <= 200 else FEWER
     draws = rng.multinomial(n, np.full(n, 1 / n), size=count)
     return value, np.array([_evaluate(mean, policy, episodes, w, fallback) for w in draws])
 
@@ -179,15 +175,6 @@ def _evaluate(
     r_pi = (share * reward.reshape(S, A)).sum(axis=1) + (unseen * R_rest).sum(axis=1)
     v = np.linalg.solve(np.eye(S) - mean.gamma * P_pi, r_pi)
     return float(np.average(v[episodes.s[:, 0]], weights=np.asarray(weight, np.float64)))
-
-
-def _mean_rows(mean: Problem, policy: Policy) -> tuple[FloatArray, FloatArray]:
-    """The mean model's rows (n_states, n_actions, n_states) where the policy may need them."""
-    S, A, models = mean.n_states, mean.n_actions, mean.models
-    P = np.zeros((S * A, S))
-    pair = np.repeat(np.arange(S * A), np.diff(models.indptr))
-    P[pair, models.next_states] = models.prob
-    return P.reshape(S, A, S), np.asarray(mean.R[:, :, 0])
 
 
 def row_effective_size(mean: Problem, policy: Policy, episodes: Episodes) -> float:
@@ -223,9 +210,12 @@ def row_effective_size(mean: Problem, policy: Policy, episodes: Episodes) -> flo
 # Q and V come from a model, best of all one fitted to other episodes. An episode that was cut off
 # (its last state is not absorbing) goes on in that model: γ^T V(s_T) is added, weighted as the last
 # step is, and `tail` says how much weight that has. The effective sample size of the weights is
-# Kish's (Σw)²/Σw²; below 10 an estimate says nothing, and this module says so.
+# Kish's (Σw)²/Σw². An estimate can tell only with ten effective episodes (or rows, for FQE) and a
+# tenth of all: with fewer its standard error exceeds a third of the spread of single ones, and a
+# tenth of the log or less would speak for all of it.
 
-LEAST_SIZE = 10.0  # effective episodes below which an estimate cannot tell
+LEAST_SIZE = 10.0
+LEAST_SHARE = 0.1
 RESAMPLES = 1000
 
 
@@ -241,6 +231,8 @@ class OffPolicy:
         With a bootstrap interval over episodes.
     effective_size : float
         Of the weights, in episodes (in rows for FQE).
+    size : int
+        Episodes (rows) that there are.
     tail : float
         Average discount at which the model takes over from the data.
     unsupported : float
@@ -250,13 +242,14 @@ class OffPolicy:
     name: str
     estimate: Estimate
     effective_size: float
+    size: int
     tail: float
     unsupported: float
 
     @property
     def can_tell(self) -> bool:
         """Whether the effective sample size is large enough to say anything."""
-        return self.effective_size >= LEAST_SIZE
+        return self.effective_size >= max(LEAST_SIZE, LEAST_SHARE * self.size)
 
     def meets(self, low: float, high: float) -> bool:
         """Whether the estimate's interval has a point of [low, high]."""
@@ -273,19 +266,11 @@ class OffPolicy:
             "low": e.low,
             "high": e.high,
             "effective_size": self.effective_size,
+            "size": self.size,
             "tail": self.tail,
             "unsupported": self.unsupported,
             "can_tell": self.can_tell,
         }
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Weights:
-    """w_t (n_episodes, longest), constant after the end of an episode, and its last value."""
-
-    w: FloatArray
-    last: FloatArray
 
 
 def off_policy(
@@ -294,7 +279,6 @@ def off_policy(
     episodes: Episodes,
     behaviour: FloatArray,
     seed: int = 0,
-    resamples: int = RESAMPLES,
 ) -> tuple[OffPolicy, ...]:
     """WIS, PDIS, DR and FQE of a policy.
 
@@ -309,30 +293,32 @@ def off_policy(
     mean = problem.mean_problem()
     v = policy_values(mean, policy)[0]
     q = np.asarray(action_values(mean, v[None, :])[0])  # R + γPv in the mean model
-    weights = _ratios(policy.probs, behaviour, episodes)
+    w = _ratios(policy.probs, behaviour, episodes)
+    whole = w[:, -1]
     gamma, n = problem.gamma, len(episodes)
     discount = episodes.discounts(gamma)
     after = gamma**episodes.lengths * v[episodes.last_state]
     scores = {
         "WIS": episodes.returns(gamma) + after,
-        "PDIS": (weights.w * episodes.reward) @ discount + weights.last * after,
-        "DR": _doubly_robust(episodes, weights.w, q, v, gamma),
+        "PDIS": (w * episodes.reward) @ discount + whole * after,
+        "DR": _doubly_robust(episodes, w, q, v, gamma),
     }
-    size = float(weights.last.sum() ** 2 / max(np.square(weights.last).sum(), 1e-300))
+    size = float(whole.sum() ** 2 / max(np.square(whole).sum(), 1e-300))
     ended = np.asarray(mean.models.sinks)[episodes.last_state]
     tail = float(np.mean(np.where(ended, 0.0, gamma**episodes.lengths)))
     lost = _unsupported(policy.probs, behaviour, episodes)
-    draws = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples)
+    draws = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
     out = []
     for name, score in scores.items():
-        weight = weights.last if name == "WIS" else np.ones(n)
-        out.append(OffPolicy(name, _ratio(score, weight, draws), size, tail, lost))
+        weight = whole if name == "WIS" else np.ones(n)
+        out.append(OffPolicy(name, _ratio(score, weight, draws), size, n, tail, lost))
     fitted = _interval(*fitted_q(mean, policy, episodes, seed))
     rows = row_effective_size(mean, policy, episodes)
-    return (*out, OffPolicy("FQE", fitted, rows, 0.0, lost))
+    return (*out, OffPolicy("FQE", fitted, rows, int(episodes.live.sum()), 0.0, lost))
 
 
-def _ratios(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> _Weights:
+def _ratios(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> FloatArray:
+    """w_t (n_episodes, longest), constant after the end of an episode."""
     taken = behaviour[episodes.s, episodes.a]
     bad = np.argwhere(episodes.live & ~(taken > 0))
     if bad.size:
@@ -342,8 +328,7 @@ def _ratios(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> _W
             f"0 to the action taken at step {t} of episode {i}. Estimate it from the same log."
         )
     ratio = np.where(episodes.live, target[episodes.s, episodes.a] / np.maximum(taken, 1e-300), 1.0)
-    w = np.asarray(np.cumprod(ratio, axis=1), dtype=np.float64)
-    return _Weights(w, w[:, -1])
+    return np.asarray(np.cumprod(ratio, axis=1), dtype=np.float64)
 
 
 def _doubly_robust(

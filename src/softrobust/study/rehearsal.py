@@ -20,9 +20,9 @@ little from β, and the figure tells by how much.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from softrobust.solvers.base import solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
 from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.registry import make_solver
+from softrobust.study.checks import Verdict
 from softrobust.study.off_policy import episodes_of, pair_means
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 WORLDS = ("posterior", "prior")
 LEVEL = 0.95
+WIDE = 0.3  # an interval of a share that says nothing
+Interval = tuple[float, float, float]  # value, low, high
 
 
 @final
@@ -208,10 +211,18 @@ class Rehearsal:
 
     times: int
     world: str
-    coverage: dict[float, tuple[float, float, float]]
+    coverage: dict[float, Interval]
     gains: dict[str, tuple[float, float, float, float]]
     regret: float
     failed: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """Caution where a claim held less often than it says, fine where all are known to hold."""
+        if any(high < level for level, (_, _, high) in self.coverage.items()):
+            return Verdict.CAUTION
+        wide = any(high - low > WIDE for _, low, high in self.coverage.values())
+        return Verdict.CANNOT_TELL if wide else Verdict.FINE
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -224,6 +235,14 @@ class Rehearsal:
             "gains": {rival: list(v) for rival, v in self.gains.items()},
         }
 
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        coverage = {float(level): tuple(v) for level, v in record["coverage"].items()}
+        gains = {rival: tuple(v) for rival, v in record["gains"].items()}
+        times, world, regret, failed = (record[k] for k in ("times", "world", "regret", "failed"))
+        return cls(times, world, coverage, gains, regret, failed)
+
 
 def summary(results: Sequence[dict[str, Any]], world: str, failed: int = 0) -> Rehearsal:
     """Coverage, gains and regret of the repetitions."""
@@ -233,7 +252,7 @@ def summary(results: Sequence[dict[str, Any]], world: str, failed: int = 0) -> R
     for level in results[0]["claims"]:
         claims = np.array([r["claims"][level] for r in results])
         held = int(np.sum(true >= claims - 1e-9 * np.maximum(np.abs(claims), np.abs(true))))
-        coverage[float(level)] = (held / n, *_binomial(held, n))
+        coverage[float(level)] = binomial(held, n)
     gains = {}
     for rival, name in (("practice", "current practice"), ("nominal", "the nominal policy")):
         difference = true - np.array([r[rival] for r in results])
@@ -245,9 +264,9 @@ def summary(results: Sequence[dict[str, Any]], world: str, failed: int = 0) -> R
     return Rehearsal(n, world, coverage, gains, max(regret, 0.0), failed)
 
 
-def _binomial(k: int, n: int) -> tuple[float, float]:
-    """Clopper and Pearson's 95 % interval of a share."""
+def binomial(k: int, n: int) -> Interval:
+    """A share with Clopper and Pearson's 95 % interval."""
     from scipy.stats import beta
 
     low = 0.0 if k == 0 else float(beta.ppf(0.025, k, n - k + 1))
-    return low, 1.0 if k == n else float(beta.ppf(0.975, k + 1, n - k))
+    return k / n, low, 1.0 if k == n else float(beta.ppf(0.975, k + 1, n - k))

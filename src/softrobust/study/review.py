@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from softrobust.problem import Problem
     from softrobust.solvers.base import Solution
     from softrobust.study.checks import Check
+    from softrobust.study.foreign import ForeignRehearsal
+    from softrobust.study.rehearsal import Rehearsal
     from softrobust.study.solved import Solved
+    from softrobust.study.validation import Validation
 
 SECONDS = 2.0  # for explanations and rules, as `evaluation_seconds` estimates them
 MOST_EXPLAINED = 24
@@ -78,6 +81,8 @@ class Review:
     data: DataFound | Note | None = None
     diagnostics: Diagnostics | None = None
     checks: tuple[Check, ...] | None = None
+    rehearsal: Rehearsal | ForeignRehearsal | None = None
+    validation: Validation | None = None
 
     @property
     def chosen(self) -> Compared:
@@ -107,27 +112,15 @@ def review(
     data: DataFound | Note | None = None,
     diagnostics: Diagnostics | None = None,
     checks: Sequence[Check] | None = None,
+    rehearsal: Rehearsal | ForeignRehearsal | None = None,
+    validation: Validation | None = None,
     seconds: float = SECONDS,
 ) -> Review:
     """Look at a solved problem from all sides.
 
-    Parameters
-    ----------
-    solutions : sequence of Solution
-        The first is the chosen one, the others are compared with it. The nominal policy is
-        computed if no solution is named "nominal", current practice if there is a log.
-    heldout : ModelSet, optional
-        Models that the policies were not chosen on.
-    log : TransitionLog, optional
-        Gives current practice, and how often each action was seen.
-    posterior : FittedPosterior, optional
-        Gives how much of each pair's posterior is prior.
-    certificate : Certificate, optional
-        Of the chosen policy; made here if not given.
-    frontier : Frontier, optional
-        Mean against CVaR, for the problem's α.
-    seconds : float
-        For explanations of single states and for rules, told from sizes.
+    The first of `solutions` is the chosen one, which the others are compared with; the nominal
+    policy is added, and with a log current practice. The certificate is made if not given.
+    `seconds` are for explanations and rules, told from sizes.
     """
     log = getattr(posterior, "log", None) if log is None else log
     _check_log(problem, log)
@@ -145,6 +138,7 @@ def review(
         problem, compared, certificate, heldout, log, posterior, visits,
         dict(zip(states, found, strict=True)), every, rules_within(problem, chosen.policy, seconds),
         frontier, data, diagnostics, None if checks is None else tuple(checks),
+        rehearsal, validation,
     )  # fmt: skip
 
 

@@ -82,19 +82,10 @@ class Search:
         self.P = np.ascontiguousarray(problem.models.P) if self.looks else np.zeros(0)
         self.trees: dict[bytes, Tree | None] = {}
 
-    def probs(self, labels: IntArray) -> FloatArray:
-        """(n_states, n_actions): what the rules do; the full policy where they must not."""
-        rows = np.arange(labels.size)
-        barred = ~self.problem.allowed[rows, labels]
-        out = np.zeros(self.full.probs.shape)
-        out[rows, labels] = 1.0
-        out[barred] = self.full.probs[barred]
-        return out
-
     def started(self, tree: Tree) -> Ruled:
         """A tree with its value."""
         labels = self.named(tree)
-        made = Policy(self.probs(labels), self.full.states, self.full.actions, self.full.decided)
+        made, _ = rules_policy(self.problem, self.full, labels)
         return Ruled(tree, labels, static_return(self.problem, made))
 
     def climb(self, at: Ruled, most: int) -> Ruled:
@@ -157,7 +148,9 @@ class Search:
     def _moves(self, at: Ruled) -> list[_Move]:
         """All moves, the best first."""
         self.looks -= 1
-        base = _Base(self.problem, self.P, self.probs(at.labels))
+        base = _Base(
+            self.problem, self.P, rules_policy(self.problem, self.full, at.labels)[0].probs
+        )
         where = leaf_of(at.tree, self.columns, self.problem.n_states)
         acts = [leaf.action for leaf in leaves(at.tree)]
         found: list[_Move] = []
@@ -222,6 +215,17 @@ class _Base:
         rho = self.v @ self.problem.p0
         prefix_returns(rho, self.h, np.ascontiguousarray(d), G, order, starts, out)
         return out
+
+
+def rules_policy(problem: Problem, full: Policy, named: IntArray) -> tuple[Policy, tuple[int, ...]]:
+    """What rules do that name these actions, and the states where the full policy must stand."""
+    rows = np.arange(problem.n_states)
+    barred = ~problem.allowed[rows, named]
+    probs = np.zeros(full.probs.shape)
+    probs[rows, named] = 1.0
+    probs[barred] = full.probs[barred]
+    exceptions = tuple(int(s) for s in np.flatnonzero(barred & problem.decided))
+    return Policy(probs, full.states, full.actions, full.decided), exceptions
 
 
 def looks(problem: Problem, columns: StateColumns) -> int:

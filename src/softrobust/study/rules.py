@@ -26,7 +26,7 @@ from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
 from softrobust.returns import evaluate_policy, static_return
 from softrobust.returns.evaluation import action_values
-from softrobust.study.rule_search import Ruled, Search
+from softrobust.study.rule_search import Ruled, Search, rules_policy
 from softrobust.study.rule_tree import (
     Leaf,
     StateColumns,
@@ -172,7 +172,8 @@ class _Found:
 
     def keep(self, tree: Tree, where: IntArray, actions: list[int]) -> Rules:
         """`note`, with the leaf of every state at hand."""
-        made, exceptions = rules_policy(self.problem, self.policy, where, actions)
+        named = np.array(actions, dtype=np.int64)[where]
+        made, exceptions = rules_policy(self.problem, self.policy, named)
         value = static_return(self.problem, made)
         shown = merged(with_actions(tree, iter(actions)))
         rules = Rules(shown, made, value, self.full, exceptions, (), self.max_loss)
@@ -295,20 +296,6 @@ def _exchange(made: _Found, tree: Tree, columns: StateColumns, rules: Rules, lef
                 if _better(other, rules):
                     actions, rules, improved = trial, other, True
     return left
-
-
-def rules_policy(
-    problem: Problem, policy: Policy, where: IntArray, actions: list[int]
-) -> tuple[Policy, tuple[int, ...]]:
-    """What the leaves do in every state, and the states where the full policy must stand."""
-    decision = np.array(actions, dtype=np.int64)[where]
-    rows = np.arange(problem.n_states)
-    barred = ~problem.allowed[rows, decision]
-    probs = np.zeros(policy.probs.shape)
-    probs[rows, decision] = 1.0
-    probs[barred] = policy.probs[barred]
-    exceptions = tuple(int(s) for s in np.flatnonzero(barred & problem.decided))
-    return Policy(probs, policy.states, policy.actions, policy.decided), exceptions
 
 
 def _lines(tree: Tree, policy: Policy, indent: str) -> list[str]:

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust.data import Rewards
 from softrobust.errors import InputError
+from softrobust.posterior import FittedDirichlet
+from softrobust.posterior.belief import Belief, drawn_rewards
+from softrobust.posterior.learned import FittedLearned, LearnedPosterior
+from softrobust.problem import Problem
 from softrobust.returns import occupancies
+from softrobust.study.off_policy import pair_means
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
     from softrobust.posterior import FittedPosterior
-    from softrobust.problem import Problem
     from softrobust.solvers.base import Solution
 
+T = TypeVar("T")
 SPARSE, DENSE = 6e-7, 4e-10  # seconds per stored entry, and per S³
 SMALL_STATES = 96  # up to here one compiled kernel does it all
 OVERHEAD = {True: 2e-4, False: 1e-2}  # per evaluation, small or not
@@ -65,11 +76,64 @@ def need_log(solved: Solved, what: str) -> tuple[TransitionLog, FittedPosterior]
     return solved.log, solved.posterior
 
 
+def read_kept(path: Path, make: Callable[[Any], T], remedy: str) -> T | None:
+    """What an earlier question left in a file of JSON; None where it was not asked."""
+    if not path.exists():
+        return None
+    try:
+        return make(json.loads(path.read_text(encoding="utf-8")))
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}). {remedy}") from None
+
+
 def redraw(solved: Solved, n_models: int, seed: int) -> ModelSet:
     """Fresh draws of the posterior: not those that were solved or tested on."""
     _, posterior = need_log(solved, "Drawing models again")
     entropy = np.random.SeedSequence([solved.seed, seed, 0x5EED])
     return posterior.sample(n_models, np.random.default_rng(entropy))
+
+
+def rows_of(log: TransitionLog, rows: BoolArray) -> TransitionLog:
+    """A log of some rows with the labels of all; rewards are those given, or those of its rows."""
+    own = drawn_rewards(log)
+    return replace(
+        log,
+        s=log.s[rows],
+        a=log.a[rows],
+        s_next=log.s_next[rows],
+        reward=log.reward[rows] if own and log.reward is not None else None,
+        rewards=None if own else log.rewards,
+        episode=None if log.episode is None else log.episode[rows],
+    )
+
+
+def judging_problem(part: TransitionLog, like: Problem, n: int, seed: list[int]) -> Problem:
+    """The learned posterior of a part of a log; every pair has a model, so any can be judged."""
+    settings, rng = LearnedPosterior(min_count=0), np.random.default_rng(seed)
+    models = Belief.of(part, like.gamma, n, rng, settings=settings).models()
+    return Problem(models, p0=like.p0, objective=like.objective)
+
+
+def learned_again(
+    part: TransitionLog, posterior: FittedPosterior, old: Problem, n: int, seed: list[int]
+) -> Problem:
+    """The problem, learned from a part of its log.
+
+    Rewards are those that the part shows: means of all would tell of the rest. A pair that it lacks
+    cannot be chosen; its mean over all serves DR as a baseline, which needs no truth.
+    """
+    if isinstance(posterior, FittedLearned):
+        return judging_problem(part, old, n, seed)
+    if not isinstance(posterior, FittedDirichlet):
+        raise InputError(f"{type(posterior).__name__} cannot be fitted to a part of the log.")
+    fitted = replace(posterior.settings, min_count=0).fit(part)
+    models = fitted.sample(n, np.random.default_rng(seed))
+    allowed = old.allowed & models.available & (np.asarray(part.pair_counts) > 0)
+    allowed |= ~allowed.any(axis=1, keepdims=True) & models.available
+    rewards = old.rewards
+    if part.reward is not None and rewards.kind == "pair":
+        rewards = Rewards.of_pairs(pair_means(part, rewards.pairs))
+    return Problem(models, rewards, old.p0, old.gamma, old.objective, allowed)
 
 
 def time_share(problem: Problem, policy: Policy) -> FloatArray:

@@ -112,12 +112,7 @@ def dealt(
     N = p.shape[0]
     rows = p / p.sum(axis=1, keepdims=True)
     counts = rng.multinomial(m, rows[rng.integers(0, N, n)])
-    with np.errstate(divide="ignore"):
-        log_rows = np.log(rows)
-    possible = np.isfinite(log_rows)
-    score = counts @ np.where(possible, log_rows, 0.0).T
-    score[(counts > 0).astype(np.float64) @ (~possible).T.astype(np.float64) > 0] = -np.inf
-    w = np.exp(score - score.max(axis=1, keepdims=True))
+    w = _likelihood(counts, rows)
     w /= w.sum(axis=1, keepdims=True)
     grid = (np.arange(N) + rng.random((n, 1))) / N
     edges = np.cumsum(w, axis=1)
@@ -126,6 +121,17 @@ def dealt(
     shuffle = np.argsort(rng.random((n, N)), axis=1)
     after = np.take_along_axis(after, shuffle, axis=1)
     return after.astype(np.int64), shuffle.astype(np.int64), 1.0 / np.square(w).sum(axis=1)
+
+
+def _likelihood(counts: IntArray, rows: FloatArray) -> FloatArray:
+    """(n_data_sets, n_rows): of counts under every row, the largest of a data set being 1."""
+    with np.errstate(divide="ignore"):
+        log_rows = np.log(rows)
+    # 0·log 0 = 0: a next state that was not seen says nothing, even where a row excludes it.
+    possible = np.isfinite(log_rows)
+    score = counts @ np.where(possible, log_rows, 0.0).T
+    score[(counts > 0).astype(np.float64) @ (~possible).T.astype(np.float64) > 0] = -np.inf
+    return np.asarray(np.exp(score - score.max(axis=1, keepdims=True)))
 
 
 def exchanged(
@@ -163,7 +169,6 @@ def exchanged(
 DATA_SETS = 400  # resampled data sets for each pair
 POOL = 40  # policies optimal for single models
 MOST_PAIRS = 60  # pairs whose rows matter most
-LEAST_MASS = 1e-9
 ROUNDING = 1e-9
 
 
@@ -328,14 +333,7 @@ def _reweighted(
     source = rng.choice(f.size, size=n, p=f / f.sum())
     rows = block[source] / block[source].sum(axis=1, keepdims=True)
     counts = rng.multinomial(m, rows)
-    with np.errstate(divide="ignore"):
-        log_rows = np.log(block)
-    # 0·log 0 = 0: a next state that was not seen says nothing, even where a model excludes it.
-    finite = np.where(np.isfinite(log_rows), log_rows, 0.0)
-    score = counts @ finite.T
-    excluded = (counts > 0).astype(np.float64) @ (~np.isfinite(log_rows)).astype(np.float64).T > 0
-    score[excluded] = -np.inf
-    weights = f * np.exp(score - score.max(axis=1, keepdims=True))
+    weights = f * _likelihood(counts, block)
     weights /= weights.sum(axis=1, keepdims=True)
     return weights, 1.0 / np.square(weights).sum(axis=1)
 
@@ -344,7 +342,7 @@ def _best(Z: FloatArray, order: Any, W: FloatArray, objective: SoftRobust) -> An
     from softrobust.kernels.tail import best_reweighted
 
     out, which = np.empty(W.shape[0]), np.empty(W.shape[0], dtype=np.int64)
-    tail = max(objective.tail, LEAST_MASS)
+    tail = max(objective.tail, LEAST_TAIL)
     best_reweighted(Z, order, np.ascontiguousarray(W), objective.lam, tail, out, which)
     return out, which
 

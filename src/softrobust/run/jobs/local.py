@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Any, final
 
+from softrobust._core.limits import Deadline
 from softrobust.errors import SolverError
 from softrobust.run.jobs.tasks import Answer, Order
 
@@ -54,9 +55,9 @@ def worker_environment(workers: int) -> dict[str, str]:
     return {"NUMBA_NUM_THREADS": str(share)} | dict.fromkeys(blas, "1")
 
 
-def run_local(orders: Sequence[Order], workers: int, answer: Answer) -> None:
+def run_local(orders: Sequence[Order], workers: int, answer: Answer, deadline: Deadline) -> None:
     """Perform the orders on `workers` processes; `answer` is called here with every reply."""
-    pool = _Pool(orders, min(workers, len(orders)), answer)
+    pool = _Pool(orders, min(workers, len(orders)), answer, deadline)
     try:
         pool.run()
     finally:
@@ -120,9 +121,11 @@ class _Worker:
 class _Pool:
     """The tasks that wait, the workers, and what they say."""
 
-    def __init__(self, orders: Sequence[Order], size: int, answer: Answer) -> None:
+    def __init__(
+        self, orders: Sequence[Order], size: int, answer: Answer, deadline: Deadline
+    ) -> None:
         self.waiting = deque(orders)
-        self.answer = answer
+        self.answer, self.deadline = answer, deadline
         self.heard: Heard = queue.SimpleQueue()
         self.env = worker_environment(size)
         self.size = size
@@ -149,8 +152,8 @@ class _Pool:
             self.assign(worker)
 
     def assign(self, worker: _Worker) -> None:
-        """The next task for a free worker; where none is left it ends."""
-        if not self.waiting:
+        """The next task for a free worker; where none is left, or no time, it ends."""
+        if not self.waiting or self.deadline.passed:
             self.workers.discard(worker)
             worker.close()
             return

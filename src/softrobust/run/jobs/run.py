@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, final
 
+from softrobust._core.limits import Deadline
 from softrobust.errors import InputError
 from softrobust.run.jobs.local import cores, run_local
 from softrobust.run.jobs.store import FAILURES, open_store
@@ -65,6 +66,7 @@ def run_tasks(
     resume: bool = False,
     progress: bool | None = None,
     title: str = "",
+    time_limit: float | None = None,
 ) -> Outcome:
     """Perform every task that has no whole result in `out` yet.
 
@@ -79,12 +81,18 @@ def run_tasks(
         The address of a Dask scheduler, or "local:2" for two Dask workers here.
     progress : bool, optional
         A bar on a terminal by default; True also writes plain lines into a pipe; False nothing.
+    time_limit : float, optional
+        Seconds after which no task of this machine is begun; `resume` goes on with the others.
     """
     planned, folder = check_tasks(tasks), Path(out)
     if workers is not None and workers < 0:
         raise InputError(f"The number of workers is 0 or more; it is {workers}.")
     if workers is not None and cluster is not None:
         raise InputError("Give workers or a cluster, not both: a cluster brings its own workers.")
+    if time_limit is not None and cluster is not None:
+        text = "A time limit is for processes of this machine. Leave it out, or the cluster."
+        raise InputError(text, arguments=("time_limit",))
+    deadline = Deadline(time_limit)
     failed: dict[str, str] = {}
     with open_store(folder, planned, resume, title) as store:
         results = {task.key: store.load(task.key) for task in planned}
@@ -101,7 +109,7 @@ def run_tasks(
 
         try:
             with Meter(len(planned), len(planned) - len(orders), title, progress) as meter:
-                _perform_all(orders, workers, cluster, answer)
+                _perform_all(orders, workers, cluster, answer, deadline)
         except KeyboardInterrupt:
             done = sum(result is not None for result in results.values())
             raise Stopped(
@@ -128,7 +136,11 @@ def failure_file(out: str | Path, key: str) -> Path:
 
 
 def _perform_all(
-    orders: Sequence[Order], workers: int | None, cluster: str | None, answer: Answer
+    orders: Sequence[Order],
+    workers: int | None,
+    cluster: str | None,
+    answer: Answer,
+    deadline: Deadline,
 ) -> None:
     if not orders:
         return
@@ -140,9 +152,10 @@ def _perform_all(
         # Live lines of solvers are silenced: they would write over the bar.
         with _interrupts_are_final():
             for order in orders:
-                answer(order["key"], perform_quietly(order), 1)
+                if not deadline.passed:
+                    answer(order["key"], perform_quietly(order), 1)
     else:
-        run_local(orders, cores() if workers is None else workers, answer)
+        run_local(orders, cores() if workers is None else workers, answer, deadline)
 
 
 class _Interrupted(BaseException):
