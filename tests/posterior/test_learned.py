@@ -300,4 +300,4 @@ def test_rewards_that_vary_are_drawn_with_the_models(tmp_path: Path) -> None:
     save_problem(tmp_path / "problem.npz", problem)
     again = load_problem(tmp_path / "problem.npz")
     np.testing.assert_array_equal(again.R, problem.R)
-    assert again.rewards.kind == noisy.rewards.kind  # type: ignore[union-attr]
+    assert again.rewards.kind == noisy.rewards.kind

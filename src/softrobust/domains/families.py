@@ -58,10 +58,8 @@ FAINT = Family("faint", 12, 0.01, 0.12, (0.0, 1.0, 3.0), (0.1, 0.5, 1.0))
 def _world(family: Family, rng: Rng, seed: int) -> World:
     shape = rng.choice(["line", "grid", "places"])
     A = int(rng.integers(2, 6))
-    if shape == "grid":
-        dims = (int(rng.integers(3, 6)), int(rng.integers(2, 6)))
-    else:
-        dims = (int(rng.integers(6, 25)),)
+    limits = ((3, 6), (2, 6)) if shape == "grid" else ((6, 25),)
+    dims = tuple(int(rng.integers(*limit)) for limit in limits)
     at = np.stack(np.unravel_index(np.arange(int(np.prod(dims))), dims), axis=1)
     P = _places(rng, at.shape[0], A) if shape == "places" else _displaced(rng, at, dims, A)
     rough = rng.choice([0.0, 0.0, 0.15, 0.35])
@@ -159,7 +157,7 @@ def _rewards(rng: Rng, P: FloatArray, at: IntArray, shape: str) -> tuple[str, Fl
     r = np.zeros((S, A, S))
     kind = str(rng.choice(["place", "pair", "cost", "rare"]))
     ramp = at @ rng.normal(0, 1, at.shape[1]) if shape != "places" else rng.normal(0, 1, S)
-    ramp = ramp / max(ramp.std(), 1e-9)
+    ramp = np.asarray(ramp) / max(float(np.std(ramp)), 1e-9)
     if rng.random() < 0.4:
         ramp = -np.abs(ramp - ramp[int(rng.integers(S))])
     r += ramp
