@@ -19,13 +19,14 @@ from numpy.typing import ArrayLike
 from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large
 from softrobust._core.files import read_npz, write_npz
 from softrobust._core.settings import real, whole
+from softrobust.data.initial import check_p0
 from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
 from softrobust.errors import InputError
 from softrobust.models.continuous import ContinuousModels
 from softrobust.models.continuous_rewards import LinearReward, RewardFunction
 from softrobust.models.files import FORMAT_VERSION, models_from_arrays, models_to_arrays
 from softrobust.models.gaussian import GaussianModels
-from softrobust.models.model_set import ModelSet, check_p0
+from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import Objective, SoftRobust, make_objective
 

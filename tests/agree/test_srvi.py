@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from softrobust.data import Labels
-from softrobust.models import ContinuousPolicy, Policy, TableAsContinuous
+from softrobust.models import ContinuousPolicy, Policy
 from softrobust.models.continuous_policy import Arrays, Words
 from softrobust.objective import SoftRobust
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns import s_rect_return, sa_rect_return
 from softrobust.solvers import RPVI, SRVI, SRVISA, SARect, SRect, Status, WorstModelVI
 from softrobust.solvers.continuous.srvi import Projected
-from tests.continuous_instances import FloatArray, OneHot
+from tests.continuous_instances import FloatArray, OneHot, TableAsContinuous
 from tests.instances import random_policy, random_problem
 
 LEVELS = [(0.5, 0.7), (1.0, 0.9), (0.0, 0.5), (1.0, 1.0), (0.3, 0.0)]

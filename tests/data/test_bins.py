@@ -78,9 +78,9 @@ def test_holes_are_named() -> None:
     x = np.arange(8.0).reshape(4, 2)
     bins = Bins.fit(x, 2, variables=["u", "v"])
     x[2, 1] = np.nan
-    with pytest.raises(InputError, match=r"'v' is NaN in row 3 \(1 such values\)"):
+    with pytest.raises(InputError, match=r"'v' is nan in row 3 \(1 such values\)"):
         Bins.fit(x, 2, variables=["u", "v"])
-    with pytest.raises(InputError, match="'v' is NaN in row 3"):
+    with pytest.raises(InputError, match="'v' is nan in row 3"):
         bins.index(x)
     with pytest.raises(InputError, match="'u' is -inf in row 1"):
         bins.label([-np.inf, 0.0])

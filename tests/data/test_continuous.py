@@ -104,9 +104,9 @@ def test_whole_episodes_keep_their_numbers_and_names_are_numbered(tmp_path: Path
 def test_refused_arrays(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no file"):
         read_continuous_log(tmp_path / "none.csv")
-    with pytest.raises(InputError, match="'s_next' must have one row per transition"):
+    with pytest.raises(InputError, match="'s_next' must have shape"):
         ContinuousLog.from_arrays([[1.0]], [0], [[1.0], [2.0]])
-    with pytest.raises(InputError, match="'reward' must have 1 entries"):
+    with pytest.raises(InputError, match="'reward' must have shape"):
         ContinuousLog.from_arrays([[1.0]], [0], [[1.0]], [1.0, 2.0])
     with pytest.raises(InputError, match="no folder"):
         write_log_csv(log(), tmp_path / "nowhere" / "log.csv")

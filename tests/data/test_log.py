@@ -182,10 +182,10 @@ def test_given_order_of_states() -> None:
     )
     assert log.states.names == ("lo", "mid", "hi")
     assert log.shape == (3, 2)
-    with pytest.raises(InputError, match=r"row 2 of the arrays has 'hi', which is not") as error:
+    with pytest.raises(InputError, match=r"row 2 of the arrays has 'hi'") as error:
         TransitionLog.from_arrays(["lo", "lo"], [0, 0], ["lo", "hi"], state_names=["lo", "high"])
     assert "Did you mean 'high'?" in str(error.value)
-    with pytest.raises(InputError, match="Every action of the log must be in the given list"):
+    with pytest.raises(InputError, match="A row of the log must be for a known action"):
         TransitionLog.from_arrays(["lo"], [5], ["lo"], action_names=[1])
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from softrobust.data import Bins, read_log, read_trajectories, save_log
 from softrobust.data.labels import split_state, state_columns, state_name
-from softrobust.data.visit_rules import length_text, step_length
+from softrobust.data.times import length_text, step_length
 from softrobust.errors import InputError
 from tests.data.visits import COLUMNS, REWARDED, finding, read, rows_of
 

@@ -265,6 +265,6 @@ LOGS: dict[str, Callable[[], Case]] = {
     "saved log, codes are text": lambda: Case(npz(**(SAVED | {"s": np.array(["a"])})),
         words="f.npz", name="f.npz"),
     "saved log, columns of two lengths": lambda: Case(npz(**(SAVED | {"a": np.array([0, 0])})),
-        words="equally long", name="f.npz"),
+        words="one entry for each row", name="f.npz"),
 }  # fmt: skip
 SLOW_LOGS: dict[str, Callable[[], Case]] = {"a million states": lambda: _many_states(10**6)}

@@ -13,14 +13,12 @@ from softrobust.models import (
     CallableModels,
     LinearReward,
     MixtureModel,
-    ModelSet,
-    TableAsContinuous,
 )
 from softrobust.models.continuous_rewards import fit_linear_reward
 from softrobust.models.gaussian import load_gaussian, save_gaussian
 from softrobust.objective import SoftRobust
 from softrobust.problem import ContinuousProblem
-from tests.continuous_instances import FloatArray, linear_models
+from tests.continuous_instances import FloatArray, TableAsContinuous, linear_models
 from tests.instances import random_problem
 
 PULL = np.array([0.5, 0.8, 0.9])
@@ -137,19 +135,6 @@ def test_tables_as_vectors() -> None:
     np.testing.assert_allclose(share, rows[0, 0], atol=0.015)
     np.testing.assert_allclose(m.mean_model().table.P[0], np.tensordot(table.f, table.P, 1))
     assert m.variance(s, a, omega=[0, 1]).shape == (2, 1)
-    with pytest.raises(InputError, match="no transitions"):
-        TableAsContinuous(_gap())
-
-
-def _gap() -> ModelSet:
-    from softrobust.data import TransitionLog
-    from softrobust.posterior import DirichletPosterior
-
-    log = TransitionLog.from_arrays([0, 1, 1], [0, 0, 1], [1, 0, 0])
-    return DirichletPosterior().fit(log).sample(3)
-
-
-# -- rewards and problems ------------------------------------------------------------------------
 
 
 def test_reward_with_squares_and_actions() -> None:

@@ -35,6 +35,19 @@ def frozen(values: npt.ArrayLike, dtype: type[_T]) -> npt.NDArray[_T]:
     return out
 
 
+def shaped(
+    name: str, values: npt.ArrayLike, dtype: type[_T], *shapes: tuple[int, ...], rule: str = ""
+) -> npt.NDArray[_T]:
+    """`frozen` values of one of the shapes; others are refused, with the rule in words."""
+    array = frozen(values, dtype)
+    if array.shape not in shapes:
+        raise InputError(
+            f"{name} must have {rule and rule + ', '}shape {' or '.join(map(str, shapes))}; it has "
+            f"shape {array.shape}. Check its length and the order of its axes."
+        )
+    return array
+
+
 def _writeable(array: Any) -> bool:
     while isinstance(array, np.ndarray):
         if array.flags.writeable:

@@ -105,6 +105,20 @@ def check_format(found: str, kind: str, its_version: Any, version: int, path: st
         )
 
 
+@contextmanager
+def rebuilding(what: str, path: str | Path) -> Iterator[None]:
+    """Make an object of the arrays of a file: what these lack or garble is an error."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (*DAMAGED, ValueError, AttributeError) as error:
+        raise InputError(
+            f"The file {Path(path).name} lacks or garbles a part of the {what} "
+            f"({_reason(error)}). Write it again."
+        ) from None
+
+
 def npz_format(path: Path) -> str | None:
     """Return the `format` of an `.npz` file, None if it has none."""
     with open_npz(path) as file:

@@ -15,10 +15,16 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, final
 
+import numpy as np
+import numpy.typing as npt
+
+from softrobust._core.arrays import Rows
+
 SMALL = 5  # counts below this are hidden where counts are suppressed
 TOTALS = frozenset({"n_rows", "n_episodes", "n_transitions", "n_starts", "n_visits", "n_ids"})
 UNTYPED = frozenset({"rows", "text"})
 RECORDED = "recorded"  # the code of a sentence that an older version wrote down
+KEPT_ROWS = 20  # numbers of rows that a note lists
 
 
 class Level(StrEnum):
@@ -74,6 +80,24 @@ class Note:
     def without_small_counts(self) -> Note:
         """The same note with small counts, row numbers and others' words as None."""
         return Note(self.code, self.level, _hidden("", self.facts))
+
+
+@final
+class Ledger(list[Note]):
+    """What is worth a look, in the order in which it is found while a table is read."""
+
+    def add(
+        self, code: str, rows: Rows, places: npt.NDArray[np.integer[Any]], **facts: Any
+    ) -> None:
+        """Note that `places` (rows counted from 0) are concerned; nothing where there are none."""
+        if places.size:
+            first = [rows.number(i) for i in np.sort(places)[:KEPT_ROWS].tolist()]
+            where = {"n_rows": int(places.size), "rows": first, "source": rows.source}
+            self.append(Note(code, Level.CAUTION, facts | where))
+
+    def say(self, code: str, **facts: Any) -> None:
+        """Note something that has no rows."""
+        self.append(Note(code, Level.CAUTION, facts))
 
 
 def read_notes(records: Iterable[Note | Mapping[str, Any] | str]) -> tuple[Note, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from softrobust._core.arrays import FloatArray, IntArray, frozen
-from softrobust._core.files import read_npz, write_npz
+from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust._core.settings import whole
-from softrobust.data.continuous import ContinuousLog
+from softrobust.data.continuous import ContinuousLog, as_numbers, vectors
 from softrobust.data.labels import Labels
 from softrobust.data.log import TransitionLog
 from softrobust.errors import InputError
@@ -40,8 +40,6 @@ class Bins:
 
     Attributes
     ----------
-    method : str
-    variables : Labels
     edges : tuple of (n_cuts,) arrays
         Inner cuts of every variable, ascending; empty for kmeans.
     centres : (k, n_variables) or None
@@ -56,6 +54,13 @@ class Bins:
     centres: FloatArray | None
     scale: FloatArray
 
+    def __post_init__(self) -> None:
+        put = object.__setattr__  # the one place where a frozen object is completed
+        put(self, "edges", tuple(frozen(edge, np.float64) for edge in self.edges))
+        put(self, "scale", frozen(self.scale, np.float64))
+        if self.centres is not None:
+            put(self, "centres", frozen(self.centres, np.float64))
+
     @classmethod
     def fit(
         cls,
@@ -67,37 +72,21 @@ class Bins:
     ) -> Bins:
         """Fit bins to observations (n_rows, n_variables).
 
-        Parameters
-        ----------
-        n : int or one per variable
-            Intervals of each variable; for kmeans the number of centres.
+        `n` is the number of intervals, of all variables or one each; for kmeans that of centres.
         """
-        x = _numbers(observations)
+        x, names = vectors(observations, variables)
         if x.ndim != 2 or 0 in x.shape:
             raise InputError(
                 "Bins are fitted to a table of finite numbers (n_rows, n_variables); "
                 f"the shape is {x.shape}."
             )
-        given = [f"x{j}" for j in range(x.shape[1])] if variables is None else variables
-        names = Labels.of(given, "variable")
-        if len(names) != x.shape[1]:
-            raise InputError(
-                f"Give one name for each of {x.shape[1]} variables; there are {len(names)}."
-            )
-        _refuse_holes(x, names)
         spread = x.std(axis=0)
         scale = np.where(spread > 0, spread, 1.0)
         if method == "kmeans":
             if np.ndim(n) != 0:
                 raise InputError(f"kmeans takes one number of centres; it got {n!r}.")
             k = whole("n", n, hint="kmeans takes one number of centres.")
-            return cls(
-                method,
-                names,
-                (),
-                frozen(_centres(x / scale, k, seed) * scale, np.float64),
-                frozen(scale, np.float64),
-            )
+            return cls(method, names, (), _centres(x / scale, k, seed) * scale, scale)
         if method not in ("uniform", "quantile"):
             raise InputError(f"method must be uniform, quantile or kmeans; it is '{method}'.")
         each: list[Any] = [n] * x.shape[1] if np.ndim(n) == 0 else list(n)  # type: ignore[arg-type]
@@ -113,8 +102,8 @@ class Bins:
                 if method == "uniform"
                 else np.quantile(column, share)
             )
-            cuts.append(frozen(np.unique(inner[inner > column.min()]), np.float64))
-        return cls(method, names, tuple(cuts), None, frozen(scale, np.float64))
+            cuts.append(np.unique(inner[inner > column.min()]))
+        return cls(method, names, tuple(cuts), None, scale)
 
     @classmethod
     def from_cuts(cls, cuts: Mapping[str, Sequence[float] | FloatArray]) -> Bins:
@@ -122,14 +111,14 @@ class Bins:
         names = Labels.of(cuts, "variable")
         edges = []
         for name, given in cuts.items():
-            edge = _numbers(given)
+            edge = as_numbers(given)
             if edge.ndim != 1 or not np.isfinite(edge).all() or (np.diff(edge) <= 0).any():
                 raise InputError(
                     f"The cuts of '{name}' must be finite numbers that ascend: they are "
                     f"{edge.tolist()}. Put them in order, each once."
                 )
-            edges.append(frozen(edge, np.float64))
-        return cls("given", names, tuple(edges), None, frozen(np.ones(len(names)), np.float64))
+            edges.append(edge)
+        return cls("given", names, tuple(edges), None, np.ones(len(names)))
 
     @property
     def n_states(self) -> int:
@@ -142,29 +131,17 @@ class Bins:
     def states(self) -> Labels:
         """One readable name per state: intervals, or the coordinates of a centre."""
         if self.centres is not None:
-            return Labels(
-                tuple(
-                    f"c{i}: "
-                    + ", ".join(f"{v}≈{x:.4g}" for v, x in zip(self.variables, row, strict=True))
-                    for i, row in enumerate(self.centres)
-                ),
-                noun="state",
-            )
-        parts = [_intervals(v, edge) for v, edge in zip(self.variables, self.edges, strict=True)]
-        names = [""]
-        for part in parts:
-            names = [f"{head}, {tail}" if head else tail for head in names for tail in part]
+            parts = [[f"{v}≈{x:.4g}" for v, x in zip(self.variables, row, strict=True)]
+                     for row in self.centres]  # fmt: skip
+            names = [f"c{i}: {', '.join(part)}" for i, part in enumerate(parts)]
+        else:
+            parts = list(map(_intervals, self.variables, self.edges))
+            names = [", ".join(part) for part in product(*parts)]
         return Labels(tuple(names), noun="state")
 
     def index(self, observations: npt.ArrayLike) -> IntArray:
         """State indices (…) of observations (…, n_variables)."""
-        x = _numbers(observations)
-        if x.shape[-1:] != (len(self.variables),):
-            raise InputError(
-                f"An observation is {len(self.variables)} finite numbers "
-                f"({', '.join(self.variables)}); the shape is {x.shape}."
-            )
-        _refuse_holes(x, self.variables)
+        x, _ = vectors(observations, self.variables)
         if self.centres is not None:
             apart = (x[..., None, :] - self.centres) / self.scale
             return np.asarray((apart**2).sum(axis=-1).argmin(axis=-1), dtype=np.int64)
@@ -184,73 +161,37 @@ class Bins:
                 f"The bins are for {list(self.variables)}; the log has {list(log.variables)}."
             )
         names = self.states
-        here, there = self.index(log.s), self.index(log.s_next)
+        here, there = ([names[i] for i in self.index(s)] for s in (log.s, log.s_next))
         return TransitionLog.from_arrays(
-            [names[i] for i in here],
-            [log.actions[int(a)] for a in log.a],
-            [names[i] for i in there],
-            log.reward,
-            log.episode,
-            log.terminal,
-            state_names=names,
-            action_names=log.actions,
-            source=log.rows.source,
-        )
+            here, [log.actions[int(a)] for a in log.a], there, log.reward, log.episode,
+            log.terminal, state_names=names, action_names=log.actions, source=log.rows.source,
+        )  # fmt: skip
 
     def save(self, path: str | Path) -> None:
         """Write the bins as `.npz`, atomically."""
         arrays = {f"edges{j}": edge for j, edge in enumerate(self.edges)}
         if self.centres is not None:
             arrays["centres"] = self.centres
-        more = {
-            "method": np.array(self.method),
-            "variables": np.array(list(self.variables)),
-            "scale": self.scale,
-        }
-        write_npz(path, BINS_FORMAT, 1, arrays | more)
+        names = {"method": self.method, "variables": list(self.variables)}
+        write_npz(path, BINS_FORMAT, 1, arrays | names | {"scale": self.scale})
 
     @classmethod
     def load(cls, path: str | Path) -> Bins:
         """Read what `save` wrote."""
         arrays = read_npz(path, BINS_FORMAT, 1)
-        try:
+        with rebuilding("bins", path):
             names = Labels(tuple(map(str, arrays["variables"])), noun="variable")
-            method = str(arrays["method"])
-            edges = (
-                ()
-                if "centres" in arrays
-                else tuple(frozen(arrays[f"edges{j}"], np.float64) for j in range(len(names)))
+            cuts = () if "centres" in arrays else range(len(names))
+            return cls(
+                str(arrays["method"]),  # type: ignore[arg-type]
+                names,
+                tuple(arrays[f"edges{j}"] for j in cuts),
+                arrays.get("centres"),
+                arrays["scale"],
             )
-            centres = frozen(arrays["centres"], np.float64) if "centres" in arrays else None
-            scale = frozen(arrays["scale"], np.float64)
-            return cls(method, names, edges, centres, scale)  # type: ignore[arg-type]
-        except KeyError as error:
-            raise InputError(f"The file {Path(path).name} lacks {error}. Write it again.") from None
 
     def __repr__(self) -> str:
         return f"Bins({self.method}, {self.n_states} states of {', '.join(self.variables)})"
-
-
-def _numbers(observations: npt.ArrayLike) -> FloatArray:
-    try:
-        return np.asarray(observations, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"Observations are rows of finite numbers, all of one length ({error}). Correct them."
-        ) from None
-
-
-def _refuse_holes(x: FloatArray, names: Labels) -> None:
-    """NaN and infinity belong to no bin: say where they are."""
-    holes = np.argwhere(~np.isfinite(x).reshape(-1, x.shape[-1]))
-    if holes.size:
-        i, j = (int(at) for at in holes[0])
-        value = x.reshape(-1, x.shape[-1])[i, j]
-        what = "NaN" if np.isnan(value) else f"{value:g}"
-        raise InputError(
-            f"Observations must be finite numbers: '{names[j]}' is {what} in row {i + 1} "
-            f"({len(holes)} such values). Fill it in, or leave the row out."
-        )
 
 
 def interval_names(edge: FloatArray) -> list[str]:

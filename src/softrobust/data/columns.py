@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows
 from softrobust._core.notes import Note
 from softrobust.data.labels import Labels, label_text
 from softrobust.errors import InputError
@@ -35,20 +35,10 @@ _FLAGS = dict.fromkeys(("true", "t", "yes", "y"), True) | dict.fromkeys(
 
 @final
 class Role(NamedTuple):
-    """What a column can be.
+    """What a column can be, the lower-case names under which it is found, and how cells are read.
 
-    Attributes
-    ----------
-    name : str
-        The role, which is also its first alias.
-    aliases : tuple of str
-        Lower-case names under which the column is found.
-    kind : "label", "number", "flag" or "group"
-        How its cells are read: a name, a finite number, true or false, or an anonymous group.
-    vocabulary : str
-        Label columns that share names, such as state and next state, share this.
-    required : bool
-        Whether a table without it is an error.
+    A cell is a name, a finite number, true or false, or an anonymous group; label columns that
+    share names, such as state and next state, share a vocabulary.
     """
 
     name: str
@@ -81,7 +71,7 @@ def resolve_columns(
     `columns` (role → column name) goes before the aliases; `source` is named in messages.
     """
     plain = [_plain(name) for name in found]
-    position = _given_columns(found, plain, roles, columns or {}, source)
+    position = _given_columns(found, roles, columns or {}, source)
     taken = set(position.values())
     for role in roles:
         if role.name in position:
@@ -117,26 +107,21 @@ def _plain(name: str) -> str:
 
 
 def _given_columns(
-    found: Sequence[str],
-    plain: Sequence[str],
-    roles: Sequence[Role],
-    columns: Mapping[str, str],
-    source: str,
+    found: Sequence[str], roles: Sequence[Role], columns: Mapping[str, str], source: str
 ) -> dict[str, int]:
     """Positions of the columns that the user named."""
-    known = {role.name for role in roles}
     position: dict[str, int] = {}
     for role, name in columns.items():
-        if role not in known:
+        if role not in {role.name for role in roles}:
             raise InputError(
                 f"Unknown role '{role}' in columns=. Roles are "
                 f"{_one_of([r.name for r in roles if r.aliases])}."
             )
         fits = [i for i, other in enumerate(found) if other.strip() == name.strip()]
-        fits = fits or [i for i, other in enumerate(plain) if other == _plain(name)]
+        fits = fits or [i for i, other in enumerate(found) if _plain(other) == _plain(name)]
         if not fits:
-            close = difflib.get_close_matches(_plain(name), plain, n=1)
-            hint = f" Did you mean '{found[plain.index(close[0])].strip()}'?" if close else ""
+            near = nearest(name, found)
+            hint = f" Did you mean '{near}'?" if near else ""
             raise InputError(
                 f"The column '{name}' given for the {role} is not in {source}, whose columns are "
                 f"{listed(found)}.{hint}"
@@ -172,6 +157,13 @@ def _missing_column(role: Role, found: Sequence[str], source: str) -> InputError
     return InputError(text, arguments=arguments)
 
 
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """The known name that is most like a name, whatever the case; None if none is."""
+    plain = [_plain(other) for other in known]
+    close = difflib.get_close_matches(_plain(name), plain, n=1)
+    return known[plain.index(close[0])].strip() if close else None
+
+
 def _one_of(names: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
@@ -189,22 +181,18 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 @final
 @dataclass(slots=True)
 class Columns:
-    """The columns of a table as arrays, by role.
+    """The columns of a table as arrays (n_rows,), by role.
 
     Attributes
     ----------
-    codes : dict of (n_rows,) int32
-        Label columns, as positions in `names`; -1 where the cell is missing.
-    names : dict of list of str
-        The distinct names of each label column; columns of one vocabulary share one list.
-    numbers, flags : dict of (n_rows,) float64, bool
-    groups : dict of (n_rows,) integers
+    codes, names
+        Label columns, as positions in their distinct names, -1 where the cell is missing; columns
+        of one vocabulary share one list of names.
+    groups
         Equal where rows belong together: the integers of the table, or codes of its names.
-    headers : dict of str
+    headers
         The column name of each role.
-    rows : Rows
-        Row numbers for messages.
-    notes : list of Note
+    notes
         What the user should know about how the table was read.
     """
 
@@ -238,21 +226,23 @@ class Columns:
                 "cell or remove the row."
             )
 
-    def positions(self, role: str, labels: Labels, what: str) -> CodeArray:
-        """Return a label column as indices of `labels`; raise at an unknown name, with its row.
+    def positions(
+        self, role: str, labels: Labels, what: str, unless: BoolArray | None = None
+    ) -> CodeArray:
+        """A label column as indices of `labels`; `what`, such as "A reward", is given for each.
 
-        `what` is given for the label, such as "A reward".
+        In the rows `unless` a cell may be missing, -1.
         """
-        self.require(role)
-        names = self.names[role]
-        place = np.array([labels.lookup.get(name, MISSING) for name in names], dtype=np.int32)
-        out = place[self.codes[role]]
-        if (out == MISSING).any():
-            i = int(np.argmax(out == MISSING))
-            name = names[self.codes[role][i]]
+        self.require(role, unless)
+        codes, names = self.codes[role], self.names[role]
+        place = [labels.lookup.get(name, MISSING) for name in names]
+        out = np.array([*place, MISSING], dtype=np.int32)[codes]
+        unknown = (out == MISSING) & (codes != MISSING)
+        if unknown.any():
+            i = int(np.argmax(unknown))
             raise InputError(
-                f"{what} must be for a known {labels.noun}: {self.rows.where(i)} has '{name}'. "
-                f"{labels.suggest(name)}"
+                f"{what} must be for a known {labels.noun}: {self.rows.where(i)} has "
+                f"'{names[codes[i]]}'. {labels.suggest(names[codes[i]])}"
             )
         return out
 
@@ -262,10 +252,8 @@ class Columns:
         again = np.flatnonzero(keys[order][1:] == keys[order][:-1])
         if again.size:
             i, j = int(order[again[0]]), int(order[again[0] + 1])
-            given = ", ".join(
-                f"{role.replace('_', ' ')} '{self.names[role][codes[i]]}'"
-                for role, codes in self.codes.items()
-            )
+            cells = {role: self.names[role][codes[i]] for role, codes in self.codes.items()}
+            given = ", ".join(f"{role.replace('_', ' ')} '{name}'" for role, name in cells.items())
             raise InputError(
                 f"{what} is given once: rows {self.rows.number(i)} and {self.rows.number(j)} of "
                 f"{self.rows.source} both give {given}. Remove one."
@@ -288,6 +276,22 @@ def number_groups(keys: npt.NDArray[Any]) -> CodeArray:
     return rank[inverse]
 
 
+def joint_codes(*columns: npt.NDArray[np.integer[Any]]) -> IntArray:
+    """Number the distinct rows of columns of codes ≥ -1, in the order of the columns' values."""
+    key: IntArray = np.zeros(columns[0].size, dtype=np.int64)
+    for codes in columns:
+        # Compacted after every column, so that many columns cannot overflow the key.
+        every = key * (int(codes.max(initial=0)) + 2) + codes + 1
+        key = np.asarray(np.unique(every, return_inverse=True)[1], dtype=np.int64)
+    return key
+
+
+def numbers_in(texts: Sequence[str]) -> FloatArray:
+    """The numbers that texts are, NaN for other texts, and one more NaN for the code -1."""
+    values = [float(text) if NUMBER.fullmatch(text) else np.nan for text in texts]
+    return np.array([*values, np.nan])
+
+
 # --------------------------------------------------------------------------------------------------
 # From pieces to an array.
 
@@ -298,47 +302,38 @@ class CellError(Exception):
 
     def __init__(self, place: int, text: object, rule: str, advice: str) -> None:
         super().__init__(rule)
-        self.place = place
-        self.text = text
-        self.advice = advice
+        self.place, self.advice = place, advice
+        shown = str(text) if len(str(text)) <= 80 else f"{str(text)[:79]}…"
+        self.found = "is empty" if text in ("", None) else f"has '{shown}'"
 
     def message(self, column: str, where: str) -> str:
         """Return the sentence for the user."""
-        text = str(self.text)
-        shown = text if len(text) <= 80 else f"{text[:79]}…"
-        found = "is empty" if self.text in ("", None) else f"has '{shown}'"
-        return f"{self}: {where} {found} in column '{column}'. {self.advice}"
+        return f"{self}: {where} {self.found} in column '{column}'. {self.advice}"
 
 
 @final
-class Vocabulary:
-    """Distinct names in order of appearance; cells map to their positions."""
+class Vocabulary(dict[str, int]):
+    """Cells → codes of distinct names, in order of appearance; spaces around a name are no part."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.names: list[str] = []
         self.stripped = False
-        self._code: dict[str, int] = {}
 
-    def encode(self, cells: Iterable[str | None]) -> CodeArray:
-        """Return the codes of cells; surrounding spaces are no part of a name."""
-        known, out = self._code, []
-        for cell in cells:
-            code = MISSING if cell is None else known.get(cell)
-            out.append(self._add(cell) if code is None and cell is not None else code)
-        return np.array(out, dtype=np.int32)
-
-    def _add(self, cell: str) -> int:
+    def __missing__(self, cell: str) -> int:
         name = cell.strip()
-        if name.casefold() in MISSING_TEXTS:
-            code = MISSING
-        else:
-            code = self._code.setdefault(name, len(self.names))
-            if code == len(self.names):
-                self.names.append(name)
+        code = MISSING if name.casefold() in MISSING_TEXTS else self.get(name, len(self.names))
+        if code == len(self.names):
+            self.names.append(name)
+            self[name] = code
         if name != cell:
             self.stripped = self.stripped or code != MISSING
-            self._code[cell] = code
+            self[cell] = code
         return code
+
+    def encode(self, cells: Iterable[str | None]) -> CodeArray:
+        """Return the codes of cells."""
+        return np.array([MISSING if cell is None else self[cell] for cell in cells], np.int32)
 
 
 @final
@@ -359,13 +354,13 @@ class CellReader:
 
     def add(self, piece: Any) -> None:
         """Take the next piece; raise `CellError` at the first bad cell."""
-        if self._kind == "label":
-            assert self._vocabulary is not None
-            values: npt.NDArray[Any] = _labels(piece, self._vocabulary, self._what)
-        elif self._kind == "number":
+        values: npt.NDArray[Any]
+        if self._kind == "number":
             values = _numbers(piece, self._what)
+        elif self._kind == "flag":
+            values = _flags(piece, self._what)
         else:
-            values = _flags(piece, self._what) if self._kind == "flag" else self._groups(piece)
+            values = self._labels(piece) if self._kind == "label" else self._groups(piece)
         end = self._size + values.size
         if end > self._array.size:
             self._array.resize(max(end, self._array.size * 5 // 4), refcheck=False)
@@ -377,24 +372,30 @@ class CellReader:
         self._array.resize(self._size, refcheck=False)
         return self._array
 
+    def _labels(self, piece: Any) -> CodeArray:
+        """Names as codes of the vocabulary; a category that no row has is no name of the table."""
+        assert self._vocabulary is not None
+        indices, texts = texts_of(piece, self._what)
+        used = np.flatnonzero(np.bincount(indices + 1, minlength=len(texts) + 1)[1:])
+        codes = np.full(len(texts) + 1, MISSING, dtype=np.int32)  # the last serves nulls
+        codes[used] = self._vocabulary.encode([texts[i] for i in used.tolist()])
+        return codes[indices]
+
     def _groups(self, piece: Any) -> npt.NDArray[Any]:
         """Integers, the usual case, as they are: ten million episodes would not fit as names.
 
         The first piece that holds other text turns what came before into codes of names.
         """
         if self._vocabulary is None:
-            if (whole := _integers(piece)) is not None:
+            if (whole := _cast(piece, "int64")) is not None:
                 return whole
             self._vocabulary = Vocabulary()
             distinct, place = np.unique(self._array[: self._size], return_inverse=True)
             codes = self._vocabulary.encode(map(str, distinct.tolist()))
             self._array[: self._size] = codes[place]
-        indices, texts = texts_of(piece, self._what)
-        codes = np.append(self._vocabulary.encode(texts), np.int32(MISSING))[indices]
-        if (codes == MISSING).any():
-            i = int(np.argmax(codes == MISSING))
-            rule = f"Every row needs {_with_article(self._what)}"
-            raise CellError(i, _text_at(i, indices, texts), rule, "Fill in the cell.")
+        codes = self._labels(piece)
+        rule = f"Every row needs {_with_article(self._what)}"
+        _refuse(codes == MISSING, *texts_of(piece, self._what), rule, "Fill in the cell.")
         return codes
 
 
@@ -432,39 +433,42 @@ def _text(cell: object, what: str) -> str | None:
     return str(cell) if isinstance(cell, (bool, float)) else label_text(cell, what)
 
 
-def _text_at(i: int, indices: CodeArray, texts: Sequence[str | None]) -> str | None:
-    return None if indices[i] == MISSING else texts[indices[i]]
-
-
-def _labels(piece: Any, vocabulary: Vocabulary, what: str) -> CodeArray:
-    """Names as codes of the vocabulary; a category that no row has is no name of the table."""
-    indices, texts = texts_of(piece, what)
-    used = np.flatnonzero(np.bincount(indices + 1, minlength=len(texts) + 1)[1:])
-    codes = np.full(len(texts) + 1, MISSING, dtype=np.int32)  # the last serves nulls
-    codes[used] = vocabulary.encode([texts[i] for i in used.tolist()])
-    return codes[indices]
+def _refuse(
+    bad: BoolArray, indices: CodeArray, texts: Sequence[str | None], rule: str, advice: str
+) -> None:
+    """Raise at the first bad cell, if there is one."""
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise CellError(i, None if indices[i] == MISSING else texts[indices[i]], rule, advice)
 
 
 def _numbers(piece: Any, what: str) -> FloatArray:
     """Finite numbers; text such as " 1.5" or "+2" too."""
-    if isinstance(piece, np.ndarray):
-        values = _parsed(piece.tolist(), what) if piece.dtype.kind in "OU" else piece.astype(float)
-    else:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if piece.null_count:
-            raise _not_a_number(int(np.argmax(np.asarray(piece.is_null()))), None, what)
-        if pa.types.is_dictionary(piece.type):
-            piece = piece.dictionary_decode()
-        try:
-            values = np.asarray(pc.cast(piece, pa.float64()))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            values = _parsed(piece.to_pylist(), what)
+    values = _cast(piece, "float64")
+    if values is None:
+        values = _parsed(piece.tolist(), what)
     bad = ~np.isfinite(values)
     if bad.any():
         raise _not_a_number(int(np.argmax(bad)), values[np.argmax(bad)], what)
     return values
+
+
+def _cast(piece: Any, dtype: Literal["float64", "int64"]) -> npt.NDArray[Any] | None:
+    """The piece as numbers, None if a cell is missing or no such number to the letter."""
+    if isinstance(piece, np.ndarray):
+        fits = piece.dtype.kind in ("iu" if dtype == "int64" else "iufb")
+        return piece.astype(dtype) if fits else None
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if piece.null_count:
+        return None
+    if pa.types.is_dictionary(piece.type):
+        piece = piece.dictionary_decode()
+    try:
+        return np.asarray(pc.cast(piece, dtype))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
 
 
 def _parsed(cells: Sequence[Any], what: str) -> FloatArray:
@@ -492,10 +496,8 @@ def _flags(piece: Any, what: str) -> BoolArray:
     indices, texts = texts_of(piece, what)
     flags = [None if text is None else parse_flag(text) for text in texts]
     unknown = np.array([*(flag is None for flag in flags), True])[indices]
-    if unknown.any():
-        i = int(np.argmax(unknown))
-        rule = f"A {what} flag must be true or false (or 1, 0, yes, no)"
-        raise CellError(i, _text_at(i, indices, texts), rule, "Fill it in.")
+    rule = f"A {what} flag must be true or false (or 1, 0, yes, no)"
+    _refuse(unknown, indices, texts, rule, "Fill it in.")
     return np.array([*map(bool, flags), False])[indices]
 
 
@@ -505,20 +507,3 @@ def parse_flag(text: str) -> bool | None:
     if NUMBER.fullmatch(plain) and float(plain) in (0.0, 1.0):
         return float(plain) == 1.0
     return _FLAGS.get(plain)
-
-
-def _integers(piece: Any) -> npt.NDArray[np.int64] | None:
-    """The piece as integers, None if a cell is missing or no integer."""
-    if isinstance(piece, np.ndarray):
-        return piece.astype(np.int64) if piece.dtype.kind in "iu" else None
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if piece.null_count:
-        return None
-    if pa.types.is_dictionary(piece.type):
-        piece = piece.dictionary_decode()
-    try:
-        return np.asarray(pc.cast(piece, pa.int64()))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None

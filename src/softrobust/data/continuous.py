@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, frozen
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, shaped
 from softrobust._core.files import write_csv
 from softrobust._core.notes import Note
 from softrobust.data.columns import Columns, Role, listed, number_groups
@@ -37,18 +37,9 @@ _DTYPES: dict[str, type[Any]] = {
 class ContinuousLog:
     """Observed transitions between vectors.
 
-    Attributes
-    ----------
-    s, s_next : (n_rows, n_variables) float64
-    a : (n_rows,) int32
-        Indices into `actions`.
-    variables, actions : Labels
-    reward : (n_rows,) float64 or None
-    episode : (n_rows,) int32 or None
-    terminal : (n_rows,) bool or None
-        Whether the transition ended its episode for good (a cut-off one did not).
-    notes : tuple of Note
-        What was assumed on reading.
+    s and s_next are (n_rows, n_variables), the other columns (n_rows,); a are indices into
+    `actions`; `terminal` says whether a transition ended its episode for good (a cut-off one did
+    not), `notes` what was assumed on reading.
     """
 
     s: FloatArray
@@ -63,36 +54,28 @@ class ContinuousLog:
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
+        n, d = np.size(self.a), len(self.variables)
         for name, dtype in _DTYPES.items():
+            shape = (n, d) if name in ("s", "s_next") else (n,)
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, frozen(getattr(self, name), dtype))
-        n, d = self.a.size, len(self.variables)
+                column = shaped(f"'{name}'", getattr(self, name), dtype, shape)
+                object.__setattr__(self, name, column)
         if n == 0:
             raise InputError(f"A log needs at least one transition: {self.rows.source} has none.")
-        for name in ("s", "s_next"):
+        for name, prefix in (("s", ""), ("s_next", NEXT)):
             values = getattr(self, name)
-            if values.shape != (n, d):
-                raise InputError(
-                    f"'{name}' must have one row per transition and one column per variable, "
-                    f"shape {(n, d)}: it has {values.shape}."
-                )
-            bad = np.argwhere(~np.isfinite(values) | (np.abs(values) > LARGEST))
+            bad = np.argwhere(~(np.abs(values) <= LARGEST))
             if bad.size:
-                i, j = bad[0]
+                i, j = (int(at) for at in bad[0])
                 rule, cure = "finite numbers", "Remove or complete the row"
                 if np.isfinite(values[i, j]):
                     rule, cure = f"at most {LARGEST:g} in size", "Choose another unit"
                 raise InputError(
-                    f"Observations must be {rule}: {self.rows.where(int(i))}, "
-                    f"'{NEXT if name == 's_next' else ''}{self.variables[int(j)]}' is "
-                    f"{values[i, j]}. {cure}."
+                    f"Observations must be {rule}: {self.rows.where(i)}, "
+                    f"'{prefix}{self.variables[j]}' is {values[i, j]}. {cure}."
                 )
         if self.a.min() < 0 or self.a.max() >= len(self.actions):
             raise InputError(f"Action indices must lie in 0…{len(self.actions) - 1}.")
-        for name in ("reward", "episode", "terminal"):
-            column = getattr(self, name)
-            if column is not None and column.shape != (n,):
-                raise InputError(f"'{name}' must have {n} entries; its shape is {column.shape}.")
 
     @classmethod
     def from_arrays(
@@ -116,16 +99,15 @@ class ContinuousLog:
         else:
             labels = Labels.of(action_names, "action")
         given = variables or [f"x{j}" for j in range(states.shape[1])]
+        columns: dict[str, Any] = {"reward": reward, "episode": episode, "terminal": terminal}
         return cls(
             s=states,
             a=np.array([labels.index(name) for name in names], dtype=np.int32),
             s_next=np.atleast_2d(np.asarray(s_next, dtype=np.float64)),
             variables=Labels.of(given, "variable"),
             actions=labels,
-            reward=None if reward is None else np.asarray(reward, np.float64),
-            episode=None if episode is None else np.asarray(episode, np.int32),
-            terminal=None if terminal is None else np.asarray(terminal, np.bool_),
             rows=source if isinstance(source, Rows) else Rows(source),
+            **columns,
         )
 
     def __len__(self) -> int:
@@ -192,6 +174,39 @@ class ContinuousLog:
         write_csv(path, columns)
 
 
+def as_numbers(given: npt.ArrayLike) -> FloatArray:
+    """Numbers as an array; other things, and rows of several lengths, are refused."""
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"Observations are rows of finite numbers, all of one length ({error}). Correct them."
+        ) from None
+
+
+def vectors(
+    given: npt.ArrayLike, variables: Labels | Sequence[str] | None
+) -> tuple[FloatArray, Labels]:
+    """Observations (…, n_variables) as finite numbers, and the names of their entries."""
+    x = as_numbers(given)
+    usual = [f"x{j}" for j in range(x.shape[-1] if x.ndim else 0)]
+    names = Labels.of(usual if variables is None else variables, "variable")
+    if x.shape[-1:] != (len(names),):
+        raise InputError(
+            f"An observation is {len(names)} finite numbers, one entry for each of "
+            f"{', '.join(names)}; the shape is {x.shape}."
+        )
+    flat = x.reshape(-1, len(names))
+    holes = np.argwhere(~np.isfinite(flat))
+    if holes.size:
+        i, j = (int(at) for at in holes[0])
+        raise InputError(
+            f"Observations must be finite numbers: '{names[j]}' is {flat[i, j]:g} in row {i + 1} "
+            f"({len(holes)} such values). Fill it in, or leave the row out."
+        )
+    return x, names
+
+
 # --------------------------------------------------------------------------------------------------
 # Reading the table.
 
@@ -211,14 +226,9 @@ def read_continuous_log(
 ) -> ContinuousLog:
     """Read a table with columns x…, action, next_x…[, episode, reward, terminal].
 
-    Parameters
-    ----------
-    source : path, pandas.DataFrame, pyarrow.Table, other frame or mapping of columns
-        A file is CSV (.gz, .xz) or Parquet, by its content.
-    actions : names of the actions, optional
-        Any other is an error; without them every name that occurs is an action.
-    columns : mapping role → column, optional
-        For tables that call action, episode, reward or terminal something else.
+    `source` is a path (CSV, also .gz or .xz, or Parquet), a frame or a mapping of columns. Actions
+    that are not among `actions`, if these are given, are an error; `columns`, role → column, is for
+    tables that call action, episode, reward or terminal something else.
     """
     with opened(source) as table:
         found = table.names

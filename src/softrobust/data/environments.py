@@ -7,6 +7,7 @@ into a table. A step that terminates its episode is marked; one that is cut off 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -42,28 +43,21 @@ def roll_out(
     if steps < 1:
         raise InputError(f"A log needs at least one step; {steps} were asked for.")
     world.action_space.seed(seed)
-
-    def act(observation: Any) -> Any:
-        return world.action_space.sample() if policy is None else policy(observation)
-
-    columns: dict[str, list[Any]] = {k: [] for k in _COLUMNS}
+    rows: list[tuple[Any, ...]] = []
     episode = 0
     s, _ = world.reset(seed=seed)
     for _ in range(steps):
-        a = act(s)
+        a = world.action_space.sample() if policy is None else policy(s)
         s_next, reward, terminated, truncated, _ = world.step(a)
-        row = (s, a, s_next, float(reward), episode, bool(terminated))
-        for name, value in zip(_COLUMNS, row, strict=True):
-            columns[name].append(np.copy(value) if isinstance(value, np.ndarray) else value)
+        rows.append((np.copy(s), np.copy(a), np.copy(s_next), reward, episode, terminated))
         s = s_next
         if terminated or truncated:
             episode += 1
             s, _ = world.reset()
-    source = "the environment"
     if isinstance(env, str):
         world.close()
-        source = env
-    return _log(columns, world.observation_space, world.action_space, source)
+    source = env if isinstance(env, str) else "the environment"
+    return _log(rows, world.observation_space, world.action_space, source)
 
 
 def read_minari(dataset: Any) -> Log:
@@ -74,65 +68,54 @@ def read_minari(dataset: Any) -> Log:
         folder = Path(dataset)
         inner = folder / "data" if (folder / "data").is_dir() else folder
         try:
-            data = (
-                minari.MinariDataset(inner)
-                if folder.exists()
-                else minari.load_dataset(str(dataset))
-            )
+            known = folder.exists()
+            data = minari.MinariDataset(inner) if known else minari.load_dataset(str(dataset))
         except (FileNotFoundError, OSError, KeyError, ValueError) as error:
             raise InputError(
                 f"'{dataset}' is no local Minari dataset ({error}). Give its folder, or download "
                 "it first with `minari download`."
             ) from None
-    columns: dict[str, list[Any]] = {k: [] for k in _COLUMNS}
+    rows: list[tuple[Any, ...]] = []
     for number, episode in enumerate(data.iterate_episodes()):
         seen = episode.observations
         if isinstance(seen, (dict, tuple)):
             raise InputError(
                 "Only discrete or vector observations can be read; this dataset has others."
             )
-        for t in range(len(episode.actions)):
-            row = (
-                seen[t], episode.actions[t], seen[t + 1], float(episode.rewards[t]),
-                number, bool(episode.terminations[t]),
-            )  # fmt: skip
-            for name, value in zip(_COLUMNS, row, strict=True):
-                columns[name].append(value)
-    return _log(columns, data.observation_space, data.action_space, f"the dataset {dataset}")
+        for t, a in enumerate(episode.actions):
+            ended = episode.terminations[t]
+            rows.append((seen[t], a, seen[t + 1], episode.rewards[t], number, ended))
+    return _log(rows, data.observation_space, data.action_space, f"the dataset {dataset}")
 
 
-_COLUMNS = ("s", "a", "s_next", "reward", "episode", "terminal")
-
-
-def _log(columns: dict[str, list[Any]], observations: Any, actions: Any, source: str) -> Log:
-    if not columns["s"]:
+def _log(rows: list[tuple[Any, ...]], observations: Any, actions: Any, source: str) -> Log:
+    if not rows:
         raise InputError(f"A log needs at least one transition: {source} has none.")
     if not hasattr(actions, "n"):
         raise InputError(
             f"Actions must be discrete; {source} has {actions}. Discretise them before the log."
         )
-    first = int(getattr(actions, "start", 0))
-    names = Labels(tuple(str(first + i) for i in range(int(actions.n))), noun="action")
-    rest = [columns[k] for k in ("reward", "episode", "terminal")]
-    a = [int(x) for x in columns["a"]]
+    s, a, s_next, reward, episode, terminal = (list(column) for column in zip(*rows, strict=True))
+    rest = (np.array(reward, dtype=np.float64), episode, np.array(terminal, dtype=bool))
+    names = _numbered(actions, "action")
+    acts = [int(x) for x in a]
     if hasattr(observations, "n"):
-        zero = int(getattr(observations, "start", 0))
-        states = Labels(tuple(str(zero + i) for i in range(int(observations.n))), noun="state")
         return TransitionLog.from_arrays(
-            [int(x) for x in columns["s"]], a, [int(x) for x in columns["s_next"]], *rest,
-            state_names=states, action_names=names, source=source,
+            [int(x) for x in s], acts, [int(x) for x in s_next], *rest,
+            state_names=_numbered(observations, "state"), action_names=names, source=source,
         )  # fmt: skip
-    s = np.array([np.ravel(x) for x in columns["s"]], dtype=np.float64)
-    s_next = np.array([np.ravel(x) for x in columns["s_next"]], dtype=np.float64)
-    return ContinuousLog.from_arrays(
-        s, np.array(a), s_next, *rest, action_names=names, source=source
-    )
+    here, there = (np.array([np.ravel(x) for x in column], float) for column in (s, s_next))
+    return ContinuousLog.from_arrays(here, acts, there, *rest, action_names=names, source=source)
+
+
+def _numbered(space: Any, noun: str) -> Labels:
+    """The names of a discrete space."""
+    first = int(getattr(space, "start", 0))
+    return Labels(tuple(str(first + i) for i in range(int(space.n))), noun=noun)
 
 
 def _need(package: str, purpose: str) -> Any:
-    import importlib
-
     try:
-        return importlib.import_module(package)
+        return import_module(package)
     except ImportError as error:
         raise MissingExtraError(package, "gym", purpose) from error

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import FloatArray, shaped
 from softrobust._core.notes import Note
 from softrobust.data.columns import Role
 from softrobust.data.labels import Labels
@@ -27,44 +26,29 @@ def initial_distribution(
 ) -> tuple[FloatArray, Note]:
     """Return p₀, (n_states,), and where it comes from.
 
-    Parameters
-    ----------
-    initial : array, mapping, frame or path
-        One probability per state; label → probability; or a table with the columns `state` (or
-        `idstate`) and `probability`. States that are not listed get 0.
-    states : Labels
-        Names of the states.
+    `initial` has one probability per state, label → probability, or is a table (a frame or path)
+    with the columns `state` (or `idstate`) and `probability`. States that are not listed get 0.
     """
     source = None
+    p0 = np.zeros(len(states))
     if isinstance(initial, Mapping):
-        p0 = np.zeros(len(states))
         for label, probability in initial.items():
             p0[states.index(label)] = probability
     elif isinstance(initial, (str, Path)) or hasattr(initial, "columns"):
-        p0, source = _of_table(initial, states)
+        with opened(initial) as table:
+            columns = table.read(_ROLES)
+            source = None if table.path is None else table.source
+        s = columns.positions("state", states, "An initial probability")
+        columns.refuse_twice(s, "An initial probability")
+        p0[s] = columns.numbers["probability"]
     else:
         p0 = np.asarray(initial, dtype=np.float64)
-    check_p0(p0, states)
-    return p0, Note(GIVEN, facts={"source": source})
+    return check_p0(p0, states), Note(GIVEN, facts={"source": source})
 
 
-def _of_table(source: Any, states: Labels) -> tuple[FloatArray, str | None]:
-    with opened(source) as table:
-        columns = table.read(_ROLES)
-        name = None if table.path is None else table.source
-    s = columns.positions("state", states, "An initial probability")
-    columns.refuse_twice(s, "An initial probability")
-    p0 = np.zeros(len(states))
-    p0[s] = columns.numbers["probability"]
-    return p0, name
-
-
-def check_p0(p0: FloatArray, states: Labels) -> None:
-    """Raise unless `p0` is a distribution over the states (tolerance 1e-8)."""
-    if p0.shape != (len(states),):
-        raise InputError(
-            f"p0 must have one probability per state, shape ({len(states)},): got {p0.shape}."
-        )
+def check_p0(given: npt.ArrayLike, states: Labels) -> FloatArray:
+    """A distribution over the states, (n_states,), read-only; anything else raises."""
+    p0 = shaped("p0", given, np.float64, (len(states),), rule="one probability per state")
     bad = np.flatnonzero(~((p0 >= 0) & (p0 <= 1)))
     if bad.size:
         raise InputError(
@@ -76,3 +60,4 @@ def check_p0(p0: FloatArray, states: Labels) -> None:
             f"Initial probabilities must sum to 1 (tolerance {P0_TOLERANCE:g}): they sum to "
             f"{p0.sum():.10g}. Correct them; they are not rescaled silently."
         )
+    return p0

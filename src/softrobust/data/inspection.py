@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from softrobust._core.files import write_csv
-from softrobust._core.notes import Note
-from softrobust.data.columns import LOG_ROLES, parse_flag, resolve_columns
+from softrobust._core.notes import Ledger, Note
+from softrobust.data.columns import LOG_ROLES, MISSING, parse_flag, resolve_columns
 from softrobust.data.log import TransitionLog
 from softrobust.data.markov import markov_check
 from softrobust.data.profile import (
     END_KINDS,
-    Column,
     Profile,
     alike,
     guess_measurements,
@@ -32,7 +31,6 @@ from softrobust.data.profile import (
 from softrobust.data.readers import read_log, save_log, write_log_csv
 from softrobust.data.reward_rules import NOISY
 from softrobust.data.table import Table, opened
-from softrobust.data.visit_report import Ledger
 from softrobust.data.visit_rows import event_columns, refuse_absent
 from softrobust.data.visit_rules import TrajectoryRules
 from softrobust.data.visit_states import MOST_VALUES
@@ -61,20 +59,9 @@ class Step(NamedTuple):
 class Inspection:
     """All that is known of a file; `softrobust.report.inspection` has the words.
 
-    Attributes
-    ----------
-    source : str
-        The file's name.
-    kind : str
-        "log", "visits", "models", "problem", "run", …
-    facts : dict
-        What is in it, by name: plain values, and notes.
-    findings : sequence of Note
-        What is suspicious.
-    steps : sequence of Step
-        Commands to run next; each works as it stands.
-    blocked : InputError or None
-        Why the file cannot be solved as it is, and what to do.
+    `kind` is "log", "visits", "models", "problem", "run", …; `facts` are plain values and notes,
+    `findings` what is suspicious, `steps` commands to run next, each of which works as it stands;
+    `blocked` says why the file cannot be solved as it is, and what to do.
     """
 
     source: str
@@ -187,32 +174,26 @@ def least_count(log: TransitionLog) -> int | None:
     return FEW if seldom.any() and (counts >= FEW).any(axis=1).all() else None
 
 
-def log_findings(log: TransitionLog) -> list[Note]:
+def log_findings(log: TransitionLog) -> Ledger:
     """All that is suspicious about a log."""
     ledger = Ledger()
-    _chains(log, ledger)
+    if log.episode is not None:
+        # Rows of an episode that do not begin where the row before ended.
+        order = np.argsort(log.episode, kind="stable")
+        first, second = order[:-1], order[1:]
+        same = log.episode[first] == log.episode[second]
+        ended = same & (log.s_next[first] == (MISSING if log.end is None else log.end))
+        ledger.add("rows_after_end", log.rows, second[ended])
+        torn = same & ~ended & (log.s_next[first] != log.s[second])
+        ledger.add("torn", log.rows, second[torn])
     if log.reward is not None:
         for code, places, facts in odd_numbers(log.reward):
             ledger.add(code, log.rows, places, column=None, **facts)
-    return [*ledger.notes, *_doubts(log)]
+    ledger += _doubts(log)
+    return ledger
 
 
-def _chains(log: TransitionLog, ledger: Ledger) -> None:
-    """Rows of an episode that do not begin where the row before ended."""
-    if log.episode is None:
-        return
-    order = np.argsort(log.episode, kind="stable")
-    first, second = order[:-1], order[1:]
-    same = log.episode[first] == log.episode[second]
-    ended = np.zeros(first.size, dtype=bool)
-    if log.end is not None:
-        ended = same & (log.s_next[first] == log.end)
-        ledger.add("rows_after_end", log.rows, second[ended])
-    torn = same & ~ended & (log.s_next[first] != log.s[second])
-    ledger.add("torn", log.rows, second[torn])
-
-
-def _doubts(log: TransitionLog) -> list[Note]:
+def _doubts(log: TransitionLog) -> Ledger:
     """What is suspicious about the rewards, states and actions of a log as a whole."""
     ledger = Ledger()
     if log.reward is not None and log.n_rows > 1 and np.ptp(log.reward) == 0:
@@ -231,7 +212,7 @@ def _doubts(log: TransitionLog) -> list[Note]:
         ledger.say("many_actions", actions=log.n_actions)
     if log.n_rows > 10 and 3 * int(log.visited.sum()) > log.n_rows:
         ledger.say("many_states", states=int(log.visited.sum()), n_rows=log.n_rows)
-    return ledger.notes
+    return ledger
 
 
 def _unreadable(table: Table, columns: Mapping[str, str] | None, error: InputError) -> Inspection:
@@ -245,28 +226,26 @@ def _unreadable(table: Table, columns: Mapping[str, str] | None, error: InputErr
     except InputError:
         raise error from None
     for role, place in position.items():
-        if table.names[place] in profile.columns:
-            _bad_cells(role, profile.columns[table.names[place]], profile, ledger)
-    if not ledger.notes:
+        column = profile.columns.get(table.names[place])
+        if column is None:
+            continue
+        if role == "terminal":
+            odd = [i for i, text in enumerate(column.texts) if parse_flag(text) is None]
+            places = np.flatnonzero(np.isin(column.codes, odd))
+            ledger.add("no_flags", profile.rows, places, column=column.name)
+        if role == "reward":
+            no_numbers(column, profile.rows, ledger)
+        missing = np.flatnonzero(column.codes == MISSING)
+        ledger.add("empty_cells", profile.rows, missing, column=column.name, role=role)
+    if not ledger:
         raise error
     return Inspection(
         source=table.source,
         kind="log",
         facts={"columns": {name: column.to_dict() for name, column in profile.columns.items()}},
-        findings=ledger.notes,
+        findings=ledger,
         blocked=error,
     )
-
-
-def _bad_cells(role: str, column: Column, profile: Profile, ledger: Ledger) -> None:
-    if role == "terminal":
-        odd = [i for i, text in enumerate(column.texts) if parse_flag(text) is None]
-        places = np.flatnonzero(np.isin(column.codes, odd))
-        ledger.add("no_flags", profile.rows, places, column=column.name)
-    if role == "reward":
-        no_numbers(column, profile.rows, ledger)
-    missing = np.flatnonzero(column.codes < 0)
-    ledger.add("empty_cells", profile.rows, missing, column=column.name, role=role)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -274,17 +253,16 @@ def _bad_cells(role: str, column: Column, profile: Profile, ledger: Ledger) -> N
 
 # What lets a messy table through, and the finding that shows that it was needed.
 _LENIENT = {
-    "missing_measurement": ("carry", ("carried_cells", "missing_cells")),
-    "missing_rows": ("drop", ("rows_incomplete",)),
-    "duplicates": ("last", ("same_time",)),
-    "after_end": ("drop", ("visits_after_end",)),
-    "missing_reward": ("drop", ()),
+    "missing_measurement": ("carry", {"carried_cells", "missing_cells"}),
+    "missing_rows": ("drop", {"rows_incomplete"}),
+    "duplicates": ("last", {"same_time"}),
+    "after_end": ("drop", {"visits_after_end"}),
+    "missing_reward": ("drop", {"lost_reward"}),
 }
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
-class Choices:
+class Choices(NamedTuple):
     """How a table of visits is read: the rules, what they give, and which of them were guesses.
 
     `made` is None, and `blocked` says why, where no log can be made yet.
@@ -322,8 +300,12 @@ def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
             guesses.append(Note("guessed_role", facts={"role": role, "column": column}))
     if "measurements" not in named:
         chosen["measurements"] = guess_measurements(profile, chosen, table.source)
-    if "bins" not in named:
-        _guess_bins(profile, chosen, guesses)
+    columns = [profile.columns[name] for name in chosen["measurements"]]
+    numbers = [column for column in columns if column.holds.startswith("numbers")]
+    many = [column.name for column in numbers if len(column.texts) > MOST_VALUES]
+    if many and "bins" not in named:
+        chosen["bins"] = dict.fromkeys(many, GUESSED_BINS)
+        guesses.append(Note("guessed_bins", facts={"columns": many, "bins": GUESSED_BINS}))
     events = None
     if isinstance(chosen.get("events"), (str, Path)):
         with opened(chosen["events"]) as other:
@@ -338,21 +320,13 @@ def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
         strict = {name: value for name, value in chosen.items() if name not in _LENIENT}
         rules = TrajectoryRules(**(strict | named))
         return Choices(profile, events, rules, None, tuple(guesses), error)
-    _tighten(made, chosen, named)
+    # Lenient choices that nothing needed are left out.
+    codes = {note.code for note in made.report.findings}
+    codes |= {f"lost_{reason}" for reason in made.report.lost}
+    for name, (_, signs) in _LENIENT.items():
+        if name not in named and not codes & signs:
+            del chosen[name]
     return Choices(profile, events, TrajectoryRules(**chosen), made, tuple(guesses))
-
-
-def _guess_bins(profile: Profile, chosen: dict[str, Any], guesses: list[Note]) -> None:
-    """Bins for measurements with many different numbers."""
-    columns = [profile.columns[name] for name in chosen["measurements"]]
-    many = [
-        column.name
-        for column in columns
-        if column.holds.startswith("numbers") and len(column.texts) > MOST_VALUES
-    ]
-    if many:
-        chosen["bins"] = dict.fromkeys(many, GUESSED_BINS)
-        guesses.append(Note("guessed_bins", facts={"columns": many, "bins": GUESSED_BINS}))
 
 
 def _guess_end(events: Profile, chosen: dict[str, Any], guesses: list[Note]) -> None:
@@ -395,15 +369,6 @@ def _with_grid(
     return again
 
 
-def _tighten(made: Trajectories, chosen: dict[str, Any], named: Mapping[str, Any]) -> None:
-    """Leave out lenient choices that nothing needed."""
-    codes = {note.code for note in made.report.findings}
-    for name, (_, signs) in _LENIENT.items():
-        needed = "reward" in made.report.lost if name == "missing_reward" else codes & set(signs)
-        if not needed and name not in named:
-            del chosen[name]
-
-
 def inspect_visits(
     table: Table,
     given: Mapping[str, Any],
@@ -415,11 +380,14 @@ def inspect_visits(
     choices = choose_rules(table, given)
     rules, profile, made = choices.rules, choices.profile, choices.made
     names = [*(rules.measurements or ()), rules.action, rules.reward]
-    findings = profile.findings([name for name in names if name in profile.columns]).notes
+    findings = profile.findings([name for name in names if name in profile.columns])
+    taken = {rules.terminal_pair[0]: "terminal"} if rules.terminal else {}
+    taken |= {getattr(rules, role): role for role in ("reward", "action", "time", "id")}
+    taken |= dict.fromkeys(rules.measurements or (), "state")
     facts: dict[str, Any] = {
         "rows": profile.n_rows,
         "columns": {
-            name: column.to_dict() | {"taken_as": _taken_as(name, rules)}
+            name: column.to_dict() | {"taken_as": taken.get(name)}
             for name, column in profile.columns.items()
         },
         "guesses": choices.guesses,
@@ -434,7 +402,7 @@ def inspect_visits(
     if choices.events is not None:
         columns = event_columns(list(choices.events.columns), rules)
         odd = [columns[role] for role in ("reward", "kind") if role in columns]
-        findings += choices.events.findings(odd).notes
+        findings += choices.events.findings(odd)
     findings += [note for note in _doubts(made.log) if note.code != "alike"]
     facts |= log_facts(made.log) | {
         "rules": rules,
@@ -459,16 +427,6 @@ def inspect_visits(
     )
 
 
-def _taken_as(name: str, rules: TrajectoryRules) -> str | None:
-    """The role of a column of visits."""
-    if name in (rules.measurements or ()):
-        return "state"
-    for role in ("id", "time", "action", "reward"):
-        if name == getattr(rules, role):
-            return role
-    return "terminal" if rules.terminal and name == rules.terminal_pair[0] else None
-
-
 def _write(
     made: Trajectories, log: str | Path | None, bins: str | Path | None, force: bool
 ) -> dict[str, str]:
@@ -476,38 +434,34 @@ def _write(
 
     A log goes to .parquet, .npz (both complete) or .csv with its p₀ beside it.
     """
-    if bins is not None:
-        if made.bins is None:
-            raise InputError("There are no bins to save: no measurement is cut into intervals.")
-        _refuse_existing(Path(bins), force)
-        made.bins.save(bins)
-    if log is None:
-        return {}
-    path, suffix = Path(log), Path(log).suffix.casefold()
-    if suffix not in (".csv", ".parquet", ".npz"):
+    if bins is not None and made.bins is None:
+        raise InputError("There are no bins to save: no measurement is cut into intervals.")
+    path = None if log is None else Path(log)
+    suffix = "" if path is None else path.suffix.casefold()
+    if path is not None and suffix not in (".csv", ".parquet", ".npz"):
         raise InputError(
             f"A log is written as .csv, .parquet or .npz: got the name '{path.name}'. Choose one "
             "of these endings."
         )
-    start = path.with_name(f"{path.stem}_initial.csv")
-    for target in (path, start) if suffix == ".csv" else (path,):
-        _refuse_existing(target, force)
-    if suffix != ".csv":
+    start = path.with_name(f"{path.stem}_initial.csv") if path and suffix == ".csv" else None
+    for target in (bins, path, start):
+        if target is not None and Path(target).exists() and not force:
+            raise InputError(
+                f"The file {target} exists already. Choose another name, or force it to be "
+                "replaced.",
+                arguments={"force": ""},
+            )
+    if bins is not None and made.bins is not None:
+        made.bins.save(bins)
+    if path is not None and start is None:
         save_log(made.log, path)
+    if path is None or start is None:
         return {}
     write_log_csv(made.log, path)
     likely = np.flatnonzero(made.log.p0)
     names = [made.log.states[int(s)] for s in likely]
     write_csv(start, {"state": names, "probability": made.log.p0[likely].tolist()})
     return {"initial": str(start)}
-
-
-def _refuse_existing(path: Path, force: bool) -> None:
-    if path.exists() and not force:
-        raise InputError(
-            f"The file {path} exists already. Choose another name, or force it to be replaced.",
-            arguments={"force": ""},
-        )
 
 
 def _steps(

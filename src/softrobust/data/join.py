@@ -16,7 +16,6 @@ from softrobust._core.notes import Note
 from softrobust.data.initial import GIVEN
 from softrobust.data.labels import Labels
 from softrobust.data.log import END, TransitionLog, usual_p0, with_end
-from softrobust.data.reward_rules import estimate_rewards
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 
@@ -75,10 +74,10 @@ def _rewards(old: TransitionLog, new: TransitionLog, both: TransitionLog) -> Rew
             raise InputError(
                 f"The old log has a reward column and {new.rows.source} has none. Add it."
             )
-        return _shown(both)
-    if both.states != old.states or both.actions != old.actions:
-        added = [name for name in both.states if name not in old.states.lookup]
-        added += [name for name in both.actions if name not in old.actions.lookup]
+        return both.shown_rewards()
+    added = [name for name in both.states if name not in old.states.lookup]
+    added += [name for name in both.actions if name not in old.actions.lookup]
+    if added:
         raise InputError(
             "Rewards were given for the old log's states and actions, and the new rows bring "
             f"others ('{added[0]}'). Solve both logs together with a reward table that knows them."
@@ -86,16 +85,9 @@ def _rewards(old: TransitionLog, new: TransitionLog, both: TransitionLog) -> Rew
     return old.rewards
 
 
-def _shown(log: TransitionLog) -> Rewards | None:
-    """What the log's own column shows."""
-    if log.reward is None:
-        return None
-    return estimate_rewards(log.s, log.a, log.s_next, log.reward, log.states, log.actions, log.end)
-
-
 def _from_column(log: TransitionLog) -> bool:
     """Whether the log's rewards are what its own column shows."""
-    again = _shown(log)
+    again = log.shown_rewards()
     if again is None or log.rewards is None:
         return False
     mine, known = log.rewards.at(log.s, log.a, log.s_next)

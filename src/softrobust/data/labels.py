@@ -9,6 +9,7 @@ order, in which "n=2" comes before "n=10".
 import difflib
 import operator
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, SupportsIndex, final
@@ -27,14 +28,7 @@ _MOST_COMPARED = 20_000
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Labels:
-    """Ordered, distinct names; a name's position is its index.
-
-    Parameters
-    ----------
-    names : tuple of str
-        The names in order of index.
-    noun : str
-        What is named ("state", "action"); used in messages only.
+    """Ordered, distinct names; a name's position is its index, `noun` what messages call one.
 
     Examples
     --------
@@ -56,8 +50,7 @@ class Labels:
                     f"{name!r}."
                 )
         if len(set(names)) < len(names):
-            seen: set[str] = set()
-            twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            twice = Counter(names).most_common(1)[0][0]
             raise InputError(
                 f"The names of {self.noun}s must be distinct: '{twice}' stands there twice. "
                 "Remove or rename one of them."
@@ -86,13 +79,7 @@ class Labels:
         return self._lookup
 
     def index(self, label: str | SupportsIndex) -> int:
-        """Return the index of a name.
-
-        Parameters
-        ----------
-        label : str or int
-            An integer stands for its decimal text, never for a position.
-        """
+        """Return the index of a name; an integer is its decimal text, never a position."""
         name = label_text(label, self.noun)
         position = self.lookup.get(name)
         if position is None:
@@ -176,15 +163,8 @@ def natural_key(name: str) -> tuple[list[tuple[int, int, str]], str]:
 def order_names(names: Sequence[str], noun: str, fill: bool) -> Ordered:
     """Put the distinct names of a log in order.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Distinct names, in any order.
-    noun : str
-        "state" or "action".
-    fill : bool
-        Whether integers that never occur between 0 and the largest are added (states). A number
-        that names an action never taken is no action, so actions are not filled.
+    With `fill`, integers that never occur between 0 and the largest are added (states); a number
+    that names an action never taken is no action, so actions are not filled.
     """
     whole = [_WHOLE_FLOAT.fullmatch(name) for name in names]
     if not all(whole):

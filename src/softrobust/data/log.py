@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, frozen, seal
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, seal, shaped
 from softrobust._core.notes import Note
 from softrobust._core.show import SHOWN, facts_html
 from softrobust.data.columns import LOG_ROLES, Columns, number_groups
 from softrobust.data.initial import check_p0, initial_distribution
 from softrobust.data.labels import Labels, order_names
-from softrobust.data.reward_rules import estimate_rewards, refined
+from softrobust.data.reward_rules import estimate_rewards, read_reward_table
 from softrobust.data.rewards import Rewards
 from softrobust.data.table import read_arrays
 from softrobust.errors import InputError
@@ -40,17 +40,7 @@ _NOWHERE = Rows("the log")
 
 @final
 class Counts(NamedTuple):
-    """How often each transition was seen, sorted by pair and next state.
-
-    Attributes
-    ----------
-    pair : (n_triples,) int64
-        s · n_actions + a.
-    s_next : (n_triples,) int32
-        Next states.
-    n : (n_triples,) int64
-        n(s,a,s′) ≥ 1.
-    """
+    """n(s,a,s′) ≥ 1, (n_triples,), by pair s · n_actions + a and next state, sorted by these."""
 
     pair: IntArray
     s_next: CodeArray
@@ -68,22 +58,14 @@ class TransitionLog:
     ----------
     s, a, s_next : (n_rows,) int32
         Indices into `states` and `actions`.
-    states, actions : Labels
-        Names.
-    p0 : (n_states,) float64
-        Distribution of the first state.
-    p0_source : Note
-        Where `p0` comes from.
-    reward : (n_rows,) float64 or None
-        The reward column.
-    episode : (n_rows,) int32 or None
-        Number of the episode, counted from 0.
+    p0, p0_source : (n_states,) float64, Note
+        Distribution of the first state, and where it comes from.
+    reward, episode : (n_rows,) float64, int32, or None
+        The reward column, and the number of the episode, counted from 0.
     rewards : Rewards or None
         The reward of every transition; None if the log has no rewards and none were given.
-    rows : Rows
-        Where rows came from, for messages.
-    remarks : tuple of Note
-        What was assumed on reading; `notes` has these and more.
+    rows, remarks : Rows, tuple of Note
+        Where rows came from, for messages; what was assumed on reading (`notes` has more).
 
     Examples
     --------
@@ -106,22 +88,18 @@ class TransitionLog:
     remarks: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("s", "a", "s_next", "episode", "reward", "p0"):
-            dtype = np.float64 if name in ("reward", "p0") else np.int32
+        n_rows = np.size(self.s)
+        for name in ("s", "a", "s_next", "episode", "reward"):
+            dtype = np.float64 if name == "reward" else np.int32
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, frozen(getattr(self, name), dtype))
-        if not self.s.size:
+                column, rule = getattr(self, name), "one entry for each row"
+                column = shaped(f"The column '{name}'", column, dtype, (n_rows,), rule=rule)
+                object.__setattr__(self, name, column)
+        if not n_rows:
             raise InputError(
                 f"A log needs at least one transition: {self.rows.source} has none. "
                 "Check that it is the right file."
             )
-        for name in ("a", "s_next", "reward", "episode"):
-            column = getattr(self, name)
-            if column is not None and column.shape != self.s.shape:
-                raise InputError(
-                    f"The columns of a log must be equally long: s has {self.s.size} rows, "
-                    f"{name} has {column.size}."
-                )
         for name, n in (("s", self.n_states), ("a", self.n_actions), ("s_next", self.n_states)):
             codes = getattr(self, name)
             if codes.min() < 0 or codes.max() >= n:
@@ -135,7 +113,7 @@ class TransitionLog:
                 f"The rewards are for {self.rewards.pairs.shape} states and actions, the log has "
                 f"{self.shape}."
             )
-        check_p0(self.p0, self.states)
+        object.__setattr__(self, "p0", check_p0(self.p0, self.states))
 
     @classmethod
     def from_arrays(
@@ -193,9 +171,7 @@ class TransitionLog:
     def counts(self) -> Counts:
         """Return n(s,a,s′) for the transitions that were seen."""
         n_states, n_actions = self.shape
-        keys = self.s.astype(np.int64)
-        keys *= n_actions
-        keys += self.a
+        keys = self._pairs()
         keys *= n_states
         keys += self.s_next
         # Counting into an array beats sorting, as long as the array is not the larger of the two.
@@ -211,9 +187,15 @@ class TransitionLog:
     @property
     def pair_counts(self) -> IntArray:
         """How often each pair was seen, (n_states, n_actions)."""
-        keys = self.s.astype(np.int64) * self.n_actions + self.a
-        counts = np.bincount(keys, minlength=self.n_states * self.n_actions)
+        counts = np.bincount(self._pairs(), minlength=self.n_states * self.n_actions)
         return seal(counts.reshape(self.shape))
+
+    def _pairs(self) -> IntArray:
+        """s · n_actions + a of every row, made in place: a log may be large."""
+        keys = self.s.astype(np.int64)
+        keys *= self.n_actions
+        keys += self.a
+        return keys
 
     def allowed(self, min_count: int = 1) -> BoolArray:
         """Return which pairs were seen at least `min_count` times, (n_states, n_actions)."""
@@ -270,8 +252,24 @@ class TransitionLog:
         `table` (a path or table with the columns state, action, reward[, next_state]) goes before
         the rewards of the log; `default` serves pairs whose reward is known from nowhere.
         """
-        rewards = refined(self.rewards, table, default, self.states, self.actions, self.end)
-        return replace(self, rewards=rewards)
+        if table is None and default is None:
+            return self
+        rewards = self.rewards
+        if rewards is None:
+            known = np.zeros(self.shape, dtype=bool)
+            if self.end is not None:
+                known[self.end] = True
+            rewards = Rewards(pairs=np.zeros(self.shape), known=known)
+        if table is not None:
+            rewards = rewards.merge(read_reward_table(table, self.states, self.actions))
+        return replace(self, rewards=rewards if default is None else rewards.with_default(default))
+
+    def shown_rewards(self) -> Rewards | None:
+        """The rewards that the log's own column stands for; None without a column."""
+        if self.reward is None:
+            return None
+        columns = (self.s, self.a, self.s_next, self.reward)
+        return estimate_rewards(*columns, self.states, self.actions, self.end)
 
     def __len__(self) -> int:
         return self.n_rows
@@ -342,27 +340,24 @@ def reward_noise(rewards: Rewards, log: TransitionLog) -> float:
 
 def build_log(
     columns: Columns,
-    *,
     states: Names | None = None,
     actions: Names | None = None,
     initial: Start | None = None,
-    rewards: GivenRewards | None = None,
-    reward_table: Any = None,
-    reward_default: float | None = None,
 ) -> TransitionLog:
     """Return the log that the columns of a table make; see `read_log` for the arguments."""
     terminal = columns.flags.get("terminal")
     columns.refuse_empty()
-    columns.require("state")
-    columns.require("action")
-    columns.require("next_state", unless=terminal)
     remarks = list(columns.notes)
-    state_names, place = _order(columns, "state", states, remarks, fill=True)
-    action_names, action_place = _order(columns, "action", actions, remarks, fill=False)
-    # Popped, so that codes and indices do not both stay in memory.
-    s = place[columns.codes.pop("state")]
-    a = action_place[columns.codes.pop("action")]
-    s_next = place[columns.codes.pop("next_state")]
+    state_names = _ordered(columns, "state", states, remarks)
+    action_names = _ordered(columns, "action", actions, remarks)
+
+    def indices(role: str, labels: Labels, unless: BoolArray | None = None) -> CodeArray:
+        out = columns.positions(role, labels, "A row of the log", unless)
+        del columns.codes[role]  # so that codes and indices do not both stay in memory
+        return out
+
+    s, a = indices("state", state_names), indices("action", action_names)
+    s_next = indices("next_state", state_names, terminal)
     if terminal is not None and terminal.any():
         state_names = with_end(state_names)
         s_next[terminal] = len(state_names) - 1
@@ -380,14 +375,8 @@ def build_log(
     else:
         p0, p0_source = usual_p0(s, s_next, len(state_names), end, episode)
     reward = columns.numbers.get("reward")
-    found = None
-    if rewards is not None:
-        found = Rewards.of_given(rewards, state_names, action_names, end)
-    elif reward is not None:
-        found = estimate_rewards(s, a, s_next, reward, state_names, action_names, end)
-    found = refined(found, reward_table, reward_default, state_names, action_names, end)
     # These arrays are ours: sealed, they are shared with the log and not copied.
-    return TransitionLog(
+    log = TransitionLog(
         s=seal(s),
         a=seal(a),
         s_next=seal(s_next),
@@ -397,55 +386,30 @@ def build_log(
         p0_source=p0_source,
         reward=reward if reward is None else seal(reward),
         episode=episode if episode is None else seal(episode),
-        rewards=found,
         rows=columns.rows,
         remarks=tuple(remarks),
     )
+    return log if reward is None else replace(log, rewards=log.shown_rewards())
 
 
-def _order(
-    columns: Columns, noun: str, given: Names | None, remarks: list[Note], fill: bool
-) -> tuple[Labels, CodeArray]:
-    """Return the labels of a vocabulary and, for every code, the index of its name."""
+def _ordered(columns: Columns, noun: str, given: Names | None, remarks: list[Note]) -> Labels:
+    """The labels of a vocabulary, whose names are then those of the labels ("1" for "1.0")."""
     names = columns.names[noun]
     if given is None:
         usual = [name for name in names if name != END]
-        ordered = order_names(usual, noun, fill)
-        labels, positions = ordered.labels, dict(zip(usual, ordered.positions, strict=True))
+        ordered = order_names(usual, noun, fill=noun == "state")
         remarks.extend(ordered.notes)
-        if len(usual) < len(names):
-            labels = with_end(labels)
-            positions[END] = len(labels) - 1
-    else:
-        labels = Labels.of(given, noun)
-        _refuse_unknown(columns, noun, names, labels)
-        if END in labels:
-            labels = with_end(labels)
-        # A name that the list lacks is no row's: whatever place it has is never used.
-        positions = {name: labels.lookup.get(name, 0) for name in names}
-    # The last entry serves the code -1 of a missing cell, which "(end)" overwrites.
-    place = np.array([positions[name] for name in names] + [0], dtype=np.int32)
-    return labels, place
+        own = dict(zip(usual, ordered.positions, strict=True))
+        labels = with_end(ordered.labels) if END in names else ordered.labels
+        names[:] = [name if name == END else labels[own[name]] for name in names]
+        return labels
+    labels = Labels.of(given, noun)
+    return with_end(labels) if END in labels else labels
 
 
 def with_end(labels: Labels) -> Labels:
     """Return the labels with "(end)" as the last one."""
     return Labels((*(name for name in labels if name != END), END), noun=labels.noun)
-
-
-def _refuse_unknown(columns: Columns, noun: str, names: list[str], labels: Labels) -> None:
-    """Raise if the log has a name that the given list lacks; name the first row that has it."""
-    lacking = [code for code, name in enumerate(names) if name not in labels.lookup]
-    roles = ("state", "next_state") if noun == "state" else ("action",)
-    rows = np.array([np.isin(columns.codes[role], lacking) for role in roles])
-    if not rows.any():
-        return
-    i = int(np.argmax(rows.any(axis=0)))
-    name = names[columns.codes[roles[int(np.argmax(rows[:, i]))]][i]]
-    raise InputError(
-        f"Every {noun} of the log must be in the given list of {noun}s: {columns.rows.where(i)} "
-        f"has '{name}', which is not. {labels.suggest(name)} Add it to the list or correct the row."
-    )
 
 
 def usual_p0(

@@ -21,11 +21,14 @@ import numpy.typing as npt
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.settings import whole
+from softrobust.data.columns import joint_codes
 from softrobust.data.labels import state_columns
 from softrobust.data.log import END, TransitionLog
 from softrobust.errors import InputError
 
 Verdict = Literal["helps", "a trace", "no sign", "cannot tell"]
+Codes = npt.NDArray[np.integer[Any]]
+Before = Literal["state", "action", "column"]
 FEWEST_ROWS, FEWEST_GROUPS = 100, 10
 # A gain below half a per cent in probability is no reason to change the state, however certain.
 MATTERS = 0.005
@@ -36,17 +39,11 @@ _MASSES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
 class Gain(NamedTuple):
     """What knowing something earlier adds to the log-likelihood of one transition.
 
-    Attributes
-    ----------
-    before : "state", "action" or "column"
-        What is known in addition: the previous state, the previous action, or one column of it.
-    column : str
-        The name of the column.
-    gain, error : float
-        Mean of log p₂ − log p₁ over held-out transitions, and its standard error.
+    `before` is the previous state, the previous action, or one column of the state; `gain` is the
+    mean of log p₂ − log p₁ over held-out transitions, and `error` its standard error.
     """
 
-    before: Literal["state", "action", "column"]
+    before: Before
     column: str
     gain: float
     error: float
@@ -85,32 +82,28 @@ class MarkovCheck:
 def markov_check(
     log: TransitionLog, groups: npt.ArrayLike | None = None, folds: int = 5, seed: int = 0
 ) -> MarkovCheck:
-    """Check whether the previous state helps to predict the next one.
+    """Check whether the previous state helps to predict the next one, by cross-validation.
 
-    Parameters
-    ----------
-    log : TransitionLog
-        Rows of an episode must stand in the order of time.
-    groups : (n_rows,) int, optional
-        Rows that belong together (ids); the episodes by default.
-    folds : int
-        Parts of the cross-validation.
+    Rows of an episode must stand in the order of time; `groups`, (n_rows,), says which rows belong
+    together (ids), by default those of an episode.
     """
     folds = whole("folds", folds, least=2)
     if log.episode is None:
         return MarkovCheck("cannot tell", 0, 0, reason="no episodes")
-    now, before = _neighbours(log)
     group = np.asarray(log.episode if groups is None else groups)
     if group.shape != log.s.shape:
         raise InputError(f"groups needs one entry per row, {log.s.shape}: got {group.shape}.")
-    _, group = np.unique(group[now], return_inverse=True)
+    order = np.argsort(log.episode, kind="stable")
+    first, second = order[:-1], order[1:]
+    chained = (log.episode[first] == log.episode[second]) & (log.s_next[first] == log.s[second])
+    before, now = first[chained], second[chained]
+    group = joint_codes(group[now])
     n_groups = int(group.max(initial=-1)) + 1
     if now.size < FEWEST_ROWS or n_groups < FEWEST_GROUPS:
         return MarkovCheck("cannot tell", int(now.size), n_groups, reason="too few")
     fold = np.random.default_rng(seed).permutation(n_groups)[group] % folds
-    rows = _Rows(log.s[now], log.a[now], log.s_next[now], fold, folds)
     gains = tuple(
-        Gain(what, column, *_mean_by_group(rows.gain(known), group))
+        Gain(what, column, *_mean_by_group(_gain(log, now, known, fold, folds), group))
         for what, column, known in _earlier(log, before)
     )
     verdict: Verdict = "no sign"
@@ -119,27 +112,15 @@ def markov_check(
     return MarkovCheck(verdict, int(now.size), n_groups, gains)
 
 
-def _neighbours(log: TransitionLog) -> tuple[IntArray, IntArray]:
-    """Rows that follow another of their episode, and those they follow."""
-    assert log.episode is not None
-    order = np.argsort(log.episode, kind="stable")
-    first, second = order[:-1], order[1:]
-    chained = (log.episode[first] == log.episode[second]) & (log.s_next[first] == log.s[second])
-    return second[chained], first[chained]
-
-
-def _earlier(
-    log: TransitionLog, before: IntArray
-) -> Iterator[tuple[Literal["state", "action", "column"], str, IntArray]]:
+def _earlier(log: TransitionLog, before: IntArray) -> Iterator[tuple[Before, str, Codes]]:
     """What could be known in addition: the previous state, action, and each column of a state."""
-    previous = log.s[before].astype(np.int64)
-    yield "state", "", previous
-    yield "action", "", log.a[before].astype(np.int64)
+    yield "state", "", log.s[before]
+    yield "action", "", log.a[before]
     names = [name for name in log.states if name != END]
     columns = state_columns(names) if log.n_states <= 10_000 else None
     for column, values in (columns or {}).items():
         _, codes = np.unique(np.array(values), return_inverse=True)
-        yield "column", column, codes.astype(np.int64)[previous]
+        yield "column", column, codes[log.s[before]]
 
 
 def _mean_by_group(values: FloatArray, group: IntArray) -> tuple[float, float]:
@@ -150,42 +131,23 @@ def _mean_by_group(values: FloatArray, group: IntArray) -> tuple[float, float]:
     return mean, float(np.sqrt((off**2).sum() * n / (n - 1)) / values.size)
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """Transitions with a known predecessor, and the fold of each."""
-
-    s: IntArray | npt.NDArray[np.int32]
-    a: IntArray | npt.NDArray[np.int32]
-    s_next: IntArray | npt.NDArray[np.int32]
-    fold: IntArray
-    folds: int
-
-    def gain(self, known: IntArray) -> FloatArray:
-        """log p₂ − log p₁ of every row, by the folds that do not hold it, (n,)."""
-        n_next = np.unique(self.s_next).size
-        s = _codes(self.s)
-        sa = _codes(s, self.a)
-        xsa = _codes(sa, known)
-        levels = [(context, _codes(context, self.s_next)) for context in (s, sa, xsa)]
-        out = np.empty(self.s.size)
-        for f in range(self.folds):
-            train = self.fold != f
-            logs = []
-            base: FloatArray = np.full(self.s.size, 1 / n_next)
-            for context, joint in levels:
-                base = _smoothed(context, joint, base, train)
-                logs.append(np.log(base[~train]))
-            out[~train] = logs[2] - logs[1]
-        return out
-
-
-def _codes(first: npt.NDArray[Any], second: npt.NDArray[Any] | None = None) -> IntArray:
-    """Number the distinct values, or pairs of values."""
-    key = first.astype(np.int64)
-    if second is not None:
-        key = key * (int(second.max(initial=0)) + 1) + second
-    return np.asarray(np.unique(key, return_inverse=True)[1], dtype=np.int64)
+def _gain(
+    log: TransitionLog, now: IntArray, known: Codes, fold: IntArray, folds: int
+) -> FloatArray:
+    """log p₂ − log p₁ of the rows `now`, by the folds that do not hold them, (n,)."""
+    s, a, s_next = log.s[now], log.a[now], log.s_next[now]
+    contexts = (joint_codes(s), joint_codes(s, a), joint_codes(s, a, known))
+    levels = [(context, joint_codes(context, s_next)) for context in contexts]
+    out = np.empty(now.size)
+    for f in range(folds):
+        train = fold != f
+        logs = []
+        base: FloatArray = np.full(now.size, 1 / np.unique(s_next).size)
+        for context, joint in levels:
+            base = _smoothed(context, joint, base, train)
+            logs.append(np.log(base[~train]))
+        out[~train] = logs[2] - logs[1]
+    return out
 
 
 def _smoothed(context: IntArray, joint: IntArray, base: FloatArray, train: BoolArray) -> FloatArray:

@@ -8,10 +8,10 @@ from typing import Any, Literal, final
 import numpy as np
 
 from softrobust._core.arrays import CodeArray, FloatArray, IntArray, Rows
-from softrobust.data.columns import MISSING, NUMBER, Columns, listed, parse_flag
+from softrobust._core.notes import Ledger
+from softrobust.data.columns import MISSING, Columns, listed, numbers_in, parse_flag
 from softrobust.data.table import Table
-from softrobust.data.visit_report import Ledger
-from softrobust.data.visit_rules import read_times, time_text
+from softrobust.data.times import read_times, time_text
 from softrobust.errors import InputError
 
 Holds = Literal["nothing", "numbers", "dates", "categories", "text", "numbers and text"]
@@ -24,20 +24,9 @@ _CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """One column.
+    """One column: codes (n,) of its distinct texts, -1 where a cell is missing, and what these are.
 
-    Attributes
-    ----------
-    codes : (n,) int32
-        Positions in `texts`; -1 where a cell is missing.
-    texts : tuple of str
-        Distinct texts, in order of appearance.
-    holds : str
-        What the texts are.
-    low, high : float or str, optional
-        Of numbers or dates.
-    distinct : int
-        Different numbers, or texts.
+    `low` and `high` are those of numbers or dates; `distinct` counts different numbers, or texts.
     """
 
     name: str
@@ -49,11 +38,6 @@ class Column:
     distinct: int = 0
 
     @property
-    def n_missing(self) -> int:
-        """Cells that are missing."""
-        return int((self.codes == MISSING).sum())
-
-    @property
     def flags(self) -> bool:
         """Whether every cell is true or false (1 and 0, yes and no)."""
         return bool(self.texts) and all(parse_flag(text) is not None for text in self.texts)
@@ -61,21 +45,13 @@ class Column:
     @property
     def numbers(self) -> FloatArray:
         """The numbers, NaN where a cell is missing or no number, (n,)."""
-        values = [float(text) if NUMBER.fullmatch(text) else np.nan for text in self.texts]
-        return np.array([*values, np.nan])[self.codes]
-
-    @property
-    def not_numbers(self) -> CodeArray:
-        """Codes of texts that are no numbers."""
-        return np.array(
-            [i for i, text in enumerate(self.texts) if not NUMBER.fullmatch(text)], dtype=np.int32
-        )
+        return numbers_in(self.texts)[self.codes]
 
     def to_dict(self) -> dict[str, Any]:
         """What it holds, as plain values ready for JSON."""
-        names = ("holds", "low", "high", "distinct")
-        facts = {name: getattr(self, name) for name in names}
-        return facts | {"examples": list(self.texts[:4]), "missing": self.n_missing}
+        facts = {name: getattr(self, name) for name in ("holds", "low", "high", "distinct")}
+        missing = int((self.codes == MISSING).sum())
+        return facts | {"examples": list(self.texts[:4]), "missing": missing}
 
 
 @final
@@ -119,8 +95,9 @@ class Profile:
 
 def no_numbers(column: Column, rows: Rows, ledger: Ledger) -> None:
     """Note the cells of a column that are no numbers."""
-    places = np.flatnonzero(np.isin(column.codes, column.not_numbers))
-    texts = [column.texts[i] for i in column.not_numbers[:3]]
+    others = np.flatnonzero(np.isnan(numbers_in(column.texts)[:-1]))
+    places = np.flatnonzero(np.isin(column.codes, others))
+    texts = [column.texts[i] for i in others[:3]]
     ledger.add("no_numbers", rows, places, column=column.name, examples=texts)
 
 
@@ -167,17 +144,18 @@ def profile_table(table: Table) -> Profile:
 
 def _column(name: str, cells: Columns) -> Column:
     codes, texts = cells.codes[name], tuple(cells.names[name])
-    numeric = np.array([bool(NUMBER.fullmatch(text)) for text in texts] + [False])
-    filled = int((codes != MISSING).sum())
-    values = sorted({float(text) for text in texts if NUMBER.fullmatch(text)})
-    mixed = int(numeric[codes].sum()) >= 0.8 * filled and numeric.sum() > 5
     if not texts:
         return Column(name, codes, texts, "nothing")
-    if not numeric[:-1].all() and (dates := _dates(name, cells)) is not None:
+    values = numbers_in(texts)
+    numeric = ~np.isnan(values)
+    plain = bool(numeric[:-1].all())
+    filled = int((codes != MISSING).sum())
+    if not plain and (dates := _dates(name, cells)) is not None:
         return Column(name, codes, texts, "dates", *dates, len(texts))
-    if numeric[:-1].all() or mixed:
-        holds: Holds = "numbers" if numeric[:-1].all() else "numbers and text"
-        return Column(name, codes, texts, holds, values[0], values[-1], len(values))
+    if plain or (int(numeric[codes].sum()) >= 0.8 * filled and numeric.sum() > 5):
+        holds: Holds = "numbers" if plain else "numbers and text"
+        distinct = np.unique(values[numeric]).tolist()
+        return Column(name, codes, texts, holds, distinct[0], distinct[-1], len(distinct))
     few = len(texts) <= FEW_VALUES or len(texts) <= 0.02 * filled
     return Column(name, codes, texts, "categories" if few else "text", distinct=len(texts))
 
@@ -187,7 +165,8 @@ def _dates(name: str, cells: Columns) -> tuple[str, str] | None:
         times, _ = read_times(cells.codes[name], cells.names[name], cells.rows, name, "dates")
     except InputError:
         return None
-    return time_text(float(np.nanmin(times)), "dates"), time_text(float(np.nanmax(times)), "dates")
+    ends = np.nanmin(times), np.nanmax(times)
+    return time_text(ends[0], "dates"), time_text(ends[1], "dates")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -213,6 +192,12 @@ WORDS: dict[str, tuple[str, ...]] = {
     "reward": ("reward", "outcome", "utility", "payoff", "profit", "qaly", "return", "points"),
     "terminal": ("terminal", "terminated", "done", "died", "dead", "death", "deceased"),
 }  # fmt: skip
+_MEANING = {
+    "id": "whose visit a row is",
+    "time": "when it was",
+    "action": "what was done then",
+    "reward": "how good it was",
+}
 END_KINDS = ("death", "died", "dead", "deceased", "terminal", "terminated")
 MOST_MEASUREMENTS = 4
 _TOKENS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -225,16 +210,26 @@ def guess_roles(profile: Profile, given: Mapping[str, Any], source: str) -> dict
     """
     out = {role: str(given[role]) for role in WORDS if given.get(role) is not None}
     taken = {out[role] for role in out if role != "terminal"}
-    for role in ("id", "time", "action"):
-        if role not in out:
-            out[role] = _best(role, profile, taken, source)
-            taken.add(out[role])
-    if "reward" not in out and given.get("events") is None:
-        fits = _fitting("reward", profile, taken)
+    for role, meaning in _MEANING.items():
+        if role in out or (role == "reward" and given.get("events") is not None):
+            continue
+        fits = _fitting(role, profile, taken)
         if len(fits) > 1:
-            raise _ask("reward", fits, source)
+            both = " and ".join(f"'{name}'" for name in fits)
+            raise InputError(
+                f"Which column of {source} says {meaning}? {both} both could. Say it with {role}, "
+                f"for example {role}='{fits[0]}'.",
+                arguments={role: f"'{fits[0]}'"},
+            )
+        if not fits and role != "reward":
+            raise InputError(
+                f"If {source} is a table of visits, one of its columns says {meaning}; none is "
+                f"named so. The columns are {listed(list(profile.columns))}. Say which it is with "
+                f"{role}.",
+                arguments={role: "COLUMN"},
+            )
         if fits:
-            out["reward"] = fits[0]
+            out[role] = fits[0]
             taken.add(fits[0])
     if "terminal" not in out:
         flags = [n for n in _fitting("terminal", profile, taken) if profile.columns[n].flags]
@@ -246,35 +241,6 @@ def guess_roles(profile: Profile, given: Mapping[str, Any], source: str) -> dict
 def looks_like_visits(names: list[str]) -> bool:
     """Whether the names of columns have an id and a time, by the words for them."""
     return all(any(_score(role, name) for name in names) for role in ("id", "time"))
-
-
-def _best(role: str, profile: Profile, taken: set[str], source: str) -> str:
-    fits = _fitting(role, profile, taken)
-    if len(fits) == 1:
-        return fits[0]
-    raise _ask(role, fits, source, profile)
-
-
-def _ask(role: str, fits: list[str], source: str, profile: Profile | None = None) -> InputError:
-    meaning = {
-        "id": "whose visit a row is",
-        "time": "when it was",
-        "action": "what was done then",
-        "reward": "how good it was",
-    }[role]
-    if fits:
-        both = " and ".join(f"'{name}'" for name in fits)
-        return InputError(
-            f"Which column of {source} says {meaning}? {both} both could. Say it with {role}, for "
-            f"example {role}='{fits[0]}'.",
-            arguments={role: f"'{fits[0]}'"},
-        )
-    names = [] if profile is None else list(profile.columns)
-    return InputError(
-        f"If {source} is a table of visits, one of its columns says {meaning}; none is named so. "
-        f"The columns are {listed(names)}. Say which it is with {role}.",
-        arguments={role: "COLUMN"},
-    )
 
 
 def _fitting(role: str, profile: Profile, taken: set[str]) -> list[str]:

@@ -13,25 +13,24 @@ import base64
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from softrobust._core.arrays import CodeArray, Rows
+from softrobust._core.arrays import Rows
 from softrobust._core.files import (
-    DAMAGED,
     Arrays,
     atomic_write,
     check_format,
     npz_columns,
     npz_format,
     read_npz,
+    rebuilding,
     write_csv,
 )
 from softrobust._core.notes import RECORDED, Note, read_notes
-from softrobust.data.columns import LOG_ROLES
+from softrobust.data.columns import LOG_ROLES, number_groups
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.initial import GIVEN
 from softrobust.data.labels import Labels
@@ -57,7 +56,7 @@ def read_log(
     reward_table: Any = None,
     reward_default: float | None = None,
 ) -> TransitionLog:
-    """Read a log of transitions.
+    """Read a log of transitions; its `notes` say what was assumed.
 
     Parameters
     ----------
@@ -79,32 +78,24 @@ def read_log(
     reward_default : float, optional
         Reward of pairs whose reward is known from nowhere else.
 
-    Returns
-    -------
-    TransitionLog
-        Its `notes` say what was assumed.
-
     Examples
     --------
     >>> log = read_log({"s": ["a", "a"], "action": [0, 1], "s_next": ["a", "b"], "r": [0.0, 1.0]})
     >>> log.n_rows, log.states.names, log.rewards.kind
     (2, ('a', 'b'), 'pair')
     """
-    names = {"states": _names(states, "state"), "actions": _names(actions, "action")}
+    names = _names(states, "state"), _names(actions, "action")
     with opened(source) as table:
-        saved = _saved(table)
-        if saved is None:
-            return build_log(
-                _log_table(table, columns), **names, initial=initial, rewards=rewards,
-                reward_table=reward_table, reward_default=reward_default,
-            )  # fmt: skip
-    if any(given is not None for given in names.values()):
-        raise InputError("A saved log carries its own labels: give no others with it.")
-    if initial is not None:
-        saved = saved.with_initial(initial)
+        log = _saved(table)
+        if log is None:
+            log = build_log(_log_table(table, columns), *names, initial)
+        elif names != (None, None):
+            raise InputError("A saved log carries its own labels: give no others with it.")
+        elif initial is not None:
+            log = log.with_initial(initial)
     if rewards is not None:
-        saved = saved.with_rewards(rewards)
-    return saved.with_reward_table(reward_table, reward_default)
+        log = log.with_rewards(rewards)
+    return log.with_reward_table(reward_table, reward_default)
 
 
 def _log_table(table: Table, columns: Mapping[str, str] | None) -> Any:
@@ -173,57 +164,46 @@ def _refuse_no_folder(path: Path) -> None:
 def _saved(table: Table) -> TransitionLog | None:
     """The log that `save_log` wrote; None if another program wrote the file."""
     path = table.path
-    if path is not None and table.kind == "npz" and npz_format(path) is not None:
-        arrays = read_npz(path, FORMAT, FORMAT_VERSION)
-        try:
-            return log_from_arrays(arrays, path)
-        except InputError:
-            raise
-        except KeyError as error:
-            raise InputError(
-                f"The saved log {path.name} is incomplete: {error.args[0]} is missing. Save it "
-                "again."
-            ) from None
-        except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-            raise InputError(
-                f"The saved log {path.name} is damaged: one of its arrays cannot be read "
-                f"({str(error)[:160]}). Save it again."
-            ) from None
-    if table.kind == "parquet" and {_META, _ARRAYS} <= table.metadata.keys():
-        return _from_parquet(table)
+    if path is None:
+        return None
+    with rebuilding("log", path):
+        if table.kind == "npz" and npz_format(path) is not None:
+            return log_from_arrays(read_npz(path, FORMAT, FORMAT_VERSION), path)
+        if table.kind == "parquet" and {_META, _ARRAYS} <= table.metadata.keys():
+            return log_from_arrays(_parquet_arrays(table), path)
     return None
 
 
 def log_to_arrays(log: TransitionLog) -> dict[str, Any]:
     """The arrays that make up a saved log, by name."""
-    arrays: dict[str, Any] = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "s": log.s,
-        "a": log.a,
-        "s_next": log.s_next,
-        "p0": log.p0,
-        "meta": json.dumps(_meta(log)),
-    }
-    for name in ("reward", "episode"):
-        if getattr(log, name) is not None:
-            arrays[name] = getattr(log, name)
-    return arrays | _reward_arrays(log)
+    columns = {name: getattr(log, name) for name in ("s", "a", "s_next", "reward", "episode")}
+    head = {"format": FORMAT, "format_version": FORMAT_VERSION, "meta": json.dumps(_meta(log))}
+    return head | {k: v for k, v in columns.items() if v is not None} | _more_arrays(log)
 
 
 def log_from_arrays(file: Mapping[str, Any], path: Path) -> TransitionLog:
     """The inverse of `log_to_arrays`; `path` is named in messages."""
     meta = json.loads(str(file["meta"]))
+    (source,) = read_notes([meta["p0_source"]])
+    if source.code == RECORDED:  # version 1: "given by the user", "given in start.csv", …
+        words = str(source["text"])
+        name = words.removeprefix("given in ")
+        source = Note("p0_recorded", facts=source.facts)
+        if words.startswith("given"):
+            source = Note(GIVEN, facts={"source": None if name == words else name})
     return TransitionLog(
         s=file["s"],
         a=file["a"],
         s_next=file["s_next"],
+        states=Labels(tuple(meta["states"]), noun="state"),
+        actions=Labels(tuple(meta["actions"]), noun="action"),
         p0=file["p0"],
+        p0_source=source,
         reward=file.get("reward"),
         episode=file.get("episode"),
         rewards=rewards_from_arrays(file),
         rows=Rows(path.name),
-        **_from_meta(meta),
+        remarks=read_notes(meta["remarks"]),
     )
 
 
@@ -238,70 +218,47 @@ def _meta(log: TransitionLog) -> dict[str, Any]:
     }
 
 
-def _from_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    (source,) = read_notes([meta["p0_source"]])
-    if source.code == RECORDED:  # version 1: "given by the user", "given in start.csv", …
-        words = str(source["text"])
-        file = words.removeprefix("given in ")
-        source = Note("p0_recorded", facts=source.facts)
-        if words.startswith("given"):
-            source = Note(GIVEN, facts={"source": None if file == words else file})
-    return {
-        "states": Labels(tuple(meta["states"]), noun="state"),
-        "actions": Labels(tuple(meta["actions"]), noun="action"),
-        "p0_source": source,
-        "remarks": read_notes(meta["remarks"]),
-    }
-
-
-def _reward_arrays(log: TransitionLog) -> Arrays:
-    if log.rewards is None:
-        return {}
-    if log.rewards.kind == "model":
+def _more_arrays(log: TransitionLog) -> Arrays:
+    """What a log has beside its columns and names: p₀ and rewards."""
+    if log.rewards is not None and log.rewards.kind == "model":
         raise InputError("Rewards that differ by model belong to the models, not to a log.")
-    return rewards_to_arrays(log.rewards)
+    return {"p0": log.p0} | ({} if log.rewards is None else rewards_to_arrays(log.rewards))
 
 
 def _write_parquet(log: TransitionLog, file: IO[bytes]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    def named(codes: CodeArray, labels: Labels) -> Any:
-        return pa.DictionaryArray.from_arrays(codes, pa.array(list(labels), pa.string()))
-
+    coded = {"state": (log.s, log.states), "action": (log.a, log.actions)}
+    coded["next_state"] = (log.s_next, log.states)
     columns = {
-        "state": named(log.s, log.states),
-        "action": named(log.a, log.actions),
-        "next_state": named(log.s_next, log.states),
+        name: pa.DictionaryArray.from_arrays(codes, pa.array(list(labels), pa.string()))
+        for name, (codes, labels) in coded.items()
     }
     for name in ("reward", "episode"):
         if getattr(log, name) is not None:
             columns[name] = pa.array(getattr(log, name))
     packed = io.BytesIO()
-    np.savez_compressed(packed, allow_pickle=False, p0=log.p0, **_reward_arrays(log))
+    np.savez_compressed(packed, allow_pickle=False, **_more_arrays(log))
     meta = {_META: json.dumps(_meta(log)), _ARRAYS: base64.b64encode(packed.getvalue())}
     parquet.write_table(pa.table(columns).replace_schema_metadata(meta), file, compression="zstd")
 
 
-def _from_parquet(table: Table) -> TransitionLog:
-    try:
-        meta = json.loads(table.metadata[_META])
-        check_format(meta["format"], FORMAT, meta["format_version"], FORMAT_VERSION, table.source)
-        packed = io.BytesIO(base64.b64decode(table.metadata[_ARRAYS]))
-        with np.load(packed, allow_pickle=False) as arrays:
-            p0 = arrays["p0"]
-            rewards = rewards_from_arrays(arrays)
-        known = _from_meta(meta)
-    except InputError:
-        raise
-    except (*DAMAGED, ValueError):
-        raise InputError(
-            f"The metadata of the saved log {table.source} is damaged. Save the log again."
-        ) from None
+def _parquet_arrays(table: Table) -> dict[str, Any]:
+    """The arrays of a log in a Parquet file, as those of an `.npz`."""
+    meta = json.loads(table.metadata[_META])
+    check_format(meta["format"], FORMAT, meta["format_version"], FORMAT_VERSION, table.source)
+    packed = io.BytesIO(base64.b64decode(table.metadata[_ARRAYS]))
+    with np.load(packed, allow_pickle=False) as file:
+        arrays: dict[str, Any] = dict(file)
     columns = table.read(LOG_ROLES)
-    reward = columns.numbers.pop("reward", None)
-    log = build_log(columns, states=known["states"], actions=known["actions"], initial=p0)
-    return replace(log, reward=reward, rewards=rewards, **known)
+    for name, role, kind in (("s", "state", "states"), ("a", "action", "actions"),
+                             ("s_next", "next_state", "states")):  # fmt: skip
+        labels = Labels(tuple(meta[kind]), noun=kind[:-1])
+        arrays[name] = columns.positions(role, labels, "A transition")
+    if columns.groups:
+        arrays["episode"] = number_groups(columns.groups["episode"])
+    return arrays | columns.numbers | {"meta": table.metadata[_META].decode()}
 
 
 # -------------------------------------------------------------------- CSV

@@ -33,10 +33,7 @@ _ROUNDING = 1e-12
 
 @final
 class Groups(NamedTuple):
-    """Rewards of rows by group: number of rows, sum, smallest and largest; n = 0 if none.
-
-    Each array has one entry per possible group.
-    """
+    """Rewards of rows by group, (n_groups,): number of rows, sum, smallest and largest."""
 
     n: IntArray
     total: FloatArray
@@ -86,16 +83,7 @@ def estimate_rewards(
 ) -> Rewards:
     """Return the rewards that a column of a log stands for; a note says which rule was taken.
 
-    Parameters
-    ----------
-    s, a, s_next : (n_rows,) int32
-        The transitions.
-    reward : (n_rows,) float64
-        Their rewards, finite.
-    states, actions : Labels
-        Names.
-    end : int or None
-        The absorbing state that terminal rows lead to; it yields 0.
+    All columns are (n_rows,); `end` is the absorbing state that terminal rows lead to, at 0.
     """
     n_states, n_actions = shape = (len(states), len(actions))
     scale = float(np.abs(reward).max(initial=0.0))
@@ -109,7 +97,12 @@ def estimate_rewards(
         return Rewards(pairs=table, known=known, notes=_of_log("pair"))
     nexts = group_rewards(s_next, reward, n_states)
     if nexts.agree(scale).all():
-        return _by_next(nexts, table, known, seen)
+        # A state never reached has no r(s′), and the pair's mean takes its place.
+        listed = nexts.n > 0
+        return Rewards(
+            pairs=table, known=known, nexts=nexts.mean, next_listed=listed, by_next=seen,
+            notes=_of_log("next", never_reached=int((~listed).sum())),
+        )  # fmt: skip
     # Only now, since a log may have as many triples as rows, and listing them takes a sort.
     keys, place = np.unique(pair * n_states + s_next, return_inverse=True)
     triples = group_rewards(place, reward, keys.size)
@@ -137,39 +130,16 @@ def _of_log(kind: str, **facts: int) -> tuple[Note, ...]:
     return (Note("rewards_of_log", facts={"kind": kind, **facts}),)
 
 
-def _by_next(nexts: Groups, table: FloatArray, known: BoolArray, seen: BoolArray) -> Rewards:
-    """Rewards r(s′); a state never reached has no r(s′), and the pair's mean takes its place."""
-    listed = nexts.n > 0
-    return Rewards(
-        pairs=table,
-        known=known,
-        nexts=nexts.mean,
-        next_listed=listed,
-        by_next=seen,
-        notes=_of_log("next", never_reached=int((~listed).sum())),
-    )
-
-
 # --------------------------------------------------------------------------------------------------
 # A table of rewards: state, action, reward, and perhaps next_state, one row per entry.
 
-_ROLES = (
-    STATE,
-    ACTION,
-    NEXT_STATE._replace(required=False),
-    REWARD._replace(required=True),
-)
+_ROLES = (STATE, ACTION, NEXT_STATE._replace(required=False), REWARD._replace(required=True))
 
 
 def read_reward_table(source: Any, states: Labels, actions: Labels) -> Rewards:
     """Return the rewards that a table lists; pairs that it does not list stay unknown.
 
-    Parameters
-    ----------
-    source : path, pandas.DataFrame, pyarrow.Table or mapping of columns
-        With the columns state, action and reward, and next_state for rewards r(s,a,s′).
-    states, actions : Labels
-        Names; a row with another name is an error.
+    It has the columns state, action and reward, and next_state for rewards r(s,a,s′).
     """
     table = read_table(source, _ROLES)
     s = table.positions("state", states, "A reward")
@@ -187,24 +157,3 @@ def read_reward_table(source: Any, states: Labels, actions: Labels) -> Rewards:
     pairs[s, a] = values
     known[s, a] = True
     return Rewards(pairs=pairs, known=known, notes=notes)
-
-
-def refined(
-    rewards: Rewards | None,
-    table: Any,
-    default: float | None,
-    states: Labels,
-    actions: Labels,
-    end: int | None,
-) -> Rewards | None:
-    """Return rewards with a table laid over them and a default under them; "(end)" yields 0."""
-    if table is None and default is None:
-        return rewards
-    if rewards is None:
-        known = np.zeros((len(states), len(actions)), dtype=bool)
-        if end is not None:
-            known[end] = True
-        rewards = Rewards(pairs=np.zeros(known.shape), known=known)
-    if table is not None:
-        rewards = rewards.merge(read_reward_table(table, states, actions))
-    return rewards if default is None else rewards.with_default(default)

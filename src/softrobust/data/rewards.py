@@ -14,19 +14,25 @@ expectation is an error: an unknown reward is never taken as zero.
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, final
+from typing import Any, Literal, cast, final
 
 import numpy as np
 import numpy.typing as npt
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, frozen, seal
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, frozen, seal, shaped
 from softrobust._core.files import Arrays
 from softrobust._core.notes import Note, read_notes
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 
 Kind = Literal["pair", "next", "triple", "model"]
+_LAYERS: dict[str, type[np.float64] | type[np.bool_] | type[np.int64]] = {
+    "pairs": np.float64, "known": np.bool_, "nexts": np.float64, "next_listed": np.bool_,
+    "by_next": np.bool_, "keys": np.int64, "triples": np.float64, "per_model": np.float64,
+}  # fmt: skip
+_ALL = cast(BoolArray, None)  # a default that __post_init__ fills in
 # A callable is asked for every triple; beyond this many a table is the better way.
 _MOST_CALLS = 4_000_000
 
@@ -44,17 +50,13 @@ class Rewards:
     pairs : (n_states, n_actions) float64
         r(s,a): the reward of a transition of the pair that no finer layer lists; 0 where unknown.
     known : (n_states, n_actions) bool
-        Whether `pairs` says anything about the pair.
-    nexts : (n_states,) float64 or None
-        r(s′), where `next_listed`.
-    next_listed : (n_states,) bool or None
-        The next states whose r(s′) is known.
+        Whether `pairs` says anything about the pair; by default about all.
+    nexts, next_listed : (n_states,) float64, bool, or None
+        r(s′), and the next states whose r(s′) is known.
     by_next : (n_states, n_actions) bool or None
         The pairs that take their reward from `nexts`.
-    keys : (n_listed,) int64 or None
-        Listed triples, ascending, as (s · n_actions + a) · n_states + s′.
-    triples : (n_listed,) float64 or None
-        Their rewards.
+    keys, triples : (n_listed,) int64, float64, or None
+        Listed triples, ascending, as (s · n_actions + a) · n_states + s′, and their rewards.
     per_model : (nnz · n_models,) float64 or None
         r(s,a,s′,ω) aligned with `ModelSet.prob`; then no other layer is used.
     notes : tuple of Note
@@ -62,7 +64,7 @@ class Rewards:
     """
 
     pairs: FloatArray
-    known: BoolArray
+    known: BoolArray = _ALL
     nexts: FloatArray | None = None
     next_listed: BoolArray | None = None
     by_next: BoolArray | None = None
@@ -72,6 +74,8 @@ class Rewards:
     notes: tuple[Note, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.known is None:
+            object.__setattr__(self, "known", np.ones(np.shape(self.pairs), dtype=bool))
         for name, dtype in _LAYERS.items():
             given = getattr(self, name)
             if given is not None:
@@ -82,15 +86,31 @@ class Rewards:
                 f"got shape {self.pairs.shape}."
             )
         for name in ("pairs", "nexts", "triples", "per_model"):
-            self._check_finite(name)
+            values = getattr(self, name)
+            if values is not None and not np.isfinite(values).all():
+                i = int(np.argmin(np.isfinite(values.ravel())))
+                raise InputError(
+                    f"Rewards must be finite numbers: {self._where(name, i)} has "
+                    f"{values.ravel()[i]}. Give a number there, or leave the pair out of the known "
+                    "ones."
+                )
+
+    def _where(self, name: str, i: int) -> str:
+        """What entry i of a layer is the reward of."""
+        if name == "nexts":
+            return f"next state {i}"
+        if name == "per_model":
+            return f"entry {i}"
+        if name == "triples" and self.keys is not None:
+            return _triple(int(self.keys[i]), self.n_states, self.n_actions)
+        return f"state {i // self.n_actions}, action {i % self.n_actions}"
 
     # ---------------------------------------------------------------- constructors
     @classmethod
     def of_pairs(cls, values: npt.ArrayLike, known: npt.ArrayLike | None = None) -> "Rewards":
         """Rewards r(s,a) from an array of shape (n_states, n_actions)."""
-        pairs = np.asarray(values, dtype=np.float64)
-        mask = np.ones(pairs.shape, dtype=bool) if known is None else np.asarray(known, dtype=bool)
-        return cls(pairs=pairs, known=mask, notes=_given("pair"))
+        mask = _ALL if known is None else np.asarray(known, dtype=bool)
+        return cls(pairs=np.asarray(values, dtype=np.float64), known=mask, notes=_given("pair"))
 
     @classmethod
     def of_next(cls, values: npt.ArrayLike, n_actions: int) -> "Rewards":
@@ -98,13 +118,12 @@ class Rewards:
         nexts = np.asarray(values, dtype=np.float64)
         if nexts.ndim != 1:
             raise InputError(f"r(s′) must have shape (n_states,): got shape {nexts.shape}.")
-        every = np.ones((nexts.size, n_actions), dtype=bool)
+        shape = (nexts.size, n_actions)
         return cls(
-            pairs=np.zeros(every.shape),
-            known=every,
+            pairs=np.zeros(shape),
             nexts=nexts,
             next_listed=np.ones(nexts.size, dtype=bool),
-            by_next=every,
+            by_next=np.ones(shape, dtype=bool),
             notes=_given("next"),
         )
 
@@ -119,7 +138,6 @@ class Rewards:
             )
         return cls(
             pairs=np.zeros(dense.shape[:2]),
-            known=np.ones(dense.shape[:2], dtype=bool),
             keys=np.arange(dense.size, dtype=np.int64),
             triples=dense.ravel(),
             notes=_given("triple"),
@@ -147,11 +165,8 @@ class Rewards:
         triples = np.asarray(values, dtype=np.float64)[order]
         again = np.flatnonzero(keys[1:] == keys[:-1])
         if again.size:
-            k, to = divmod(int(keys[again[0]]), n_states)
-            raise InputError(
-                f"The reward of state {k // n_actions}, action {k % n_actions}, next state {to} "
-                "is given twice. Remove one of the two."
-            )
+            place = _triple(int(keys[again[0]]), n_states, n_actions)
+            raise InputError(f"The reward of {place} is given twice. Remove one of the two.")
         shape = (n_states, n_actions)
         listed = np.bincount(keys // n_states, minlength=n_states * n_actions).reshape(shape)
         return cls(
@@ -165,10 +180,8 @@ class Rewards:
     @classmethod
     def of_models(cls, values: npt.ArrayLike, n_states: int, n_actions: int) -> "Rewards":
         """Rewards r(s,a,s′,ω) as a flat array aligned with `ModelSet.prob`."""
-        shape = (n_states, n_actions)
         return cls(
-            pairs=np.zeros(shape),
-            known=np.ones(shape, dtype=bool),
+            pairs=np.zeros((n_states, n_actions)),
             per_model=np.ravel(np.asarray(values, dtype=np.float64)),
             notes=_given("model"),
         )
@@ -210,12 +223,8 @@ class Rewards:
             return given
         if callable(given):
             return cls.from_callable(given, states, actions, absorbing=end)
-        values = np.array(given, dtype=np.float64)
         shape = (len(states), len(actions), len(states))
-        if values.shape not in (shape, shape[:2]):
-            raise InputError(
-                f"Rewards for this log must have shape {shape[:2]} or {shape}: got {values.shape}."
-            )
+        values = shaped("Rewards for this log", given, np.float64, shape[:2], shape).copy()
         if end is not None:
             values[end] = 0.0
         return cls.of_pairs(values) if values.ndim == 2 else cls.of_transitions(values)
@@ -366,92 +375,58 @@ class Rewards:
                 "Give one of the two."
             )
         keys, triples = _merged_triples(self, other)
-        by_next = None if self.by_next is None else self.by_next & ~other.known
+        own = [Note(n.code, n.level, {**n.facts, "elsewhere": True}) for n in self.notes]
         return replace(
             self,
             pairs=np.where(other.known, other.pairs, self.pairs),
             known=self.known | other.known,
-            by_next=by_next,
+            by_next=None if self.by_next is None else self.by_next & ~other.known,
             keys=keys,
             triples=triples,
-            notes=(*other.notes, *(_elsewhere(note) for note in self.notes)),
+            notes=(*other.notes, *own),
         )
-
-    def _check_finite(self, name: str) -> None:
-        values = getattr(self, name)
-        if values is None or np.isfinite(values).all():
-            return
-        i = int(np.flatnonzero(~np.isfinite(values.ravel()))[0])
-        n = self.n_states
-        where = f"entry {i}"
-        if name == "pairs":
-            where = f"state {i // self.n_actions}, action {i % self.n_actions}"
-        elif name == "nexts":
-            where = f"next state {i}"
-        elif name == "triples" and self.keys is not None:
-            k, to = divmod(int(self.keys[i]), n)
-            where = f"state {k // self.n_actions}, action {k % self.n_actions}, next state {to}"
-        raise InputError(
-            f"Rewards must be finite numbers: {where} has {values.ravel()[i]}. "
-            "Give a number there, or leave the pair out of the known ones."
-        )
-
-
-_LAYERS: dict[str, type[np.float64] | type[np.bool_] | type[np.int64]] = {
-    "pairs": np.float64,
-    "known": np.bool_,
-    "nexts": np.float64,
-    "next_listed": np.bool_,
-    "by_next": np.bool_,
-    "keys": np.int64,
-    "triples": np.float64,
-    "per_model": np.float64,
-}
 
 
 def _takes_next_state(fn: Callable[..., float]) -> bool:
     """Whether the function takes (s, a, s′) rather than (s, a)."""
     try:
-        parameters = inspect.signature(fn).parameters.values()
+        signature = inspect.signature(fn)
     except (TypeError, ValueError):
         return True
-    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    starred = any(p.kind == p.VAR_POSITIONAL for p in parameters)
-    required = sum(p.default is p.empty for p in plain)
-    if not starred and (len(plain) < 2 or required > 3):
-        raise InputError(
-            "A reward function takes (state, action) or (state, action, next_state): "
-            f"this one takes {len(plain)} arguments."
-        )
-    return starred or len(plain) >= 3
+    for labels in (("s", "a", "s′"), ("s", "a")):
+        with suppress(TypeError):
+            signature.bind(*labels)
+            return len(labels) == 3
+    raise InputError(
+        "A reward function takes (state, action) or (state, action, next_state): this one takes "
+        f"{signature}."
+    )
 
 
 def _merged_triples(base: Rewards, top: Rewards) -> tuple[IntArray | None, FloatArray | None]:
     """Listed triples of both, without those of `base` that `top` lists or whose pair it knows."""
-    keys: list[IntArray] = []
-    triples: list[FloatArray] = []
-    if base.keys is not None and base.triples is not None:
-        keep = ~top.known.ravel()[base.keys // base.n_states]
-        if top.keys is not None:
-            keep &= ~np.isin(base.keys, top.keys)
-        keys.append(base.keys[keep])
-        triples.append(base.triples[keep])
-    if top.keys is not None and top.triples is not None:
-        keys.append(top.keys)
-        triples.append(top.triples)
-    if not keys:
+    lists = [
+        (rewards.keys, rewards.triples)
+        for rewards in (base, top)
+        if rewards.keys is not None and rewards.triples is not None
+    ]
+    if not lists:
         return None, None
-    joined = np.concatenate(keys)
-    order = np.argsort(joined, kind="stable")
-    return seal(joined[order]), seal(np.concatenate(triples)[order])
+    keys, triples = (np.concatenate(part) for part in zip(*lists, strict=True))
+    own = np.arange(keys.size) >= keys.size - (0 if top.keys is None else top.keys.size)
+    keep = own | ~(top.known.ravel()[keys // base.n_states] | np.isin(keys, keys[own]))
+    keys, triples = keys[keep], triples[keep]
+    order = np.argsort(keys, kind="stable")
+    return seal(keys[order]), seal(triples[order])
 
 
 def _given(kind: Kind) -> tuple[Note, ...]:
     return (Note("rewards_given", facts={"kind": kind}),)
 
 
-def _elsewhere(note: Note) -> Note:
-    return Note(note.code, note.level, {**note.facts, "elsewhere": True})
+def _triple(key: int, n_states: int, n_actions: int) -> str:
+    k, to = divmod(key, n_states)
+    return f"state {k // n_actions}, action {k % n_actions}, next state {to}"
 
 
 def rewards_to_arrays(rewards: Rewards) -> Arrays:
@@ -520,13 +495,8 @@ def _gather(flat: FloatArray, starts: IntArray, length: int) -> FloatArray:
 
 def _reached(prob: FloatArray, sizes: IntArray, n_models: int) -> BoolArray:
     """Whether any model gives a listed next state a positive probability, in listed order."""
-    used = []
-    at = 0
-    for n in sizes:
-        block = prob[at : at + n * n_models].reshape(n_models, n)
-        used.append((block > 0).any(axis=0))
-        at += n * n_models
-    return np.concatenate(used)
+    blocks = np.split(prob, np.cumsum(sizes)[:-1] * n_models)
+    return np.concatenate([(block.reshape(n_models, -1) > 0).any(axis=0) for block in blocks])
 
 
 def _refuse_unknown(

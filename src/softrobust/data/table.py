@@ -18,7 +18,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, final
 
@@ -66,29 +66,18 @@ class Header(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A table that is open.
+    """A table that is open, and what it is by its content.
 
-    Attributes
-    ----------
-    source : str
-        Its name in messages.
-    kind : str
-        What it is, by its content.
-    path : Path or None
-    headers : tuple of Header
-        For text one per delimiter, the one with most columns first; empty for an archive.
-    metadata : mapping of bytes
-        Of a Parquet file.
-    batches : callable
-        Yields batches of pieces by role, for a header, and the roles with their positions in it.
+    Text has a header for each delimiter, the one with most columns first; an archive has none.
+    `batches` yields pieces by role, for a header and the roles with their positions in it.
     """
 
     source: str
     kind: FileKind
-    path: Path | None
     headers: tuple[Header, ...]
     batches: Callable[[Header, Mapping[Role, int]], Batches]
-    metadata: Mapping[bytes, bytes]
+    path: Path | None = None
+    metadata: Mapping[bytes, bytes] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -102,8 +91,8 @@ class Table:
         fits = (header for header in self.headers if resolvable(header.names, roles, columns))
         header = next(fits, self.headers[0])
         position = resolve_columns(header.names, roles, columns, self.source)
-        reading = _Reading(roles, position, header, self.source)
         found = {role: position[role.name] for role in roles if role.name in position}
+        reading = _Reading(found, header, self.source)
         for batch in self.batches(header, found):
             reading.add(batch)
         return reading.finish()
@@ -137,16 +126,9 @@ def opened(source: Any) -> Iterator[Table]:
 def read_table(
     source: Any, roles: Sequence[Role], columns: Mapping[str, str] | None = None
 ) -> Columns:
-    """Return the columns of a table that play the given roles.
+    """Return the columns of a table that play the given roles; optional ones may be absent.
 
-    Parameters
-    ----------
-    source : path, pandas.DataFrame, pyarrow.Table, other frame or mapping of columns
-        A file is CSV (.gz, .xz) or Parquet, by its content.
-    roles : sequence of Role
-        What to read; optional roles may be absent.
-    columns : mapping, optional
-        Role → column name, where the name is not one of the aliases.
+    `columns` gives role → column name, where the name is not one of the aliases.
     """
     with opened(source) as table:
         return table.read(roles, columns)
@@ -161,26 +143,22 @@ def read_arrays(arrays: Mapping[str, Any], roles: Sequence[Role], source: str) -
     if len({array.size for array in given.values()}) > 1:
         text = ", ".join(f"{name} {array.size}" for name, array in given.items())
         raise InputError(f"The columns of a log must be equally long. Rows given: {text}.")
-    table = Table(source, "frame", None, (Header(list(given)),), lambda *_: iter([given]), {})
-    return table.read(roles)
+    return Table(source, "frame", (Header(list(given)),), lambda *_: iter([given])).read(roles)
 
 
 @final
 class _Reading:
-    """Readers of cells for all roles, fed batch by batch."""
+    """Readers of cells for all roles (with the positions of their columns), fed by batches."""
 
-    def __init__(
-        self, roles: Sequence[Role], position: Mapping[str, int], header: Header, source: str
-    ) -> None:
+    def __init__(self, found: Mapping[Role, int], header: Header, source: str) -> None:
+        self.found = found
         self.header = header
         self.source = source
-        self.roles = [role for role in roles if role.name in position]
-        self.position = position
-        self.vocabularies = {role.vocabulary: Vocabulary() for role in roles if role.vocabulary}
+        self.vocabularies = {role.vocabulary: Vocabulary() for role in found if role.vocabulary}
         self.readers = {
-            role.name: CellReader(role, self.vocabularies.get(role.vocabulary))
-            for role in self.roles
+            role: CellReader(role, self.vocabularies.get(role.vocabulary)) for role in found
         }
+        self.columns = {role: header.names[i].strip() for role, i in found.items()}
         self.done = 0
         self.blank: list[int] = []
 
@@ -191,16 +169,13 @@ class _Reading:
     def add(self, batch: Mapping[str, Any]) -> None:
         """Take the pieces of one batch, by role."""
         batch = self._without_blank_rows(batch)
-        for role in self.roles:
+        for role, reader in self.readers.items():
             try:
-                self.readers[role.name].add(batch[role.name])
+                reader.add(batch[role.name])
             except CellError as bad:
                 where = self.rows.where(self.done + bad.place)
-                raise InputError(bad.message(self._column(role), where)) from None
-        self.done += len(batch[self.roles[0].name])
-
-    def _column(self, role: Role) -> str:
-        return self.header.names[self.position[role.name]].strip()
+                raise InputError(bad.message(self.columns[role], where)) from None
+        self.done += len(next(iter(batch.values())))
 
     def _without_blank_rows(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
         """Leave out rows in which every cell is empty text, and remember their numbers."""
@@ -221,18 +196,18 @@ class _Reading:
 
     def finish(self) -> Columns:
         """Return the columns."""
-        out = Columns(self.rows, headers={role.name: self._column(role) for role in self.roles})
+        out = Columns(self.rows, headers={role.name: name for role, name in self.columns.items()})
         stores: dict[str, dict[str, Any]] = {
             "label": out.codes, "number": out.numbers, "flag": out.flags, "group": out.groups,
         }  # fmt: skip
-        for role in self.roles:
-            stores[role.kind][role.name] = self.readers.pop(role.name).finish()
+        for role in self.found:
+            stores[role.kind][role.name] = self.readers.pop(role).finish()
             if role.kind == "label":
                 out.names[role.name] = self.vocabularies[role.vocabulary].names
         if self.header.delimiter != ",":
             words = _DELIMITERS[self.header.delimiter]
             out.notes.append(Note("delimiter", facts={"delimiter": words}))
-        used = set(self.position.values())
+        used = set(self.found.values())
         names = [name.strip() for i, name in enumerate(self.header.names) if i not in used]
         unused = [name for name in names if name.casefold() not in _UNREMARKABLE]
         if unused:
@@ -294,16 +269,13 @@ def _file_table(path: Path, file: IO[bytes]) -> Table:
     if kind == "parquet":
         return _parquet_table(path, file)
     if kind == "npz":
-        return Table(path.name, kind, path, (), lambda *_: iter(()), {})
+        return Table(path.name, kind, (), lambda *_: iter(()), path)
 
-    def stream(plain: bool) -> TextStream:
-        file.seek(0)
-        return TextStream(path, kind, file, plain)
-
-    headers = _headers(path, stream(plain=False).read(_HEAD))
+    headers = _headers(path, TextStream(path, kind, file).read(_HEAD))
     return Table(
-        path.name, kind, path, headers,
-        lambda header, found: _csv_batches(stream(plain=True), header, found, path.name), {},
+        path.name, kind, headers,
+        lambda header, found: _csv_batches(TextStream(path, kind, file), header, found, path.name),
+        path,
     )  # fmt: skip
 
 
@@ -313,14 +285,14 @@ def _empty(path: Path) -> InputError:
 
 @final
 class TextStream(io.RawIOBase):
-    """A possibly compressed text file as bytes; a damaged one raises `InputError` on reading.
+    """A possibly compressed text file as bytes, from its beginning; faults raise `InputError`.
 
-    With `plain`, so does a NUL byte, which is no part of a text and would become part of a name.
+    A NUL byte is one: it is no part of a text and would become part of a name.
     """
 
-    def __init__(self, path: Path, kind: FileKind, file: IO[bytes], plain: bool) -> None:
-        self._path = path
-        self._plain = plain
+    def __init__(self, path: Path, kind: FileKind, file: IO[bytes]) -> None:
+        file.seek(0)
+        self._name = path.name
         self._lines = 1
         self._stream: Any = file
         if kind == "gzip":
@@ -334,30 +306,29 @@ class TextStream(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         """Read up to `size` bytes of text."""
-        data = self._read(size)
-        if self._plain:
-            if (at := data.find(b"\x00")) >= 0:
-                row = self._lines + data.count(b"\n", 0, at)
-                raise InputError(
-                    f"The file {self._path.name} is not plain text: row {row} holds a NUL byte. "
-                    "Save the table again as CSV in UTF-8."
-                )
-            self._lines += data.count(b"\n")
-        return data
-
-    def _read(self, size: int) -> bytes:
         try:
             data: bytes = self._stream.read(size)
         except EOFError:
             raise InputError(
-                f"The compressed file {self._path.name} is cut off before its end. Copy or "
-                "download it again."
+                f"The compressed file {self._name} is cut off before its end. Copy or download it "
+                "again."
             ) from None
         except (OSError, lzma.LZMAError, zlib.error) as error:
             raise InputError(
-                f"The file {self._path.name} cannot be read ({error}). It may be damaged: copy or "
+                f"The file {self._name} cannot be read ({error}). It may be damaged: copy or "
                 "download it again."
             ) from None
+        if self._lines == 1 and data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise InputError(
+                f"The file {self._name} is UTF-16 text. Save it again as CSV in UTF-8."
+            )
+        if (at := data.find(b"\x00")) >= 0:
+            raise InputError(
+                f"The file {self._name} is not a text file, whatever its name says: row "
+                f"{self._lines + data.count(10, 0, at)} holds a NUL byte. Give a CSV file in UTF-8 "
+                "(also .csv.gz or .csv.xz), a Parquet file or an .npz file."
+            )
+        self._lines += data.count(b"\n")
         return data
 
 
@@ -380,22 +351,15 @@ def _headers(path: Path, head: bytes) -> tuple[Header, ...]:
     return tuple(sorted(found, key=lambda header: -len(header.names)))
 
 
-def _decoded(head: bytes, path: Path) -> str:
-    """Return the first bytes as text; raise if they are no UTF-8 text."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"The file {path.name} is UTF-16 text. Save it again as CSV in UTF-8.")
-    if b"\x00" in head:
-        raise InputError(
-            f"The file {path.name} is not a text file, whatever its name says. Give a CSV file "
-            "(also .csv.gz or .csv.xz), a Parquet file or an .npz file."
-        )
+def _decoded(data: bytes, path: Path) -> str:
+    """Return bytes as text; raise if they are no UTF-8 text."""
     try:
-        return head.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if error.start < len(head) - 4 or len(head) < _HEAD:
-            raise _not_utf8(path.name, f"row {head.count(10, 0, error.start) + 1}") from None
-        # The block ends inside a character, which is nobody's fault.
-        return head[: error.start].decode("utf-8-sig")
+        if error.start < len(data) - 4 or len(data) != _HEAD:
+            raise _not_utf8(path.name, f"row {data.count(10, 0, error.start) + 1}") from None
+        # The first block ends inside a character, which is nobody's fault.
+        return data[: error.start].decode("utf-8-sig")
 
 
 def _not_utf8(name: str, where: str) -> InputError:
@@ -408,11 +372,7 @@ def _not_utf8(name: str, where: str) -> InputError:
 def read_text(path: Path) -> str:
     """Return the whole text of a small file, possibly compressed."""
     with _open(path) as file:
-        data = TextStream(path, _kind(path, file), file, plain=False).read()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path.name, f"row {data.count(10, 0, error.start) + 1}") from None
+        return _decoded(TextStream(path, _kind(path, file), file).read(), path)
 
 
 # -------------------------------------------------------------------- CSV
@@ -516,7 +476,7 @@ def _parquet_table(path: Path, file: IO[bytes]) -> Table:
             raise damaged(error) from None
 
     header = Header(list(schema.names))
-    return Table(path.name, "parquet", path, (header,), batches, schema.metadata or {})
+    return Table(path.name, "parquet", (header,), batches, path, schema.metadata or {})
 
 
 def _frame_table(source: Any) -> Table:
@@ -527,7 +487,7 @@ def _frame_table(source: Any) -> Table:
             yield {role.name: batch.column(i) for role, i in found.items()}
 
     header = Header([str(name) for name in table.schema.names])
-    return Table(_words_for(source), "frame", None, (header,), batches, {})
+    return Table(_words_for(source), "frame", (header,), batches)
 
 
 def _arrow_table(source: Any) -> Any:

@@ -5,22 +5,22 @@ decided later. Rows without id or time, rows in the wrong order and rows that st
 dealt with first, since everything after this speaks of the previous and the next visit of an id.
 """
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
-import numpy.typing as npt
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows
-from softrobust.data.columns import MISSING, NUMBER, Columns, listed
+from softrobust._core.notes import Ledger
+from softrobust.data.columns import MISSING, Columns, joint_codes, listed, nearest, numbers_in
 from softrobust.data.table import opened
-from softrobust.data.visit_report import Ledger
-from softrobust.data.visit_rules import Clock, TrajectoryRules, read_times
+from softrobust.data.times import Clock, read_times
+from softrobust.data.visit_rules import TrajectoryRules
 from softrobust.errors import InputError
 
 _EVENT_ALIASES = {
+    "time": ("date", "when", "day"),
     "reward": ("reward", "r", "value"),  # not "cost", whose sign is the other one
     "kind": ("kind", "event", "type"),
 }
@@ -31,18 +31,9 @@ _EVENT_ALIASES = {
 class Visits:
     """Visits in the order of id and time.
 
-    Attributes
-    ----------
-    row : (n,) int64
-        Place in the table, counted from 0 (`rows.number` gives the user's count).
-    who : (n,) int32
-        Positions in `ids`.
-    t : (n,) float64
-        Times.
-    cells : dict of (n,) int32
-        Column name → codes; -1 where missing. Action, measurements, reward, terminal.
-    names : dict of list of str
-        Column name → distinct texts.
+    row : (n,) int64, place in the table, counted from 0 (`rows.number` gives the user's count);
+    who : (n,) int32, positions in `ids`; t : (n,) float64;
+    cells : column name → (n,) int32 codes of the distinct texts `names`, -1 where missing
     """
 
     row: IntArray
@@ -73,16 +64,35 @@ class Visits:
         """Where visit i stands: row 17 of visits.csv (id 'p3')."""
         return f"{self.rows.where(int(self.row[i]))} (id '{self.ids[int(self.who[i])]}')"
 
+    def numbers(self, column: str, what: str) -> FloatArray:
+        """The numbers of a column, (n,); NaN where a cell is missing."""
+        codes = self.cells[column]
+        values = numbers_in(self.names[column])[codes]
+        bad = (codes != MISSING) & ~np.isfinite(values)
+        if bad.any():
+            i = int(np.argmax(bad))
+            text = self.names[column][codes[i]][:60]
+            raise InputError(
+                f"A {what} must be a finite number: {self.rows.where(int(self.row[i]))} has "
+                f"'{text}' in column '{column}'. Correct the cell, or empty it where the value is "
+                "not known."
+            )
+        return values
+
 
 def read_visits(source: Any, rules: TrajectoryRules, ledger: Ledger) -> tuple[Visits, int]:
     """Read the visits of a table, sorted, without duplicates, and the number of its rows.
 
     `source` is a table, or `Columns` of cells that were read before; `ledger` counts what was done.
     """
-    visits = _read(source, lambda found: (rules.id, rules.time, _cell_columns(found, rules)))
+    visits = _read(source, lambda found: (rules.id, rules.time, *_cell_columns(found, rules)))
     n_rows = visits.n
     visits = _without_missing(visits, rules.missing_rows, ledger)
-    visits = _sorted(visits, ledger)
+    by_id = np.argsort(visits.who, kind="stable")
+    who, t = visits.who[by_id], visits.t[by_id]
+    back = np.concatenate([[False], (who[1:] == who[:-1]) & (t[1:] < t[:-1])])
+    ledger.add("unsorted", visits.rows, visits.row[by_id[back]])
+    visits = visits.take(np.lexsort((visits.row, visits.t, visits.who)))
     return _without_duplicates(visits, rules.duplicates, ledger), n_rows
 
 
@@ -115,36 +125,32 @@ def _cell_columns(found: Sequence[str], rules: TrajectoryRules) -> list[str]:
 def refuse_absent(name: str, found: Sequence[str]) -> None:
     """Names are taken to the letter here: they become parts of the names of states."""
     if name not in found:
-        close = difflib.get_close_matches(name.casefold(), [f.casefold() for f in found], n=1)
-        hint = [f for f in found if close and f.casefold() == close[0]]
+        near = nearest(name, found)
         raise InputError(
             f"The column '{name}' is not in the table of visits, whose columns are "
-            f"{listed(found, 20)}. " + (f"Did you mean '{hint[0]}'?" if hint else "Check the name.")
+            f"{listed(found, 20)}. " + (f"Did you mean '{near}'?" if near else "Check the name.")
         )
 
 
 def _read(
-    source: Any,
-    choose: Callable[[Sequence[str]], tuple[str, str, Sequence[str]]],
-    clock: Clock | None = None,
+    source: Any, choose: Callable[[Sequence[str]], Sequence[str]], clock: Clock | None = None
 ) -> Visits:
-    """Read the columns of id, time and cells that `choose` takes of those there are."""
+    """Read the columns that `choose` takes of those there are: id, time, and those of cells."""
     if isinstance(source, Columns):
-        table = source
-        id_column, time_column, columns = choose(list(source.codes))
+        table, columns = source, choose(list(source.codes))
     else:
         with opened(source) as file:
-            id_column, time_column, columns = choose(file.names)
-            table = file.cells([id_column, time_column, *columns])
-    codes, names = table.codes, table.names
-    t, clock = read_times(codes[time_column], names[time_column], table.rows, time_column, clock)
+            columns = choose(file.names)
+            table = file.cells(columns)
+    who, time, *cells = columns
+    t, clock = read_times(table.codes[time], table.names[time], table.rows, time, clock)
     return Visits(
         row=np.arange(t.size),
-        who=codes[id_column],
+        who=table.codes[who],
         t=t,
-        cells={name: codes[name] for name in columns},
-        names={name: names[name] for name in columns},
-        ids=names[id_column],
+        cells={name: table.codes[name] for name in cells},
+        names={name: table.names[name] for name in cells},
+        ids=table.names[who],
         clock=clock,
         rows=table.rows,
     )
@@ -154,14 +160,11 @@ def _without_missing(visits: Visits, rule: str, ledger: Ledger) -> Visits:
     """Leave out rows without id or time, or refuse them."""
     for what in ("id", "time"):
         missing = visits.who == MISSING if what == "id" else np.isnan(visits.t)
-        if not missing.any():
-            continue
-        n = int(missing.sum())
-        if rule == "error":
-            i = int(np.argmax(missing))
+        if missing.any() and rule == "error":
+            row = int(visits.row[np.argmax(missing)])
             raise InputError(
-                f"Every row needs an id and a time: {visits.rows.where(int(visits.row[i]))} has "
-                f"no {what} ({n} such rows). Fill it in, or leave such rows out with "
+                f"Every row needs an id and a time: {visits.rows.where(row)} has no {what} "
+                f"({int(missing.sum())} such rows). Fill it in, or leave such rows out with "
                 "missing_rows='drop'.",
                 arguments={"missing_rows": "drop"},
             )
@@ -175,33 +178,18 @@ def _without_missing(visits: Visits, rule: str, ledger: Ledger) -> Visits:
     return visits
 
 
-def _sorted(visits: Visits, ledger: Ledger) -> Visits:
-    """Sort by id, then time; count rows that stood before an earlier visit of their id."""
-    by_id = np.argsort(visits.who, kind="stable")
-    who, t = visits.who[by_id], visits.t[by_id]
-    back = np.concatenate([[False], (who[1:] == who[:-1]) & (t[1:] < t[:-1])])
-    if back.any():
-        ledger.add("unsorted", visits.rows, visits.row[by_id[back]])
-    return visits.take(np.lexsort((visits.row, visits.t, visits.who)))
-
-
 def _without_duplicates(visits: Visits, rule: str, ledger: Ledger) -> Visits:
     """Rows of one id and time: the same twice counts once, others go by the rule."""
     new = visits.first | np.concatenate([[True], visits.t[1:] != visits.t[:-1]])
     if new.all():
         return visits
-    keys: list[npt.NDArray[Any]] = [*visits.cells.values(), visits.t, visits.who]
-    order = np.lexsort([visits.row, *keys])
-    same = np.ones(visits.n, dtype=bool)
-    same[0] = False
-    for values in keys:
-        same[1:] &= values[order[1:]] == values[order[:-1]]
-    copies = np.zeros(visits.n, dtype=bool)
-    copies[order[same]] = True
-    if copies.any():
-        ledger.add("duplicates", visits.rows, visits.row[copies])
-        visits = visits.take(~copies)
-        new = visits.first | np.concatenate([[True], visits.t[1:] != visits.t[:-1]])
+    moment = np.cumsum(new)
+    _, once = np.unique(joint_codes(moment, *visits.cells.values()), return_index=True)
+    copies = np.ones(visits.n, dtype=bool)
+    copies[once] = False
+    ledger.add("duplicates", visits.rows, visits.row[copies])
+    visits, moment = visits.take(~copies), moment[~copies]
+    new = np.concatenate([[True], moment[1:] != moment[:-1]])
     return visits if new.all() else _one_per_time(visits, new, rule, ledger)
 
 
@@ -242,52 +230,42 @@ def _one_per_time(visits: Visits, new: BoolArray, rule: str, ledger: Ledger) -> 
 
 # -------------------------------------------------------------------- events
 @final
-@dataclass(frozen=True, slots=True, eq=False)
-class Events:
-    """Events in the order of the table: who (-1 for an id that has no visit), when, how much."""
+class Events(NamedTuple):
+    """Events in the order of the table; `who` is -1 for an id that has no visit."""
 
-    row: IntArray
     who: CodeArray
     t: FloatArray
     reward: FloatArray
     kind: CodeArray | None
     kinds: list[str]
-    rows: Rows
 
 
 def read_events(source: Any, rules: TrajectoryRules, visits: Visits, ledger: Ledger) -> Events:
     """Read a table of events: id, time, reward[, kind]."""
     named: dict[str, str] = {}
 
-    def choose(found: Sequence[str]) -> tuple[str, str, Sequence[str]]:
+    def choose(found: Sequence[str]) -> Sequence[str]:
         named.update(event_columns(found, rules))
-        cells = [named[role] for role in ("reward", "kind") if role in named]
-        return named["id"], named["time"], cells
+        return [named[role] for role in ("id", "time", "reward", "kind") if role in named]
 
-    read = _read(source, choose, visits.clock)
-    read = _without_missing(read, rules.missing_rows, ledger)
+    read = _without_missing(_read(source, choose, visits.clock), rules.missing_rows, ledger)
     place = {name: i for i, name in enumerate(visits.ids)}
-    known = np.array([place.get(name, MISSING) for name in read.ids] + [MISSING], dtype=np.int32)
+    who = np.array([place.get(name, MISSING) for name in read.ids], dtype=np.int32)[read.who]
+    # Ids without a visit are often a matter of spelling.
+    ledger.add("unknown_ids", read.rows, read.row[who == MISSING])
     reward = np.zeros(read.n)
     if "reward" in named:
-        reward = numbers_of(read, named["reward"], "reward")
-        _refuse_empty(read, reward, named["reward"])
-    kind = read.cells[named["kind"]] if "kind" in named else None
-    kinds = read.names[named["kind"]] if "kind" in named else []
-    events = Events(read.row, known[read.who], read.t, reward, kind, kinds, read.rows)
-    # Ids without a visit are often a matter of spelling.
-    ledger.add("unknown_ids", read.rows, read.row[events.who == MISSING])
-    return events
-
-
-def _refuse_empty(table: Visits, reward: FloatArray, column: str) -> None:
-    empty = np.isnan(reward)
-    if empty.any():
-        raise InputError(
-            f"Every event needs a reward: {table.rows.where(int(table.row[np.argmax(empty)]))} has "
-            f"none in column '{column}' ({int(empty.sum())} such rows). Write 0 where an event "
-            "earns nothing."
-        )
+        reward = read.numbers(named["reward"], "reward")
+        empty = np.isnan(reward)
+        if empty.any():
+            row = int(read.row[np.argmax(empty)])
+            raise InputError(
+                f"Every event needs a reward: {read.rows.where(row)} has none in column "
+                f"'{named['reward']}' ({int(empty.sum())} such rows). Write 0 where an event earns "
+                "nothing."
+            )
+    kind = named.get("kind", "")
+    return Events(who, read.t, reward, read.cells.get(kind), read.names.get(kind, []))
 
 
 def event_columns(found: Sequence[str], rules: TrajectoryRules) -> dict[str, str]:
@@ -296,17 +274,13 @@ def event_columns(found: Sequence[str], rules: TrajectoryRules) -> dict[str, str
     out = dict(rules.events_columns or {})
     taken = {name.casefold() for name in out.values()}
     for role, own in (("id", rules.id), ("time", rules.time)):
-        for name in (own, role) if role not in out else ():
-            if name.strip().casefold() in lower and role not in out:
-                out[role] = lower[name.strip().casefold()]
-    if "time" not in out:
-        dates = [name for name in ("date", "when", "day") if name in lower]
-        if len(dates) == 1:
-            out["time"] = lower[dates[0]]
+        fits = [name for name in (own.strip().casefold(), role) if name in lower]
+        if fits:
+            out.setdefault(role, lower[fits[0]])
     for role, aliases in _EVENT_ALIASES.items():
         fits = [alias for alias in aliases if alias in lower and alias not in taken]
-        if role not in out and len(fits) == 1:
-            out[role] = lower[fits[0]]
+        if len(fits) == 1:
+            out.setdefault(role, lower[fits[0]])
     for role in ("id", "time", "reward"):
         if role not in out and not (role == "reward" and "kind" in out):
             raise InputError(
@@ -315,22 +289,3 @@ def event_columns(found: Sequence[str], rules: TrajectoryRules) -> dict[str, str
                 arguments={"events_columns": f"{role}=…"},
             )
     return out
-
-
-def numbers_of(visits: Visits, column: str, what: str) -> FloatArray:
-    """The numbers of a column of cells, (n,); NaN where a cell is missing."""
-    names = visits.names[column]
-    values = np.full(len(names) + 1, np.nan)
-    for i, name in enumerate(names):
-        value = float(name) if NUMBER.fullmatch(name) else np.nan
-        if np.isfinite(value):
-            values[i] = value
-            continue
-        hits = visits.cells[column] == i
-        if hits.any():
-            where = visits.rows.where(int(visits.row[np.argmax(hits)]))
-            raise InputError(
-                f"A {what} must be a finite number: {where} has '{name[:60]}' in column "
-                f"'{column}'. Correct the cell, or empty it where the value is not known."
-            )
-    return values[visits.cells[column]]

@@ -12,13 +12,13 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray
+from softrobust._core.notes import Ledger
 from softrobust._core.settings import whole
 from softrobust.data.bins import Bins, interval_names
-from softrobust.data.columns import MISSING, NUMBER
+from softrobust.data.columns import MISSING, joint_codes, numbers_in
 from softrobust.data.labels import Labels, natural_key, state_name
-from softrobust.data.visit_report import Ledger
-from softrobust.data.visit_rows import Visits, numbers_of
+from softrobust.data.visit_rows import Visits
 from softrobust.errors import InputError
 
 MOST_VALUES = 20
@@ -28,15 +28,9 @@ MISSING_LEVEL = "missing"
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """One column of measurements.
+    """One column of measurements: codes of `levels`, or numbers that await bins.
 
-    Attributes
-    ----------
-    name : str
-    values : (n,) int32 or float64
-        Codes of `levels` (-1 where missing), or numbers that await bins (NaN where missing).
-    levels : tuple of str
-        Names of the codes, in order; empty for numbers.
+    values : (n,) int32 codes, -1 where missing; or float64 and no levels, NaN where missing
     """
 
     name: str
@@ -48,9 +42,17 @@ class Measured:
         """Where the cell is missing, (n,)."""
         return np.isnan(self.values) if not self.levels else self.values == MISSING
 
-    def take(self, places: npt.NDArray[np.integer]) -> "Measured":
-        """Some of the visits."""
-        return replace(self, values=self.values[places])
+    def at(self, visit: IntArray, mean: bool) -> "Measured":
+        """Those of the chosen visits; with `mean`, numbers are averaged up to and with each."""
+        if self.levels or not mean:
+            return replace(self, values=self.values[visit])
+        chosen = np.unique(visit)
+        known = ~self.missing
+        group = np.searchsorted(chosen, np.arange(known.size))[known]
+        n = np.bincount(group, minlength=chosen.size)
+        total = np.bincount(group, weights=self.values[known], minlength=chosen.size)
+        means = np.where(n > 0, total / np.maximum(n, 1), np.nan)
+        return replace(self, values=means[np.searchsorted(chosen, visit)])
 
 
 def measured_columns(
@@ -65,7 +67,7 @@ def measured_columns(
             "Correct the name, or add it to the measurements."
         )
     return [
-        Measured(name, numbers_of(visits, name, "measurement with bins"))
+        Measured(name, visits.numbers(name, "measurement with bins"))
         if name in binned
         else _category(visits, name)
         for name in names
@@ -75,67 +77,48 @@ def measured_columns(
 def _category(visits: Visits, name: str) -> Measured:
     """A column as categories; different ways to write one number are one category."""
     codes, texts = visits.cells[name], visits.names[name]
-    used = np.bincount(codes[codes != MISSING], minlength=len(texts)) > 0
-    present = [text for text, here in zip(texts, used.tolist(), strict=True) if here]
-    numeric = bool(present) and all(NUMBER.fullmatch(text) for text in present)
-    if numeric:
-        values = {text: float(text) for text in present}
-        distinct = sorted(set(values.values()))
-        if len(distinct) > MOST_VALUES:
+    used = np.unique(codes[codes != MISSING])
+    values = numbers_in(texts)
+    to = np.full(len(texts) + 1, MISSING, dtype=np.int32)
+    if used.size and not np.isnan(values[used]).any():
+        distinct, to[used] = np.unique(values[used], return_inverse=True)
+        if distinct.size > MOST_VALUES:
+            cuts = ", ".join(f"{cut:.3g}" for cut in np.quantile(distinct, [0.25, 0.5, 0.75]))
             raise InputError(
-                f"The column '{name}' holds {len(distinct)} different numbers, from "
+                f"The column '{name}' holds {distinct.size} different numbers, from "
                 f"{distinct[0]:g} to {distinct[-1]:g}, which would be as many states. Give cuts, "
-                f"such as bins={{'{name}': [{_example_cuts(distinct)}]}}, or a number of bins.",
+                f"such as bins={{'{name}': [{cuts}]}}, or a number of bins.",
                 arguments={"bins": f"{name}=4"},
             )
-        place = {text: distinct.index(value) for text, value in values.items()}
-        levels = tuple(f"{value:.15g}" for value in distinct)
+        levels = [f"{value:.15g}" for value in distinct]
     else:
-        levels = tuple(sorted(present, key=natural_key))
-        place = {text: i for i, text in enumerate(levels)}
-    to = np.array([place.get(text, MISSING) for text in texts] + [MISSING], dtype=np.int32)
-    return Measured(name, to[codes], levels or (MISSING_LEVEL,))
+        order = sorted(used.tolist(), key=lambda i: natural_key(texts[i]))
+        to[order] = np.arange(len(order))
+        levels = [texts[i] for i in order]
+    return Measured(name, to[codes], tuple(levels) or (MISSING_LEVEL,))
 
 
-def _example_cuts(values: Sequence[float]) -> str:
-    return ", ".join(f"{cut:.3g}" for cut in np.quantile(values, [0.25, 0.5, 0.75]))
-
-
-# -------------------------------------------------------------------- missing cells
-def fill_missing(
-    columns: list[Measured], visits: Visits, rule: str, ledger: Ledger
-) -> list[Measured]:
+def fill_missing(column: Measured, visits: Visits, rule: str, ledger: Ledger) -> Measured:
     """Deal with missing measurements by the rule; what stays missing has an unknown state."""
-    out = []
-    for column in columns:
-        missing = column.missing
-        n, places = int(missing.sum()), visits.row[missing]
-        if n and rule == "error":
-            raise InputError(
-                f"Every visit needs each measurement: {visits.where(int(np.argmax(missing)))} has "
-                f"no '{column.name}' ({n} of {visits.n} visits). Say what such cells mean with "
-                "missing_measurement=: 'carry' takes the last value of the id, 'level' makes "
-                "'missing' a value of its own, 'drop' leaves out what cannot be known.",
-                arguments={"missing_measurement": ""},
-            )
-        if n and rule == "carry":
-            column, still = _carried(column, visits)
-            carried = visits.row[missing & ~still]
-            ledger.add("carried_cells", visits.rows, carried, column=column.name)
-            places = visits.row[still]
-        ledger.add("missing_cells", visits.rows, places, column=column.name, rule=rule)
-        out.append(column)
-    return out
-
-
-def _carried(column: Measured, visits: Visits) -> tuple[Measured, BoolArray]:
-    """Take the last value of the id where a cell is missing; say where there is none."""
-    here = np.arange(visits.n)
-    start = np.maximum.accumulate(np.where(visits.first, here, 0))
-    last = np.maximum.accumulate(np.where(column.missing, -1, here))
-    still = last < start
-    values = column.values[np.where(still, here, last)]
-    return replace(column, values=values), still
+    missing = column.missing
+    if missing.any() and rule == "error":
+        raise InputError(
+            f"Every visit needs each measurement: {visits.where(int(np.argmax(missing)))} has "
+            f"no '{column.name}' ({int(missing.sum())} of {visits.n} visits). Say what such cells "
+            "mean with missing_measurement=: 'carry' takes the last value of the id, 'level' makes "
+            "'missing' a value of its own, 'drop' leaves out what cannot be known.",
+            arguments={"missing_measurement": ""},
+        )
+    if rule == "carry":
+        here = np.arange(visits.n)
+        start = np.maximum.accumulate(np.where(visits.first, here, 0))
+        last = np.maximum.accumulate(np.where(missing, -1, here))
+        carried = missing & (last >= start)
+        column = replace(column, values=column.values[np.where(carried, last, here)])
+        ledger.add("carried_cells", visits.rows, visits.row[carried], column=column.name)
+        missing &= ~carried
+    ledger.add("missing_cells", visits.rows, visits.row[missing], column=column.name, rule=rule)
+    return column
 
 
 # -------------------------------------------------------------------- bins
@@ -164,62 +147,51 @@ def binned(columns: Sequence[Measured], bins: Bins | None) -> list[Measured]:
     """Turn columns of numbers into codes of intervals, or of centres for bins by kmeans."""
     if bins is None:
         return list(columns)
-    numbers = {column.name: column for column in columns if not column.levels}
     if bins.centres is None:
         edges = dict(zip(bins.variables, bins.edges, strict=True))
-        return [
-            column if column.levels else _in_intervals(column, edges[column.name])
-            for column in columns
-        ]
-    points = np.column_stack([numbers[name].values for name in bins.variables])
+        out = []
+        for column in columns:
+            if not column.levels:
+                edge = edges[column.name]
+                codes = np.searchsorted(edge, column.values, side="right").astype(np.int32)
+                codes[column.missing] = MISSING
+                column = Measured(column.name, codes, tuple(interval_names(edge)))
+            out.append(column)
+        return out
+    numbers = {column.name: column.values for column in columns if not column.levels}
+    points = np.column_stack([numbers[name] for name in bins.variables])
     known = np.isfinite(points).all(axis=1)
     codes = np.full(known.size, MISSING, dtype=np.int32)
     codes[known] = bins.index(points[known])
     joint = Measured("+".join(bins.variables), codes, tuple(bins.states))
-    kept = [column for column in columns if column.levels]
     first = min(i for i, column in enumerate(columns) if not column.levels)
+    kept = [column for column in columns if column.levels]
     return [*kept[:first], joint, *kept[first:]]
-
-
-def _in_intervals(column: Measured, edge: FloatArray) -> Measured:
-    codes = np.searchsorted(edge, column.values, side="right").astype(np.int32)
-    return Measured(
-        column.name, np.where(column.missing, MISSING, codes), tuple(interval_names(edge))
-    )
 
 
 # -------------------------------------------------------------------- states
 def states_of(columns: Sequence[Measured], level: bool) -> tuple[CodeArray, Labels]:
     """The state of every visit, and their names in the order of the columns' values.
 
-    Parameters
-    ----------
-    level : bool
-        Whether a missing cell is a value, "missing"; else the state is unknown (-1).
+    With `level` a missing cell is a value, "missing"; else the state is unknown (-1).
     """
-    key: npt.NDArray[np.int64] = np.zeros(columns[0].values.size, dtype=np.int64)
-    unknown = np.zeros(key.size, dtype=bool)
-    names = []
+    names = [column.name for column in columns]
+    parts = []
     for column in columns:
-        codes = np.asarray(column.values, dtype=np.int64)
-        levels = column.levels
+        codes, levels = np.asarray(column.values, dtype=np.int64), column.levels
         if level and column.missing.any():
             # A category that is called "missing" already and the missing cells are one value.
             if MISSING_LEVEL not in levels:
                 levels = (*levels, MISSING_LEVEL)
             codes = np.where(column.missing, levels.index(MISSING_LEVEL), codes)
-        unknown |= codes == MISSING
-        # Compacted after every column, so that many columns cannot overflow the key.
-        _, key = np.unique(key * (len(levels) + 1) + codes + 1, return_inverse=True)
-        names.append((codes, levels))
-    _, first, place = np.unique(key, return_index=True, return_inverse=True)
-    known = ~unknown[first]
+        parts.append((codes, levels))
+    _, first, place = np.unique(
+        joint_codes(*(codes for codes, _ in parts)), return_index=True, return_inverse=True
+    )
+    known = np.all([codes[first] != MISSING for codes, _ in parts], axis=0)
     rank = np.where(known, np.cumsum(known) - 1, MISSING).astype(np.int32)
     labels = [
-        state_name(
-            [column.name for column in columns],
-            [levels[int(codes[i])] for codes, levels in names],
-        )
+        state_name(names, [levels[int(codes[i])] for codes, levels in parts])
         for i in first[known].tolist()
     ]
     return rank[place], Labels(tuple(labels), noun="state")

@@ -10,34 +10,29 @@ is at t₀. A point without a visit breaks the chain, or is filled with the stat
 the point before, if the user says so.
 """
 
-import difflib
 from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray
-from softrobust.data.columns import MISSING, parse_flag
-from softrobust.data.visit_report import Ledger, Tally
-from softrobust.data.visit_rows import Events, Visits, numbers_of
-from softrobust.data.visit_rules import TrajectoryRules, step_length, time_text
+from softrobust._core.notes import Ledger
+from softrobust.data.columns import MISSING, nearest, parse_flag
+from softrobust.data.times import step_length, time_text
+from softrobust.data.visit_rows import Events, Visits
+from softrobust.data.visit_rules import TrajectoryRules
 from softrobust.errors import InputError
 
 MOST_POINTS_PER_VISIT = 200
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
-class Ends:
+class Ends(NamedTuple):
     """True ends by id.
 
-    Attributes
-    ----------
-    t : (n_ids,) float64
-        When the id ended; NaN if it did not, as far as is known.
-    decided : (n_ids,) bool
-        Whether the end is that of the last decision itself (the row that marks it has an action),
-        and not a later moment.
+    t : (n_ids,), when the id ended; NaN if it did not, as far as is known;
+    decided : (n_ids,) bool, whether the end is that of the last decision itself (the row that marks
+    it has an action), and not a later moment
     """
 
     t: FloatArray
@@ -55,7 +50,7 @@ def split_ends(
     column, value = rules.terminal_pair
     marked = np.zeros(visits.n, dtype=bool)
     if column in visits.cells:
-        marked = _marked(visits.cells[column], visits.names[column], column, value, visits)
+        marked = _marked(visits, column, value)
         who, t = visits.who[marked], visits.t[marked]
     elif events is not None and events.kind is not None and value is not None:
         hits = _equal(events.kind, events.kinds, value, column) & (events.who != MISSING)
@@ -73,97 +68,69 @@ def split_ends(
     ends.decided[visits.who[marked & acts & (visits.t == ends.t[visits.who])]] = True
     late = visits.t > ends.t[visits.who]
     if late.any() and rules.after_end == "error":
-        raise _late_visit(visits, late, ends, rules)
+        i = int(np.argmax(late))
+        at, end = (time_text(t, visits.clock) for t in (visits.t[i], ends.t[visits.who[i]]))
+        raise InputError(
+            f"An id has no visit after its end: {visits.where(i)} is at {at}, the end at {end} "
+            f"({int(late.sum())} such rows). If '{rules.terminal}' is not an end for good, leave "
+            "it out; if the rows are wrong, leave those out with after_end='drop'.",
+            arguments={"after_end": "drop"},
+        )
     ledger.add("visits_after_end", visits.rows, visits.row[late])
     markers = marked & ~acts & ~late
     ledger.add("end_rows", visits.rows, visits.row[markers])
     return visits.take(~late & ~markers), ends
 
 
-def _late_visit(visits: Visits, late: BoolArray, ends: Ends, rules: TrajectoryRules) -> InputError:
-    i = int(np.argmax(late))
-    at, end = (time_text(t, visits.clock) for t in (visits.t[i], ends.t[visits.who[i]]))
-    return InputError(
-        f"An id has no visit after its end: {visits.where(i)} is at {at}, the end at {end} "
-        f"({int(late.sum())} such rows). If '{rules.terminal}' is not an end for good, leave it "
-        "out; if the rows are wrong, leave those out with after_end='drop'.",
-        arguments={"after_end": "drop"},
-    )
-
-
-def _marked(
-    codes: CodeArray, names: list[str], column: str, value: str | None, visits: Visits
-) -> BoolArray:
+def _marked(visits: Visits, column: str, value: str | None) -> BoolArray:
     """Rows that mark an end; an empty cell marks none."""
+    codes, names = visits.cells[column], visits.names[column]
     if value is not None:
         return _equal(codes, names, value, column)
     flags = [parse_flag(name) for name in names]
-    for i, flag in enumerate(flags):
-        if flag is None:
-            row = visits.rows.where(int(visits.row[np.argmax(codes == i)]))
-            raise InputError(
-                f"The column '{column}' that marks ends must be true or false (or 1, 0, yes, no): "
-                f"{row} has '{names[i]}'. Correct it, or name the value that marks an end: "
-                f"terminal='{column}={names[i]}'."
-            )
+    if None in flags:
+        i = flags.index(None)
+        row = visits.rows.where(int(visits.row[np.argmax(codes == i)]))
+        raise InputError(
+            f"The column '{column}' that marks ends must be true or false (or 1, 0, yes, no): "
+            f"{row} has '{names[i]}'. Correct it, or name the value that marks an end: "
+            f"terminal='{column}={names[i]}'."
+        )
     return np.array([*map(bool, flags), False])[codes]
 
 
 def _equal(codes: CodeArray, names: list[str], value: str, column: str) -> BoolArray:
     """Where a cell has the value; a value that nobody has but a similar one is refused."""
-    if value in names:
-        return np.asarray(codes == names.index(value))
-    close = difflib.get_close_matches(value.casefold(), [n.casefold() for n in names], n=1)
-    if close:
-        near = next(name for name in names if name.casefold() == close[0])
+    if value not in names and (near := nearest(value, names)):
         raise InputError(
             f"No cell of column '{column}' is '{value}'. Did you mean '{near}'? Names are taken to "
             "the letter."
         )
-    return np.zeros(codes.shape, dtype=bool)
+    return np.asarray(codes == names.index(value)) if value in names else np.zeros(codes.size, bool)
 
 
 # -------------------------------------------------------------------- steps
 NEXT, END, CENSORED = 0, 1, 2
+GAP, HOLE = 1, 2
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """Decision points in the order of id and time.
+    """Decision points in the order of id and time; every array has one entry a step, (m,)."""
 
-    Attributes
-    ----------
-    visit : (m,) int64
-        The visit whose state and action count.
-    who : (m,) int32
-    t : (m,) float64
-        When the step begins; what is earned until the next one begins belongs to it.
-    end : (m,) float64
-        For the last step of an id that ended: until when it earns; NaN elsewhere.
-    follows : (m,) int8
-        NEXT, END or CENSORED.
-    broken : (m,) int8
-        0, or why no transition can be made of what follows: GAP or HOLE.
-    carried : (m,) bool
-        Points of the grid that no visit fell on.
-    """
-
-    visit: IntArray
+    visit: IntArray  # whose state and action count
     who: CodeArray
-    t: FloatArray
-    end: FloatArray
-    follows: IntArray
-    broken: IntArray
-    carried: BoolArray
+    t: FloatArray  # when it begins; what is earned until the next one begins belongs to it
+    end: FloatArray  # for the last step of an id that ended: until when it earns; else NaN
+    follows: IntArray  # NEXT, END or CENSORED
+    broken: IntArray  # 0, or why no transition can be made of what follows: GAP or HOLE
+    carried: BoolArray  # points of the grid that no visit fell on
 
     @property
     def m(self) -> int:
         """Number of steps."""
         return int(self.visit.size)
-
-
-GAP, HOLE = 1, 2
 
 
 def make_steps(visits: Visits, ends: Ends, rules: TrajectoryRules, ledger: Ledger) -> Steps:
@@ -172,12 +139,22 @@ def make_steps(visits: Visits, ends: Ends, rules: TrajectoryRules, ledger: Ledge
     if rules.max_gap is not None:
         limit = step_length(rules.max_gap, visits.clock, "max_gap")
     width = None if rules.grid is None else step_length(rules.grid, visits.clock, "grid")
-    visit = np.arange(visits.n)
-    point = visit.copy()
+    visit = point = np.arange(visits.n)
+    origin = visits.t[visits.first][np.cumsum(visits.first) - 1]
     if width is not None:
-        point = _points(visits, width)
-        visit = _one_per_point(visits, point, rules.several, ledger)
-    who, t, point = visits.who[visit], visits.t[visit], point[visit]
+        away = (visits.t - origin) / width
+        if away.max() > 1e9:
+            raise InputError(
+                f"The grid is too fine: with steps of {width:g} one id would have "
+                f"{away.max():.3g} of them. Give a longer step."
+            )
+        point = _nearest(away)
+        change = (visits.who[1:] != visits.who[:-1]) | (point[1:] != point[:-1])
+        parts = [[True], change] if rules.several == "first" else [change, [True]]
+        chosen = np.concatenate(parts)
+        ledger.add("same_point", visits.rows, visits.row[~chosen], rule=rules.several)
+        visit = np.flatnonzero(chosen)
+    who, t, point, origin = visits.who[visit], visits.t[visit], point[visit], origin[visit]
     last = np.append(who[1:] != who[:-1], True)
     gone = ends.t[who]
     ended = last & ~np.isnan(gone)
@@ -185,7 +162,6 @@ def make_steps(visits: Visits, ends: Ends, rules: TrajectoryRules, ledger: Ledge
     gap[ended & ends.decided[who]] = 0.0
     hops = np.append(point[1:], 0) - point
     if width is not None:
-        origin = visits.t[visits.first][np.cumsum(visits.first) - 1][visit]
         hops = np.where(ended, _nearest((gone - origin) / width) - point, hops)
         hops = np.where(ended & ends.decided[who], 1, np.maximum(hops, 1))
     follows = np.where(ended, END, np.where(last, CENSORED, NEXT))
@@ -210,26 +186,6 @@ def make_steps(visits: Visits, ends: Ends, rules: TrajectoryRules, ledger: Ledge
 def _nearest(x: FloatArray) -> IntArray:
     """⌊x + ½⌋, 0 where x is NaN."""
     return np.floor(np.nan_to_num(x) + 0.5).astype(np.int64)
-
-
-def _points(visits: Visits, width: float) -> IntArray:
-    """The point of the grid that each visit belongs to, counted from the first of its id."""
-    origin = visits.t[visits.first][np.cumsum(visits.first) - 1]
-    far = float(((visits.t - origin) / width).max(initial=0.0))
-    if far > 1e9:
-        raise InputError(
-            f"The grid is too fine: with steps of {width:g} one id would have {far:.3g} of them. "
-            "Give a longer step."
-        )
-    return _nearest((visits.t - origin) / width)
-
-
-def _one_per_point(visits: Visits, point: IntArray, rule: str, ledger: Ledger) -> IntArray:
-    """The visit that counts at each point: the last, or the first."""
-    change = (visits.who[1:] != visits.who[:-1]) | (point[1:] != point[:-1])
-    chosen = np.concatenate([[True], change] if rule == "first" else [change, [True]])
-    ledger.add("same_point", visits.rows, visits.row[~chosen], rule=rule)
-    return np.flatnonzero(chosen)
 
 
 def _filled(
@@ -282,35 +238,20 @@ REASONS = {
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
-class Earned:
-    """Rewards of steps.
+class Tally(NamedTuple):
+    """How many cells or events, and the sum of their rewards."""
 
-    Attributes
-    ----------
-    reward : (m,) float64
-        Sum of what belongs to each step.
-    missing : (m,) bool
-        Steps with a reward cell that is empty.
-    tallies : dict of Tally
-        Rewards used and not used, by reason.
-    """
+    n: int
+    total: float
+
+
+@final
+class Earned(NamedTuple):
+    """Rewards of steps: their sums (m,), steps with an empty reward cell (m,), what went where."""
 
     reward: FloatArray
     missing: BoolArray
     tallies: dict[str, Tally]
-
-
-@final
-class Payments(NamedTuple):
-    """Single rewards: how much (NaN where a cell is empty), in which row, and of which step.
-
-    Below 0 a step is the reason why there is none.
-    """
-
-    value: FloatArray
-    row: IntArray
-    step: IntArray
 
 
 def earned(
@@ -319,22 +260,43 @@ def earned(
 ) -> Earned | None:  # fmt: skip
     """The rewards of rows and events by step; None if there are neither.
 
-    Parameters
-    ----------
-    usable : (m,) bool
-        Steps that are transitions as far as state and action go.
+    `usable`, (m,), are the steps that are transitions as far as state and action go.
     """
-    payments = []
+    values, places = [], []  # a place below 0 is the reason why a reward belongs to no step
     if rules.reward is not None:
-        value = numbers_of(visits, rules.reward, "reward")
+        values.append(visits.numbers(rules.reward, "reward"))
         late = visits.t > ends.t[visits.who]
-        step = _step_of(visits.who, visits.t, late, rules.reward_at == "end", steps)
-        payments.append(Payments(value, visits.row, step))
+        places.append(_step_of(visits.who, visits.t, late, rules.reward_at == "end", steps))
     if events is not None:
+        values.append(events.reward)
         late = np.zeros(events.t.size, dtype=bool)
-        step = _step_of(events.who, events.t, late, False, steps)
-        payments.append(Payments(events.reward, events.row, step))
-    return _collect(payments, usable, rules.missing_reward, visits) if payments else None
+        places.append(_step_of(events.who, events.t, late, False, steps))
+    if not values:
+        return None
+    value, step = np.concatenate(values), np.concatenate(places)
+    empty = np.isnan(value)
+    missing = np.zeros(usable.size, dtype=bool)
+    missing[step[empty & (step >= 0)]] = True
+    bad = empty & (step >= 0) & usable[np.maximum(step, 0)]
+    if rules.missing_reward == "error" and bad.any():
+        row = int(visits.row[np.argmax(bad)])  # every event has its reward: the cell is a visit's
+        raise InputError(
+            f"Every step needs its reward: {visits.rows.where(row)} has none "
+            f"({int(bad.sum())} such rows). Fill it in, or say what an empty cell means with "
+            "missing_reward='zero' or 'drop'.",
+            arguments={"missing_reward": ""},
+        )
+    kept = usable & ~missing if rules.missing_reward == "drop" else usable
+    reason = np.where((step >= 0) & ~kept[np.maximum(step, 0)], NO_TRANSITION, step)
+    worth = np.nan_to_num(value)
+    reward = np.zeros(usable.size)
+    np.add.at(reward, step[reason >= 0], worth[reason >= 0])
+    tallies = {}
+    outside = {name: reason == code for code, name in REASONS.items()}
+    for name, mask in {"used": reason >= 0, **outside}.items():
+        if n := int((mask & ~empty).sum()):
+            tallies[name] = Tally(n, float(worth[mask & ~empty].sum()))
+    return Earned(reward, missing, tallies)
 
 
 def _step_of(
@@ -360,41 +322,3 @@ def _step_of(
     seen[steps.who] = True
     out[~seen[who]] = UNKNOWN
     return out
-
-
-def _collect(payments: list[Payments], usable: BoolArray, rule: str, visits: Visits) -> Earned:
-    """Sum the payments of every step; `rule` says what a missing reward cell means."""
-    reward = np.zeros(usable.size)
-    missing = np.zeros(usable.size, dtype=bool)
-    for one in payments:
-        empty = np.isnan(one.value) & (one.step >= 0)
-        missing[one.step[empty]] = True
-        bad = empty & usable[np.maximum(one.step, 0)]
-        if rule == "error" and bad.any():
-            row = int(one.row[np.argmax(bad)])
-            raise InputError(
-                f"Every step needs its reward: {visits.rows.where(row)} has none "
-                f"({int(bad.sum())} such rows). Fill it in, or say what an empty cell means with "
-                "missing_reward='zero' or 'drop'.",
-                arguments={"missing_reward": ""},
-            )
-    kept = usable & ~missing if rule == "drop" else usable
-    tallies: dict[str, Tally] = {}
-    for one in payments:
-        worth = np.nan_to_num(one.value)
-        given = ~np.isnan(one.value)
-        step = np.where(one.step >= 0, one.step, 0)
-        reason = np.where((one.step >= 0) & ~kept[step], NO_TRANSITION, one.step)
-        used = reason >= 0
-        np.add.at(reward, step[used], worth[used])
-        _tally(tallies, "used", given & used, worth)
-        for code, name in REASONS.items():
-            _tally(tallies, name, given & (reason == code), worth)
-    return Earned(reward, missing, tallies)
-
-
-def _tally(tallies: dict[str, Tally], reason: str, mask: BoolArray, worth: FloatArray) -> None:
-    n, total = int(mask.sum()), float(worth[mask].sum())
-    if n:
-        before = tallies.get(reason, Tally(0, 0.0))
-        tallies[reason] = Tally(before.n + n, before.total + total)

@@ -3,25 +3,28 @@
 Real logs are visits: one row per id and time, with measurements, an action, perhaps a reward.
 The transition of a visit leads from its state, under its action, to the state of the next visit of
 the same id. Everything that this changes, leaves out or assumes is counted in a `TrajectoryReport`.
+The counts balance, and tests hold them to it: rows = visits + rows left out; steps that could be
+transitions = transitions + those not made, by reason; the reward of all rows and events = the
+reward of the transitions + what fell outside of them, by reason.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, frozen
-from softrobust._core.notes import Note
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, frozen
+from softrobust._core.notes import Ledger, Note
 from softrobust.data.bins import Bins
 from softrobust.data.columns import MISSING, Columns
 from softrobust.data.labels import Labels
 from softrobust.data.log import TransitionLog, build_log
-from softrobust.data.visit_report import Ledger, TrajectoryReport, gaps_of
+from softrobust.data.times import Clock, length_text, time_text
 from softrobust.data.visit_rows import Visits, read_events, read_visits
-from softrobust.data.visit_rules import TrajectoryRules, time_text
+from softrobust.data.visit_rules import TrajectoryRules
 from softrobust.data.visit_states import (
-    Measured,
     binned,
     fill_missing,
     fitted_bins,
@@ -34,8 +37,10 @@ from softrobust.data.visit_steps import (
     GAP,
     HOLE,
     NEXT,
+    Earned,
     Ends,
     Steps,
+    Tally,
     earned,
     make_steps,
     split_ends,
@@ -46,21 +51,143 @@ NONE = "none"
 
 
 @final
+class Gaps(NamedTuple):
+    """Times between one visit of an id and the next.
+
+    edges : (n_bars + 1,) borders of the histogram, the last may be infinite; counts : (n_bars,);
+    quantiles : (5,) smallest, first quartile, median, third quartile, largest
+    """
+
+    edges: FloatArray
+    counts: IntArray
+    quantiles: FloatArray
+    clock: Clock
+
+    @property
+    def regular(self) -> bool:
+        """Whether the middle half of the gaps lies within 2 % of their median."""
+        _, low, middle, high, _ = self.quantiles
+        return bool(high - low <= 0.02 * middle)
+
+    @property
+    def step(self) -> str:
+        """A step of a grid that suits these gaps: their median, rounded."""
+        middle = float(self.quantiles[2])
+        if middle >= 1:
+            middle = float(round(middle)) if middle < 100 else float(f"{middle:.2g}")
+        return length_text(middle, self.clock)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; the last bar may have no upper end."""
+        names = ("min", "quartile_1", "median", "quartile_3", "max")
+        ends = [edge if np.isfinite(edge) else None for edge in self.edges.tolist()]
+        bars = zip(ends[:-1], ends[1:], self.counts.tolist(), strict=True)
+        return {
+            **dict(zip(names, self.quantiles.tolist(), strict=True)),
+            "histogram": [{"from": low, "to": high, "n": n} for low, high, n in bars],
+        }
+
+
+def gaps_of(gap: FloatArray, clock: Clock) -> Gaps | None:
+    """The histogram of gaps: at most about a dozen bars of a round width, the tail in the last."""
+    if not gap.size:
+        return None
+    quantiles = np.quantile(gap, [0, 0.25, 0.5, 0.75, 1])
+    top = float(np.quantile(gap, 0.98))
+    span = max(top - float(quantiles[0]), 1e-12 * max(abs(top), 1.0))
+    power = 10.0 ** np.floor(np.log10(span / 8))
+    width = next(f * power for f in (1, 2, 5, 10) if f * power >= span / 8 * (1 - 1e-12))
+    low = np.floor(float(quantiles[0]) / width) * width
+    edges = low + width * np.arange(int(np.ceil((top - low) / width)) + 1 + 1)
+    edges = edges[: 2 + int(np.sum(edges[1:] <= top))]
+    if quantiles[-1] >= edges[-1]:
+        edges = np.append(edges, np.inf)
+    place = np.searchsorted(edges, gap, side="right") - 1
+    return Gaps(edges, np.bincount(place, minlength=edges.size - 1), quantiles, clock)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TrajectoryReport:
+    """What a table of visits held and what was done with it.
+
+    Attributes
+    ----------
+    n_steps : int
+        Decision points: the visits that were kept, or the points of the grid.
+    n_terminal : int
+        Transitions that lead to "(end)".
+    n_censored, n_ended : int
+        Ids whose last visit is only the last one known, and ids that truly ended.
+    lost : mapping
+        Steps that could have been transitions and are none, by reason: "gap" (the next visit is
+        too late), "hole" (of the grid), "state" (unknown before or after), "action", "reward".
+    rewards : mapping of Tally
+        Rewards "used", and those that fell outside of all transitions, by reason: "unknown_id",
+        "before_first" visit, "after_last" visit of an id that did not end, "after_end", and
+        "no_transition".
+    gaps : Gaps or None
+        Times between visits; None if no id has two.
+    states : mapping
+        Column → the values that are parts of states.
+    """
+
+    source: str
+    n_rows: int
+    n_ids: int
+    n_visits: int
+    n_steps: int
+    n_transitions: int
+    n_terminal: int
+    n_censored: int
+    n_ended: int
+    clock: Clock
+    span: tuple[str, str]
+    gaps: Gaps | None
+    lost: Mapping[str, int] = field(default_factory=dict)
+    rewards: Mapping[str, Tally] = field(default_factory=dict)
+    findings: tuple[Note, ...] = ()
+    states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What was done, one thing at a time."""
+        names = ("source", "n_rows", "n_visits", "n_ids", "n_transitions")
+        read = {name: getattr(self, name) for name in names}
+        lost = [{"reason": reason, "n_rows": n} for reason, n in self.lost.items()]
+        unused = [
+            {"reason": reason, "n_rows": tally.n, "total": tally.total}
+            for reason, tally in self.rewards.items()
+            if reason != "used"
+        ]
+        return (
+            Note("visits_read", facts=read | {"low": self.span[0], "high": self.span[1]}),
+            *self.findings,
+            *(Note("steps_lost", facts=facts) for facts in lost),
+            Note("ends", facts={"n_ended": self.n_ended, "n_censored": self.n_censored}),
+            *(Note("rewards_unused", facts=facts) for facts in unused),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        names = ("source", "n_rows", "n_ids", "n_visits", "n_steps", "n_transitions", "n_terminal",
+                 "n_censored", "n_ended", "clock", "span")  # fmt: skip
+        return {name: getattr(self, name) for name in names} | {
+            "states": {column: list(values) for column, values in self.states.items()},
+            "lost": dict(self.lost),
+            "rewards": {reason: tally._asdict() for reason, tally in self.rewards.items()},
+            "gaps": None if self.gaps is None else self.gaps.to_dict(),
+        }
+
+
+@final
 @dataclass(frozen=True, slots=True, eq=False)
 class Trajectories:
     """A log made of visits, and how it was made.
 
-    Attributes
-    ----------
-    log : TransitionLog
-        Its episodes are unbroken chains: a step that could not be used starts a new one.
-    report : TrajectoryReport
-        What was found, changed and left out, with counts.
-    bins : Bins or None
-        How numbers became parts of states; save them for new visits.
-    who : (n_rows,) int32
-        The id of each transition, as a position in `ids`.
-    ids : Labels
+    Episodes of the log are unbroken chains: a step that could not be used starts a new one. `bins`
+    are how numbers became parts of states; `who`, (n_rows,), is the id of each transition, as a
+    position in `ids`.
     """
 
     log: TransitionLog
@@ -122,10 +249,12 @@ def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> 
     given_bins = Bins.load(rules.bins) if isinstance(rules.bins, (str, Path)) else rules.bins
     others = {rules.action, rules.reward, None if not rules.terminal else rules.terminal_pair[0]}
     measured = [name for name in visits.cells if name not in others]
-    columns = measured_columns(visits, measured, given_bins)
-    columns = fill_missing(columns, visits, rules.missing_measurement, ledger)
+    columns = [
+        fill_missing(column, visits, rules.missing_measurement, ledger)
+        for column in measured_columns(visits, measured, given_bins)
+    ]
     steps = make_steps(visits, ends, rules, ledger)
-    columns = _at_steps(columns, steps, rules.several)
+    columns = [column.at(steps.visit, rules.several == "mean") for column in columns]
     bins = fitted_bins(given_bins, columns)
     columns = binned(columns, bins)
     state, states = states_of(columns, rules.missing_measurement == "level")
@@ -135,12 +264,7 @@ def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> 
     if paid is not None and rules.missing_reward == "drop":
         lost["reward"] = int((usable & paid.missing).sum())
         usable &= ~paid.missing
-    decisions = Columns(
-        visits.rows,
-        codes={"state": state, "action": act},
-        names={"state": list(states), "next_state": list(states), "action": actions},
-    )
-    log = _log(steps, decisions, states, usable, None if paid is None else paid.reward)
+    log = _log(visits.rows.source, steps, (state, states), (act, actions), usable, paid)
     report = TrajectoryReport(
         source=visits.rows.source,
         n_rows=n_rows,
@@ -149,7 +273,7 @@ def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> 
         n_terminal=int((usable & (steps.follows == END)).sum()),
         lost={reason: n for reason, n in lost.items() if n},
         rewards={} if paid is None else paid.tallies,
-        findings=tuple(ledger.notes),
+        findings=tuple(ledger),
         states={column.name: column.levels for column in columns},
         **_summed_up(visits, ends),
     )
@@ -173,23 +297,6 @@ def _summed_up(visits: Visits, ends: Ends) -> dict[str, Any]:
         "span": (low, high),
         "gaps": gaps_of(np.diff(visits.t)[same], visits.clock),
     }
-
-
-def _at_steps(columns: list[Measured], steps: Steps, several: str) -> list[Measured]:
-    """Measurements at the steps: those of the visit that counts, or means of numbers."""
-    out = []
-    for column in columns:
-        if several == "mean" and not column.levels:
-            chosen = np.unique(steps.visit)
-            group = np.searchsorted(chosen, np.arange(column.values.size))
-            known = ~column.missing
-            n = np.bincount(group[known], minlength=chosen.size)
-            total = np.bincount(group[known], weights=column.values[known], minlength=chosen.size)
-            mean = np.where(n > 0, total / np.maximum(n, 1), np.nan)
-            out.append(replace(column, values=mean[np.searchsorted(chosen, steps.visit)]))
-        else:
-            out.append(column.take(steps.visit))
-    return out
 
 
 def _actions(
@@ -244,33 +351,37 @@ def _usable(steps: Steps, state: CodeArray, act: CodeArray) -> tuple[BoolArray, 
 
 
 def _log(
-    steps: Steps, columns: Columns, states: Labels, usable: BoolArray, reward: FloatArray | None
+    source: str,
+    steps: Steps,
+    decided_in: tuple[CodeArray, Labels],
+    taken: tuple[CodeArray, list[str]],
+    usable: BoolArray,
+    paid: Earned | None,
 ) -> TransitionLog:
-    """The log of the usable steps; `columns` has the state and the action of every step."""
+    """The log of the usable steps, from the state and the action of every step and their names."""
+    (state, states), (act, actions), who = decided_in, taken, steps.who
     at = np.flatnonzero(usable)
-    state, act = columns.codes["state"], columns.codes["action"]
     if not at.size:
         raise InputError(
-            f"No transition could be made of {columns.rows.source}: no id has two neighbouring "
-            "visits with states and an action. Check the columns of id, time and action, the step "
-            "of the grid and max_gap."
+            f"No transition could be made of {source}: no id has two neighbouring visits with "
+            "states and an action. Check the columns of id, time and action, the step of the grid "
+            "and max_gap."
         )
     ends = steps.follows[at] == END
     arrived = np.where(ends, MISSING, np.append(state[1:], MISSING)[at]).astype(np.int32)
     seen = np.unique(np.concatenate([state[at], arrived[~ends]]))
-    used, taken = np.unique(act[at], return_inverse=True)
-    who = steps.who
+    used, action = np.unique(act[at], return_inverse=True)
     chain = np.ones(at.size, dtype=bool)  # a new one at a new id and after what is no transition
     chain[1:] = (at[1:] != at[:-1] + 1) | (who[at[1:]] != who[at[:-1]])
+    names = list(states)
     made = Columns(
-        Rows(f"the transitions of {columns.rows.source}"),
-        codes={"state": state[at], "action": taken.astype(np.int32), "next_state": arrived},
-        names=columns.names | {"action": [columns.names["action"][a] for a in used]},
+        Rows(f"the transitions of {source}"),
+        codes={"state": state[at], "action": action.astype(np.int32), "next_state": arrived},
+        names={"state": names, "next_state": names, "action": [actions[a] for a in used]},
+        numbers={} if paid is None else {"reward": paid.reward[at]},
         flags={"terminal": ends},
         groups={"episode": np.cumsum(chain) - 1},
     )
-    if reward is not None:
-        made.numbers["reward"] = reward[at]
     # p₀: first visits, where a transition is known from there.
     first = state[np.concatenate([[True], who[1:] != who[:-1]])]
     starts = first[np.isin(first, state[at])]

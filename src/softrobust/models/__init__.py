@@ -3,7 +3,6 @@
 from softrobust.models.continuous import CallableModels as CallableModels
 from softrobust.models.continuous import ContinuousModels as ContinuousModels
 from softrobust.models.continuous import MixtureModel as MixtureModel
-from softrobust.models.continuous import TableAsContinuous as TableAsContinuous
 from softrobust.models.continuous_policy import ConstantPolicy as ConstantPolicy
 from softrobust.models.continuous_policy import ContinuousPolicy as ContinuousPolicy
 from softrobust.models.continuous_policy import NetworkPolicy as NetworkPolicy

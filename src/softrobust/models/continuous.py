@@ -5,7 +5,7 @@ bound what is drawn (polynomial models explode outside their data): a value beyo
 its edge, and `draw` says which rows that happened to, so that nobody clips in silence.
 
 Sets of models: `GaussianModels`, `CallableModels` (any function, such as an ensemble of networks),
-`TableAsContinuous`, and `MixtureModel`, the average of any of them.
+and `MixtureModel`, the average of any of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen
 from softrobust._core.settings import whole
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
-from softrobust.models.model_set import ModelSet, WeightedModels, check_weights
+from softrobust.models.model_set import WeightedModels, check_weights
 
 Rng = np.random.Generator
 Seed = int | Rng
@@ -34,43 +34,28 @@ Moment = Callable[[FloatArray, IntArray, IntArray], Any]
 
 @final
 class Draw(NamedTuple):
-    """Next states, and which of them were moved to the edge of the box.
-
-    s_next : (n_models, n_rows, n_variables), or (n_rows, n_variables) with one model per row
-    clipped : the same without the last axis
-    """
+    """Next states, shaped as those of `sample_next`, and rows moved to the edge of the box."""
 
     s_next: FloatArray
     clipped: BoolArray
 
 
 class ContinuousModels(WeightedModels):
-    """N models on common variables and actions, with weights f."""
+    """N models on common variables (entries of a state) and actions, with weights f.
+
+    Attributes
+    ----------
+    clip : (low, high), each (n_variables,), or None
+        The box that next states are kept in, if any.
+    seen : (low, high) or None
+        The range of the data that the models were fitted to, if known; beyond it they extrapolate.
+    """
 
     __slots__ = ()
-
-    @property
-    @abstractmethod
-    def variables(self) -> Labels:
-        """Names of the entries of a state."""
-
-    @property
-    @abstractmethod
-    def actions(self) -> Labels:
-        """Names of the actions."""
-
-    @property
-    @abstractmethod
-    def clip(self) -> Box | None:
-        """(low, high), each (n_variables,): the box that next states are kept in, if any."""
-
-    @property
-    @abstractmethod
-    def seen(self) -> Box | None:
-        """(low, high): the range of the data that the models were fitted to, if known.
-
-        Beyond it they extrapolate.
-        """
+    variables: Labels
+    actions: Labels
+    clip: Box | None
+    seen: Box | None
 
     @property
     def n_variables(self) -> int:
@@ -122,17 +107,10 @@ class ContinuousModels(WeightedModels):
     def sample_next(
         self, s: ArrayLike, a: ArrayLike, seed: Seed = 0, omega: Which = None
     ) -> FloatArray:
-        """Next states for all rows under all models, or under model `omega[i]` for row i.
+        """Next states of states s (n_rows, n_variables) and actions a (n_rows,).
 
-        Parameters
-        ----------
-        s : (n_rows, n_variables)
-        a : (n_rows,) int
-        omega : (n_rows,) int, optional
-
-        Returns
-        -------
-        (n_models, n_rows, n_variables), or (n_rows, n_variables) with `omega`
+        (n_models, n_rows, n_variables) under all models, or (n_rows, n_variables) with row i under
+        model `omega[i]`.
         """
         return self.draw(s, a, np.random.default_rng(seed), omega).s_next
 
@@ -147,12 +125,11 @@ def check_box(name: str, box: Any, variables: Labels) -> Box | None:
         raise InputError(
             f"{name} must be a pair (low, high) of {len(variables)} numbers each; it is {box!r}."
         ) from None
-    for side in (low, high):
-        if side.shape != (len(variables),):
-            raise InputError(
-                f"{name} needs one low and one high number for each of the {len(variables)} "
-                f"variables; a side has shape {side.shape}."
-            )
+    if not low.shape == high.shape == (len(variables),):
+        raise InputError(
+            f"{name} needs one low and one high number for each of the {len(variables)} variables; "
+            f"its sides have shapes {low.shape} and {high.shape}."
+        )
     bad = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low < high)))
     if bad.size:
         j = int(bad[0])
@@ -226,18 +203,10 @@ class CallableModels(ContinuousModels):
     step : callable (s, a, omega, rng) → s′
         Next states (n, n_variables) of states (n, n_variables), action indices (n,) and model
         indices (n,), drawn with the generator `rng`: row i follows model omega[i].
-    n_models : int
-    variables, actions : Labels or sequences of names
     f : (n_models,), optional
         Weights; equal by default.
     mean, variance : callable (s, a, omega) → (n, n_variables), optional
         Moments of s′ where they are known.
-    clip, seen : (low, high), optional
-        See `ContinuousModels`.
-
-    Notes
-    -----
-    The mean model is the mixture E_f[P̂]: every step follows a model drawn afresh with f.
 
     Examples
     --------
@@ -250,11 +219,11 @@ class CallableModels(ContinuousModels):
     """
 
     step: Step
-    variables: Labels = field()
-    actions: Labels = field()
-    f: FloatArray = field()
-    clip: Box | None = field()
-    seen: Box | None = field()
+    variables: Labels
+    actions: Labels
+    f: FloatArray
+    clip: Box | None
+    seen: Box | None
     own: IntArray
     mean_of: Moment | None
     variance_of: Moment | None
@@ -342,80 +311,3 @@ class CallableModels(ContinuousModels):
 
     def __repr__(self) -> str:
         return f"CallableModels({self.n_models} models of {', '.join(self.variables)})"
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class TableAsContinuous(ContinuousModels):
-    """A table of models seen as models of continuous states: a state is the vector of its index.
-
-    With features that tell all states apart, methods for continuous states must then give what
-    exact methods for tables give; next states are few, so expectations are sums. Every action must
-    be available in every state.
-    """
-
-    table: ModelSet
-    f: FloatArray = field(init=False)
-    variables: Labels = field(init=False)
-    actions: Labels = field(init=False)
-    clip: Box | None = field(init=False, default=None)
-    seen: Box | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        lost = np.argwhere(~self.table.available)
-        if lost.size:
-            s, a = lost[0]
-            raise InputError(
-                "Every action must be possible in every state: state "
-                f"'{self.table.states[int(s)]}', action '{self.table.actions[int(a)]}' has no "
-                "transitions. Solve the table with a tabular solver."
-            )
-        object.__setattr__(self, "f", self.table.f)
-        object.__setattr__(self, "variables", Labels(("state",), noun="variable"))
-        object.__setattr__(self, "actions", self.table.actions)
-
-    @property
-    def states(self) -> FloatArray:
-        """(n_states, 1): all states as vectors."""
-        return np.arange(self.table.n_states, dtype=np.float64)[:, None]
-
-    def rows(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray:
-        """(n_models, n_rows, n_states) transition probabilities; (n_rows, n_states) by `omega`."""
-        index = np.asarray(s, dtype=np.float64)[..., 0].astype(np.int64)
-        models = slice(None) if omega is None else np.asarray(omega)
-        return np.asarray(self.table.P[models, index, np.asarray(a)])
-
-    def mean(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray:
-        """The expected index: of little use, but well defined."""
-        return np.asarray(self.rows(s, a, omega) @ self.states)
-
-    def variance(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray:
-        """The variance of the index."""
-        rows = self.rows(s, a, omega)
-        return np.asarray(rows @ self.states**2 - (rows @ self.states) ** 2)
-
-    def expect(
-        self, s: ArrayLike, a: ArrayLike, g: Callable[[Any, Any, Any], Any]
-    ) -> FloatArray | None:
-        """Σ_s′ P̂^ω(s′|s,a)·g(s, a, s′)."""
-        now, act = np.atleast_2d(np.asarray(s, dtype=np.float64)), np.asarray(a)
-        n, S = now.shape[0], self.table.n_states
-        to = np.broadcast_to(self.states, (n, S, 1))
-        here = np.broadcast_to(now[:, None], (n, S, 1))
-        values = np.asarray(g(here, np.broadcast_to(act[:, None], (n, S)), to))
-        return np.asarray(np.einsum("wns,ns->wn", self.rows(now, act), values))
-
-    def draw_free(self, s: ArrayLike, a: ArrayLike, rng: Rng, omega: Which = None) -> FloatArray:
-        """By inversion: one uniform number per draw."""
-        edges = np.cumsum(self.rows(s, a, omega), axis=-1)
-        u = rng.random(edges.shape[:-1])
-        below = (u[..., None] * edges[..., -1:] >= edges).sum(axis=-1)
-        return np.asarray(below[..., None], dtype=np.float64)
-
-    def mean_model(self) -> TableAsContinuous:
-        """The mixture E_f[P̂], exactly."""
-        return TableAsContinuous(self.table.mean_model())
-
-    def select(self, which: ArrayLike) -> Self:
-        """The chosen models, with weights renormalised among them."""
-        return type(self)(self.table.select(which))

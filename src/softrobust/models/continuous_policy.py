@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, final
 
@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray, frozen
 from softrobust._core.files import write_npz
+from softrobust.data.continuous import vectors
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 
@@ -40,15 +41,8 @@ class ContinuousPolicy(ABC):
     __slots__ = ()
     kind: ClassVar[str]
 
-    @property
-    @abstractmethod
-    def variables(self) -> Labels:
-        """Names of the entries of an observation."""
-
-    @property
-    @abstractmethod
-    def actions(self) -> Labels:
-        """Names of the actions."""
+    variables: Labels  # names of the entries of an observation
+    actions: Labels
 
     @abstractmethod
     def _probs(self, s: FloatArray) -> FloatArray:
@@ -77,19 +71,11 @@ class ContinuousPolicy(ABC):
 
     def probs(self, observations: ArrayLike) -> FloatArray:
         """(n, n_actions) probabilities for observations (n, n_variables)."""
-        s = np.asarray(observations, dtype=np.float64)
-        d = len(self.variables)
-        if s.ndim != 2 or s.shape[1] != d:
+        s, _ = vectors(observations, self.variables)
+        if s.ndim != 2:
             raise InputError(
-                f"Observations have one entry for each of {list(self.variables)}: shape (n, {d}); "
-                f"this has shape {s.shape}."
-            )
-        bad = np.argwhere(~np.isfinite(s))
-        if bad.size:
-            i, j = bad[0]
-            raise InputError(
-                f"Observations must be finite numbers: row {i}, '{self.variables[int(j)]}' is "
-                f"{s[i, j]}."
+                f"Observations have one entry for each of {list(self.variables)}: shape (n, "
+                f"{len(self.variables)}); this has shape {s.shape}."
             )
         return self._probs(s)
 
@@ -134,8 +120,8 @@ class ConstantPolicy(ContinuousPolicy):
 
     kind: ClassVar[str] = "constant"
     choice: str
-    variables: Labels = field()
-    actions: Labels = field()
+    variables: Labels
+    actions: Labels
 
     def __post_init__(self) -> None:
         self.actions.index(self.choice)
@@ -160,24 +146,16 @@ class ConstantPolicy(ContinuousPolicy):
 class NetworkPolicy(ContinuousPolicy):
     """π(a|s) ∝ exp(logits(x)): a multi-layer perceptron on features of the observation, in NumPy.
 
-    Parameters
-    ----------
-    weights, biases : sequences of (n_in, n_out) and (n_out,) arrays
-        Layer by layer; ReLU between them, softmax at the end.
-    variables, actions : Labels
-    centre, scale : (n_variables,)
-        z = (s − centre)/scale.
-    degree : 1 or 2
-        The inputs are z itself, or z followed by the products z_i·z_j with i ≤ j, row by row.
-    greedy : bool
-        Take the most probable action instead of drawing one.
+    Layer by layer weights are (n_in, n_out) and biases (n_out,), with ReLU between them and softmax
+    at the end. The inputs are z = (s − centre)/scale, with degree 2 followed by the products
+    z_i·z_j with i ≤ j, row by row. A greedy policy takes the most probable action.
     """
 
     kind: ClassVar[str] = "network"
     weights: tuple[FloatArray, ...]
     biases: tuple[FloatArray, ...]
-    variables: Labels = field()
-    actions: Labels = field()
+    variables: Labels
+    actions: Labels
     centre: FloatArray
     scale: FloatArray
     degree: int = 1

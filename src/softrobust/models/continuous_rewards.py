@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray, frozen
+from softrobust._core.arrays import FloatArray, frozen, shaped
 from softrobust.data.continuous import ContinuousLog
 from softrobust.errors import InputError
 
@@ -28,13 +28,8 @@ RewardFunction = Callable[[Any, Any, Any], Any]
 class LinearReward:
     """r(s, a, s′) linear in s and s′, with optional squares of s′ and a number per action.
 
-    Parameters
-    ----------
-    now, next : (n_variables,)
-    action : (n_actions,), optional
-    square : (n_variables,) or (n_variables, n_variables), optional
-        Coefficients of the products of entries of s′; a vector stands for a diagonal.
-    constant : float
+    `now` and `next` are (n_variables,), `action` is (n_actions,); `square`, the coefficients of
+    products of entries of s′, is (n_variables, n_variables), or a vector that is its diagonal.
 
     Examples
     --------
@@ -58,21 +53,16 @@ class LinearReward:
         constant: float = 0.0,
     ) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
-        given = {"now": now, "next": next, "action": action, "square": square}
-        for name, value in given.items():
-            array = None if value is None else np.array(value, dtype=np.float64)
-            if name == "square" and array is not None and array.ndim == 1:
-                array = np.diag(array)
-            put(self, name, None if array is None else frozen(array, np.float64))
+        d = np.size(now)
+        if square is not None and np.ndim(square) == 1:
+            square = np.diag(np.asarray(square, dtype=np.float64))
+        given = {"now": (now, (d,)), "next": (next, (d,)), "square": (square, (d, d))}
+        for name, (value, shape) in given.items():
+            if value is not None:
+                value = shaped(f"The reward's '{name}'", value, np.float64, shape)
+            put(self, name, value)
+        put(self, "action", None if action is None else frozen(action, np.float64))
         put(self, "constant", float(constant))
-        d = self.now.size
-        shapes = {"now": (d,), "next": (d,), "square": (d, d)}
-        for name, shape in shapes.items():
-            value = getattr(self, name)
-            if value is not None and value.shape != shape:
-                raise InputError(
-                    f"The reward's '{name}' must have shape {shape}, not {value.shape}."
-                )
         parts = [self.now, self.next, self.action, self.square, np.array(self.constant)]
         if not all(np.isfinite(part).all() for part in parts if part is not None):
             raise InputError("The coefficients of a reward must be finite numbers.")

@@ -38,14 +38,7 @@ KEPT = 50_000_000  # numbers that are kept from one iteration to the next
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expectation(ABC):
-    """Models, reward and features, and the way their expectation is taken.
-
-    Attributes
-    ----------
-    models : ContinuousModels
-    reward : callable (s, a, s′)
-    features : fitted object with transform(s) → (n, n_features)
-    """
+    """Models, a reward (s, a, s′), fitted features, and the way their expectation is taken."""
 
     exact: ClassVar[bool] = True  # values are free of sampling noise
     models: Any
@@ -75,10 +68,14 @@ class Expectation(ABC):
         piece = max(1, CHUNK // (A * self._per_pair()))
         for i in range(0, s.shape[0], piece):
             part = s[i : i + piece]
-            n = part.shape[0]
-            pairs = np.repeat(part, A, axis=0), np.tile(np.arange(A), n)
-            out[i : i + n] = self._rows(*pairs, w, gamma, rng).reshape(N, n, A).transpose(1, 2, 0)
+            rows = self._rows(*_pairs(part, A), w, gamma, rng)
+            out[i : i + piece] = rows.reshape(N, -1, A).transpose(1, 2, 0)
         return out
+
+
+def _pairs(s: FloatArray, n_actions: int) -> tuple[FloatArray, IntArray]:
+    """Every state with every action, state by state."""
+    return np.repeat(s, n_actions, axis=0), np.tile(np.arange(n_actions), len(s))
 
 
 @final
@@ -113,10 +110,8 @@ class ClosedForm(Expectation):
         F = int(self.features.transform(s[:1]).shape[1])
         if n * A * N * F > KEPT:
             return Expectation.at(self, s)
-        pieces = [
-            self._parts(np.repeat(part, A, axis=0), np.tile(np.arange(A), len(part)))
-            for part in np.array_split(s, max(1, n * A * N * F // CHUNK))
-        ]
+        split = np.array_split(s, max(1, n * A * N * F // CHUNK))
+        pieces = [self._parts(*_pairs(part, A)) for part in split]
         r, phi = (np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True))
 
         def values(w: FloatArray, gamma: float, rng: Any = None) -> FloatArray:
@@ -182,14 +177,14 @@ def expectation_of(
     one = np.zeros((1, models.n_variables))
     if models.expect(one, np.zeros(1, np.int64), lambda s, a, to: to[..., 0]) is not None:
         return Summed(models, reward, features)
-    why = ""
+    why = None
     if not isinstance(models, GaussianModels):
         why = f"{type(models).__name__} only draws next states"
     elif not isinstance(reward, LinearReward):
         why = "the reward is not a LinearReward"
     elif not hasattr(features, "expected"):
         why = f"{type(features).__name__} has no expected(mean, variance, box)"
-    if why:
+    if why is not None:
         raise InputError(
             f"Expected values have no closed form here: {why}. Set samples=100 to average over "
             "drawn next states.",
@@ -271,9 +266,6 @@ def reward_coefficients(
     linear = scale * (reward.next + (square + square.T) @ centre)
     for j in range(centre.size):
         coef[basis.place[(j,)]] += linear[j]
-    if reward.square is not None:
-        for i in range(centre.size):
-            for j in range(centre.size):
-                pair = (min(i, j), max(i, j))
-                coef[basis.place[pair]] += square[i, j] * scale[i] * scale[j]
+    for i, j in np.ndindex(square.shape) if reward.square is not None else ():
+        coef[basis.place[min(i, j), max(i, j)]] += square[i, j] * scale[i] * scale[j]
     return coef

@@ -47,7 +47,10 @@ def normal_moments(
     mean: FloatArray, variance: FloatArray, degree: int, box: Box | None = None
 ) -> list[FloatArray]:
     """[E[Y], E[Y²], …] up to `degree`, each like `mean` (…, d); `box` is (low, high), each (d,)."""
-    out = _free_moments(mean, variance, degree)
+    free = [np.ones_like(mean), np.array(mean)]
+    for k in range(2, degree + 1):
+        free.append(mean * free[-1] + (k - 1) * variance * free[-2])
+    out = free[1 : degree + 1]
     if box is None:
         return out
     low, high = (np.broadcast_to(side, mean.shape) for side in box)
@@ -64,15 +67,6 @@ def near_edges(
 ) -> BoolArray:
     """Where an edge holds mass that counts."""
     return np.asarray(np.minimum(mean - low, high - mean) < FAR * np.sqrt(variance))
-
-
-def _free_moments(mean: FloatArray, variance: FloatArray, degree: int) -> list[FloatArray]:
-    out = [np.array(mean)]
-    before: FloatArray | float = 1.0
-    for k in range(2, degree + 1):
-        out.append(mean * out[-1] + (k - 1) * variance * before)
-        before = out[-2]
-    return out[:degree]
 
 
 def _kept_moments(
@@ -319,18 +313,13 @@ class RBFFeatures(Features):
         np.multiply(height, np.exp(-0.5 * np.maximum(far, 0.0)), out=out[..., 1:])
         near = _near_rows(mean, variance, box)
         if box is not None and near.any():
-            out[near, 1:] = self._kept(mean[near], variance[near], box)
+            kept: Any = 1.0
+            for j in range(mean.shape[-1]):
+                at = mean[near][:, j, None], variance[near][:, j, None]
+                edges = box[0][j], box[1][j]
+                kept = kept * bump_mean(*at, c[:, j], np.asarray(self.length), edges)
+            out[near, 1:] = kept
         return out
-
-    def _kept(self, mean: FloatArray, variance: FloatArray, box: Box) -> FloatArray:
-        """(n, n_centres) for rows that the box touches."""
-        out: Any = 1.0
-        for j in range(mean.shape[-1]):
-            out = out * bump_mean(
-                mean[:, j, None], variance[:, j, None], self.centres[:, j],  # type: ignore[index]
-                np.asarray(self.length), (box[0][j], box[1][j]),
-            )  # fmt: skip
-        return np.asarray(out)
 
 
 @final

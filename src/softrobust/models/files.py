@@ -21,10 +21,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray, IntArray, seal
-from softrobust._core.files import atomic_write, read_npz, write_npz
+from softrobust._core.arrays import FloatArray, IntArray, Rows, seal
+from softrobust._core.files import atomic_write, read_npz, rebuilding, write_npz
 from softrobust._core.notes import Note
-from softrobust.data.columns import ACTION, NEXT_STATE, REWARD, STATE, Columns, Role
+from softrobust.data.columns import ACTION, NEXT_STATE, REWARD, STATE, Role
 from softrobust.data.initial import initial_distribution
 from softrobust.data.labels import Labels, order_names
 from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
@@ -49,46 +49,31 @@ def load_models(path: str | Path) -> ModelSet:
 
 def models_to_arrays(models: ModelSet) -> dict[str, NDArray[Any]]:
     """The arrays that make up a `ModelSet`, by name."""
-    out: dict[str, NDArray[Any]] = {
-        "indptr": models.indptr,
-        "next_states": models.next_states,
-        "prob": models.prob,
-        "f": models.f,
-        "states": np.array(list(models.states), dtype=np.str_),
-        "actions": np.array(list(models.actions), dtype=np.str_),
-        "sinks": np.asarray(models.sinks),
+    names = ("indptr", "next_states", "prob", "f", "states", "actions", "sinks", "p0", "gamma")
+    held = {name: getattr(models, name) for name in names}
+    out = {
+        name: np.asarray(list(value) if isinstance(value, Labels) else value)
+        for name, value in held.items()
+        if value is not None
     }
-    if models.p0 is not None:
-        out["p0"] = models.p0
-    if models.gamma is not None:
-        out["gamma"] = np.array(models.gamma)
-    if models.rewards is not None:
-        out |= rewards_to_arrays(models.rewards)
-    return out
+    return out if models.rewards is None else out | rewards_to_arrays(models.rewards)
 
 
 def models_from_arrays(arrays: Mapping[str, NDArray[Any]], path: str | Path) -> ModelSet:
     """The inverse of `models_to_arrays`; everything is validated again."""
-    try:
+    with rebuilding("models", path):
         return ModelSet(
             indptr=arrays["indptr"],
             next_states=arrays["next_states"],
             prob=seal(arrays["prob"]),  # ours alone: it was read here
             f=arrays["f"],
-            states=Labels(tuple(str(x) for x in arrays["states"]), noun="state"),
-            actions=Labels(tuple(str(x) for x in arrays["actions"]), noun="action"),
+            states=Labels(tuple(map(str, arrays["states"])), noun="state"),
+            actions=Labels(tuple(map(str, arrays["actions"])), noun="action"),
             sinks=arrays["sinks"],
             p0=arrays.get("p0"),
             gamma=float(arrays["gamma"]) if "gamma" in arrays else None,
             rewards=rewards_from_arrays(arrays),
         )
-    except InputError:
-        raise
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise InputError(
-            f"The file {Path(path).name} lacks or garbles an array of the models ({error}). "
-            "Write it again."
-        ) from None
 
 
 MODEL = Role("model", ("idoutcome", "model", "omega"), "label", "model", required=False)
@@ -102,13 +87,21 @@ PARAMETER_ROLES = (
 
 
 class _Entries(NamedTuple):
-    """Rows of the file in order (pair, next state, model), duplicates summed."""
+    """Rows of a file of models: names, and for every row its indices, probability and reward."""
 
+    states: Labels
+    actions: Labels
+    names: Labels  # of the models
     pair: IntArray
     s_next: IntArray
     omega: IntArray
     probability: FloatArray
     reward: FloatArray | None
+
+    def place(self, i: int) -> str:
+        """The pair of row i, for messages."""
+        s, a = divmod(int(self.pair[i]), len(self.actions))
+        return f"state '{self.states[s]}', action '{self.actions[a]}'"
 
 
 def read_models(
@@ -158,144 +151,105 @@ def read_models(
 
 
 def _read_rows(source: Table, normalise: bool) -> tuple[ModelSet, Labels]:
+    """The models of a table, and their names."""
     table = source.read(ROLES)
     table.refuse_empty("A file of models")
-    for role in ("state", "action", "next_state"):
+    notes, n_rows = list(table.notes), table.codes["state"].size
+    labels, index = {"model": Labels.range(1)}, {"model": np.zeros(n_rows, dtype=np.int64)}
+    for role, codes in table.codes.items():
         table.require(role)
-    states = order_names(table.names["state"], "state", True)
-    actions = order_names(table.names["action"], "action", False)
-    if "model" in table.codes:
-        table.require("model")
-        outcomes = order_names(table.names["model"], "model", False)
-        omega = np.asarray(outcomes.positions, dtype=np.int64)[table.codes["model"]]
-        names = outcomes.labels
-    else:
-        omega, names = np.zeros(table.codes["state"].size, dtype=np.int64), Labels.range(1)
-    to_state = np.asarray(states.positions, dtype=np.int64)
-    S, A, N = len(states.labels), len(actions.labels), len(names)
-    s = to_state[table.codes["state"]]
-    a = np.asarray(actions.positions, dtype=np.int64)[table.codes["action"]]
-    _check_column(table, s, a, states.labels, actions.labels)
-    notes = [*table.notes, *states.notes, *actions.notes]
-    entries = _entries(
-        table, s * A + a, to_state[table.codes["next_state"]], omega, (S, A, N), notes,
-        states.labels, actions.labels,
+        noun = "state" if role == "next_state" else role
+        ordered = order_names(table.names[role], noun, fill=noun == "state")
+        labels[role] = ordered.labels
+        index[role] = np.asarray(ordered.positions, dtype=np.int64)[codes]
+        notes += ordered.notes if role in ("state", "action") else ()
+    e = _Entries(
+        labels["state"], labels["action"], labels["model"],
+        index["state"] * len(labels["action"]) + index["action"], index["next_state"],
+        index["model"], table.numbers["probability"], table.numbers.get("reward"),
     )  # fmt: skip
-    _check_complete(entries, (S, A, N), states.labels, actions.labels, names)
-    return _assemble(entries, states.labels, actions.labels, N, notes, normalise), names
-
-
-def _check_column(
-    table: Columns, s: IntArray, a: IntArray, states: Labels, actions: Labels
-) -> None:
-    p = table.numbers["probability"]
-    bad = np.flatnonzero(~((p >= 0) & (p <= 1 + 1e-6)))
+    bad = np.flatnonzero(~((e.probability >= 0) & (e.probability <= 1 + 1e-6)))
     if bad.size:
         i = int(bad[0])
         raise InputError(
-            f"A probability must lie in [0, 1]: {table.rows.where(i)} (state '{states[s[i]]}', "
-            f"action '{actions[a[i]]}') has {p[i]:g}. Check the column."
+            f"A probability must lie in [0, 1]: {table.rows.where(i)} ({e.place(i)}) has "
+            f"{e.probability[i]:g}. Check the column."
         )
+    return _assemble(_merged(e, table.rows, notes), notes, normalise), e.names
 
 
-def _entries(
-    table: Columns,
-    pair: IntArray,
-    s_next: IntArray,
-    omega: IntArray,
-    shape: tuple[int, int, int],
-    notes: list[Note],
-    states: Labels,
-    actions: Labels,
-) -> _Entries:
-    """Sort the rows; rows of one (s, a, s′, ω) are summed if their rewards agree."""
-    S, A, N = shape
-    key = (pair * S + s_next) * N + omega
+def _merged(e: _Entries, rows: Rows, notes: list[Note]) -> _Entries:
+    """In order of (pair, next state, model); rows of one are summed if their rewards agree."""
+    key = (e.pair * len(e.states) + e.s_next) * len(e.names) + e.omega
     order = np.argsort(key, kind="stable")
-    key = key[order]
-    first = np.concatenate([[True], key[1:] != key[:-1]])
-    starts = np.flatnonzero(first)
-    probability = np.add.reduceat(table.numbers["probability"][order], starts)
-    reward = table.numbers.get("reward")
-    if reward is not None:
-        sorted_reward = reward[order]
-        own = sorted_reward[starts][np.cumsum(first) - 1]
-        off = np.abs(sorted_reward - own) > 1e-9 * np.maximum(np.abs(own), np.abs(sorted_reward))
+    first = np.concatenate([[True], np.diff(key[order]) > 0])
+    starts, entry = np.flatnonzero(first), np.cumsum(first) - 1
+    kept = order[starts]
+    if e.reward is not None:
+        reward, own = e.reward[order], e.reward[kept][entry]
+        off = np.abs(reward - own) > 1e-9 * np.maximum(np.abs(own), np.abs(reward))
         if off.any():
-            i = int(np.flatnonzero(off)[0])
-            there = int(starts[np.cumsum(first)[i] - 1])
-            s, a = divmod(int(pair[order[i]]), A)
+            at = int(np.argmax(off))
+            i, there = int(order[at]), int(kept[entry[at]])
             raise InputError(
-                f"A transition has one reward: {table.rows.where(int(order[there]))} and "
-                f"{table.rows.where(int(order[i]))} are the same (state '{states[s]}', action "
-                f"'{actions[a]}', next state '{states[int(s_next[order[i]])]}', one model) with "
-                f"rewards {own[i]:g} and {sorted_reward[i]:g}. Make them one row."
+                f"A transition has one reward: {rows.where(there)} and {rows.where(i)} are the "
+                f"same ({e.place(i)}, next state '{e.states[int(e.s_next[i])]}', one model) with "
+                f"rewards {own[at]:g} and {reward[at]:g}. Make them one row."
             )
-        reward = sorted_reward[starts]
-    summed = key.size - starts.size
-    if summed:
-        notes.append(Note("duplicate_rows_summed", facts={"n_rows": int(summed)}))
-    kept = key[starts]
-    triple, model = kept // N, kept % N
-    return _Entries(triple // S, triple % S, model, probability, reward)
+    if order.size > starts.size:
+        facts = {"n_rows": order.size - starts.size}
+        notes.append(Note("duplicate_rows_summed", facts=facts))
+    return e._replace(
+        pair=e.pair[kept],
+        s_next=e.s_next[kept],
+        omega=e.omega[kept],
+        probability=np.add.reduceat(e.probability[order], starts),
+        reward=None if e.reward is None else e.reward[kept],
+    )
 
 
-def _check_complete(
-    e: _Entries, shape: tuple[int, int, int], states: Labels, actions: Labels, names: Labels
-) -> None:
-    """A pair must be in all models or in none."""
-    S, A, N = shape
+def _assemble(e: _Entries, notes: list[Note], normalise: bool) -> ModelSet:
+    """The models of merged entries; a pair must be in all models or in none."""
+    S, A, N = len(e.states), len(e.actions), len(e.names)
     present = np.zeros((S * A, N), dtype=bool)
     present[e.pair, e.omega] = True
     torn = np.flatnonzero(present.any(axis=1) & ~present.all(axis=1))
     if torn.size:
         k = int(torn[0])
-        s, a = divmod(k, A)
-        absent = int(np.flatnonzero(~present[k])[0])
         raise InputError(
-            f"A pair must have transitions in every model or in none: state '{states[s]}', action "
-            f"'{actions[a]}' is in {int(present[k].sum())} of {N} models and missing in model "
-            f"{names[absent]} ({torn.size} such pairs). Add its rows or drop the pair."
+            "A pair must have transitions in every model or in none: "
+            f"{e.place(int(np.argmax(e.pair == k)))} is in {int(present[k].sum())} of {N} models "
+            f"and missing in model {e.names[int(np.argmin(present[k]))]} ({torn.size} such pairs). "
+            "Add its rows or drop the pair."
         )
-
-
-def _assemble(
-    e: _Entries, states: Labels, actions: Labels, N: int, notes: list[Note], normalise: bool
-) -> ModelSet:
-    S, A = len(states), len(actions)
     triple = e.pair * S + e.s_next
     first = np.concatenate([[True], triple[1:] != triple[:-1]])
     column = np.cumsum(first) - 1  # of each entry, among the shared next states
-    pair = e.pair[first]
+    pair, to = e.pair[first], e.s_next[first]
     widths = np.bincount(pair, minlength=S * A)
     indptr = np.concatenate([[0], np.cumsum(widths)])
     at = indptr[e.pair] * N + e.omega * widths[e.pair] + column - indptr[e.pair]
     prob = np.zeros(pair.size * N)
     prob[at] = e.probability
+    rewards = None
+    if e.reward is not None and np.array_equal(e.reward, e.reward[first][column]):
+        s, a = np.divmod(pair, A)  # the models agree on r(s, a, s′)
+        rewards = Rewards.of_triples(s, a, to, e.reward[first], S, A, default=0.0)
+    elif e.reward is not None:
+        flat = np.zeros(prob.size)
+        flat[at] = e.reward
+        rewards = Rewards.of_models(flat, S, A)
     return ModelSet(
         indptr=indptr,
-        next_states=e.s_next[first].astype(np.int32),
+        next_states=to.astype(np.int32),
         prob=seal(prob),
         f=np.full(N, 1.0 / N),
-        states=states,
-        actions=actions,
-        rewards=None if e.reward is None else _rewards(e, first, at, prob.size, S, A),
+        states=e.states,
+        actions=e.actions,
+        rewards=rewards,
         notes=tuple(notes),
         normalise=normalise,
     )
-
-
-def _rewards(
-    e: _Entries, first: NDArray[np.bool_], at: IntArray, size: int, S: int, A: int
-) -> Rewards:
-    """r(s, a, s′) where the models agree on it, else r(s, a, s′, ω)."""
-    assert e.reward is not None
-    if np.array_equal(e.reward, e.reward[first][np.cumsum(first) - 1]):
-        s, a = np.divmod(e.pair[first], A)
-        return Rewards.of_triples(s, a, e.s_next[first], e.reward[first], S, A, default=0.0)
-    flat = np.zeros(size)
-    flat[at] = e.reward
-    return Rewards.of_models(flat, S, A)
 
 
 def _weights(given: str | Path | ArrayLike, n_models: int, names: Labels | None) -> FloatArray:
@@ -323,13 +277,12 @@ def _discount(path: Path, notes: list[Note]) -> float | None:
     if not path.is_file():
         return None
     table = read_table(path, PARAMETER_ROLES)
-    names = table.names["parameter"]
-    for code, value in zip(table.codes["parameter"], table.numbers["value"], strict=True):
-        if names[code].casefold() == "discount":
-            facts = {"gamma": float(value), "file": path.name}
-            notes.append(Note("gamma_from_beside", facts=facts))
-            return float(value)
-    return None
+    names = [table.names["parameter"][code].casefold() for code in table.codes["parameter"]]
+    if "discount" not in names:
+        return None
+    gamma = float(table.numbers["value"][names.index("discount")])
+    notes.append(Note("gamma_from_beside", facts={"gamma": gamma, "file": path.name}))
+    return gamma
 
 
 def write_models_csv(path: str | Path, models: ModelSet, rewards: Rewards | None = None) -> None:
@@ -343,9 +296,13 @@ def write_models_csv(path: str | Path, models: ModelSet, rewards: Rewards | None
         file = io.TextIOWrapper(packed, encoding="utf-8", newline="")
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(header if table is None else [*header, "reward"])
-        for s in range(models.n_states):
-            for a in range(models.n_actions):
-                _write_pair(rows, models, table, s, a)
+        for s, a, omega in np.ndindex(models.n_states, models.n_actions, models.n_models):
+            columns, block = models.block(s, a)
+            reward = None if table is None else row_rewards(models, table, s, a, omega)
+            for j in np.flatnonzero(block[omega]):
+                row = [models.states[s], models.actions[a], models.states[columns[j]], omega]
+                row.append(repr(float(block[omega, j])))
+                rows.writerow(row if reward is None else [*row, repr(float(reward[j]))])
         file.flush()
         file.detach()  # the context managers close what they opened
 
@@ -355,13 +312,3 @@ def _packed(raw: IO[bytes], suffix: str) -> AbstractContextManager[Any]:
     if suffix == ".gz":
         return gzip.GzipFile(fileobj=raw, mode="wb", mtime=0)
     return lzma.LZMAFile(raw, "wb") if suffix == ".xz" else nullcontext(raw)
-
-
-def _write_pair(rows: Any, models: ModelSet, table: Rewards | None, s: int, a: int) -> None:
-    columns, block = models.block(s, a)
-    for omega in range(models.n_models):
-        reward = None if table is None else row_rewards(models, table, s, a, omega)
-        for j in np.flatnonzero(block[omega]):
-            row = [models.states[s], models.actions[a], models.states[columns[j]], omega]
-            row.append(repr(float(block[omega, j])))
-            rows.writerow(row if reward is None else [*row, repr(float(reward[j]))])

@@ -19,8 +19,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray, frozen
-from softrobust._core.files import read_npz, write_npz
+from softrobust._core.arrays import FloatArray, frozen, shaped
+from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.continuous import Box, ContinuousModels, Rng, Which, check_box
@@ -35,19 +35,14 @@ FORMAT_VERSION = 2  # 2: the box and the range of the data
 class GaussianFrame:
     """Variables, actions, and what is known of rewards, start, discount and horizon.
 
+    r(s, a, s′) = reward_now·s + reward_next·s′ + reward_action[a] + reward_constant.
+
     Attributes
     ----------
-    variables, actions : Labels
     action_values : (n_actions,)
         The number that stands for an action in the features.
-    reward_now, reward_next : (n_variables,) or None
-    reward_action : (n_actions,) or None
-    reward_constant : float or None
-        r(s, a, s′) = reward_now·s + reward_next·s′ + reward_action[a] + reward_constant.
     start : (n_starts, n_variables) or None
         Equally likely first states.
-    gamma : float or None
-    horizon : int or None
     box : (low, high), each (n_variables,), or None
         Values that are possible at all (a mass is not negative): models drawn on this frame clip
         to it.
@@ -72,9 +67,7 @@ class GaussianFrame:
         for name, shape in (shapes | {"reward_action": (A,)}).items():
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, frozen(value, np.float64))
-                if getattr(self, name).shape != shape:
-                    raise InputError(f"{name} must have shape {shape}; it has {value.shape}.")
+                object.__setattr__(self, name, shaped(name, value, np.float64, shape))
         if self.start is not None:
             object.__setattr__(self, "start", frozen(np.atleast_2d(self.start), np.float64))
 
@@ -141,9 +134,6 @@ class GaussianModels(ContinuousModels):
         W, in standardised units.
     noise : (n_models, n_noise, n_variables)
         U ≥ 0: n_noise is 1 (constant variance) or n_features.
-    f : (n_models,)
-    scaling : Scaling
-    frame : GaussianFrame
     clip : (low, high), each (n_variables,), optional
         Drawn next states are kept in this box; `mean` and `variance` are those before it.
     seen : (low, high), each (n_variables,), optional
@@ -152,38 +142,26 @@ class GaussianModels(ContinuousModels):
 
     weights: FloatArray
     noise: FloatArray
-    f: FloatArray = field()
+    f: FloatArray
     scaling: Scaling
     frame: GaussianFrame
-    clip: Box | None = field(default=None)
-    seen: Box | None = field(default=None)
+    clip: Box | None = None
+    seen: Box | None = None
+    variables: Labels = field(init=False)
+    actions: Labels = field(init=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
+        put(self, "variables", self.frame.variables)
+        put(self, "actions", self.frame.actions)
         put(self, "f", check_weights(self.f))
-        put(self, "weights", frozen(self.weights, np.float64))
-        put(self, "noise", frozen(self.noise, np.float64))
         F, d, N = len(self.frame.feature_names), len(self.frame.variables), self.f.size
-        if self.weights.shape != (N, F, d):
-            raise InputError(f"weights must have shape {(N, F, d)}; they have {self.weights.shape}")
-        if self.noise.shape not in ((N, 1, d), (N, F, d)):
-            raise InputError(
-                f"noise must have shape {(N, 1, d)} or {(N, F, d)}; it has {self.noise.shape}."
-            )
+        put(self, "weights", shaped("weights", self.weights, np.float64, (N, F, d)))
+        put(self, "noise", shaped("noise", self.noise, np.float64, (N, 1, d), (N, F, d)))
         if not (np.isfinite(self.weights).all() and (self.noise >= 0).all()):
             raise InputError("Weights must be finite and noise weights at least 0.")
         put(self, "clip", check_box("clip", self.clip, self.frame.variables))
         put(self, "seen", check_box("seen", self.seen, self.frame.variables))
-
-    @property
-    def variables(self) -> Labels:
-        """Those of the frame."""
-        return self.frame.variables
-
-    @property
-    def actions(self) -> Labels:
-        """Those of the frame."""
-        return self.frame.actions
 
     def mean(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray:
         """E[s′]: (n_models, n_rows, n_variables), or (n_rows, n_variables) with `omega` per row."""
@@ -242,20 +220,21 @@ def save_gaussian(path: str | Path, models: GaussianModels) -> None:
     write_npz(path, GAUSSIAN_FORMAT, FORMAT_VERSION, gaussian_arrays(models))
 
 
+_OWN = ("weights", "noise", "f", "clip", "seen")
+
+
 def gaussian_arrays(models: GaussianModels) -> dict[str, NDArray[Any]]:
     """All that models hold, as plain arrays."""
     frame, scaling = models.frame, models.scaling
-    arrays: dict[str, Any] = {"weights": models.weights, "noise": models.noise, "f": models.f}
-    arrays |= {f"scaling_{name}": getattr(scaling, name) for name in Scaling.__slots__}
-    for name in GaussianFrame.__slots__:
-        value = getattr(frame, name)
-        if value is not None:
-            arrays[name] = np.array(list(value) if isinstance(value, Labels) else value)
-    for name in ("clip", "seen"):
-        box = getattr(models, name)
-        if box is not None:
-            arrays[name] = np.stack(box)
-    return arrays
+    held: dict[str, Any] = {name: getattr(models, name) for name in _OWN[:3]}
+    held |= {f"scaling_{name}": getattr(scaling, name) for name in Scaling.__slots__}
+    held |= {name: getattr(frame, name) for name in GaussianFrame.__slots__}
+    held |= {name: getattr(models, name) for name in _OWN[3:]}
+    return {
+        name: np.array(list(value) if isinstance(value, Labels) else value)
+        for name, value in held.items()
+        if value is not None
+    }
 
 
 def gaussian_models(arrays: Mapping[str, NDArray[Any]]) -> GaussianModels:
@@ -267,16 +246,12 @@ def gaussian_models(arrays: Mapping[str, NDArray[Any]]) -> GaussianModels:
     for name, kind in (("gamma", float), ("horizon", int), ("reward_constant", float)):
         own[name] = None if own[name] is None else kind(own[name])
     scaling = Scaling(*(arrays[f"scaling_{name}"] for name in Scaling.__slots__))
-    boxes: dict[str, Any] = {name: arrays.get(name) for name in ("clip", "seen")}
-    return GaussianModels(
-        arrays["weights"], arrays["noise"], arrays["f"], scaling, GaussianFrame(**own), **boxes
-    )
+    models: dict[str, Any] = {name: arrays[name] for name in _OWN if name in arrays}
+    return GaussianModels(scaling=scaling, frame=GaussianFrame(**own), **models)
 
 
 def load_gaussian(path: str | Path) -> GaussianModels:
     """Read what `save_gaussian` wrote."""
     arrays = read_npz(path, GAUSSIAN_FORMAT, FORMAT_VERSION)
-    try:
+    with rebuilding("models", path):
         return gaussian_models(arrays)
-    except KeyError as error:
-        raise InputError(f"The file {Path(path).name} lacks {error}. Write it again.") from None

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.data.labels import Labels
 from softrobust.data.log import END
 from softrobust.data.rewards import Rewards
@@ -26,13 +26,10 @@ Row = Sequence[tuple[float, int, float, bool]]
 def from_gymnasium(
     table: Mapping[int, Mapping[int, Row]] | Any, gamma: float | None = None
 ) -> ModelSet:
-    """One model from a toy-text table `P[s][a]`, or from the environment that carries it.
+    """One model from a toy-text table, or from the environment that carries it.
 
-    Parameters
-    ----------
-    table : mapping or environment
-        `{s: {a: [(probability, next state, reward, terminated), …]}}`, or an environment with an
-        attribute `P` (its start distribution is then used as p0).
+    The table is `{s: {a: [(probability, next state, reward, terminated), …]}}`; an environment has
+    it as its attribute `P`, and its start distribution is then used as p0.
     """
     p0 = None
     if not isinstance(table, Mapping):
@@ -44,68 +41,52 @@ def from_gymnasium(
                 "(attribute P), such as FrozenLake, Taxi or CliffWalking."
             )
     try:
-        P, r, available, ends = _tables(table)
+        P, r, available = _tables(table)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InputError(
             "P[s][a] must list (probability, next state, reward, terminated) for states and "
             f"actions numbered from 0 without gaps: {type(error).__name__} {error}."
         ) from None
-    S = len(table)
-    if ends:
-        P[S, 0, S], available[S, 0] = 1.0, True
-    names = [str(s) for s in range(S)] + [END] * int(ends)
-    start = None if p0 is None else np.concatenate([np.asarray(p0, float), np.zeros(int(ends))])
+    S, ends = len(table), len(P) - len(table)
     return ModelSet.from_dense(
         P,
-        states=Labels(tuple(names)),
+        states=Labels((*map(str, range(S)), *[END] * ends)),
         available=available,
         rewards=Rewards.of_transitions(r),
-        p0=start,
+        p0=None if p0 is None else np.concatenate([np.asarray(p0, float), np.zeros(ends)]),
         gamma=gamma,
-        sinks=np.array([name == END for name in names]),
+        sinks=np.arange(len(P)) >= S,
     )
 
 
-def _tables(
-    table: Mapping[int, Mapping[int, Row]],
-) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], bool]:
-    """P and r (S, A, S), the pairs that exist, and whether `(end)` was added as the last state."""
+def _tables(table: Mapping[int, Mapping[int, Row]]) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """P and r (S, A, S), and the pairs that exist; `(end)` is the last state if it is needed.
+
+    Rewards of ways to one next state are averaged by probability.
+    """
     S, A = len(table), max((len(row) for row in table.values()), default=0)
     if S == 0 or A == 0:
         raise ValueError("it is empty")
-    ends = any(
-        _ends(table, step) for row in table.values() for ways in row.values() for step in ways
-    )
+    steps = [(s, a, *way) for s, row in table.items() for a, ways in row.items() for way in ways]
+    # A terminated step needs `(end)`, unless it leads to a state that stays where it is, at 0.
+    resting = [
+        all(way[1] == s and way[2] == 0 for ways in table[s].values() for way in ways)
+        for s in range(S)
+    ]
+    ends = any(done and not resting[int(to)] for *_, to, _, done in steps)
     total = S + int(ends)
     P, r = np.zeros((total, A, total)), np.zeros((total, A, total))
     available = np.zeros((total, A), bool)
     for s, row in table.items():
-        for a, ways in row.items():
-            _add_ways(table, ways, P[s, a], r[s, a])
-            available[s, a] = True
-    return P, r, available, ends
-
-
-def _add_ways(
-    table: Mapping[int, Mapping[int, Row]], ways: Row, P: FloatArray, r: FloatArray
-) -> None:
-    """Add the ways of one pair to its row; rewards of merged ways are averaged by probability."""
-    for step in ways:
-        probability, s_next, reward, _ = step
-        column = P.size - 1 if _ends(table, step) else int(s_next)
-        P[column] += probability
-        r[column] += probability * reward
-    hit = P > 0
-    r[hit] /= P[hit]
-
-
-def _ends(table: Mapping[int, Mapping[int, Row]], step: tuple[float, int, float, bool]) -> bool:
-    """Whether a terminated step needs `(end)`: not when it leads to a state that stays at 0."""
-    _, s_next, _, terminated = step
-    if not terminated:
-        return False
-    ways = [way for row in table[int(s_next)].values() for way in row]
-    return any(way[1] != s_next or way[2] != 0 for way in ways)
+        available[s, list(row)] = True
+    for s, a, probability, s_next, reward, done in steps:
+        to = S if done and not resting[int(s_next)] else int(s_next)
+        P[s, a, to] += probability
+        r[s, a, to] += probability * reward
+    r[P > 0] /= P[P > 0]
+    if ends:
+        P[S, 0, S], available[S, 0] = 1.0, True
+    return P, r, available
 
 
 def to_gymnasium(
@@ -114,16 +95,15 @@ def to_gymnasium(
     """Model ω as a toy-text table; `models.rewards` must be there. Nothing is marked terminated."""
     rewards = _rewards_of(models)
     out: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = {}
-    for s in range(models.n_states):
-        out[s] = {}
-        for a in range(models.n_actions):
-            columns, block = models.block(s, a)
-            r = row_rewards(models, rewards, s, a, omega)
-            if columns.size:
-                out[s][a] = [
-                    (float(p), int(j), float(x), False)
-                    for p, j, x in zip(block[omega], columns, r, strict=True)
-                ]
+    for s, a in np.ndindex(models.n_states, models.n_actions):
+        columns, block = models.block(s, a)
+        ways = zip(
+            block[omega].tolist(), columns.tolist(),
+            row_rewards(models, rewards, s, a, omega).tolist(), strict=True,
+        )  # fmt: skip
+        own = out.setdefault(s, {})
+        if columns.size:
+            own[a] = [(p, to, r, False) for p, to, r in ways]
     return out
 
 
@@ -137,15 +117,11 @@ def from_mdptoolbox(
     transitions : (n_actions, n_states, n_states), or a sequence of sparse matrices
     rewards : (n_states,), (n_states, n_actions) or (n_actions, n_states, n_states)
     """
-    mats = [_dense(m, "transitions") for m in transitions]  # type: ignore[union-attr]
-    if len({m.shape for m in mats}) != 1:
-        raise InputError(
-            "pymdptoolbox transitions must be one matrix per action, all of one shape."
-        )
-    P = np.stack(mats)
+    P = _dense(list(transitions), "transitions")  # type: ignore[arg-type]
     if P.ndim != 3 or P.shape[1] != P.shape[2]:
         raise InputError(
-            f"pymdptoolbox transitions have shape (n_actions, n_states, n_states); got {P.shape}."
+            "pymdptoolbox transitions are one matrix per action, all of one shape: (n_actions, "
+            f"n_states, n_states); got {P.shape}."
         )
     A, S, _ = P.shape
     r = _dense(rewards, "rewards")
@@ -164,14 +140,14 @@ def from_mdptoolbox(
 
 def _dense(given: Any, what: str) -> FloatArray:
     """An array, a sparse matrix, or a sequence of either, as one dense array."""
+    parts = given if isinstance(given, (list, tuple)) else [given]
+    plain = [m.toarray() if hasattr(m, "toarray") else m for m in parts]
     try:
-        if hasattr(given, "toarray"):
-            return np.asarray(given.toarray(), dtype=np.float64)
-        if isinstance(given, (list, tuple)) and any(hasattr(m, "toarray") for m in given):
-            return np.stack([_dense(m, what) for m in given])
-        return np.asarray(given, dtype=np.float64)
+        return np.asarray(plain if parts is given else plain[0], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"pymdptoolbox {what} must be arrays of numbers: {error}.") from None
+        raise InputError(
+            f"pymdptoolbox {what} must be arrays of numbers, all of one shape: {error}."
+        ) from None
 
 
 def to_mdptoolbox(models: ModelSet, omega: int = 0) -> tuple[FloatArray, FloatArray]:
@@ -199,11 +175,10 @@ def _rewards_of(models: ModelSet) -> Rewards:
 
 def row_rewards(models: ModelSet, rewards: Rewards, s: int, a: int, omega: int) -> FloatArray:
     """r(s, a, s′, ω) for the stored next states of one pair."""
+    columns, block = models.block(s, a)
     k = s * models.n_actions + a
-    lo, hi = int(models.indptr[k]), int(models.indptr[k + 1])
     if rewards.per_model is not None:
-        N = models.n_models
-        block = rewards.per_model[lo * N : hi * N].reshape(N, hi - lo)
-        return np.asarray(block[omega])
-    columns = models.next_states[lo:hi].astype(np.int64)
+        first = int(models.indptr[k]) * models.n_models
+        own = rewards.per_model[first : first + block.size].reshape(block.shape)
+        return np.asarray(own[omega])
     return rewards.lookup(np.full(columns.size, k, dtype=np.int64), columns)[0]

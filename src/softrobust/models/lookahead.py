@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, frozen
-from softrobust._core.files import read_npz
+from softrobust._core.files import read_npz, rebuilding
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
 from softrobust.kernels.s_game import NOT_FINITE, solve_games
@@ -77,9 +77,10 @@ class BellmanUpdate:
                 "degree, or set ridge."
             )
         ok = np.flatnonzero(self.allowed)
-        kept = Z if ok.size == Z.shape[1] else np.ascontiguousarray(Z[:, ok])
+        every = ok.size == Z.shape[1]
+        kept = Z if every else np.ascontiguousarray(Z[:, ok])
         part = self._games(kept) if self.s_rectangular else self._selections(kept)
-        if ok.size == Z.shape[1]:
+        if every:
             return part
         d, worth = np.zeros(Z.shape[:2]), np.full(Z.shape[:2], -np.inf)
         d[:, ok], worth[:, ok] = part.d, part.worth
@@ -127,16 +128,12 @@ class LookaheadPolicy(ContinuousPolicy):
     w: FloatArray
     gamma: float
     update: BellmanUpdate
+    variables: Labels = field(init=False)
+    actions: Labels = field(init=False)
 
-    @property
-    def variables(self) -> Labels:
-        """Those of the models."""
-        return self.expectation.models.variables  # type: ignore[no-any-return]
-
-    @property
-    def actions(self) -> Labels:
-        """Those of the models."""
-        return self.expectation.models.actions  # type: ignore[no-any-return]
+    def __post_init__(self) -> None:
+        for name in ("variables", "actions"):
+            object.__setattr__(self, name, getattr(self.expectation.models, name))
 
     def _probs(self, s: FloatArray) -> FloatArray:
         return self.update.decide(self.expectation.values(s, self.w, self.gamma)).d
@@ -172,8 +169,8 @@ class LinearPolicy(ContinuousPolicy):
     kind: ClassVar[str] = "linear"
     features: Any
     W: FloatArray
-    variables: Labels = field()
-    actions: Labels = field()
+    variables: Labels
+    actions: Labels
     allowed: BoolArray
 
     def _probs(self, s: FloatArray) -> FloatArray:
@@ -217,15 +214,12 @@ _KINDS: dict[str, type[ContinuousPolicy]] = {
 def load_continuous_policy(path: str | Path) -> ContinuousPolicy:
     """Read what `ContinuousPolicy.save` wrote; nothing else is needed, no code of the file runs."""
     arrays = read_npz(path, POLICY_FORMAT, FORMAT_VERSION)
-    name = Path(path).name
-    try:
+    with rebuilding("policy", path):
         head = json.loads(str(arrays["policy"]))
         if head["kind"] not in _KINDS:
-            raise InputError(f"The file {name} holds a policy of unknown kind '{head['kind']}'.")
+            raise InputError(
+                f"The file {Path(path).name} holds a policy of unknown kind '{head['kind']}'."
+            )
         variables = Labels(tuple(head["variables"]), noun="variable")
         actions = Labels(tuple(head["actions"]), noun="action")
         return _KINDS[head["kind"]].from_arrays(arrays, head["settings"], variables, actions)
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise InputError(
-            f"The file {name} lacks or garbles a part of the policy ({error}). Write it again."
-        ) from None

@@ -20,9 +20,9 @@ from typing import Any, Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, seal
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, seal, shaped
 from softrobust._core.notes import Note
-from softrobust.data.initial import check_p0 as check_distribution
+from softrobust.data.initial import check_p0
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
@@ -34,14 +34,10 @@ _LATER = cast(BoolArray, None)  # a default that __post_init__ fills in
 
 
 class WeightedModels(ABC):
-    """N models with weights f: what sets of tables and of continuous models have in common."""
+    """N models with weights f, (n_models,): what sets of tables and of vectors have in common."""
 
     __slots__ = ()
-
-    @property
-    @abstractmethod
-    def f(self) -> FloatArray:
-        """(n_models,) weights that sum to 1."""
+    f: FloatArray
 
     @abstractmethod
     def select(self, which: ArrayLike) -> Self:
@@ -87,7 +83,6 @@ class ModelSet(WeightedModels):
         The storage described at the top of this module; shapes (S·A + 1,), (nnz,), (nnz·N,).
     f : (n_models,)
         Weights of the models; they sum to 1, and zeros are allowed.
-    states, actions : Labels
     rewards, p0, gamma
         What came with the models, if anything: a `Problem` uses it where it is not told otherwise.
     sinks : (n_states,) bool
@@ -99,7 +94,7 @@ class ModelSet(WeightedModels):
     indptr: IntArray
     next_states: NDArray[np.int32]
     prob: FloatArray
-    f: FloatArray = field()
+    f: FloatArray
     states: Labels
     actions: Labels
     rewards: Rewards | None = None
@@ -130,11 +125,7 @@ class ModelSet(WeightedModels):
         _check_next_states(self)
         put(self, "prob", _checked_probabilities(self))
         sinks = np.zeros(self.n_states, dtype=bool) if self.sinks is None else self.sinks
-        put(self, "sinks", frozen(sinks, np.bool_))
-        if self.sinks.shape != (self.n_states,):
-            raise InputError(
-                f"sinks must have shape ({self.n_states},); it has {self.sinks.shape}."
-            )
+        put(self, "sinks", shaped("sinks", sinks, np.bool_, (self.n_states,)))
         if self.p0 is not None:
             put(self, "p0", check_p0(self.p0, self.states))
 
@@ -252,9 +243,8 @@ class ModelSet(WeightedModels):
                 f"{P.shape}. Move the axes with np.transpose."
             )
         N, S, A, _ = P.shape
-        keep = np.ones((S, A), bool) if available is None else np.asarray(available, dtype=bool)
-        if keep.shape != (S, A):
-            raise InputError(f"available must have shape {(S, A)}; it has {keep.shape}.")
+        pairs = np.ones((S, A), bool) if available is None else available
+        keep = shaped("available", pairs, np.bool_, (S, A))
         return cls(
             indptr=np.concatenate([[0], np.cumsum(np.where(keep.reshape(-1), S, 0))]),
             next_states=np.tile(np.arange(S, dtype=np.int32), int(keep.sum())),
@@ -306,13 +296,6 @@ def check_weights(f: ArrayLike) -> FloatArray:
         )
     # Later sums take Σf = 1 at its word: what the tolerance lets through is divided out, once.
     return frozen(out if abs(total - 1) <= 1e-13 else out / total, np.float64)
-
-
-def check_p0(p0: ArrayLike, states: Labels) -> FloatArray:
-    """Initial distribution: one probability per state, summing to 1 within 1e-8; read-only."""
-    out = frozen(p0, np.float64)
-    check_distribution(out, states)
-    return out
 
 
 def _check_next_states(models: ModelSet) -> None:
@@ -370,12 +353,10 @@ def _checked_probabilities(models: ModelSet) -> FloatArray:
 def _row_sums(prob: FloatArray, widths: IntArray, n_models: int) -> FloatArray:
     """Σ_s′ P̂^ω(s′|s,a), flat over (available pair, model)."""
     used = widths[widths > 0]
-    if used.size == 0:
-        return np.empty(0)
-    if (used == used[0]).all():
+    if used.size and (used == used[0]).all():
         return np.asarray(prob.reshape(-1, used[0]).sum(axis=1))
-    starts = np.concatenate([[0], np.cumsum(np.repeat(used, n_models))[:-1]])
-    return np.add.reduceat(prob, starts)
+    starts = np.cumsum(np.repeat(used, n_models)) - np.repeat(used, n_models)
+    return np.add.reduceat(prob, starts) if used.size else np.empty(0)
 
 
 def _place(models: ModelSet, k: int) -> str:

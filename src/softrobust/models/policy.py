@@ -6,7 +6,6 @@ finite horizon has one decision rule per step (`TimedPolicy`).
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, cast, final
@@ -14,10 +13,9 @@ from typing import Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import frozen
-from softrobust._core.files import atomic_write
-from softrobust._core.show import SHOWN as ROWS
-from softrobust._core.show import facts_html
+from softrobust._core.arrays import frozen, shaped
+from softrobust._core.files import write_csv
+from softrobust._core.show import SHOWN, facts_html
 from softrobust.data.columns import ACTION, STATE, Role
 from softrobust.data.labels import Labels
 from softrobust.data.table import read_table
@@ -25,7 +23,6 @@ from softrobust.errors import InputError
 
 PROBABILITY = Role("probability", ("probability", "prob", "p"), "number", required=False)
 SUM_TOLERANCE = 1e-6  # how far typed probabilities may miss 1 before they are refused
-SHOWN = 5
 _LATER = cast("NDArray[np.bool_]", None)  # a default that __post_init__ fills in
 
 
@@ -44,13 +41,9 @@ class Policy:
     decided: NDArray[np.bool_] = _LATER
 
     def __post_init__(self) -> None:
-        probs = np.asarray(self.probs, dtype=np.float64)
         shape = (len(self.states), len(self.actions))
-        if probs.shape != shape:
-            raise InputError(
-                f"A policy needs one probability for each state and action, shape {shape}; "
-                f"it has {probs.shape}."
-            )
+        rule = "one probability for each state and action"
+        probs = shaped("A policy", self.probs, np.float64, shape, rule=rule)
         off = np.abs(probs.sum(axis=1) - 1)
         if not ((probs >= 0).all() and (off <= 1e-12).all()):
             s = int(np.argmax(np.where((probs < 0).any(axis=1), np.inf, off)))
@@ -59,7 +52,7 @@ class Policy:
                 f"1e-12): state '{self.states[s]}' has {probs[s].tolist()}, which sum to "
                 f"{float(probs[s].sum())!r}. Divide them by their sum."
             )
-        object.__setattr__(self, "probs", frozen(probs, np.float64))
+        object.__setattr__(self, "probs", probs)
         decided = np.ones(shape[0], bool) if self.decided is None else self.decided
         object.__setattr__(self, "decided", frozen(decided, np.bool_))
 
@@ -72,11 +65,9 @@ class Policy:
         decided: NDArray[np.bool_] | None = None,
     ) -> Self:
         """The deterministic policy that takes action `decision[s]` in state s."""
-        d = np.asarray(decision, dtype=np.int64)
         probs = np.zeros((len(states), len(actions)))
-        probs[np.arange(len(states)), d] = 1.0
-        everywhere = np.ones(len(states), dtype=bool)
-        return cls(probs, states, actions, everywhere if decided is None else decided)
+        probs[np.arange(len(states)), np.asarray(decision, dtype=np.int64)] = 1.0
+        return cls(probs, states, actions, _LATER if decided is None else decided)
 
     @property
     def decision(self) -> NDArray[np.int64]:
@@ -85,7 +76,7 @@ class Policy:
 
     def _repr_html_(self) -> str:
         rows, index = [], np.flatnonzero(np.asarray(self.decided))
-        for s in index[:ROWS]:
+        for s in index[:SHOWN]:
             taken = [int(a) for a in np.flatnonzero(self.probs[s] > 0)]
             mix = [f"{self.actions[a]} {self.probs[s, a]:g}" for a in taken]
             rows.append((self.states[int(s)], ", ".join(mix)))
@@ -124,11 +115,9 @@ class Policy:
 
         States without a recommendation (`decided` is False) are left out.
         """
-        with atomic_write(path, "w", newline="") as file:
-            rows = csv.writer(file)
-            rows.writerow(["state", "action", "probability"])
-            for s, a in np.argwhere((self.probs > 0) & self.decided[:, None]):
-                rows.writerow([self.states[s], self.actions[a], repr(float(self.probs[s, a]))])
+        s, a = np.nonzero((self.probs > 0) & self.decided[:, None])
+        names = {"state": [self.states[i] for i in s], "action": [self.actions[i] for i in a]}
+        write_csv(path, names | {"probability": self.probs[s, a].tolist()})
 
     def __repr__(self) -> str:
         kind = "deterministic" if self.deterministic else "randomized"
@@ -138,16 +127,11 @@ class Policy:
 def read_policy(
     path: str | Path, states: Labels, actions: Labels, rest: Policy | None = None
 ) -> Policy:
-    """Read a policy for these states and actions.
+    """Read a policy: columns `state`, `action`, and `probability` where a state has several.
 
-    Parameters
-    ----------
-    path : path
-        A CSV with the columns `state` and `action`, and `probability` where a state has several
-        actions. The probabilities of a state sum to 1 (tolerance 1e-6, for numbers that were
-        printed with few digits; they are divided by their sum).
-    rest : Policy, optional
-        What is done in states that the file does not list; without it every state must be listed.
+    The probabilities of a state sum to 1 (tolerance 1e-6, for numbers that were printed with few
+    digits; they are divided by their sum). `rest` is what is done in states that the file does not
+    list; without it every state must be listed.
     """
     table = read_table(path, (STATE, ACTION, PROBABILITY))
     s = table.positions("state", states, "A policy")
@@ -162,31 +146,20 @@ def read_policy(
     table.refuse_twice(s.astype(np.int64) * len(actions) + a, "Each pair")
     probs = np.zeros((len(states), len(actions)))
     probs[s, a] = weights
-    return _complete(probs, states, actions, rest, Path(path).name)
-
-
-def _complete(
-    probs: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    states: Labels,
-    actions: Labels,
-    rest: Policy | None,
-    name: str,
-) -> Policy:
-    total = probs.sum(axis=1)
+    total, name = probs.sum(axis=1), Path(path).name
     listed = total > 0
     off = np.flatnonzero(listed & (np.abs(total - 1) > SUM_TOLERANCE))
     if off.size:
-        s = int(off[0])
         raise InputError(
-            f"The probabilities of a state must sum to 1: in {name} those of state '{states[s]}' "
-            f"sum to {total[s]:g}. List one action, or add a column 'probability'."
+            f"The probabilities of a state must sum to 1: in {name} those of state "
+            f"'{states[off[0]]}' sum to {total[off[0]]:g}. List one action, or add a column "
+            "'probability'."
         )
     missing = np.flatnonzero(~listed)
     if missing.size and rest is None:
-        some = ", ".join(f"'{states[s]}'" for s in missing[:SHOWN])
-        more = "" if missing.size <= SHOWN else f" and {missing.size - SHOWN} more"
         raise InputError(
-            f"A policy must say what to do in every state: {name} lacks {some}{more}. Add them."
+            f"A policy must say what to do in every state: {name} lacks "
+            f"{states.shortened(missing)}. Add them."
         )
     probs = probs / np.where(listed, total, 1.0)[:, None]
     decided = listed.copy()
@@ -212,10 +185,8 @@ class TimedPolicy:
                 f"A timed policy needs decisions of shape (horizon, {len(self.states)}); the shape "
                 f"is {d.shape}."
             )
-        if not np.issubdtype(d.dtype, np.integer):
-            raise InputError(f"A decision is a whole action number; the array holds {d.dtype}.")
-        if d.min() < 0 or d.max() >= len(self.actions):
-            raise InputError(f"A decision is an action number in 0…{len(self.actions) - 1}.")
+        if d.dtype.kind not in "iu" or d.min() < 0 or d.max() >= len(self.actions):
+            raise InputError(f"A decision is a whole number in 0…{len(self.actions) - 1}: got {d}.")
         object.__setattr__(self, "decisions", frozen(d, np.int64))
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softrobust._core.notes import Note
+from softrobust._core.notes import Ledger
 from softrobust.data import Bins, read_continuous_log
 from softrobust.data.columns import ACTION, LOG_ROLES, STATE, listed, resolvable
 from softrobust.data.inspection import (
@@ -26,7 +26,6 @@ from softrobust.data.inspection import (
 from softrobust.data.profile import looks_like_visits
 from softrobust.data.readers import kind_of
 from softrobust.data.table import Table, opened
-from softrobust.data.visit_report import Ledger
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.problem import load_problem
@@ -181,7 +180,7 @@ def _distance(models: "ModelSet", most: int = 2000) -> float:
     return total / max(pairs.size, 1)
 
 
-def _model_findings(models: "ModelSet") -> list[Note]:
+def _model_findings(models: "ModelSet") -> Ledger:
     ledger = Ledger()
     if models.n_models == 1:
         ledger.say("one_model")
@@ -189,7 +188,7 @@ def _model_findings(models: "ModelSet") -> list[Note]:
         ledger.say("equal_models", models=models.n_models)
     if zero := int((models.f == 0).sum()):
         ledger.say("weight_zero", models=zero)
-    return ledger.notes
+    return ledger
 
 
 def _inspect_run(path: Path) -> Inspection:

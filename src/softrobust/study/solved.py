@@ -13,8 +13,9 @@ from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.data import Rewards
 from softrobust.errors import InputError
 from softrobust.posterior import FittedDirichlet
-from softrobust.posterior.belief import Belief, drawn_rewards
+from softrobust.posterior.belief import Belief
 from softrobust.posterior.learned import FittedLearned, LearnedPosterior
+from softrobust.posterior.reward_draws import drawn_rewards
 from softrobust.problem import Problem
 from softrobust.returns import occupancies
 from softrobust.study.off_policy import pair_means
