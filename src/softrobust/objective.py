@@ -79,11 +79,7 @@ def mean(x: ArrayLike, f: ArrayLike | None = None) -> float:
 def tail_weights(x: ArrayLike, f: ArrayLike | None, alpha: float) -> FloatArray:
     """The q ≥ 0, Σq = 1, of which CVaR is the expectation: worst models first, q ≤ f/(1 − α).
 
-    At α = 1 all of q goes to one worst model among those of positive weight.
-
-    Returns
-    -------
-    q : (n_models,)
+    q (n_models,); at α = 1 all of it goes to one worst model among those of positive weight.
     """
     values, weights = _sample(x, f)
     tail = 1.0 - check_share("alpha", alpha)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large
 from softrobust._core.files import read_npz, write_npz
@@ -38,9 +38,26 @@ LARGEST_REWARD = 1e100
 GAMMA_MOST = 1 - 1e-7  # ten times the room that row sums have
 
 
+class _OnModels:
+    """Sizes that tables and vectors share."""
+
+    __slots__ = ()
+    models: Any
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return int(self.models.n_actions)
+
+    @property
+    def n_models(self) -> int:
+        """N."""
+        return int(self.models.n_models)
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
-class Problem:
+class Problem(_OnModels):
     """Maximise the soft-robust return over N models (eq. 3.1).
 
     Parameters
@@ -92,22 +109,16 @@ class Problem:
         put(self, "rewards", _rewards(models, rewards))
         put(self, "R", _expected(self.paid, models, self.allowed))
 
-    # -- sizes, shortened ------------------------------------------------------------------------
-
     @property
     def n_states(self) -> int:
         """S."""
         return self.models.n_states
 
-    @property
-    def n_actions(self) -> int:
-        """A."""
-        return self.models.n_actions
-
-    @property
-    def n_models(self) -> int:
-        """N."""
-        return self.models.n_models
+    def policy(self, choice: NDArray[Any]) -> Policy:
+        """Probabilities (n_states, n_actions), or an action per state (n_states,), as a policy."""
+        m = self.models
+        make = Policy.from_decision if choice.ndim == 1 else Policy
+        return make(choice, m.states, m.actions, self.decided)
 
     @property
     def paid(self) -> Rewards:
@@ -117,8 +128,7 @@ class Problem:
 
     def uniform_policy(self) -> Policy:
         """Every allowed action equally likely: the yardstick of `gap_share`."""
-        probs = self.allowed / self.allowed.sum(axis=1, keepdims=True)
-        return Policy(probs, self.models.states, self.models.actions, self.decided)
+        return self.policy(self.allowed / self.allowed.sum(axis=1, keepdims=True))
 
     @property
     def decided(self) -> BoolArray:
@@ -259,7 +269,7 @@ def _expected(rewards: Rewards, models: ModelSet, allowed: BoolArray) -> FloatAr
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
-class ContinuousProblem:
+class ContinuousProblem(_OnModels):
     """Maximise the soft-robust return over N models of continuous states.
 
     Parameters
@@ -314,22 +324,10 @@ class ContinuousProblem:
         put(self, "objective", SoftRobust() if objective is None else objective)
         put(self, "allowed", _actions_allowed(allowed, models))
 
-    # -- sizes and names, shortened --------------------------------------------------------------
-
     @property
     def n_variables(self) -> int:
         """Entries of a state."""
         return self.models.n_variables
-
-    @property
-    def n_actions(self) -> int:
-        """A."""
-        return self.models.n_actions
-
-    @property
-    def n_models(self) -> int:
-        """N."""
-        return self.models.n_models
 
     @property
     def variables(self) -> Labels:
@@ -340,8 +338,6 @@ class ContinuousProblem:
     def actions(self) -> Labels:
         """Names of the actions."""
         return self.models.actions
-
-    # -- what solvers and simulations do with it -------------------------------------------------
 
     def sample_start(self, n: int, rng: np.random.Generator) -> FloatArray:
         """(n, n_variables) first states of n episodes."""

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from softrobust.kernels.s_game import solve_games
 from softrobust.kernels.sweeps import S_GAME, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns.rectangular import s_rect_return, sa_rect_return
+from softrobust.returns.dynamic import s_rect_return, sa_rect_return
 from softrobust.returns.rectangular_sweeps import Sweeps
 from softrobust.solvers.base import Deadline, Solution, Status
 from softrobust.solvers.rectangular.rectangular import SARect, SRect, iterate, nominal_start
@@ -110,17 +111,16 @@ def test_s_rect_is_a_saddle_point(lam: float, alpha: float, gamma: float) -> Non
         assert solution.v is not None
         probs = solution.policy.probs
         below = fixed_point(p, partial(_answered, p, probs), solution.v)
-        sweeps = Sweeps(p)
-        sweeps.out = sweeps.out._replace(xi=np.zeros((p.n_states, p.n_models)))
-        sweeps.run(S_GAME, solution.v)
-        xi = sweeps.out.xi
+        f, u = p.models.f, SoftRobust(lam, alpha).q_bounds(p.models.f)
+        games = solve_games(values(p, solution.v), f, u, lam, p.allowed)
+        xi = (1 - lam) * f + lam * games.q
         np.testing.assert_allclose(xi.sum(axis=1), 1.0, atol=1e-12)
         above = fixed_point(p, partial(_against, p, xi), solution.v)
         size = float(np.abs(solution.v).max())
         noise = 1e-13 * size / (1 - gamma)
         width = high - low
         assert float(p.p0 @ below) == pytest.approx(solution.model_value, abs=2 * width + noise)
-        # ξ comes from one more sweep at v, and is as good as v is: 1e-8 of the size over 1 − γ.
+        # ξ comes from the games at v, and is as good as v is: 1e-8 of the size over 1 − γ.
         assert float(p.p0 @ above) == pytest.approx(
             solution.model_value, abs=2 * width + 2e-8 * size / (1 - gamma)
         )

@@ -14,8 +14,8 @@ from softrobust.bounds import Covers, best_bound, clairvoyant_bound
 from softrobust.bounds import advantage as advantage_module
 from softrobust.bounds import best as best_module
 from softrobust.bounds.advantage import occupancy_bounds, relax
+from softrobust.bounds.best import dual_bound
 from softrobust.bounds.reduction import reduce
-from softrobust.bounds.safe_dual import dual_bound
 from softrobust.errors import InputError
 from softrobust.models import ModelSet, Policy
 from softrobust.problem import Problem

@@ -86,12 +86,13 @@ def test_mixed_rows_read_the_tail_only() -> None:
     models = replace(base.models, f=np.full(10, 0.1))
     p = Problem(models, rewards=base.rewards, gamma=0.9, objective=SoftRobust(0.4, 0.8))
     sweeps = Sweeps(p)
-    sweeps.out = sweeps.out._replace(xi=np.zeros((12, 10)))
     v = rng.normal(size=12)
     sweeps.run(SA_GAME, v)
     assert (sweeps.out.read == 2 * 12).all()  # two of ten models, each a row of 12
     for s, a in np.argwhere(sweeps.out.d > 0):
         k = s * 3 + a
         row = sweeps.out.mixed[models.indptr[k] : models.indptr[k + 1]]
-        truth = sweeps.out.xi[s] @ models.block(int(s), int(a))[1]
+        columns, block = models.block(int(s), int(a))
+        xi = p.objective.worst_case(p.R[s, a] + p.gamma * block @ v[columns], models.f)
+        truth = xi @ block
         np.testing.assert_allclose(row, truth, atol=1e-15)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME, SA_NATURE
 from softrobust.problem import Problem
-from softrobust.returns.rectangular import s_rect_return, sa_rect_return
+from softrobust.returns.dynamic import s_rect_return, sa_rect_return
 from softrobust.returns.rectangular_sweeps import Sweeps
 from tests.instances import random_problem
 

@@ -11,7 +11,7 @@ import pytest
 from softrobust.errors import InputError, SolverError
 from softrobust.models import CallableModels, ConstantPolicy
 from softrobust.problem import ContinuousProblem
-from softrobust.returns import roll_out_policy, simulate, simulate_returns
+from softrobust.returns import roll_out_policy, simulate
 from tests.continuous_instances import linear_models, linear_problem
 
 
@@ -37,9 +37,9 @@ def test_means_are_those_of_the_linear_recursion() -> None:
 def test_common_random_numbers() -> None:
     problem = linear_problem(n=5, noise=0.3)
     a, b = (constant(problem, name) for name in ("off", "on"))
-    x, y = (simulate_returns(problem, p, episodes=50, seed=7) for p in (a, b))
-    np.testing.assert_array_equal(x, simulate_returns(problem, a, episodes=50, seed=7))
-    other = simulate_returns(problem, b, episodes=50, seed=8)
+    x, y = (simulate(problem, p, episodes=50, seed=7).returns for p in (a, b))
+    np.testing.assert_array_equal(x, simulate(problem, a, episodes=50, seed=7).returns)
+    other = simulate(problem, b, episodes=50, seed=8).returns
     assert x.shape == (5, 50)
     # The same luck: a difference of two policies varies far less than with fresh luck.
     assert (x - y).std(axis=1).mean() < 0.3 * (x - other).std(axis=1).mean()
@@ -65,7 +65,7 @@ def test_explosions_say_the_step_and_what_to_do() -> None:
     with pytest.raises(SolverError, match=r"step \d+ model 0 gives 'x' = inf.*Give them a box"):
         simulate(problem, constant(problem, "a"), episodes=2)
     boxed = exploding(clip=([-5.0], [5.0]))
-    assert np.isfinite(simulate_returns(boxed, constant(boxed, "a"), episodes=2)).all()
+    assert np.isfinite(simulate(boxed, constant(boxed, "a"), episodes=2).returns).all()
 
 
 def test_rewards_must_be_finite() -> None:
@@ -85,9 +85,9 @@ def test_policies_of_another_problem_are_refused() -> None:
 
 def test_any_function_can_act() -> None:
     problem = linear_problem(n=2)
-    by_hand = simulate_returns(problem, lambda s, rng: np.ones(len(s), int), episodes=5)
+    by_hand = simulate(problem, lambda s, rng: np.ones(len(s), int), episodes=5).returns
     np.testing.assert_array_equal(
-        by_hand, simulate_returns(problem, constant(problem, "on"), episodes=5)
+        by_hand, simulate(problem, constant(problem, "on"), episodes=5).returns
     )
 
 

@@ -17,7 +17,7 @@ from softrobust.problem import Problem
 from softrobust.returns import policy_return, static_return
 from softrobust.solvers.base import Solver, solve
 from softrobust.solvers.baselines.nominal import Nominal
-from softrobust.solvers.baselines.spibb import SPIBB
+from softrobust.solvers.baselines.safe_improvement import SPIBB
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.solvers.exact.milp import MILP

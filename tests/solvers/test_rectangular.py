@@ -12,7 +12,7 @@ from softrobust.errors import InputError
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns.rectangular import rectangular_value
+from softrobust.returns.dynamic import rectangular_value
 from softrobust.returns.rectangular_sweeps import Sweeps, game_lp, improve_by_lp, slot_bytes
 from softrobust.solvers.base import Status, solve_grid
 from softrobust.solvers.rectangular import rectangular as rectangular_grid

@@ -55,7 +55,7 @@ def test_agents_side_by_side_are_the_agents_alone() -> None:
     """Batched products round otherwise than single ones: to 1e-4 of the largest weight."""
     problem = gaussian_problem()
     solver = SoftRobustSAC(**TINY)
-    together = solver.solve_agents(problem, (3, 8))
+    together = solver.train(problem, (3, 8))[0]
     for seed, found in zip((3, 8), together, strict=True):
         alone = replace(solver, seed=seed).solve(problem)
         assert found.stats["seed"] == seed
@@ -117,4 +117,4 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path: Path) -> None:
 def test_no_seed_is_no_run() -> None:
     problem = gaussian_problem()
     with pytest.raises(InputError, match="at least one seed"):
-        SoftRobustSAC(**TINY).solve_agents(problem, ())
+        SoftRobustSAC(**TINY).train(problem, ())

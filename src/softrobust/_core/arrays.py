@@ -125,21 +125,11 @@ def _container() -> float | None:
 @final
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Numbers of rows as the user counts them.
+    """Numbers of rows as the user counts them."""
 
-    Attributes
-    ----------
-    source : str
-        File name, or words such as "the DataFrame".
-    first : int
-        Number of the first data row: 2 in a file whose first row is the header, 1 in a table.
-    blank : tuple of int
-        Numbers of the blank rows of the file, ascending; they were skipped.
-    """
-
-    source: str
-    first: int = 1
-    blank: tuple[int, ...] = ()
+    source: str  # file name, or words such as "the DataFrame"
+    first: int = 1  # number of the first data row: 2 in a file whose first row is the header
+    blank: tuple[int, ...] = ()  # numbers of the blank rows of the file, ascending; skipped
 
     def number(self, i: int) -> int:
         """Return the number, counted from 1, of data row `i`, counted from 0."""

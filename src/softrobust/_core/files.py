@@ -83,7 +83,7 @@ def write_npz(path: str | Path, kind: str, version: int, arrays: Mapping[str, An
 def read_npz(path: str | Path, kind: str, version: int) -> Arrays:
     """Read all arrays of a file of this kind, up to this version."""
     with open_npz(Path(path)) as file:
-        arrays = _arrays(file, Path(path))
+        arrays = dict(file)
     check_format(str(arrays.get("format", "")), kind, arrays.get("format_version"), version, path)
     return arrays
 
@@ -122,33 +122,13 @@ def rebuilding(what: str, path: str | Path) -> Iterator[None]:
 def npz_format(path: Path) -> str | None:
     """Return the `format` of an `.npz` file, None if it has none."""
     with open_npz(path) as file:
-        _refuse_other_archives(file, path)
         return str(file["format"]) if "format" in file else None
 
 
 def npz_columns(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Return the one-dimensional arrays of an `.npz` that is not ours, as columns of a table."""
     with open_npz(path) as file:
-        columns = _arrays(file, path)
-    return {name: column for name, column in columns.items() if column.ndim == 1}
-
-
-def _arrays(file: Any, path: Path) -> Arrays:
-    """All arrays of an open archive; a file of another kind in it is not one of ours."""
-    arrays = {name: file[name] for name in file.files}
-    other = next(
-        (name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None
-    )
-    if other is not None:
-        raise _other_archive(path, other)
-    return arrays
-
-
-def _refuse_other_archives(file: Any, path: Path) -> None:
-    """Numpy takes any zip archive; ours hold arrays and nothing else."""
-    names = [name for name in file.zip.namelist() if not name.endswith(".npy")]
-    if names:
-        raise _other_archive(path, names[0])
+        return {name: column for name, column in file.items() if column.ndim == 1}
 
 
 def _reason(error: Exception) -> str:
@@ -157,18 +137,19 @@ def _reason(error: Exception) -> str:
     return words if len(words) <= 160 else f"{words[:159]}…"
 
 
-def _other_archive(path: Path, name: str) -> InputError:
-    return InputError(
-        f"The file {path.name} is a zip archive or an Excel workbook (it holds '{name[:60]}'), not "
-        "an .npz file of arrays. Take the table out of it and save that as CSV in UTF-8."
-    )
-
-
 @contextlib.contextmanager
 def open_npz(path: Path) -> Iterator[Any]:
     """Open an `.npz` file without unpickling; faults become errors that say what to do."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            # Numpy takes any zip archive; ours hold arrays and nothing else.
+            for name in file.zip.namelist():
+                if not name.endswith(".npy"):
+                    raise InputError(
+                        f"The file {path.name} is a zip archive or an Excel workbook (it holds "
+                        f"'{name[:60]}'), not an .npz file of arrays. Take the table out of it and "
+                        "save that as CSV in UTF-8."
+                    )
             yield file
     except InputError:
         raise

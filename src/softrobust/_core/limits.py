@@ -10,12 +10,13 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 
-from softrobust._core.settings import real, whole
+from softrobust._core.settings import real
 from softrobust.errors import InputError
 
 CHUNK_SECONDS = 0.2  # between two looks at the clock, about
@@ -83,31 +84,32 @@ class Deadline:
 
 def check_time_limit(limit: Any) -> None:
     """Seconds, or None; infinite is none."""
-    if limit is None or (isinstance(limit, float) and limit == math.inf):
-        return
-    real("time_limit", limit, above=0, hint="Give seconds, such as 60, or leave it out.")
+    hint = "Give seconds, such as 60, or leave it out."
+    if limit is not None:
+        real("time_limit", limit, above=0, infinite=True, hint=hint)
 
 
-def check_search(
-    time_limit: Any, seed: Any, gap: Any = 0.0, node_limit: Any = None, checkpoint: Any = None
-) -> None:
-    """The settings that searches share.
-
-    Seconds or None, anything that makes a generator, a share of |static_value|, a number of nodes
-    or None, and a file in a folder that is there or None.
-    """
-    check_time_limit(time_limit)
-    real("gap", gap, least=0, hint="Give a share of the value, such as 1e-6.")
-    if node_limit is not None:
-        whole("node_limit", node_limit, least=0)
-    if checkpoint is not None and not Path(checkpoint).resolve().parent.is_dir():
-        raise InputError(f"There is no folder for the checkpoint '{checkpoint}'. Create it first.")
+def _check_seed(_: str, seed: Any) -> None:
     try:
         np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"seed must be a whole number ≥ 0 or a numpy Generator; it is {seed!r} ({error})."
         ) from None
+
+
+def _check_folder(name: str, path: Any) -> None:
+    if not isinstance(path, (str, Path)):
+        raise InputError(f"{name} must be a file name; it is {path!r}.")
+    if not Path(path).resolve().parent.is_dir():
+        raise InputError(f"There is no folder for the {name} '{path}'. Create it first.")
+
+
+# What the settings of searches are, for `settings.check_fields`.
+Seconds = Annotated[float, lambda _, limit: check_time_limit(limit)]
+Seed = Annotated[int | np.random.Generator, _check_seed]
+Gap = Annotated[float, partial(real, least=0, hint="Give a share of the value, such as 1e-6.")]
+File = Annotated[str | Path, _check_folder]
 
 
 NO_LIMIT = Deadline()

@@ -1,7 +1,8 @@
 """Checks of single settings: a whole number, a number, yes or no, one of some words.
 
 Each returns the value as plain Python, or raises an `InputError` that says the rule, what came and
-what to do. Text is never read as a number, a fraction never rounded, and True is not 1.
+what to do. Text is never read as a number, a fraction never rounded, and True is not 1. The fields
+of a dataclass declare their checks as types (`Count`, `Literal["l1", "linf"]`), for `check_fields`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -36,21 +39,25 @@ def real(
     above: float | None = None,
     least: float | None = None,
     below: float | None = None,
+    most: float | None = None,
+    infinite: bool = False,
     hint: str = "",
 ) -> float:
-    """A finite number, > above, ≥ least, < below where these are given."""
-    bounds = ((">", above), ("≥", least), ("<", below))
+    """A number, > above, ≥ least, < below, ≤ most where these are given; ∞ only if `infinite`."""
+    bounds = ((">", above), ("≥", least), ("<", below), ("≤", most))
     rules = [f"{sign} {bound:g}" for sign, bound in bounds if bound is not None]
-    rule = "a positive number" if rules == ["> 0"] else f"a finite number {' and '.join(rules)}"
+    kind = "a number" if infinite else "a finite number"
+    rule = "a positive number" if rules == ["> 0"] else f"{kind} {' and '.join(rules)}"
     try:
         no = _is_bool(value) or isinstance(value, (str, bytes)) or np.ndim(value) > 0
         number = math.nan if no else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    inside = math.isfinite(number)
+    inside = math.isfinite(number) or (infinite and number == math.inf)
     inside &= above is None or number > above
     inside &= least is None or number >= least
     inside &= below is None or number < below
+    inside &= most is None or number <= most
     if not inside:
         raise _refused(name, rule, value, hint)
     return number
@@ -74,6 +81,51 @@ def instance(name: str, value: Any, kind: type[Any]) -> None:
     """An object of a class, such as a `Shop`."""
     if not isinstance(value, kind):
         raise _refused(name, f"a {kind.__name__}", value, f"Pass {kind.__name__}(…).")
+
+
+Rule = Callable[[str, Any], Any]
+Count = Annotated[int, whole]
+Natural = Annotated[int, partial(whole, least=0)]
+Positive = Annotated[float, partial(real, above=0)]
+NotNegative = Annotated[float, partial(real, least=0)]
+
+
+def check_fields(settings: Any) -> None:
+    """Check every field of a dataclass by the rule that its type declares; None where it may be.
+
+    A rule is the function of an `Annotated` type; Literals, bool and our own classes are rules too.
+    """
+    for name, rule, optional in _rules(settings.__class__):
+        value = getattr(settings, name)
+        if value is not None or not optional:
+            rule(name, value)
+
+
+@cache
+def _rules(cls: type[Any]) -> tuple[tuple[str, Rule, bool], ...]:
+    """(name, rule, whether it may be None) of the fields that have one."""
+    found = []
+    hints = get_type_hints(cls, include_extras=True)
+    for field in fields(cls):
+        hint = hints[field.name]
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        some = [kind for kind in kinds if kind is not NoneType]
+        rule = _rule(some[0]) if len(some) == 1 else None
+        if rule is not None:
+            found.append((field.name, rule, NoneType in kinds))
+    return tuple(found)
+
+
+def _rule(kind: Any) -> Rule | None:
+    if get_origin(kind) is Annotated:
+        rule: Rule = kind.__metadata__[0]
+        return rule
+    if get_origin(kind) is Literal:
+        return partial(one_of, words=get_args(kind))
+    if kind is bool:
+        return flag
+    own = isinstance(kind, type) and kind.__module__.startswith("softrobust.")
+    return partial(instance, kind=kind) if own else None
 
 
 def did_you_mean(word: Any, known: Iterable[str]) -> str:

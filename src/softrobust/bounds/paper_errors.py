@@ -27,11 +27,6 @@ from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_reward, policy_values
 from softrobust.returns.dynamic import worst_mixture
 
-NOTE = (
-    "This is not a bound: the terms are needed for all policies, and were evaluated for the ones "
-    "at hand."
-)
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,6 @@ class PaperErrors:
     r_max: float  # half the range of the expected rewards
     error: float  # (2·r_max·eps1 + eps2)/(1 − γ)
     policies: tuple[str, ...]  # what stood in for "all policies" and for π_D
-    indicative: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """The part `indicative` of `solution.json`."""
@@ -53,7 +47,7 @@ class PaperErrors:
             "r_max": self.r_max,
             "corollary": self.error,
             "policies": list(self.policies),
-            "note": NOTE,
+            "note": "not_a_bound",
         }
 
 
@@ -63,14 +57,9 @@ def eps1(problem: Problem, policy: Policy) -> float:
     return max(float(np.abs(h - row).sum(axis=1).max()) for row in h)
 
 
-def eps2(problem: Problem, policy: Policy, xi: FloatArray | None = None) -> float:
-    """ε₂ with `policy` standing in for π_D.
-
-    `xi` (n_models,) is the mixture whose value function is v_D; by default the worst that descent
-    finds.
-    """
-    if xi is None:
-        xi = worst_mixture(problem, policy)[1]
+def eps2(problem: Problem, policy: Policy) -> float:
+    """ε₂ with `policy` standing in for π_D; v_D is that of the worst mixture that descent finds."""
+    _, xi = worst_mixture(problem, policy)
     v = policy_values(problem.mean_problem(xi), policy)[0]
     z = policy_reward(problem, policy.probs) + problem.gamma * _ahead_of(problem, policy.probs, v)
     f = problem.models.f

@@ -151,10 +151,9 @@ def reach(problem: Problem, sums: FloatArray | None = None) -> FloatArray:
     return np.asarray(start / (1 - problem.gamma * sigma) * (1 + 1e-8))
 
 
-def least_reach(problem: Problem, sums: FloatArray | None = None) -> FloatArray:
+def least_reach(problem: Problem) -> FloatArray:
     """(n_models,): at most Σp₀/(1 − γσ_ω) for the least row sum of an allowed pair."""
-    sums = pair_sums(problem) if sums is None else sums
-    sigma = sums[problem.allowed].min(axis=0) - sum_error(problem)
+    sigma = pair_sums(problem)[problem.allowed].min(axis=0) - sum_error(problem)
     start = float(problem.p0.sum()) * (1 - problem.n_states * EPS)
     return np.asarray(start / (1 - problem.gamma * sigma) * (1 - 1e-8))
 

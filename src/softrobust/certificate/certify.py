@@ -85,7 +85,7 @@ class Certificate:
     notes : tuple of Note
         What to know before relying on it.
     rounding : float
-        The gap that may be rounding alone (see `bounds.rounding`).
+        The gap that may be rounding alone (see `bounds.reduction`).
     """
 
     sample: Sample

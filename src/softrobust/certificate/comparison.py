@@ -54,34 +54,18 @@ DIFFERENCES, PLAIN = (
 @final
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The new policy against a rival, on the same models.
+    """The new policy against a rival, on the same models: differences are new minus old."""
 
-    Attributes
-    ----------
-    rival : str
-        In words: "current practice", "the nominal policy".
-    chance : Estimate
-        Probability over the models that the new policy earns more.
-    ties : float
-        Probability that both earn the same.
-    mean, cvar, objective : Estimate
-        New minus old; `objective` without an interval for criteria that are not averages.
-    heldout : bool
-        Whether the models are ones that the policy was not chosen on.
-    about : mapping
-        What else is known of the rival, ready for JSON.
-    """
-
-    rival: str
-    chance: Estimate
-    ties: float
+    rival: str  # "current practice", "the nominal policy"
+    chance: Estimate  # probability over the models that the new policy earns more
+    ties: float  # that both earn the same
     mean: Estimate
     cvar: Estimate
-    objective: Estimate
+    objective: Estimate  # without an interval for criteria that are not averages
     n_models: int
-    heldout: bool
+    heldout: bool  # whether the policy was not chosen on these models
     goal: Objective
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)  # of the rival, ready for JSON
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -57,24 +57,16 @@ FIGURES = ("objective", "mean", "var", "cvar")
 class Estimate:
     """A figure with its 95 % interval; `low` and `high` are None where no interval is known.
 
-    Where returns are simulated, its noise is taken apart:
-
-    Attributes
-    ----------
-    bias : float or None
-        Of the simulation; taken off the value.
-    simulation_se : float or None
-        Standard error from the finite number of episodes, given the models.
-    model_se : float or None
-        Standard error from the finite number of models; None where these are all that is asked
-        about, or where too few of them lie in the tail.
+    Where returns are simulated, its noise is taken apart.
     """
 
     value: float
     low: float | None = None
     high: float | None = None
-    bias: float | None = None
-    simulation_se: float | None = None
+    bias: float | None = None  # of the simulation; taken off the value
+    simulation_se: float | None = None  # from the finite number of episodes, given the models
+    # From the finite number of models; None where these are all that is asked about, or where too
+    # few of them lie in the tail.
     model_se: float | None = None
 
     @property
@@ -98,25 +90,13 @@ class Estimate:
 @final
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How far figures rest on simulation rather than on the data.
+    """How far figures rest on simulation rather than on the data."""
 
-    Attributes
-    ----------
-    episodes : int
-        Per model.
-    clipped, clipped_episodes : float
-        Share of steps that ended at the edge of the models' box, and of episodes with such a step.
-    outside : float or None
-        Share of visited states beyond the range of the data; None where that is not known.
-    noise_share : float
-        Of the variance of the models' averages: noise of the simulation.
-    """
-
-    episodes: int
-    clipped: float
-    clipped_episodes: float
-    outside: float | None
-    noise_share: float
+    episodes: int  # per model
+    clipped: float  # share of steps that ended at the edge of the models' box,
+    clipped_episodes: float  # and of episodes with such a step
+    outside: float | None  # share of visited states beyond the range of the data, if known
+    noise_share: float  # of the variance of the models' averages: noise of the simulation
 
 
 @final
@@ -162,12 +142,8 @@ class Sample:
 def sample_of(returns: Returns, objective: Objective, *, given: bool) -> Sample:
     """The figures of a policy.
 
-    Parameters
-    ----------
-    given : bool
-        Whether exactly these models are asked about: exact returns then have no noise, simulated
-        ones that of the simulation alone. Else the models are draws of a posterior, and intervals
-        are for that.
+    Where exactly these models are `given`, exact returns have no noise, simulated ones that of the
+    simulation alone. Else the models are draws of a posterior, and intervals are for that.
     """
     x, f = returns.x, returns.f
     if returns.noise is not None:
@@ -340,21 +316,12 @@ Score = Callable[[FloatArray], FloatArray | None]
 @final
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How much of the spread of x̄ over models is noise of the simulation.
+    """How much of the spread of x̄ over models is noise of the simulation."""
 
-    Attributes
-    ----------
-    share : float
-        noise/Var x̄, at most 1.
-    low, mid, high : float
-        Factors for deviations from the mean: the least that could be right, the estimate, the
-        largest.
-    """
-
-    share: float
-    low: float
-    mid: float
-    high: float
+    share: float  # noise/Var x̄, at most 1
+    low: float  # factors for deviations from the mean: the least that could be right,
+    mid: float  # the estimate,
+    high: float  # the largest
 
     @property
     def much(self) -> bool:
@@ -390,11 +357,7 @@ def shrunk(returns: FloatArray, f: FloatArray, factor: float) -> FloatArray:
 def debias(returns: FloatArray, g: Callable[[FloatArray], Any], halvings: int = HALVINGS) -> Any:
     """g(x̄) less its bias to first order in 1/E, which halves of the episodes have twice.
 
-    Parameters
-    ----------
-    returns : (n_models, n_episodes)
-    g : callable (n_models,) → number or array
-        A figure, or the scores that it is the mean of.
+    returns (n_models, n_episodes); g a figure of x̄ (n_models,), or the scores it is the mean of.
     """
     E = returns.shape[1]
     if E < 2:

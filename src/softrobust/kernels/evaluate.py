@@ -290,7 +290,9 @@ def first_order(indptr, next_states, prob, R, allowed, gamma, xi, V, h, score):
 
 
 @kernel
-def roll_episodes(indptr, next_states, prob, n_models, probs, stop, start, omega, length, u, s, a, s_next):  # noqa: E501 # fmt: skip
+def roll_episodes(
+    indptr, next_states, prob, n_models, probs, stop, start, omega, length, u, s, a, s_next
+):
     """Walk every episode for its length, or until a state of `stop` (S,) bool.
 
     probs (S, A) the policy; start, omega, length (E,), the last cut to the steps walked; uniforms

@@ -315,12 +315,7 @@ def _fill_expected(chunks, prob, indptr, next_states, R, v, centre, rounded, gam
 
 
 def centred(prob: Probabilities, v: FloatArray) -> tuple[FloatArray, float, bool]:
-    """(v − c, c, rounded) for float32 storage, (v, 0, False) for float64.
-
-    Returns
-    -------
-    v : (n_states,), read-only
-    """
+    """(v − c, c, rounded) for float32 storage, (v, 0, False) for float64; v is read-only."""
     rounded = prob.dtype == np.float32
     c = 0.5 * float(v.min() + v.max()) if rounded else 0.0
     shifted = np.ascontiguousarray(v - c if rounded else v, dtype=np.float64).view()
@@ -338,22 +333,11 @@ def expected_values(
     threads: bool | None = None,
     out: FloatArray | None = None,
 ) -> FloatArray:
-    """Z for all states, actions and models; 0 where a pair has no next states.
+    """Z (n_states, n_actions, n_models), like R and `out`; 0 where a pair has no next states.
 
-    Parameters
-    ----------
-    prob, indptr, next_states
-        The models' storage, prob in float64 or float32.
-    R : (n_states, n_actions, n_models)
-    v : (n_states,)
-    threads : bool, optional
-        Share the states out over threads; by default where there is enough to read.
-    out : (n_states, n_actions, n_models), optional
-        Where to write Z; the pages of a new array cost as much as a fifth of a sparse pass.
-
-    Returns
-    -------
-    (n_states, n_actions, n_models)
+    prob, indptr, next_states are the models' storage, prob in float64 or float32; v (n_states,).
+    The states are shared out over threads where there is enough to read. Z goes to `out`, if given:
+    the pages of a new array cost as much as a fifth of a sparse pass.
     """
     shifted, c, rounded = centred(prob, v)
     R = np.ascontiguousarray(R)

@@ -253,7 +253,6 @@ class Group(NamedTuple):
     pivots: NDArray[np.int32]  # (slots, S)
     read: NDArray[np.int64]  # (slots, S)
     mixed: FloatArray  # (slots, nnz)
-    xi: FloatArray  # (0, 0): not kept
 
 
 @kernel
@@ -266,9 +265,7 @@ def _point(g, x, p):
             x.lam[p], g.gamma, g.rounded, g.mean,
         ),
         WarmStart(x.K[j], x.F[j], x.k[j]),
-        SweepResult(
-            x.lb[j], x.ub[j], x.d[j], x.status[j], x.pivots[j], x.read[j], x.mixed[j], x.xi,
-        ),
+        SweepResult(x.lb[j], x.ub[j], x.d[j], x.status[j], x.pivots[j], x.read[j], x.mixed[j]),
     )  # fmt: skip
 
 

@@ -4,9 +4,9 @@ A product of entries is a shorter product times a power of its last variable:
 
     φ_i = φ_parent(i) · Y_last(i)^power(i),     E[φ_i] = E[φ_parent(i)] · E[Y_last(i)^power(i)]
 
-so that all expectations follow from the moments of single entries (those of `models.moments`, which
-computes the same in NumPy). Where the box is more than nine deviations away its edges hold less
-than 1e-18 of the mass, and the moments are those of the normal distribution.
+so that all expectations follow from the moments of single entries (`models.features` computes the
+same in NumPy). Where the box is more than nine deviations away its edges hold less than 1e-18 of
+the mass, and the moments are those of the normal distribution.
 """
 
 from __future__ import annotations
@@ -73,19 +73,11 @@ def _quadrature(mean, sd, a, b, degree, out, j):
 
 @kernel
 def polynomial_means(y, offset, variance, low, high, boxed, parent, last, power, degree, coef, out):
-    """Σ_i coef_i·E[φ_i] for every row and model.
+    """out (n_rows, n_models) ← Σ_i coef_i·E[φ_i] for every row and model.
 
-    Parameters
-    ----------
-    y : (n_rows, n_models, d)
-        Means less `offset` (d,).
-    variance : (n_rows or 1, n_models, d)
-    low, high : (d,)
-        The box, read only if `boxed`.
-    parent, last, power : (n_products,) int
-        φ₀ = 1 comes first; the others as above.
-    coef : (n_products,)
-    out : (n_rows, n_models)
+    y (n_rows, n_models, d) are means less `offset` (d,); variance (n_rows or 1, n_models, d); the
+    box low, high (d,) is read only if `boxed`; parent, last, power, coef (n_products,) as above,
+    φ₀ = 1 first.
     """
     d = offset.size
     own_single, own_phi = np.empty((d, degree)), np.empty(coef.size)

@@ -25,14 +25,48 @@ data lean on coarser ones, one pseudo-observation a step:
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from softrobust.kernels._jit import kernel
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust.kernels._jit import kernel, unowned
 from softrobust.kernels.evaluate import lu_inplace, lu_solve, policy_matrix
 
 PLAIN, ALL, MARGINAL, OTHER, SAME, FAR, MID, NEAR, PLACE, DRIFT, LEAVE, EDGE, COLUMNS = range(13)
 BORDER_STEPS = 3  # of EM, for what lies beyond borders
 LEAK = 0.1  # of the plain base that goes to the marginal
+
+
+class Tokens(NamedTuple):
+    """Transitions sorted by action, state and next state, and where states lie."""
+
+    n_actions: int
+    n_bases: int
+    pair_lo: IntArray  # (S·A,) first token of a row,
+    pair_hi: IntArray  # (S·A,) and the one after its last
+    action_ptr: IntArray  # (A + 1,)
+    s: IntArray  # (n,)
+    t: IntArray  # (n,)
+    w: FloatArray  # (n,)
+    ranks: IntArray  # (S, columns), as in `posterior.resemblance.Geometry`
+    sizes: IntArray
+    numeric: BoolArray
+    lookup: IntArray
+    near: FloatArray  # (S, S)
+    wide: FloatArray  # (S, S)
+    placed: BoolArray  # (S,)
+    live: BoolArray  # (S,) states thought to exist
+
+
+class Sums(NamedTuple):
+    """What rows share: totals of tokens, and what lies beyond borders."""
+
+    by_state: FloatArray  # (S, S)
+    by_next: FloatArray  # (S,)
+    drift: FloatArray  # (S, S) around every state
+    stops: FloatArray  # (2·columns,) moves across a border that stop there, by column and side
+    beyond: FloatArray  # (2·columns, S) and where the others go
 
 
 @kernel(inline=True)
@@ -54,29 +88,26 @@ def shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed):
 
 
 @kernel
-def totals(
-    tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, use, by_state, by_next, drift
-):
-    """Sums that rows share: by_state (S, S), by_next (S,), drift (S, S) around every state."""
-    by_state[:] = 0.0
-    by_next[:] = 0.0
-    drift[:] = 0.0
-    S = by_next.size
-    for i in range(w.size):
-        by_state[tok_s[i], tok_t[i]] += w[i]
-        by_next[tok_t[i]] += w[i]
-    if not use:
+def _totals(g, x):
+    """Fill by_state, by_next and drift."""
+    x.by_state[:] = 0.0
+    x.by_next[:] = 0.0
+    x.drift[:] = 0.0
+    for i in range(g.w.size):
+        x.by_state[g.s[i], g.t[i]] += g.w[i]
+        x.by_next[g.t[i]] += g.w[i]
+    if g.sizes.size == 0:
         return
-    for i in range(w.size):
-        s2, t2 = tok_s[i], tok_t[i]
-        if not placed[s2]:
+    for i in range(g.w.size):
+        s2, t2 = g.s[i], g.t[i]
+        if not g.placed[s2]:
             continue
-        for s in range(S):
-            g = near[s, s2]
-            if g > 0.0 and placed[s]:
-                to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
+        for s in range(x.by_next.size):
+            near = g.near[s, s2]
+            if near > 0.0 and g.placed[s]:
+                to = shifted(s, s2, t2, g.ranks, g.sizes, g.numeric, g.lookup, g.placed)
                 if to >= 0:
-                    drift[s, to] += g * w[i]
+                    x.drift[s, to] += near * g.w[i]
 
 
 @kernel
@@ -90,28 +121,22 @@ def _blend_down(top, coarse, S, out):
 
 
 @kernel
-def row_bases(
-    s, a, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide,
-    use, live, by_state, by_next, drift, stops, beyond, B,
-):  # fmt: skip
-    """B (n_bases, S) ← the base measures of row (s, a).
-
-    Tokens lo:hi are the row's own, first:last those of its action. `live` (S,) bool: states
-    thought to exist.
-    """
-    S = live.size
+def _row_bases(g, x, row, B):
+    """B (n_bases, S) ← the base measures of row s·A + a."""
+    s, a, lo, hi = row // g.n_actions, row % g.n_actions, g.pair_lo[row], g.pair_hi[row]
+    first, last, S = g.action_ptr[a], g.action_ptr[a + 1], g.live.size
     B[:] = 0.0
     n_live = 0
     for t in range(S):
-        if live[t]:
+        if g.live[t]:
             n_live += 1
     for t in range(S):
-        B[ALL, t] = 1.0 / n_live if live[t] else 0.0
-        B[MARGINAL, t] = by_next[t]
-        B[OTHER, t] = by_state[s, t]
+        B[ALL, t] = 1.0 / n_live if g.live[t] else 0.0
+        B[MARGINAL, t] = x.by_next[t]
+        B[OTHER, t] = x.by_state[s, t]
     for i in range(lo, hi):
-        B[MARGINAL, tok_t[i]] -= w[i]
-        B[OTHER, tok_t[i]] -= w[i]
+        B[MARGINAL, g.t[i]] -= g.w[i]
+        B[OTHER, g.t[i]] -= g.w[i]
     for t in range(S):  # differences of sums leave dust
         B[MARGINAL, t] = max(B[MARGINAL, t], 0.0)
         B[OTHER, t] = max(B[OTHER, t], 0.0)
@@ -126,31 +151,42 @@ def row_bases(
     _blend_down(B[OTHER], B[MARGINAL], S, B[OTHER])
     for i in range(first, last):
         if i < lo or i >= hi:
-            B[SAME, tok_t[i]] += w[i]
+            B[SAME, g.t[i]] += g.w[i]
     _blend_down(B[SAME], B[MARGINAL], S, B[SAME])
-    if not use:
+    if g.sizes.size == 0:
         return
-    if not placed[s]:
+    if not g.placed[s]:
         for k in range(FAR, B.shape[0]):
             B[k] = B[MARGINAL]
         return
+    _displaced(g, x, s, lo, hi, first, last, B)
+    _leave(g.placed, S, B)
+    _edge(g, x, s, lo, hi, first, last, B)
+    if B.shape[0] > COLUMNS:
+        _columns(g, s, lo, hi, first, last, B)
+
+
+@kernel
+def _displaced(g, x, s, lo, hi, first, last, B):
+    """B[FAR … DRIFT] ← displacements carried to s, and places near it."""
+    S = g.live.size
     for i in range(first, last):
         if lo <= i < hi:
             continue
-        s2, t2 = tok_s[i], tok_t[i]
-        if not placed[s2]:
+        s2, t2 = g.s[i], g.t[i]
+        if not g.placed[s2]:
             continue
-        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
-        g, h = wide[s, s2], near[s, s2]
-        B[PLACE, t2] += w[i] * h
+        to = shifted(s, s2, t2, g.ranks, g.sizes, g.numeric, g.lookup, g.placed)
+        wide, near = g.wide[s, s2], g.near[s, s2]
+        B[PLACE, t2] += g.w[i] * near
         if to >= 0:
-            B[FAR, to] += w[i]
-            B[MID, to] += w[i] * g
-            B[NEAR, to] += w[i] * h
+            B[FAR, to] += g.w[i]
+            B[MID, to] += g.w[i] * wide
+            B[NEAR, to] += g.w[i] * near
     for t in range(S):
-        B[DRIFT, t] = drift[s, t]
+        B[DRIFT, t] = x.drift[s, t]
     for i in range(lo, hi):
-        B[DRIFT, tok_t[i]] -= w[i]
+        B[DRIFT, g.t[i]] -= g.w[i]
     for t in range(S):
         B[DRIFT, t] = max(B[DRIFT, t], 0.0)
     _blend_down(B[FAR], B[MARGINAL], S, B[FAR])
@@ -158,37 +194,10 @@ def row_bases(
     _blend_down(B[NEAR], B[MID], S, B[NEAR])
     _blend_down(B[PLACE], B[SAME], S, B[PLACE])
     _blend_down(B[DRIFT], B[FAR], S, B[DRIFT])
-    _leave(placed, S, B)
-    _edge(
-        s, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide,
-        stops, beyond, B,
-    )  # fmt: skip
-    if B.shape[0] > COLUMNS:
-        _columns(
-            s,
-            lo,
-            hi,
-            first,
-            last,
-            tok_s,
-            tok_t,
-            w,
-            ranks,
-            sizes,
-            numeric,
-            placed,
-            near,
-            wide,
-            live,
-            B,
-        )
 
 
 @kernel
-def _moves(
-    s, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide,
-    inside, stop, crossing,
-):  # fmt: skip
+def _moves(g, s, lo, hi, first, last, inside, stop, crossing):
     """Displacements of the action in near states, carried to s, by whether they cross a border.
 
     inside (S,): where those lead that do not; stop (2·columns, S): where the others lead if they
@@ -199,26 +208,26 @@ def _moves(
     crossing[:] = 0.0
     total = 0.0
     for i in range(first, last):
-        s2, t2 = tok_s[i], tok_t[i]
-        if (lo <= i < hi) or not placed[s2]:
+        s2, t2 = g.s[i], g.t[i]
+        if (lo <= i < hi) or not g.placed[s2]:
             continue
-        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
+        to = shifted(s, s2, t2, g.ranks, g.sizes, g.numeric, g.lookup, g.placed)
         if to < 0:
             continue
-        g = w[i] * (near[s, s2] + 0.1 * wide[s, s2] + 0.01)
-        total += g
+        share = g.w[i] * (g.near[s, s2] + 0.1 * g.wide[s, s2] + 0.01)
+        total += share
         border = -1
-        if placed[t2]:
-            for j in range(sizes.size):
-                r = ranks[s, j] + ranks[t2, j] - ranks[s2, j]
-                if numeric[j] and (r < 0 or r >= sizes[j]):
+        if g.placed[t2]:
+            for j in range(g.sizes.size):
+                r = g.ranks[s, j] + g.ranks[t2, j] - g.ranks[s2, j]
+                if g.numeric[j] and (r < 0 or r >= g.sizes[j]):
                     border = 2 * j + (1 if r > 0 else 0)
                     break
         if border < 0:
-            inside[to] += g
+            inside[to] += share
         else:
-            stop[border, to] += g
-            crossing[border] += g
+            stop[border, to] += share
+            crossing[border] += share
     if total > 0.0:
         inside /= total
         stop /= total
@@ -239,70 +248,62 @@ def _onward(stops, beyond, anywhere, halt, out):
 
 
 @kernel
-def _account(lo, hi, tok_t, w, inside, stop, crossing, halt, out, sign, stops, beyond):
+def _account(g, lo, hi, inside, stop, crossing, halt, out, sign, stops, beyond):
     """Add (sign 1) or take back (−1) what a row's transitions say of moves across borders.
 
     A transition stayed inside, stopped at a border (`stops`) or went beyond it (`beyond`), in
     proportion to how likely its next state is in each case.
     """
     for i in range(lo, hi):
-        t = tok_t[i]
+        t = g.t[i]
         total = inside[t]
         for k in range(crossing.size):
             total += halt[k] * stop[k, t] + (1.0 - halt[k]) * crossing[k] * out[k, t]
         if total <= 0.0:
             continue
         for k in range(crossing.size):
-            stops[k] += sign * w[i] * halt[k] * stop[k, t] / total
-            beyond[k, t] += sign * w[i] * (1.0 - halt[k]) * crossing[k] * out[k, t] / total
+            stops[k] += sign * g.w[i] * halt[k] * stop[k, t] / total
+            beyond[k, t] += sign * g.w[i] * (1.0 - halt[k]) * crossing[k] * out[k, t] / total
 
 
 @kernel
-def borders(
-    n_actions, pair_lo, pair_hi, action_ptr, tok_s, tok_t, w, ranks, sizes, numeric, lookup,
-    placed, near, wide, use, by_next, stops, beyond,
-):  # fmt: skip
-    """stops (2·columns,), beyond (2·columns, S): what all rows say of moves across borders.
+def fill_sums(g, x):
+    """Fill the sums x of tokens g.
 
-    A few steps of EM; a row adds what the last one made of its transitions.
+    What lies beyond borders takes a few steps of EM; a row adds what the last one made of its
+    transitions.
     """
-    stops[:] = 0.0
-    beyond[:] = 0.0
-    if not use:
+    g, x = unowned(g), unowned(x)
+    _totals(g, x)
+    x.stops[:] = 0.0
+    x.beyond[:] = 0.0
+    if g.sizes.size == 0:
         return
-    inside, stop, crossing = np.empty(by_next.size), np.empty(beyond.shape), np.empty(stops.size)
-    halt, out = np.empty(stops.size), np.empty(beyond.shape)
-    anywhere = by_next / by_next.sum()
+    inside, stop = np.empty(x.by_next.size), np.empty(x.beyond.shape)
+    crossing, halt, out = np.empty(x.stops.size), np.empty(x.stops.size), np.empty(x.beyond.shape)
+    anywhere = x.by_next / x.by_next.sum()
     for _ in range(BORDER_STEPS):
-        _onward(stops, beyond, anywhere, halt, out)
-        stops[:] = 0.0
-        beyond[:] = 0.0
-        for row in range(pair_lo.size):
-            s, a, lo, hi = row // n_actions, row % n_actions, pair_lo[row], pair_hi[row]
-            if hi > lo and placed[s]:
-                _moves(
-                    s, lo, hi, action_ptr[a], action_ptr[a + 1], tok_s, tok_t, w, ranks, sizes,
-                    numeric, lookup, placed, near, wide, inside, stop, crossing,
-                )  # fmt: skip
-                _account(lo, hi, tok_t, w, inside, stop, crossing, halt, out, 1.0, stops, beyond)
+        _onward(x.stops, x.beyond, anywhere, halt, out)
+        x.stops[:] = 0.0
+        x.beyond[:] = 0.0
+        for row in range(g.pair_lo.size):
+            s, a, lo, hi = row // g.n_actions, row % g.n_actions, g.pair_lo[row], g.pair_hi[row]
+            if hi > lo and g.placed[s]:
+                first, last = g.action_ptr[a], g.action_ptr[a + 1]
+                _moves(g, s, lo, hi, first, last, inside, stop, crossing)
+                _account(g, lo, hi, inside, stop, crossing, halt, out, 1.0, x.stops, x.beyond)
 
 
 @kernel
-def _edge(
-    s, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide,
-    stops, beyond, B,
-):  # fmt: skip
+def _edge(g, x, s, lo, hi, first, last, B):
     """B[EDGE] ← moves inside, and across borders as other rows' moves went on."""
-    S = placed.size
-    inside, stop, crossing = np.empty(S), np.empty(beyond.shape), np.empty(stops.size)
-    total = _moves(
-        s, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide,
-        inside, stop, crossing,
-    )  # fmt: skip
-    halt, out = np.empty(stops.size), np.empty(beyond.shape)
-    _onward(stops, beyond, B[MARGINAL], halt, out)
-    others, elsewhere = stops.copy(), beyond.copy()
-    _account(lo, hi, tok_t, w, inside, stop, crossing, halt, out, -1.0, others, elsewhere)
+    S = g.placed.size
+    inside, stop, crossing = np.empty(S), np.empty(x.beyond.shape), np.empty(x.stops.size)
+    total = _moves(g, s, lo, hi, first, last, inside, stop, crossing)
+    halt, out = np.empty(x.stops.size), np.empty(x.beyond.shape)
+    _onward(x.stops, x.beyond, B[MARGINAL], halt, out)
+    others, elsewhere = x.stops.copy(), x.beyond.copy()
+    _account(g, lo, hi, inside, stop, crossing, halt, out, -1.0, others, elsewhere)
     _onward(others, elsewhere, B[MARGINAL], halt, out)
     for t in range(S):
         B[EDGE, t] = total * inside[t]
@@ -326,78 +327,68 @@ def _leave(placed, S, B):
 
 
 @kernel
-def _columns(
-    s, lo, hi, first, last, tok_s, tok_t, w, ranks, sizes, numeric, placed, near, wide, live, B
-):  # fmt: skip
+def _columns(g, s, lo, hi, first, last, B):
     """B[COLUMNS] ← product over columns of where near states' transitions moved that column."""
-    S, d = live.size, sizes.size
+    S, d = g.live.size, g.sizes.size
     most = 0
     for j in range(d):
-        most = max(most, sizes[j])
+        most = max(most, g.sizes[j])
     move = np.zeros((d, most))
     away, total = 0.0, 0.0
     for i in range(first, last):
-        s2, t2 = tok_s[i], tok_t[i]
-        if (lo <= i < hi) or not placed[s2]:
+        s2, t2 = g.s[i], g.t[i]
+        if (lo <= i < hi) or not g.placed[s2]:
             continue
-        g = w[i] * (near[s, s2] + 0.1 * wide[s, s2] + 0.01)
-        total += g
-        if not placed[t2]:
-            B[COLUMNS, t2] += g
-            away += g
+        share = g.w[i] * (g.near[s, s2] + 0.1 * g.wide[s, s2] + 0.01)
+        total += share
+        if not g.placed[t2]:
+            B[COLUMNS, t2] += share
+            away += share
             continue
         for j in range(d):
-            if numeric[j]:
-                r = min(max(ranks[s, j] + ranks[t2, j] - ranks[s2, j], 0), sizes[j] - 1)
-            elif ranks[t2, j] == ranks[s2, j]:
-                r = ranks[s, j]
+            if g.numeric[j]:
+                r = g.ranks[s, j] + g.ranks[t2, j] - g.ranks[s2, j]
+                r = min(max(r, 0), g.sizes[j] - 1)
+            elif g.ranks[t2, j] == g.ranks[s2, j]:
+                r = g.ranks[s, j]
             else:
-                r = ranks[t2, j]
-            move[j, r] += g
+                r = g.ranks[t2, j]
+            move[j, r] += share
     if total <= 0.0:
         B[COLUMNS] = B[MARGINAL]
         return
     for j in range(d):
         weight = 0.5
-        for r in range(sizes[j]):
+        for r in range(g.sizes[j]):
             weight += move[j, r]
-        for r in range(sizes[j]):
-            move[j, r] = (move[j, r] + 0.5 / sizes[j]) / weight
+        for r in range(g.sizes[j]):
+            move[j, r] = (move[j, r] + 0.5 / g.sizes[j]) / weight
     whole = 0.0
     for t in range(S):
-        if live[t] and placed[t]:
+        if g.live[t] and g.placed[t]:
             p = total - away
             for j in range(d):
-                p *= move[j, ranks[t, j]]
+                p *= move[j, g.ranks[t, j]]
             B[COLUMNS, t] = p
             whole += p
     for t in range(S):
-        if placed[t] and whole > 0.0:
+        if g.placed[t] and whole > 0.0:
             B[COLUMNS, t] *= (total - away) / whole
     _blend_down(B[COLUMNS], B[MARGINAL], S, B[COLUMNS])
 
 
 @kernel
-def bases_at(
-    rows, n_actions, pair_lo, pair_hi, action_ptr, tok_s, tok_t, w, ranks, sizes, numeric, lookup,
-    placed, near, wide, use, live, by_state, by_next, drift, stops, beyond, n_bases, indptr,
-    columns, out,
-):  # fmt: skip
+def bases_at(rows, g, x, indptr, columns, out):
     """out (nnz, n_bases) ← bases of every row at its listed columns, normalised there.
 
     Returns the largest mass that a base has outside the columns.
     """
-    S = live.size
-    B = np.empty((n_bases, S))
+    g, x = unowned(g), unowned(x)
+    B = np.empty((g.n_bases, g.live.size))
     lost = 0.0
     for i in range(rows.size):
-        s, a = rows[i] // n_actions, rows[i] % n_actions
-        row_bases(
-            s, a, pair_lo[rows[i]], pair_hi[rows[i]], action_ptr[a], action_ptr[a + 1],
-            tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide, use, live,
-            by_state, by_next, drift, stops, beyond, B,
-        )  # fmt: skip
-        for k in range(n_bases):
+        _row_bases(g, x, rows[i], B)
+        for k in range(g.n_bases):
             total = 0.0
             for j in range(indptr[i], indptr[i + 1]):
                 total += B[k, columns[j]]
@@ -408,32 +399,24 @@ def bases_at(
 
 
 @kernel
-def heaviest(
-    rows, n_actions, pair_lo, pair_hi, action_ptr, tok_s, tok_t, w, ranks, sizes, numeric, lookup,
-    placed, near, wide, use, live, by_state, by_next, drift, stops, beyond, n_bases, width, kept,
-):  # fmt: skip
+def heaviest(rows, g, x, width, kept):
     """kept (n_rows, S) bool ← the `width` next states of most base mass, and all that were seen."""
-    S = live.size
-    B = np.empty((n_bases, S))
-    best = np.empty(S)
+    g, x = unowned(g), unowned(x)
+    S = g.live.size
+    B, best = np.empty((g.n_bases, S)), np.empty(S)
     for i in range(rows.size):
-        s, a = rows[i] // n_actions, rows[i] % n_actions
-        row_bases(
-            s, a, pair_lo[rows[i]], pair_hi[rows[i]], action_ptr[a], action_ptr[a + 1],
-            tok_s, tok_t, w, ranks, sizes, numeric, lookup, placed, near, wide, use, live,
-            by_state, by_next, drift, stops, beyond, B,
-        )  # fmt: skip
+        _row_bases(g, x, rows[i], B)
         for t in range(S):
             best[t] = 0.0
-            for k in range(n_bases):
+            for k in range(g.n_bases):
                 if k != ALL:
                     best[t] += B[k, t]
         order = np.argsort(-best)
         for j in range(min(width, S)):
-            if live[order[j]]:
+            if g.live[order[j]]:
                 kept[i, order[j]] = True
-        for j in range(pair_lo[rows[i]], pair_hi[rows[i]]):
-            kept[i, tok_t[j]] = True
+        for j in range(g.pair_lo[rows[i]], g.pair_hi[rows[i]]):
+            kept[i, g.t[j]] = True
 
 
 @kernel
@@ -475,7 +458,7 @@ def draw_rows(rng, indptr, counts, base, blend, pick, strength, omega, n_models,
 @kernel
 def expected_in_models(
     indptr, columns, prob, n_models, states, end, by_next, at_end, value, exact, out
-):  # fmt: skip
+):
     """out (n_rows, N) += Σ_s′ P^ω(s′)·r(s′, ω).
 
     r is `value` where `exact`, else by_next (N, S), and at_end (N, S) by the row's state on top

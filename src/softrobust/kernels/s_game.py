@@ -369,22 +369,12 @@ def _next_way(way, settled):
 
 @kernel
 def solve_game(Z, n, f, u, total, lam, k, M, X, Y, J, W):
-    """Bounds of the value, decision and worst case of one state.
+    """Status, size k of the basis, lb, ub and pivots of the game of one state.
 
-    Parameters
-    ----------
-    Z : (n or more, N)
-        Rows of the n allowed actions, columns of the models with f > 0.
-    f, u : (N,)
-        Weights, and the bounds of q; total = Σu.
-    k : int
-        Size of the basis in J to start from; 0 for a cold start.
-
-    Returns
-    -------
-    status, k, lb, ub, pivots
-        J[ROWS, :k] and Y[D, 1:] hold the decision, X[Q] nature's weights, J[MODELS, :k] the basis's
-        models. M, X, Y, J, W are the work arrays of `s_simplex.GameWork`.
+    Z (n or more, N) has rows of the n allowed actions and columns of the models with f > 0; f, u
+    (N,) are weights, and the bounds of q; total = Σu; k the size of the basis in J to start from, 0
+    for a cold start. M, X, Y, J, W are the work arrays of `s_simplex.GameWork`: J[ROWS, :k] and
+    Y[D, 1:] hold the decision, X[Q] nature's weights, J[MODELS, :k] the basis's models.
     """
     finite, centre, unit, spread, size, error = build_game(Z, n, f, lam, M, Y)
     if not finite:
@@ -485,14 +475,9 @@ def solve_games(
 ) -> Games:
     """max_d min_ξ dᵀZξ for every state, on given values Z (sweeps fuse the games with Z).
 
-    Parameters
-    ----------
-    Z : (n_states, n_actions, n_models)
-    f, u : (n_models,)
-        Weights of the models, and the bounds of q (`SoftRobust.q_bounds`).
-    allowed : (n_states, n_actions), optional
-    start : Games, optional
-        Answers of similar games (same f > 0 and allowed): their bases are the warm start.
+    Z (n_states, n_actions, n_models); f, u (n_models,) weights of the models, and the bounds of q
+    (`SoftRobust.q_bounds`); `start` answers of similar games (same f > 0 and allowed), whose bases
+    are the warm start.
 
     Examples
     --------

@@ -96,14 +96,9 @@ def best_actions(
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """SA updates on given values Z (sweeps fuse them with Z): best actions, lb and ub, each (S,).
 
-    Parameters
-    ----------
-    Z : (n_states, n_actions, n_models)
-        All actions allowed; NaN or infinity gives NaN bounds.
-    f, u : (n_models,)
-        Weights of the models, and the bounds of q (`SoftRobust.q_bounds`).
-    first : (n_states,), optional
-        Actions to try first.
+    In Z (n_states, n_actions, n_models) all actions are allowed; NaN or infinity gives NaN bounds.
+    f, u (n_models,) are the weights of the models and the bounds of q (`SoftRobust.q_bounds`);
+    `first` (n_states,) actions are tried first.
 
     Examples
     --------

@@ -7,7 +7,7 @@ Four updates share one shape. For a value function v and Z[a, ω] of a state,
     nature's S answer   T_π v(s) = min_ξ πᵀZξ
     nature's SA answer  T_π v(s) = Σ_a π_a·min_ξ Z_aᵀξ
 
-and each returns lb ≤ T v ≤ ub, the decision d, and if asked the mixed rows Σ_ω ξ_ω·P̂^ω of the pairs
+and each returns lb ≤ T v ≤ ub, the decision d, and the mixed rows Σ_ω ξ_ω·P̂^ω of the pairs
 with d > 0: the transition matrix P_{d,ξ} of the Newton step v + (I − γP_{d,ξ})⁻¹(Tv − v). As
 ξ = (1 − λ)f + λq, they are (1 − λ) of the mean model's row and λ of the models in the tail (q > 0),
 the only ones that are read again.
@@ -85,8 +85,7 @@ class SweepResult(NamedTuple):
     status: NDArray[np.int8]  # (S,)
     pivots: NDArray[np.int32]  # (S,)
     read: NDArray[np.int64]  # (S,) probabilities read for mixed rows
-    mixed: FloatArray  # (nnz,), or (0,) if not wanted
-    xi: FloatArray  # (S, N) worst cases, or (0, 0); for SA updates those of the likeliest action
+    mixed: FloatArray  # (nnz,)
 
 
 class RowsWork(NamedTuple):
@@ -203,22 +202,13 @@ def _mix(P, lam, q, live, which, count, mean, out):
 
 @kernel
 def record_pair(g, s, a, q, which, out):
-    """The mixed row of pair (s, a) for nature's q (L,), if wanted; which (L,) is scratch."""
-    if out.mixed.size > 0:
-        k = s * g.R.shape[1] + a
-        lo, hi = g.indptr[k], g.indptr[k + 1]
-        count = _tail_models(q, g.live, which) if g.lam > 0.0 else 0
-        P = block_of(g.prob, g.indptr, k, g.R.shape[2])
-        _mix(P, g.lam, q, g.live, which, count, g.mean[lo:hi], out.mixed[lo:hi])
-        out.read[s] += count * (hi - lo)
-
-
-@kernel
-def _record_xi(g, s, q, out):
-    """ξ = (1 − λ)f + λq of state s, if wanted."""
-    if out.xi.size > 0:
-        for i in range(g.live.size):
-            out.xi[s, g.live[i]] = (1.0 - g.lam) * g.f[i] + g.lam * q[i]
+    """The mixed row of pair (s, a) for nature's q (L,); which (L,) is scratch."""
+    k = s * g.R.shape[1] + a
+    lo, hi = g.indptr[k], g.indptr[k + 1]
+    count = _tail_models(q, g.live, which) if g.lam > 0.0 else 0
+    P = block_of(g.prob, g.indptr, k, g.R.shape[2])
+    _mix(P, g.lam, q, g.live, which, count, g.mean[lo:hi], out.mixed[lo:hi])
+    out.read[s] += count * (hi - lo)
 
 
 @kernel
@@ -239,8 +229,6 @@ def s_state(g, s, Z, n, actions, warm, M, X, Y, J, W, which, out):
     for i in range(k):
         if Y[D, i + 1] > 0.0:
             record_pair(g, s, actions[J[ROWS, i]], X[Q], which, out)
-    if k > 0:
-        _record_xi(g, s, X[Q], out)
 
 
 @kernel
@@ -256,7 +244,6 @@ def sa_state(g, s, Z, n, actions, error, warm, q, scratch, which, out):
     if finite:
         fill_tail(Z[best], g.u, b, q)
         record_pair(g, s, actions[best], q, which, out)
-        _record_xi(g, s, q, out)
 
 
 @kernel
@@ -274,12 +261,11 @@ def _s_nature(g, s, Z, n, actions, error, z, q, scratch, which, out):
         fill_tail(z, g.u, b, q)
         for i in range(n):
             record_pair(g, s, actions[i], q, which, out)
-        _record_xi(g, s, q, out)
 
 
 @kernel
 def _sa_nature(g, s, Z, n, actions, error, q, scratch, which, out):
-    lb = ub = most = 0.0
+    lb = ub = 0.0
     out.status[s], out.pivots[s], out.read[s] = SOLVED, 0, 0
     for i in range(n):
         weight = out.d[s, actions[i]]
@@ -291,9 +277,6 @@ def _sa_nature(g, s, Z, n, actions, error, q, scratch, which, out):
         ub += weight * high
         fill_tail(Z[i], g.u, b, q)
         record_pair(g, s, actions[i], q, which, out)
-        if weight > most:
-            most = weight
-            _record_xi(g, s, q, out)
     slack = 0.125 * n * error
     out.lb[s], out.ub[s] = lb - slack, ub + slack
 

@@ -196,18 +196,10 @@ def _fill_tails(chunks, z, u, total, values, q):
 def tail_values(
     z: FloatArray, u: FloatArray, threads: bool | None = None, weights: bool = False
 ) -> tuple[FloatArray, FloatArray]:
-    """CVaR of many samples, and with `weights` the q that attains each.
+    """CVaR (n,) of the samples z (n, n_models), and with `weights` the q (n, n_models) of each.
 
-    Parameters
-    ----------
-    z : (n, n_models)
-        One sample a row; a row with NaN or infinity gives NaN.
-    u : (n_models,)
-        min(f/(1 − α), 1); 1 where f > 0 at α = 1 (`SoftRobust.q_bounds`). Σu ≥ 1.
-
-    Returns
-    -------
-    (n,) and (n, n_models), the second of shape (0, 0) without `weights`.
+    A row with NaN or infinity gives NaN. u (n_models,) = min(f/(1 − α), 1), and 1 where f > 0 at
+    α = 1 (`SoftRobust.q_bounds`), has Σu ≥ 1. Without `weights` q has the shape (0, 0).
 
     Examples
     --------

@@ -157,23 +157,17 @@ class _Common:
             return kernels.FAR
         return kernels.COLUMNS + int(g.sizes.size > 1)
 
-    def _arguments(self, w: FloatArray) -> tuple[Any, ...]:
-        g, t, S = self.geometry, self.tokens, self.live.size
-        by_state, by_next, drift = np.empty((S, S)), np.empty(S), np.empty((S, S))
-        kernels.totals(
-            t.s, t.t, w, g.ranks, g.sizes, g.numeric, g.lookup, g.placed, g.near, g.has_coordinates,
-            by_state, by_next, drift,
+    def _shared(self, w: FloatArray) -> tuple[kernels.Tokens, kernels.Sums]:
+        """The tokens with weights w, and their sums."""
+        g, t, S, d = self.geometry, self.tokens, self.live.size, 2 * self.geometry.sizes.size
+        tokens = kernels.Tokens(
+            self.n_actions, self.n_bases, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks,
+            g.sizes, g.numeric, g.lookup, g.near, g.wide, g.placed, self.live,
         )  # fmt: skip
-        stops, beyond = np.empty(2 * g.sizes.size), np.empty((2 * g.sizes.size, S))
-        kernels.borders(
-            self.n_actions, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks, g.sizes, g.numeric,
-            g.lookup, g.placed, g.near, g.wide, g.has_coordinates, by_next, stops, beyond,
-        )  # fmt: skip
-        return (
-            self.n_actions, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks, g.sizes,
-            g.numeric, g.lookup, g.placed, g.near, g.wide, g.has_coordinates, self.live,
-            by_state, by_next, drift, stops, beyond, self.n_bases,
-        )  # fmt: skip
+        shapes = ((S, S), (S,), (S, S), (d,), (d, S))
+        sums = kernels.Sums(*(np.empty(shape) for shape in shapes))
+        kernels.fill_sums(tokens, sums)
+        return tokens, sums
 
     def support(self, rows: IntArray, sinks: BoolArray) -> tuple[IntArray, IntArray]:
         """indptr (n_rows + 1,) and columns: the next states that rows may have."""
@@ -181,7 +175,7 @@ class _Common:
         if self.live.sum() <= WIDTH:
             kept[:] = self.live
         else:
-            kernels.heaviest(rows, *self._arguments(self.tokens.n), WIDTH, kept)
+            kernels.heaviest(rows, *self._shared(self.tokens.n), WIDTH, kept)
         still = sinks[rows // self.n_actions]
         kept[still] = False
         kept[still, rows[still] // self.n_actions] = True
@@ -192,7 +186,7 @@ class _Common:
         self, rows: IntArray, w: FloatArray, indptr: IntArray, columns: IntArray, out: FloatArray
     ) -> float:
         """Fill `out` (nnz, n_bases) from transitions of weights w; the largest mass left out."""
-        return float(kernels.bases_at(rows, *self._arguments(w), indptr, columns, out))
+        return float(kernels.bases_at(rows, *self._shared(w), indptr, columns, out))
 
 
 def _counts_on(

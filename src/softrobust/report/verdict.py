@@ -11,10 +11,18 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from softrobust.bounds.paper_errors import NOTE
 from softrobust.certificate.intervals import MUCH, NORMAL, TAIL_DRAWS
 from softrobust.report.sentences import sentence
-from softrobust.report.words import FIRM, Figures, bad_case, between, count, estimate, percent
+from softrobust.report.words import (
+    COVERED,
+    FIRM,
+    Figures,
+    bad_case,
+    between,
+    count,
+    estimate,
+    percent,
+)
 from softrobust.solvers.improve import Improve
 from softrobust.solvers.promise import Verdict
 
@@ -96,7 +104,7 @@ def _amount(x: float, up: str = "more", down: str = "less") -> str:
 
 def bound_sentence(c: Certificate) -> str:
     """How far the best can be, on the models that the policy was chosen on."""
-    limit = f"No {c.bound.covers.words} can exceed {c.bound.value:.6g} on these models"
+    limit = f"No {COVERED[c.bound.covers]} can exceed {c.bound.value:.6g} on these models"
     if c.nothing_better:
         return f"{limit}: this one is the best there is."
     if c.gap_share is None or c.gap_share > 1:
@@ -195,7 +203,7 @@ def _under_posterior(p: PosteriorCertificate) -> list[str]:
         return [f"How far the best under the posterior can be is not known{why}"]
     sure = f"{100 * p.confidence:g} %"
     first = (
-        f"Under the posterior, no {p.covers.words} exceeds {p.upper:.6g} with {sure} confidence "
+        f"Under the posterior, no {COVERED[p.covers]} exceeds {p.upper:.6g} with {sure} confidence "
         f"({p.replications} replications of {count(p.n_models, 'fresh model')}, each bounded by "
         f"{p.method})"
     )
@@ -218,7 +226,8 @@ def _errors(e: PaperErrors) -> str:
     return (
         f"For orientation only, the paper's error terms (corrected): ε₁ = {e.eps1:.3g}, ε₂ = "
         f"{e.eps2:.3g}, r_max = {e.r_max:.3g}; its corollary 5.3 would allow an error of "
-        f"{e.error:.3g}. {NOTE}"
+        f"{e.error:.3g}. This is not a bound: the terms are needed for all policies, and were "
+        "evaluated for the ones at hand."
     )
 
 
@@ -403,7 +412,7 @@ def beyond(certificate: Certificate, number: Figures) -> Pairs:
         sure = f"{percent(p.confidence)} confidence"
         if p.lower is not None:
             out.append(("This policy earns at least", f"{number(p.lower)} ({sure})"))
-        out.append((f"No {p.covers.words} earns more than", f"{number(p.upper)} ({sure})"))
+        out.append((f"No {COVERED[p.covers]} earns more than", f"{number(p.upper)} ({sure})"))
         if p.gap is not None:
             both = f"{percent(p.gap_confidence)} confidence"
             missed = number.gap(0.0 if p.negligible(p.gap) else p.gap)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from softrobust.bounds import Covers
 from softrobust.solvers.base import Status
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ MINUS, NARROW, FIRM = "−", "\u202f", "\u00a0"  # spaces at which no line ends
 LONGEST_LABEL = 120
 LONGEST_WORD = 20
 
+COVERED = {  # as in "no … can earn more"
+    Covers.PRACTICE_CORNERS: "policy that takes practice's rare actions as before or not at all",
+    Covers.PRACTICE_CLASS: "policy that keeps to practice where the log has too few rows",
+    Covers.DETERMINISTIC: "deterministic policy",
+    Covers.STATIONARY: "stationary policy (randomized ones included)",
+    Covers.ALL: "policy of any kind (even one that learns as it goes)",
+}
 STATUS = {
     Status.OPTIMAL: "finished; optimal for what this solver maximises",
     Status.TOLERANCE_REACHED: "finished; within its tolerance",
@@ -160,7 +168,8 @@ def best_possible(certificate: Certificate, number: Figures) -> str:
     bound, share = certificate.bound, certificate.gap_share
     start = (
         f"On the {count(certificate.n_models, 'model')} it was chosen on, it is worth "
-        f"{number(certificate.static['objective'])} by the objective, and no {bound.covers.words} "
+        f"{number(certificate.static['objective'])} by the objective, and no "
+        f"{COVERED[bound.covers]} "
     )
     if certificate.nothing_better:
         return f"{start}does better there: it is the best possible."

@@ -1,11 +1,11 @@
 """What a given policy earns: on every model, statically, and under dynamic uncertainty."""
 
-from softrobust.returns.base import Returns as Returns
-from softrobust.returns.base import returns_of as returns_of
 from softrobust.returns.clusters import ReducedModels as ReducedModels
 from softrobust.returns.clusters import reduce_models as reduce_models
 from softrobust.returns.dynamic import DynamicReturn as DynamicReturn
 from softrobust.returns.dynamic import dynamic_return as dynamic_return
+from softrobust.returns.dynamic import s_rect_return as s_rect_return
+from softrobust.returns.dynamic import sa_rect_return as sa_rect_return
 from softrobust.returns.evaluation import action_values as action_values
 from softrobust.returns.evaluation import check_policy as check_policy
 from softrobust.returns.evaluation import evaluate_policy as evaluate_policy
@@ -21,12 +21,11 @@ from softrobust.returns.optimal import ModelOptima as ModelOptima
 from softrobust.returns.optimal import horizon_return as horizon_return
 from softrobust.returns.optimal import optimal_returns as optimal_returns
 from softrobust.returns.optimal import state_probabilities as state_probabilities
-from softrobust.returns.rectangular import s_rect_return as s_rect_return
-from softrobust.returns.rectangular import sa_rect_return as sa_rect_return
 from softrobust.returns.simulation import Paths as Paths
+from softrobust.returns.simulation import Returns as Returns
 from softrobust.returns.simulation import Rollouts as Rollouts
 from softrobust.returns.simulation import Simulation as Simulation
 from softrobust.returns.simulation import follow as follow
+from softrobust.returns.simulation import returns_of as returns_of
 from softrobust.returns.simulation import roll_out_policy as roll_out_policy
 from softrobust.returns.simulation import simulate as simulate
-from softrobust.returns.simulation import simulate_returns as simulate_returns

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, final
 from weakref import WeakKeyDictionary
@@ -25,7 +26,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.errors import InputError, SolverError
 from softrobust.kernels.evaluate import (
@@ -68,19 +69,21 @@ class _Evaluated:
         )
 
 
-# A solver's answer is evaluated again by its certificate and its report, and neighbours on a grid
-# often share theirs: the last few are kept with their models.
+# A solver's answer is evaluated again by its certificate and its report, neighbours on a grid often
+# share theirs, and all are measured against the uniform policy: the last few are kept with their
+# models.
 _KEPT: WeakKeyDictionary[Any, deque[_Evaluated]] = WeakKeyDictionary()
-# Every solution and certificate is measured against the uniform policy: evaluated once per problem
-# data, whatever the objective.
-_UNIFORM: WeakKeyDictionary[Any, _Evaluated] = WeakKeyDictionary()
 
 
 def policy_return(problem: Problem, policy: Policy) -> FloatArray:
     """(n_models,): ρ(π, P̂^ω) for every model, exact."""
     check_policy(problem, policy)
-    for evaluated in _KEPT.get(problem.models, ()):
+    kept = _KEPT.get(problem.models, deque())
+    for evaluated in list(kept):
         if evaluated.serves(problem, policy.probs):
+            with suppress(ValueError):  # another thread was first
+                kept.remove(evaluated)
+            kept.append(evaluated)  # what is asked for stays: the uniform policy above all
             return evaluated.returns.copy()
     return _keep(problem, policy, policy_values(problem, policy)).copy()
 
@@ -100,13 +103,7 @@ def static_return(problem: Problem, policy: Policy) -> float:
 
 def uniform_value(problem: Problem) -> float:
     """ρ^S of the uniform policy over allowed actions: the zero of `gap_share`."""
-    uniform = problem.uniform_policy()
-    hit = _UNIFORM.get(problem.models)
-    if hit is None or not hit.serves(problem, uniform.probs):
-        x = policy_return(problem, uniform)
-        hit = _Evaluated(problem.R, problem.gamma, problem.p0, uniform.probs, x)
-        _UNIFORM[problem.models] = hit
-    return problem.objective.value(hit.returns, problem.models.f)
+    return static_return(problem, problem.uniform_policy())
 
 
 def policy_values(problem: Problem, policy: Policy) -> FloatArray:
@@ -137,20 +134,26 @@ def policy_reward(problem: Problem, probs: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.einsum("sa,san->ns", probs, problem.R))
 
 
-def check_policy(problem: Problem, policy: Policy) -> None:
-    """The policy must speak of the problem's states and actions, and take allowed actions only."""
+def check_policy(problem: Problem, policy: Policy, allowed: BoolArray | None = None) -> None:
+    """The policy must speak of the problem's states and actions, and take `allowed` ones only.
+
+    By default those are the problem's own.
+    """
     if policy.states != problem.models.states or policy.actions != problem.models.actions:
         raise InputError(
             f"The policy has {len(policy.states)} states and {len(policy.actions)} actions; the "
             f"problem has {problem.n_states} and {problem.n_actions}, or their labels or order "
             "differ. Evaluate a policy on the states and actions it was made for."
         )
-    bad = np.argwhere((policy.probs > 0) & ~problem.allowed)
+    bad = np.argwhere((policy.probs > 0) & ~(problem.allowed if allowed is None else allowed))
     if bad.size:
         s, a = bad[0]
+        unknown = not problem.models.available[s, a]
+        why = "and no model knows what follows" if unknown else "which is not allowed there"
+        hint = " Choose one that was seen, or keep such pairs with the prior (min_count=0)."
         raise InputError(
-            f"The policy takes action '{policy.actions[a]}' in state '{policy.states[s]}', which "
-            f"is not allowed there ({len(bad)} such pairs)."
+            f"The policy takes action '{policy.actions[a]}' in state '{policy.states[s]}', {why} "
+            f"({len(bad)} such pairs).{hint if unknown else ''}"
         )
 
 

@@ -373,7 +373,7 @@ def _answers(slots: tuple[int, ...], m: ModelSet) -> tuple[WarmStart, SweepResul
     warm = WarmStart(room(S, A, kind=np.int32), room(S, A, kind=np.int32), room(S, kind=np.int32))
     return warm, SweepResult(
         room(S), room(S), room(S, A), room(S, kind=np.int8), room(S, kind=np.int32),
-        room(S, kind=np.int64), room(m.next_states.size), np.zeros((0, 0)),
+        room(S, kind=np.int64), room(m.next_states.size),
     )  # fmt: skip
 
 
@@ -405,7 +405,7 @@ class SweepBatch:
         self.sweeps = [
             first.beside(
                 WarmStart._make(x[j] for x in self.warm),
-                SweepResult._make([*(x[j] for x in self.out[:-1]), self.out.xi]),
+                SweepResult._make(x[j] for x in self.out),
             )
             for j in range(count)
         ]

@@ -1,4 +1,4 @@
-"""Episodes by simulation: what a policy earns, and how it goes, where models only draw.
+"""What a policy earns in each model, and how it goes: by simulation where models only draw.
 
 x[ω, e] = Σ_{t < horizon} γ^t r(s_t, a_t, s_{t+1}) of episode e under model ω. Start states, actions
 and dynamics have random streams of their own, drawn in the same amounts whatever is decided: two
@@ -26,6 +26,7 @@ from softrobust.models.continuous import ContinuousModels
 from softrobust.models.continuous_policy import ContinuousPolicy
 from softrobust.models.policy import Policy
 from softrobust.problem import ContinuousProblem, Problem
+from softrobust.returns.evaluation import check_policy, policy_return
 
 Actor = Callable[[FloatArray, np.random.Generator], IntArray]
 LEVELS = (0.1, 0.5, 0.9)  # of the bands of `Paths`
@@ -136,17 +137,10 @@ def simulate(
     episodes: int = 100,
     seed: int | np.random.Generator = 0,
 ) -> Simulation:
-    """Simulate a policy under every model.
+    """Simulate a policy, or a function (states, rng) → action indices, under every model.
 
-    Parameters
-    ----------
-    policy : ContinuousPolicy, or callable (states, rng) → action indices
-    models : ContinuousModels, optional
-        Other models than the problem's, such as held-out ones.
-    episodes : int
-        Per model.
-    seed : int or Generator
-        The same seed gives the same luck to every policy.
+    `models` may be others than the problem's, such as held-out ones; `episodes` are per model. The
+    same seed gives the same luck to every policy.
     """
     own, omega, run = _under_every_model(problem, policy, models, episodes, seed)
     steps = omega.size * own.horizon
@@ -176,17 +170,6 @@ def _under_every_model(
     # A model that explodes is reported by its step, not by warnings on the way.
     with np.errstate(over="ignore", invalid="ignore"):
         return own, omega, run_episodes(own, own.models, act, omega, rng, keep)
-
-
-def simulate_returns(
-    problem: ContinuousProblem,
-    policy: ContinuousPolicy | Actor,
-    models: ContinuousModels | None = None,
-    episodes: int = 100,
-    seed: int | np.random.Generator = 0,
-) -> FloatArray:
-    """(n_models, episodes) discounted returns: `simulate(…).returns`."""
-    return simulate(problem, policy, models, episodes, seed).returns
 
 
 def actor(policy: ContinuousPolicy | Actor, problem: ContinuousProblem) -> Actor:
@@ -221,19 +204,11 @@ def roll_out_policy(
     gamma: float = 1.0,
     steps: int = 10_000,
 ) -> Rollouts:
-    """Run a policy in a Gymnasium environment, episode by episode.
+    """Run a policy in a Gymnasium environment (or a registered name), episode by episode.
 
-    Parameters
-    ----------
-    env : environment or registered name
-    policy : ContinuousPolicy, or callable observation → action index
-    seed : int
-        Episode i starts from `seed + i`, whatever the policy: environments that draw all their
-        randomness from their seed then give every policy the same luck.
-    gamma : float
-        Discount of `returns`; `totals` are not discounted.
-    steps : int
-        An episode is cut after so many.
+    A policy may be a function observation → action index. Episode i starts from `seed + i`,
+    whatever the policy: environments that draw all their randomness from their seed then give every
+    policy the same luck. `gamma` is the discount of `returns`; an episode is cut after `steps`.
     """
     world = _environment(env)
     first = int(getattr(world.action_space, "start", 0))
@@ -337,13 +312,7 @@ def simulate_table(
     """
     first, steps, which = (np.array(x, dtype=np.int64) for x in (start, length, omega))
     m = problem.models
-    stray = np.argwhere((policy.probs > 0) & ~m.available)
-    if stray.size:
-        i, j = stray[0]
-        raise InputError(
-            f"The policy takes action '{m.actions[int(j)]}' in state '{m.states[int(i)]}', and no "
-            "model knows what follows."
-        )
+    check_policy(problem, policy, m.available)
     shape = (first.size, max(int(steps.max(initial=0)), 1))
     refuse_if_too_large(
         40.0 * shape[0] * shape[1],
@@ -357,3 +326,35 @@ def simulate_table(
         first, which, steps, u, s, a, s_next,
     )  # fmt: skip
     return TableEpisodes(s, a, s_next, steps)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Returns:
+    """One number per model, and the weights of the models."""
+
+    x: FloatArray  # (n_models,)
+    f: FloatArray  # (n_models,)
+    noise: Simulation | None = None  # the episodes that x averages; None where x is exact
+
+    @classmethod
+    def of(cls, found: Returns | Simulation) -> Returns:
+        """A simulation as averages over its episodes; returns are what they are."""
+        return cls(found.means, found.f, found) if isinstance(found, Simulation) else found
+
+
+def returns_of(
+    problem: Problem | ContinuousProblem,
+    policy: Any,
+    models: Any = None,
+    episodes: int = 100,
+    seed: int | np.random.Generator = 0,
+) -> Returns:
+    """What the policy earns in every model of the problem, or in `models`, such as held-out ones.
+
+    `episodes` per model and `seed` are for simulations: policies with one seed meet the same luck.
+    """
+    if isinstance(problem, ContinuousProblem):
+        return Returns.of(simulate(problem, policy, models, episodes, seed))
+    own = problem if models is None else problem.with_models(models)
+    return Returns(policy_return(own, policy), own.models.f)

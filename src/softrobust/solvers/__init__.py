@@ -23,9 +23,9 @@ from softrobust.solvers.baselines.nominal import Nominal as Nominal
 from softrobust.solvers.baselines.rsvf import RSVF as RSVF
 from softrobust.solvers.baselines.rsvf import RSVFSimple as RSVFSimple
 from softrobust.solvers.baselines.safe_improvement import DUIPI as DUIPI
+from softrobust.solvers.baselines.safe_improvement import SPIBB as SPIBB
 from softrobust.solvers.baselines.safe_improvement import RaMDP as RaMDP
 from softrobust.solvers.baselines.safe_improvement import SoftSPIBB as SoftSPIBB
-from softrobust.solvers.baselines.spibb import SPIBB as SPIBB
 from softrobust.solvers.baselines.var_bellman import VaRBellman as VaRBellman
 from softrobust.solvers.baselines.var_bellman import WorstModel as WorstModel
 from softrobust.solvers.continuous.behaviour import ContinuousBehaviour as ContinuousBehaviour

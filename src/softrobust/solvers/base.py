@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, final, overload
 
 from softrobust._core.limits import Deadline as Deadline
+from softrobust._core.settings import check_fields
 from softrobust._core.show import facts_html
 from softrobust.bounds.reduction import rounding
 from softrobust.errors import InputError
@@ -74,7 +75,7 @@ class Solution(Generic[P]):
     stats : mapping
         Iterations, seconds, tolerances: plain numbers and words, ready for JSON.
     rounding : float
-        A gap up to this much may be rounding alone (see `bounds.rounding`).
+        A gap up to this much may be rounding alone (see `bounds.reduction`).
     """
 
     solver: str
@@ -140,7 +141,7 @@ def gap_share(
     """(bound − value)/(bound − uniform): the share of what could be gained that is still open.
 
     None where nothing could be gained: acting at random reaches the bound but for rounding, which
-    around 0 is not a share of the two but has a size of its own (`bounds.rounding`).
+    around 0 is not a share of the two but has a size of its own (`bounds.reduction`).
     """
     if bound is None or uniform is None or math.isinf(bound.value):
         return None
@@ -151,11 +152,14 @@ def gap_share(
 
 
 class Solver(ABC):
-    """A frozen bag of settings with `solve`; `continuous` if it is for vectors of states."""
+    """A frozen dataclass of settings with `solve`; `continuous` if it is for vectors of states."""
 
     __slots__ = ()
     name: ClassVar[str]
     continuous: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @abstractmethod
     def solve(self, problem: Any) -> Solution[Any]:
@@ -202,14 +206,13 @@ def solve_grid(
 
 def finish(
     problem: Problem | ContinuousProblem,
-    *,
     solver: str,
     policy: P,
     status: Status,
+    stats: Mapping[str, Any] | None = None,
     v: Any = None,
     model_value: float | None = None,
     bound: Bound | None = None,
-    stats: Mapping[str, Any] | None = None,
 ) -> Solution[P]:
     """Put the `Solution` together; where states are a table, the policy is evaluated exactly."""
     value = uniform = None

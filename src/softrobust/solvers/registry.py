@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
+from softrobust._core.settings import did_you_mean
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
 from softrobust.objective import SoftRobust
@@ -18,8 +19,7 @@ from softrobust.solvers.baselines.draws import PosteriorDraws
 from softrobust.solvers.baselines.multi_model import CADP, MVP, WSU
 from softrobust.solvers.baselines.nominal import Empirical, Nominal
 from softrobust.solvers.baselines.rsvf import RSVF, RSVFSimple
-from softrobust.solvers.baselines.safe_improvement import DUIPI, RaMDP, SoftSPIBB
-from softrobust.solvers.baselines.spibb import SPIBB
+from softrobust.solvers.baselines.safe_improvement import DUIPI, SPIBB, RaMDP, SoftSPIBB
 from softrobust.solvers.baselines.var_bellman import VaRBellman, WorstModel
 from softrobust.solvers.continuous.sac import SAC, RobustSAC, SoftRobustSAC
 from softrobust.solvers.continuous.srvi import SRVI, SRVISA, WorstModelVI
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from softrobust.data import TransitionLog
-    from softrobust.posterior import FittedLearned, FittedPosterior
+    from softrobust.posterior import FittedPosterior
 
 DEFAULT_SOLVER = "exact"
 DEFAULT_SECONDS = 60.0  # for solvers that could go on for long
@@ -53,57 +53,42 @@ class Context:
     checkpoint: Path | None = None
     min_count: int | None = None
 
-    def draws(self) -> PosteriorDraws | None:
-        """Draws for ambiguity sets; None (the problem's own models) where there is no posterior."""
-        return None if self.posterior is None else PosteriorDraws(self.posterior, self.seed)
-
-    def need_log(self, solver: str, what: str) -> TransitionLog:
-        """The log, or an error that says what the solver does with one."""
-        if self.log is None:
+    def make(self, kind: type[Any]) -> Solver:
+        """A solver with all that it has settings for."""
+        names = {field.name for field in fields(kind)}
+        given = {name: getattr(self, name) for name in SETTINGS if name in names}
+        # None where nodes are the limit, so that a solve always ends at the same place.
+        if kind in SLOW and self.time_limit is None and self.node_limit is None:
+            given["time_limit"] = DEFAULT_SECONDS
+        if "draws" in names and self.posterior is not None:  # else the problem's own models
+            given["draws"] = PosteriorDraws(self.posterior, self.seed)
+        if "log" in names and self.log is None:
             raise InputError(
-                f"The solver '{solver}' {what} a log, and the input holds models only. Give it the "
-                "log, or choose another solver."
+                f"The solver '{kind.name}' {READS.get(kind, 'reads the counts of')} a log, and the "
+                "input holds models only. Give it the log, or choose another solver."
             )
-        return self.log
+        own: dict[Any, Any] = {CADP: {"robust": True}, Improve: {"min_count": self.min_count}}
+        solver: Solver = kind(**given, **own.get(kind, {}))
+        return solver
 
 
+SETTINGS = ("log", "time_limit", "seed", "node_limit", "checkpoint")
+SLOW = (Exact, MILP, LocalSearch, RandomizedAscent, RSVF)
+READS: dict[type[Solver], str] = {
+    Improve: "improves the policy that made",
+    SPIBB: "improves the policy that made",
+    Empirical: "counts transitions in",
+}
+TABLES = (
+    Improve, Nominal, Empirical, Exact, MILP, LocalSearch, RandomizedAscent, SRect, SARect, MVP,
+    WSU, CADP, BCR, RSVF, RSVFSimple, VaRBellman, WorstModel, SPIBB, SoftSPIBB, RaMDP, DUIPI,
+)  # fmt: skip
 SOLVERS: dict[str, Callable[[Context], Solver]] = {
-    Improve.name: lambda c: Improve(
-        c.need_log(Improve.name, "improves the policy that made"), c.seed, c.min_count
-    ),
-    Nominal.name: lambda _: Nominal(),
-    Empirical.name: lambda c: Empirical(c.need_log(Empirical.name, "counts transitions in")),
-    Exact.name: lambda c: Exact(
-        time_limit=_limit(c), seed=c.seed, node_limit=c.node_limit, checkpoint=c.checkpoint
-    ),
-    MILP.name: lambda c: MILP(time_limit=_limit(c), seed=c.seed, node_limit=c.node_limit),
-    LocalSearch.name: lambda c: LocalSearch(time_limit=_limit(c), seed=c.seed),
-    RandomizedAscent.name: lambda c: RandomizedAscent(time_limit=_limit(c), seed=c.seed),
-    SRect.name: lambda c: SRect(time_limit=c.time_limit),
-    SARect.name: lambda c: SARect(time_limit=c.time_limit),
-    MVP.name: lambda _: MVP(),
-    WSU.name: lambda _: WSU(),
-    CADP.name: lambda _: CADP(robust=True),
-    BCR.name: lambda c: BCR(c.draws(), time_limit=c.time_limit),
-    RSVF.name: lambda c: RSVF(c.draws(), time_limit=_limit(c)),
-    RSVFSimple.name: lambda c: RSVFSimple(c.draws(), time_limit=c.time_limit),
-    VaRBellman.name: lambda c: VaRBellman(time_limit=c.time_limit),
-    WorstModel.name: lambda c: WorstModel(time_limit=c.time_limit),
-    SPIBB.name: lambda c: SPIBB(c.need_log(SPIBB.name, "improves the policy that made")),
-    SoftSPIBB.name: lambda c: SoftSPIBB(c.need_log(SoftSPIBB.name, "reads the counts of")),
-    RaMDP.name: lambda c: RaMDP(c.need_log(RaMDP.name, "reads the counts of")),
-    DUIPI.name: lambda c: DUIPI(c.need_log(DUIPI.name, "reads the counts of")),
+    kind.name: partial(Context.make, kind=kind) for kind in TABLES
 }
 CONTINUOUS_SOLVERS: dict[str, Callable[..., Solver]] = {
     kind.name: kind for kind in (SRVI, SRVISA, WorstModelVI, SoftRobustSAC, RobustSAC, SAC)
 }
-
-
-def _limit(context: Context) -> float | None:
-    """Seconds; none where nodes are the limit, so that a solve always ends at the same place."""
-    if context.time_limit is None and context.node_limit is None:
-        return DEFAULT_SECONDS
-    return context.time_limit
 
 
 def default_solver(problem: Problem | ContinuousProblem, posterior: object = None) -> str:
@@ -146,9 +131,7 @@ def make_solver(
     Deadline(time_limit)  # refuses limits that are not positive, whatever the solver does with it
     known = CONTINUOUS_SOLVERS if continuous else SOLVERS
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else ""
-        kind = " for continuous states" if continuous else ""
+        kind, hint = " for continuous states" if continuous else "", did_you_mean(name, known)
         raise InputError(f"There is no solver '{name}'{kind}.{hint} Solvers: {', '.join(known)}.")
     if settings and not continuous:
         text = "Settings by name are for solvers of continuous states. Leave them out."

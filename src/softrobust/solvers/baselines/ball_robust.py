@@ -20,32 +20,23 @@ never left stay where they are with reward 0, whatever the budget.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, final
+from typing import ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, refuse_if_too_large
 from softrobust._core.limits import Deadline
-from softrobust._core.settings import one_of
 from softrobust.bounds.reduction import EPS
 from softrobust.errors import InputError
-from softrobust.kernels.balls import L1, LINF, Balls, ball_sweep
+from softrobust.kernels.balls import L1, LINF, Balls, ball_sweep, reached_states
 from softrobust.models.model_set import ModelSet
 from softrobust.problem import Problem
-from softrobust.returns.rectangular_sweeps import Bracket
-from softrobust.solvers.base import Solution, Status
-from softrobust.solvers.rectangular.fixed_point import (
-    Iterated,
-    Operator,
-    OperatorSweep,
-    nominal_policy,
-)
+from softrobust.solvers.base import Solution, Solver
+from softrobust.solvers.rectangular.fixed_point import Iterated, Operator, OperatorSweep
 
 Support = Literal["models", "all"]
-SUPPORTS = ("models", "all")
 
 
 @final
@@ -86,6 +77,13 @@ def model_keys(models: ModelSet, which: BoolArray | None = None) -> IntArray:
     return np.asarray(keys if which is None else keys[which], dtype=np.int64)
 
 
+def reached_keys(models: ModelSet) -> tuple[IntArray, BoolArray]:
+    """Keys of the next states that any model gives a positive probability, and which those are."""
+    there = np.empty(models.next_states.size, np.bool_)
+    reached_states(models.prob, models.indptr, models.n_models, there)
+    return model_keys(models, there), there
+
+
 def pair_rows(
     problem: Problem,
     centre: ModelSet | None = None,
@@ -105,7 +103,6 @@ def pair_rows(
     if centre is not None:
         check_like(problem, centre, "The centre of the ambiguity sets")
     listed, p = model_keys(at), at.prob
-    one_of("support", support, SUPPORTS)
     if support == "all":
         refuse_if_too_large(40.0 * live.sum() * S, "Rows over all states", "Use support='models'.")
         keys = (np.flatnonzero(live)[:, None] * S + np.arange(S)).reshape(-1)
@@ -204,6 +201,8 @@ class BallOperator(Operator):
         self.width = rows.width
         self.r_max = float(np.abs(rows.r).max(initial=0.0))
         radii = np.where(rows.live, budgets.reshape(-1), 0.0)
+        used = radii[problem.allowed.reshape(-1)]
+        self.stats = {"budget_mean": float(used.mean()), "budget_max": float(used.max())}
         w = np.empty(0) if weights is None else weights
         self.balls = Balls(
             rows.indptr, rows.next_states, rows.p, rows.r, w, radii,
@@ -236,7 +235,7 @@ class _BallRobust(Iterated, ABC):
     norm: ClassVar[int]
 
     def __post_init__(self) -> None:
-        Iterated.__post_init__(self)
+        Solver.__post_init__(self)
         given = np.array(self.budgets, dtype=np.float64)
         if given.ndim not in (0, 2) or not (given >= 0).all() or not np.isfinite(given).all():
             raise InputError(
@@ -260,23 +259,7 @@ class _BallRobust(Iterated, ABC):
         rows = pair_rows(problem, self.centre, self.support)
         weights = None if self.weights is None else entry_weights(rows, self.weights, shape)
         operator = BallOperator(problem, rows, np.broadcast_to(budgets, shape), self.norm, weights)
-        found, status = self.search(operator, *nominal_policy(problem), deadline)
-        return ball_solution(self, problem, operator, found, status, deadline, {})
-
-
-def ball_solution(
-    solver: Iterated,
-    problem: Problem,
-    operator: BallOperator,
-    found: Bracket,
-    status: Status,
-    deadline: Deadline,
-    stats: Mapping[str, Any],
-) -> Solution:
-    """The solution of a robust MDP with balls, with what is known of their radii."""
-    radii = operator.balls.budgets[operator.balls.allowed.reshape(-1)]
-    more = {"budget_mean": float(radii.mean()), "budget_max": float(radii.max())}
-    return solver.solution(problem, operator, found, status, deadline, more | dict(stats))
+        return self.solution(problem, operator, deadline)
 
 
 def entry_weights(rows: PairRows, weights: ArrayLike, shape: tuple[int, int]) -> FloatArray:
@@ -320,11 +303,7 @@ class L1Robust(_BallRobust):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LInfRobust(_BallRobust):
-    """Robust against all rows whose entries differ by at most a budget from a nominal model.
-
-    Parameters as in `L1Robust`, with the norm max w(s′)·|p(s′) − p̄(s′)|; 1 is any row on the
-    support.
-    """
+    """As `L1Robust`, with the norm max w(s′)·|p(s′) − p̄(s′)|; 1 is any row on the support."""
 
     name: ClassVar[str] = "linf-robust"
     norm: ClassVar[int] = LINF

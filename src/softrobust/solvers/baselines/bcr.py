@@ -29,20 +29,17 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.limits import Deadline
-from softrobust._core.settings import flag, one_of
-from softrobust.kernels.balls import L1, LINF, distances, reached_states
+from softrobust.kernels.balls import L1, LINF, distances
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import EDGE, SoftRobust
 from softrobust.problem import Problem
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.ball_robust import (
-    SUPPORTS,
     BallOperator,
     PairRows,
     Support,
-    ball_solution,
-    model_keys,
     pair_rows,
+    reached_keys,
     transition_rewards,
 )
 from softrobust.solvers.baselines.draws import DrawnSample, Draws, UpperTail, resolution, tail_mass
@@ -103,16 +100,6 @@ class BCR(Iterated):
     support: Support = "models"
     name: ClassVar[str] = "bcr"
 
-    def __post_init__(self) -> None:
-        Iterated.__post_init__(self)
-        one_of("norm", self.norm, ("l1", "linf"))
-        one_of("scope", self.scope, ("local", "global"))
-        one_of("variant", self.variant, ("draws", "paper"))
-        one_of("support", self.support, SUPPORTS)
-        if self.weighting is not None:
-            one_of("weighting", self.weighting, ("value",))
-        flag("shrink", self.shrink)
-
     def solve(self, problem: Problem) -> Solution:
         """Build the sets and solve the robust MDP."""
         return self._solve(problem, None, Deadline(self.time_limit))
@@ -139,8 +126,7 @@ class BCR(Iterated):
         sets = self.sets(problem) if sets is None else sets
         norm = L1 if self.norm == "l1" else LINF
         operator = BallOperator(problem, sets.rows, scale * sets.radii, norm, sets.weights)
-        found, status = self.search(operator, *nominal_policy(problem), deadline)
-        return ball_solution(self, problem, operator, found, status, deadline, sets.stats)
+        return self.solution(problem, operator, deadline, sets.stats)
 
     def sets(self, problem: Problem) -> CredibleSets:
         """The credible region of the problem's α, at λ = 1."""
@@ -182,9 +168,7 @@ class _Distances:
         """(n_states·n_actions, n_models)."""
         rows = self.rows
         out = np.empty((rows.live.size, models.n_models))
-        there = np.empty(models.next_states.size, np.bool_)
-        reached_states(models.prob, models.indptr, models.n_models, there)
-        keys = model_keys(models, there)
+        keys, there = reached_keys(models)
         w = np.empty(0)
         if self.weigh is not None:
             w = np.ones(there.size)  # where nobody gets, nothing is weighed

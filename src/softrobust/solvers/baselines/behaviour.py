@@ -17,10 +17,9 @@ import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.data import TransitionLog
-from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
-from softrobust.returns import occupancies
+from softrobust.returns import check_policy, occupancies
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.baselines.nominal import check_log
 
@@ -96,15 +95,5 @@ def given(
     problem: Problem, policy: Policy, name: str, stats: dict[str, float] | None = None
 ) -> Solution:
     """A policy that was handed in, evaluated exactly; it may leave the mask, but not the models."""
-    models = problem.models
-    if policy.states != models.states or policy.actions != models.actions:
-        raise InputError("The policy's states and actions must be those of the problem.")
-    stray = np.argwhere((policy.probs > 0) & ~models.available)
-    if stray.size:
-        s, a = (int(i) for i in stray[0])
-        raise InputError(
-            f"The policy takes action '{models.actions[a]}' in state '{models.states[s]}', and no "
-            f"model knows what follows ({len(stray)} such pairs). Choose an action that was seen "
-            "there, or keep such pairs with the prior (min_count=0)."
-        )
-    return finish(unmasked(problem), solver=name, policy=policy, status=Status.GIVEN, stats=stats)
+    check_policy(problem, policy, problem.models.available)
+    return finish(unmasked(problem), name, policy, Status.GIVEN, stats)

@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, available_memory
 from softrobust._core.notes import Level, Note
-from softrobust._core.settings import whole
+from softrobust._core.settings import Count, Natural, check_fields
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import EDGE
@@ -31,6 +32,7 @@ from softrobust.problem import Problem
 from softrobust.solvers.baselines.ball_robust import check_like
 
 SATURATED = "quantile_saturated"
+WHAT = "The draws that sets are built from"
 PART_BYTES = 2**26  # of one part of the draws
 KEPT_BYTES = 2**29  # draws up to this size stay in memory for a second pass
 SPAWN = 2  # train and test draws of a run are children 0 and 1 of its seed
@@ -45,22 +47,14 @@ class SaturationWarning(UserWarning):
 class PosteriorDraws:
     """Draws of a fitted posterior, made when they are needed and in parts.
 
-    Parameters
-    ----------
-    posterior : FittedPosterior
-        Exact posteriors give as many draws as are asked for; a sampler gives those it has kept.
-    seed : int
-        Draws are independent of the train and test draws that a run makes with this seed.
-    most : int
-        Draws at most, and
-    most_numbers : float
-        transition probabilities drawn at most in one pass; what that leaves may be saturated.
+    Exact posteriors give as many draws as are asked for; a sampler gives those it has kept. They
+    are independent of the train and test draws that a run makes with the same seed.
     """
 
     posterior: FittedPosterior
-    seed: int = 0
-    most: int = 50_000
-    most_numbers: float = 1.5e9
+    seed: Natural = 0
+    most: Count = 50_000  # draws, and
+    most_numbers: float = 1.5e9  # probabilities of one pass; what that leaves may be saturated
 
     def __post_init__(self) -> None:
         if not isinstance(self.posterior, FittedPosterior):
@@ -68,8 +62,7 @@ class PosteriorDraws:
                 "PosteriorDraws needs a fitted posterior over tables, such as "
                 f"DirichletPosterior().fit(log); it got {type(self.posterior).__name__}."
             )
-        whole("seed", self.seed, 0)
-        whole("most", self.most)
+        check_fields(self)
 
     def count(self, wanted: float, model_size: int) -> int:
         """How many of the `wanted` draws there will be, for models of so many probabilities."""
@@ -86,13 +79,10 @@ class PosteriorDraws:
         """`n` draws in parts of at most 64 MiB; a sampler's draws come as one part."""
         part = n if self._kept() is not None else max(PART_BYTES // (8 * max(model_size, 1)), 1)
         for i, first in enumerate(range(0, n, part)):
-            yield self._draw(min(part, n - first), i)
+            yield self.draw(min(part, n - first), i)
 
-    def together(self, n: int) -> ModelSet:
-        """`n` draws as one set."""
-        return self._draw(n, 0)
-
-    def _draw(self, n: int, i: int) -> ModelSet:
+    def draw(self, n: int, i: int = 0) -> ModelSet:
+        """`n` draws as one set, part i of those that there are."""
         seed = np.random.SeedSequence(self.seed, spawn_key=(SPAWN, i))
         return self.posterior.sample(n, np.random.default_rng(seed))
 
@@ -108,43 +98,39 @@ class DrawnSample:
     are worth.
     """
 
+    _kept: list[tuple[ModelSet, FloatArray]]  # empty until a pass has made them
+
     def __init__(self, problem: Problem, draws: Draws | None, wanted: float) -> None:
-        self.problem = problem
-        self._kept: list[ModelSet] | None = None
+        self.problem, self._kept = problem, []
         if isinstance(draws, PosteriorDraws):
-            self._source: PosteriorDraws | None = draws
-            self._size = int(problem.models.next_states.size)
-            self.n = draws.count(max(wanted, 1.0), self._size)
+            size = int(problem.models.next_states.size)
+            self.n = draws.count(max(wanted, 1.0), size)
             self.total = self.effective = float(self.n)
+            self._parts = partial(draws.parts, self.n, size)
+            free = available_memory()
+            limit = KEPT_BYTES if free is None else min(KEPT_BYTES, 0.25 * free)
+            self._keep = 8.0 * size * self.n <= limit
             return
         models = problem.models if draws is None else draws
         if not isinstance(models, ModelSet):
             raise InputError(
                 f"draws is a ModelSet or PosteriorDraws(posterior); it is {type(models).__name__}."
             )
-        check_like(problem, models, "The draws that sets are built from")
-        self._source, self._kept, self.n = None, [models], models.n_models
+        check_like(problem, models, WHAT)
+        self._kept, self.n = [(models, models.f)], models.n_models
         self.total, self.effective = 1.0, 1.0 / float((models.f**2).sum())
 
     def __iter__(self) -> Iterator[tuple[ModelSet, FloatArray]]:
-        if self._kept is not None:
-            for models in self._kept:
-                weights = models.f if self._source is None else np.ones(models.n_models)
-                yield models, weights
+        if self._kept:
+            yield from self._kept
             return
-        assert self._source is not None
-        keep: list[ModelSet] | None = [] if self._fits() else None
-        for models in self._source.parts(self.n, self._size):
-            check_like(self.problem, models, "The draws that sets are built from")
-            if keep is not None:
-                keep.append(models)
-            yield models, np.ones(models.n_models)
-        self._kept = keep
-
-    def _fits(self) -> bool:
-        free = available_memory()
-        limit = KEPT_BYTES if free is None else min(KEPT_BYTES, 0.25 * free)
-        return 8.0 * self._size * self.n <= limit
+        made = []
+        for models in self._parts():
+            check_like(self.problem, models, WHAT)
+            part = models, np.ones(models.n_models)
+            made += [part] if self._keep else []
+            yield part
+        self._kept = made
 
     def saturated(self, tail: float) -> bool:
         """Whether the quantile that leaves `tail` outside is the sample's extreme."""

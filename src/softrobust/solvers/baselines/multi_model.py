@@ -21,14 +21,13 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.limits import Deadline
-from softrobust._core.settings import whole
+from softrobust._core.settings import Count, whole
 from softrobust.models.policy import TimedPolicy
 from softrobust.problem import Problem
 from softrobust.returns import action_values, evaluate_policy
 from softrobust.returns.optimal import horizon_return, state_probabilities
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.baselines.nominal import nominal_solution
-from softrobust.solvers.rectangular.fixed_point import deterministic
 
 
 @final
@@ -69,7 +68,7 @@ class WSU(Solver):
     Infinite horizon: the backward recursion is run until the rule and its values settle.
     """
 
-    rounds: int = 2000
+    rounds: Count = 2000
     name: ClassVar[str] = "wsu"
 
     def solve(self, problem: Problem) -> Solution:
@@ -88,8 +87,7 @@ class WSU(Solver):
             done = change <= tol * max(float(np.abs(v).max()), 1e-300)
         stats = {"seconds": clock.elapsed, "iterations": iterations}
         status = Status.LOCAL_OPTIMUM if done else Status.ITERATION_LIMIT
-        policy = deterministic(problem, rule)
-        return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
+        return finish(problem, self.name, problem.policy(rule), status, stats)
 
     def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
         """The finite-horizon original."""
@@ -112,11 +110,8 @@ class CADP(Solver):
     """
 
     robust: bool = False
-    rounds: int = 200
+    rounds: Count = 200
     name: ClassVar[str] = "cadp"
-
-    def __post_init__(self) -> None:
-        whole("rounds", self.rounds)
 
     def solve(self, problem: Problem) -> Solution:
         """Infinite horizon, from the WSU policy until the rule repeats; the best one seen."""
@@ -125,7 +120,7 @@ class CADP(Solver):
         best_value, best, seen = -np.inf, rule, set()
         status = Status.ITERATION_LIMIT
         for _ in range(self.rounds):
-            v, h = evaluate_policy(problem, deterministic(problem, rule))
+            v, h = evaluate_policy(problem, problem.policy(rule))
             returns = v @ problem.p0
             value = self._goal(problem, returns)
             if value > best_value:
@@ -138,8 +133,7 @@ class CADP(Solver):
             score = np.einsum("ns,nsa->sa", weights, action_values(problem, v))
             rule = _best_actions(problem, score, keep=rule)
         stats = {"seconds": clock.elapsed, "rounds": len(seen)}
-        policy = deterministic(problem, best)
-        return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
+        return finish(problem, self.name, problem.policy(best), status, stats)
 
     def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
         """The finite-horizon original: from WSU, sweeps until the policy repeats.

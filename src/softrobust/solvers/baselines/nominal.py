@@ -12,7 +12,6 @@ from softrobust._core.limits import Deadline
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy
 from softrobust.problem import Problem
 from softrobust.returns import optimal_returns
 from softrobust.solvers.base import Solution, Solver, Status, finish
@@ -55,15 +54,12 @@ def solve_single(
     problem: Problem, single: Problem, name: str, clock: Deadline, **stats: Any
 ) -> Solution:
     """The optimum of one model, as a solution of the problem."""
-    optima, m = optimal_returns(single), problem.models
-    policy = Policy.from_decision(optima.decisions[0], m.states, m.actions, problem.decided)
+    optima = optimal_returns(single)
+    policy = problem.policy(optima.decisions[0])
     width = float(optima.upper[0] - optima.lower[0])  # of the certified bracket of its return
     own = {"seconds": clock.elapsed, "model_value_error": width / 2}
     # The tolerance is that of its own model; nothing is proven of the objective.
-    status = Status.TOLERANCE_REACHED
-    return finish(
-        problem, solver=name, policy=policy, v=optima.V[0], status=status, stats=own | stats
-    )
+    return finish(problem, name, policy, Status.TOLERANCE_REACHED, own | stats, optima.V[0])
 
 
 def check_log(problem: Problem, log: TransitionLog, who: str) -> None:

@@ -35,21 +35,20 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.limits import Deadline
-from softrobust._core.settings import one_of, real, whole
+from softrobust._core.settings import Count, NotNegative
 from softrobust.errors import InputError, SolverError
-from softrobust.kernels.balls import l1_reach, meets_all, reach_sweep, reached_states
+from softrobust.kernels.balls import l1_reach, meets_all, reach_sweep
 from softrobust.kernels.expected import expected_values
 from softrobust.models.model_set import ModelSet
 from softrobust.problem import Problem
 from softrobust.solvers.base import Solution, Status
 from softrobust.solvers.baselines.ball_robust import (
-    SUPPORTS,
     BallOperator,
     PairRows,
     Support,
-    ball_solution,
     model_keys,
     pair_rows,
+    reached_keys,
 )
 from softrobust.solvers.baselines.draws import (
     KEPT_BYTES,
@@ -86,16 +85,10 @@ class RSVF(Iterated):
     """
 
     draws: Draws | None = None
-    max_sets: int = 50
-    meet: float = 1e-6
+    max_sets: Count = 50
+    meet: NotNegative = 1e-6
     support: Support = "models"
     name: ClassVar[str] = "rsvf"
-
-    def __post_init__(self) -> None:
-        Iterated.__post_init__(self)
-        whole("max_sets", self.max_sets)
-        real("meet", self.meet, least=0)
-        one_of("support", self.support, SUPPORTS)
 
     def solve(self, problem: Problem) -> Solution:
         """Grow the list of value functions until the balls meet all their sets."""
@@ -118,8 +111,7 @@ class RSVF(Iterated):
                 status = Status.TIME_LIMIT if deadline.passed else Status.ITERATION_LIMIT
                 break
             sets.add(cut, self.meet)
-        stats |= sets.stats()
-        return ball_solution(self, problem, operator, found, status, deadline, stats)
+        return self.solution(problem, operator, deadline, stats | sets.stats(), (found, status))
 
 
 @final
@@ -164,9 +156,7 @@ class _Sets:
             Z = expected_values(models.prob, models.indptr, models.next_states, R, v, p.gamma)
             below.add(-Z.reshape(-1, models.n_models), weights)
             if more is not None:
-                there = np.empty(models.next_states.size, np.bool_)
-                reached_states(models.prob, models.indptr, models.n_models, there)
-                keys = model_keys(models, there)
+                keys, _ = reached_keys(models)
                 if not more or not np.array_equal(more[-1], keys):
                     more.append(keys)
         return -below.quantile()
@@ -260,17 +250,12 @@ def _minimax(
     from scipy import sparse
 
     m, n = G.shape
-    eye, ones = sparse.eye_array(n), np.ones((1, n))
-    each = sparse.eye_array(m)  # columns: θ (n), y (m·n), t (n), ψ
-    blocks: list[list[Any]] = [
+    eye, each = sparse.eye_array(n), sparse.eye_array(m)
+    below, no_t = -sparse.kron(np.ones((m, 1)), eye), sparse.csr_array((m * n, n))
+    blocks: list[list[Any]] = [  # columns: θ (n), y (m·n), t (n), ψ
         [G, -sparse.block_diag([row[None] for row in G]), None, None],
-        [None, 2 * sparse.kron(each, ones), None, -np.ones((m, 1))],
-        [
-            -sparse.kron(np.ones((m, 1)), eye),
-            sparse.kron(each, eye),
-            sparse.csr_array((m * n, n)),
-            None,
-        ],
+        [None, 2 * sparse.kron(each, np.ones((1, n))), None, -np.ones((m, 1))],
+        [below, sparse.kron(each, eye), no_t, None],
     ]
     right = [b, np.zeros(m), np.zeros(m * n)]
     cost = np.r_[np.zeros(n * (m + 2)), 1.0]
@@ -342,8 +327,7 @@ class RSVFSimple(Iterated):
             mean, models = on_common_lists(problem.models.mean_model(), models)
             nominal_part = replace(problem.mean_problem(), models=mean)
         operator = QuantileOperator(problem.with_models(models), tail, lam, nominal_part)
-        found, status = self.search(operator, *nominal_policy(problem), deadline)
-        return self.solution(problem, operator, found, status, deadline, stats)
+        return self.solution(problem, operator, deadline, stats)
 
     def _models(self, problem: Problem, wanted: float) -> ModelSet:
         """The draws, no more than may stay in memory."""
@@ -351,7 +335,7 @@ class RSVFSimple(Iterated):
             return problem.models if self.draws is None else self.draws
         size = max(problem.models.next_states.size, 1)
         most = max(KEPT_BYTES // (8 * size), 1)
-        return self.draws.together(min(self.draws.count(wanted, size), most))
+        return self.draws.draw(min(self.draws.count(wanted, size), most))
 
 
 def on_common_lists(first: ModelSet, second: ModelSet) -> tuple[ModelSet, ModelSet]:

@@ -1,7 +1,12 @@
-"""Rivals of SPIBB that improve the policy of a log, each with its own caution.
+"""Safe policy improvement: solvers that improve the policy of a log, each with its own caution.
 
-All three solve the empirical model n(s,a,s′)/n(s,a), with counts n(s,a) and the log's policy β:
+β is the log's own policy: the share of each action among allowed ones, and where none of these was
+seen every allowed one alike (counted in the stats). With counts n(s, a) and, but for SPIBB, in the
+empirical model n(s,a,s′)/n(s,a):
 
+    SPIBB        (Laroche et al. 2019)   where n(s,a) is below `min_count` the model is not trusted,
+                 "equal"   : π(a|s) = β(a|s) there
+                 "at-most" : π(a|s) ≤ β(a|s) there
     Soft-SPIBB   (Nadjahi, Laroche, Tachet des Combes 2019)   e(s,a) = √(2 ln(2SA/δ)/n(s,a)),
                  "both"  : Σ_a e(s,a)·|π(a|s) − β(a|s)| ≤ ε
                  "raised": Σ_a e(s,a)·max(0, π(a|s) − β(a|s)) ≤ ε   (Scholl et al. 2022, "lower")
@@ -9,76 +14,160 @@ All three solve the empirical model n(s,a,s′)/n(s,a), with counts n(s,a) and t
     DUIPI        (Schneegass, Hans, Udluft 2010)              maximises Q − ξ·σ(Q), where
                  σ²Q = γ²Σ P²·σ²V + Σ (r + γV)²·σ²P + σ²R,  σ²V = Σ_a π²·σ²Q
 
-and every one is iterated to where it stays. Soft-SPIBB moves probability from the worst action to
-the one of most advantage per error, as long as the budget ε lasts (the authors' approximation of a
-linear programme), and keeps a state's old policy where the move does not pay. DUIPI gives actions
-that were never seen no probability (Scholl et al.): their variance is as unknown as their value.
-Its variances leave out covariances, so they change when a constant is added to all rewards.
+and every one is iterated to where it stays. SPIBB's classes are products over states, so greedy
+steps improve all states at once, and contain β: the result is at least as good as β in its model.
+With min_count = 0 it is the model's optimal policy, with min_count = ∞ it is β. Soft-SPIBB moves
+probability from the worst action to the one of most advantage per error, as long as the budget ε
+lasts (the authors' approximation of a linear programme), and keeps a state's old policy where the
+move does not pay. DUIPI gives actions that were never seen no probability (Scholl et al.): their
+variance is as unknown as their value. Its variances leave out covariances, so they change when a
+constant is added to all rewards.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, final
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, final
 
 import numpy as np
 
-from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline
-from softrobust._core.settings import instance, one_of, real, whole
+from softrobust._core.notes import Level, Note
+from softrobust._core.settings import Count, NotNegative, real
 from softrobust.data import TransitionLog
 from softrobust.data.rewards import Rewards
-from softrobust.errors import InputError
-from softrobust.models.policy import Policy
 from softrobust.problem import Problem
-from softrobust.returns import optimal_returns
+from softrobust.returns import action_values, optimal_returns, policy_values
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.baselines.behaviour import action_shares
-from softrobust.solvers.baselines.nominal import empirical_problem
-from softrobust.solvers.baselines.spibb import improve
-from softrobust.solvers.rectangular.fixed_point import deterministic
+from softrobust.solvers.baselines.nominal import check_log, empirical_problem
 
-STAYS = 1e-9  # of the size of the values: what moves less stays
+BETTER = 1e-12  # of the size of the values: less is rounding,
+STAYS = 1e-9  # and what moves less than this stays
+Unlimited = Annotated[float, partial(real, least=0, infinite=True)]
+Share = Annotated[float, partial(real, above=0, most=1)]
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class SoftSPIBB(Solver):
-    """Leave the log's own policy as far as an error budget allows.
+class SPIBB(Solver):
+    """Improve the log's own policy, and only where the log shows enough.
 
     Parameters
     ----------
     log : TransitionLog
         Gives the counts and the behaviour policy.
-    epsilon : float
-        The budget ε of a state; 0 is the behaviour policy.
-    variant : "raised" or "both"
-        Whether only raised probabilities count against the budget, or lowered ones too.
-    delta : float
-        δ of the error bound, in (0, 1].
+    min_count : float
+        Pairs seen fewer times are left to the behaviour policy; 0 … ∞.
+    variant : "equal" or "at-most"
+        What a rare pair may have: the behaviour's probability, or no more than it.
+    model : "mean" or "empirical"
+        In which model to improve: the mean of the problem's models, or the observed frequencies as
+        in the original.
     max_rounds : int
-        Rounds of evaluation and improvement at most.
+        Steps of policy iteration at most.
     """
 
     log: TransitionLog
-    epsilon: float = 0.5
-    variant: Literal["raised", "both"] = "raised"
-    delta: float = 1.0
-    max_rounds: int = 1000
-    name: ClassVar[str] = "soft-spibb"
+    min_count: Unlimited = 10
+    variant: Literal["equal", "at-most"] = "equal"
+    model: Literal["mean", "empirical"] = "mean"
+    max_rounds: Count = 1000
+    name: ClassVar[str] = "spibb"
 
-    def __post_init__(self) -> None:
-        instance("log", self.log, TransitionLog)
-        one_of("variant", self.variant, ("raised", "both"))
-        if not self.epsilon >= 0:  # infinite is any policy
-            raise InputError(f"epsilon is an error budget, at least 0; it is {self.epsilon}.")
-        if not 0 < self.delta <= 1:
-            raise InputError(f"delta is a probability above 0; it is {self.delta}.")
-        whole("max_rounds", self.max_rounds)
+    def solve(self, problem: Problem) -> Solution:
+        """Policy iteration within the class."""
+        clock = Deadline()
+        check_log(problem, self.log, "SPIBB")
+        beta, seen = action_shares(self.log, problem.allowed)
+        rare = problem.allowed & (self.log.pair_counts < self.min_count)
+        rare &= problem.decided[:, None]
+        single, stats = problem.mean_problem(), {}
+        if self.model == "empirical":
+            single, unseen = empirical_problem(problem, self.log, "SPIBB")
+            stats = {"unseen_pairs_as_self_loops": unseen}
+        probs, v, status, rounds = improve(
+            single, beta, lambda Q: self._greedy(Q, beta, rare), BETTER, self.max_rounds
+        )
+        more = {
+            "rounds": rounds,
+            "rare_pairs": int(rare.sum()),
+            "states_without_behaviour": int((~seen & problem.decided).sum()),
+            "behaviour_value": float(problem.p0 @ one_value(single, beta)),
+        }
+        found = {"seconds": clock.elapsed} | stats | more | self._notes(problem, rare)
+        return finish(problem, self.name, problem.policy(probs), status, found, v)
+
+    def _notes(self, problem: Problem, rare: BoolArray) -> dict[str, Any]:
+        """Say so where nothing was free to change."""
+        if not rare.any() or (rare != (problem.allowed & problem.decided[:, None])).any():
+            return {}
+        note = Note("no_pair_free", Level.CAUTION, {"least": self.min_count})
+        return {"notes": [note.to_dict()]}
+
+    def _greedy(self, Q: FloatArray, beta: FloatArray, rare: BoolArray) -> FloatArray:
+        """The best policy of the class for action values Q; −∞ marks what is not allowed."""
+        rows = np.arange(Q.shape[0])
+        free = np.where(rare, -np.inf, Q)
+        best = free.argmax(axis=1)
+        some = np.isfinite(free[rows, best])  # states with a pair that is not rare
+        kept = np.where(rare, beta, 0.0)
+        if self.variant == "at-most":  # rare pairs better than the best free one keep their share
+            kept = np.where(free[rows, best][:, None] < Q, kept, 0.0)
+        out = np.where(some[:, None], kept, beta)
+        out[rows[some], best[some]] += np.maximum(1.0 - kept[some].sum(axis=1), 0.0)
+        return out
+
+
+def improve(
+    single: Problem,
+    beta: FloatArray,
+    best: Callable[[FloatArray], FloatArray],
+    least: float,
+    max_rounds: int,
+) -> tuple[FloatArray, FloatArray, Status, int]:
+    """Policy iteration from β in one model: probabilities, v, how it ended, and after how long.
+
+    `best` gives the policy to take for action values Q, −∞ where an action is not allowed. A state
+    changes only where that gains more than `least` of its values, so that the end is reached.
+    """
+    probs, v = beta, one_value(single, beta)
+    for step in range(1, max_rounds + 1):
+        Q = action_values(single, v[None])[0]
+        new = best(np.where(single.allowed, Q, -np.inf))
+        terms = np.where(single.allowed, Q, 0.0)
+        gain = ((new - probs) * terms).sum(axis=1)
+        better = gain > least * np.abs(terms).max(axis=1)
+        if not better.any():
+            return probs, v, Status.TOLERANCE_REACHED, step
+        probs = np.where(better[:, None], new, probs)
+        v = one_value(single, probs)
+    return probs, v, Status.ITERATION_LIMIT, max_rounds
+
+
+def one_value(single: Problem, probs: FloatArray) -> FloatArray:
+    """(n_states,): values of a policy in a problem of one model."""
+    return np.asarray(policy_values(single, single.policy(probs))[0])
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SoftSPIBB(Solver):
+    """Leave the log's own policy as far as an error budget allows."""
+
+    log: TransitionLog
+    epsilon: Unlimited = 0.5  # the budget of a state; 0 is the behaviour policy, ∞ any policy
+    variant: Literal["raised", "both"] = "raised"  # which probabilities count against it
+    delta: Share = 1.0  # of the error bound
+    max_rounds: Count = 1000
+    name: ClassVar[str] = "soft-spibb"
 
     def solve(self, problem: Problem) -> Solution:
         """Improve, evaluate, and begin again from β, until nothing moves."""
-        clock, m = Deadline(), problem.models
+        clock = Deadline()
         single, _ = empirical_problem(problem, self.log, "Soft-SPIBB")
         beta, seen = action_shares(self.log, problem.allowed)
         errors = self._errors(problem)
@@ -90,8 +179,7 @@ class SoftSPIBB(Solver):
             "rounds": rounds,
             "states_without_behaviour": int((~seen & problem.decided).sum()),
         }
-        policy = Policy(probs, m.states, m.actions, problem.decided)
-        return finish(problem, solver=self.name, policy=policy, v=v, status=status, stats=stats)
+        return finish(problem, self.name, problem.policy(probs), status, stats, v)
 
     def _errors(self, problem: Problem) -> FloatArray:
         """e(s, a), infinite where nothing was seen or nothing is allowed."""
@@ -131,23 +219,13 @@ class SoftSPIBB(Solver):
 class RaMDP(Solver):
     """Optimal for the observed frequencies, with rewards lowered by κ/√n(s, a).
 
-    Parameters
-    ----------
-    log : TransitionLog
-        Gives the counts.
-    kappa : float, optional
-        In units of the reward; half the range of the log's rewards by default, which is what the
-        literature found best on its benchmark (2 where rewards are 0 … 4).
+    κ is in units of the reward; half the range of the log's rewards by default, which is what the
+    literature found best on its benchmark (2 where rewards are 0 … 4).
     """
 
     log: TransitionLog
-    kappa: float | None = None
+    kappa: NotNegative | None = None
     name: ClassVar[str] = "ramdp"
-
-    def __post_init__(self) -> None:
-        instance("log", self.log, TransitionLog)
-        if self.kappa is not None:
-            real("kappa", self.kappa, least=0)
 
     def solve(self, problem: Problem) -> Solution:
         """Solve the model of observed frequencies with lowered rewards."""
@@ -165,44 +243,21 @@ class RaMDP(Solver):
         lowered = np.where(seen, R - kappa / np.sqrt(np.maximum(counts, 1)), worst)
         lowered = np.where(problem.decided[:, None], lowered, 0.0)
         optima = optimal_returns(replace(single, rewards=Rewards.of_pairs(lowered)))
-        return finish(
-            problem,
-            solver=self.name,
-            policy=deterministic(problem, optima.decisions[0]),
-            v=optima.V[0],
-            status=Status.TOLERANCE_REACHED,
-            stats={"seconds": clock.elapsed, "kappa": kappa},
-        )
+        policy, stats = problem.policy(optima.decisions[0]), {"seconds": clock.elapsed}
+        status = Status.TOLERANCE_REACHED
+        return finish(problem, self.name, policy, status, stats | {"kappa": kappa}, optima.V[0])
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class DUIPI(Solver):
-    """Maximise the action value less ξ of its propagated standard deviations.
-
-    Parameters
-    ----------
-    log : TransitionLog
-        Gives the counts and the spread of rewards.
-    xi : float
-        How many standard deviations to subtract.
-    prior : float
-        Dirichlet weight of every next state that the log knows; 0 takes frequencies alone.
-    max_rounds : int
-        Rounds of the joint iteration at most.
-    """
+    """Maximise the action value less ξ of its propagated standard deviations."""
 
     log: TransitionLog
-    xi: float = 0.1
-    prior: float = 0.0
-    max_rounds: int = 3000
+    xi: NotNegative = 0.1
+    prior: NotNegative = 0.0  # Dirichlet weight of every next state that the log knows
+    max_rounds: Count = 3000
     name: ClassVar[str] = "duipi"
-
-    def __post_init__(self) -> None:
-        instance("log", self.log, TransitionLog)
-        real("xi", self.xi, least=0)
-        real("prior", self.prior, least=0)
-        whole("max_rounds", self.max_rounds)
 
     def solve(self, problem: Problem) -> Solution:
         """Propagate values and variances together, the policy moving by 1/t in round t."""
@@ -229,11 +284,10 @@ class DUIPI(Solver):
                 break
             cautious = np.where(usable, Q - self.xi * np.sqrt(var_Q), -np.inf)
             probs = _towards(probs, cautious.argmax(axis=1), 1.0 / rounds)
-        m = problem.models
         stats = {"seconds": clock.elapsed, "rounds": rounds}
-        policy = Policy(probs / probs.sum(axis=1, keepdims=True), m.states, m.actions, live)
+        policy = problem.policy(probs / probs.sum(axis=1, keepdims=True))
         v = np.where(live, (probs * Q).sum(axis=1), 0.0)
-        return finish(problem, solver=self.name, policy=policy, v=v, status=status, stats=stats)
+        return finish(problem, self.name, policy, status, stats, v)
 
     def _rows(self, problem: Problem) -> tuple[FloatArray, FloatArray]:
         """P and the variance of each of its entries, both (n_states, n_actions, n_states)."""

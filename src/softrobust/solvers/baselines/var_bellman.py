@@ -34,12 +34,7 @@ from softrobust.kernels.tail import quantile_rows, quantile_sweep
 from softrobust.objective import EDGE, SoftRobust
 from softrobust.problem import Problem
 from softrobust.solvers.base import Solution, finish
-from softrobust.solvers.rectangular.fixed_point import (
-    Iterated,
-    Operator,
-    OperatorSweep,
-    nominal_policy,
-)
+from softrobust.solvers.rectangular.fixed_point import Iterated, Operator, OperatorSweep
 from softrobust.solvers.rectangular.rectangular import SARect
 
 
@@ -107,10 +102,7 @@ def row_sum_deviation(problem: Problem) -> float:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class VaRBellman(Iterated):
-    """Maximise the α-quantile of every step's value over the models.
-
-    Settings as in `Iterated`.
-    """
+    """Maximise the α-quantile of every step's value over the models; settings of `Iterated`."""
 
     name: ClassVar[str] = "var"
 
@@ -118,17 +110,13 @@ class VaRBellman(Iterated):
         """Find the fixed point."""
         deadline = Deadline(self.time_limit)
         operator = QuantileOperator(problem, 1.0 - problem.objective.alpha)
-        found, status = self.search(operator, *nominal_policy(problem), deadline)
-        return self.solution(problem, operator, found, status, deadline)
+        return self.solution(problem, operator, deadline)
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstModel(Iterated):
-    """Maximise the return where every step follows the worst of the models.
-
-    Settings as in `Iterated`.
-    """
+    """Maximise the return where every step follows the worst model; settings of `Iterated`."""
 
     name: ClassVar[str] = "worst-model"
 
@@ -136,12 +124,5 @@ class WorstModel(Iterated):
         """Solve at λ = 1, α = 1, and value the policy by the problem's own objective."""
         worst = replace(problem, objective=SoftRobust(1.0, 1.0))
         same = SARect(tol=self.tol, time_limit=self.time_limit, max_rounds=self.max_rounds)
-        found = same.solve(worst)
-        return finish(
-            problem,
-            solver=self.name,
-            policy=found.policy,
-            v=found.v,
-            status=found.status,
-            stats=found.stats,
-        )
+        x = same.solve(worst)
+        return finish(problem, self.name, x.policy, x.status, x.stats, x.v)

@@ -31,24 +31,12 @@ CLEARLY = 0.005  # nats per decision that a richer form has to gain
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ContinuousBehaviour:
-    """Current practice as a policy.
+    """Current practice as a policy."""
 
-    Attributes
-    ----------
-    policy : NetworkPolicy
-        One layer: a logistic regression.
-    degree : int
-        0: the same frequencies everywhere; 1: linear; 2: with products.
-    gain : float
-        Average log-likelihood of left-out decisions, less that of plain frequencies.
-    shares : tuple of float
-        How often each action was taken.
-    """
-
-    policy: NetworkPolicy
-    degree: int
-    gain: float
-    shares: tuple[float, ...]
+    policy: NetworkPolicy  # one layer: a logistic regression
+    degree: int  # 0: the same frequencies everywhere; 1: linear; 2: with products
+    gain: float  # average log-likelihood of left-out decisions, less that of plain frequencies
+    shares: tuple[float, ...]  # how often each action was taken
 
 
 def continuous_behaviour(log: ContinuousLog) -> ContinuousBehaviour:

@@ -30,21 +30,21 @@ from abc import ABC, abstractmethod
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust._core.limits import Deadline, LiveLine, check_time_limit
-from softrobust._core.settings import flag, instance, real, whole
+from softrobust._core.limits import Deadline, LiveLine, Seconds
+from softrobust._core.settings import Count, Natural, NotNegative, instance, whole
 from softrobust.errors import InputError, SolverError
 from softrobust.models.continuous_policy import ContinuousPolicy, choose_actions
 from softrobust.models.expectation import ClosedForm, Expectation, Sampled, expectation_of
 from softrobust.models.features import Features, PolynomialFeatures
 from softrobust.models.lookahead import BellmanUpdate as BellmanUpdate
 from softrobust.models.lookahead import Decision, LinearPolicy, LookaheadPolicy
-from softrobust.objective import soft_robust
+from softrobust.objective import Objective, SoftRobust, soft_robust
 from softrobust.problem import ContinuousProblem
 from softrobust.returns.simulation import run_episodes
 from softrobust.solvers.base import Solution, Solver, Status, finish
@@ -57,54 +57,30 @@ STARTS = 1000  # start states over which `model_value` is averaged
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projected(Solver, ABC):
-    """Settings of projected value iteration.
-
-    Parameters
-    ----------
-    features : object with fit(states) and transform(states)
-        By default all products of at most two variables. `RBFFeatures`, `FourierFeatures` and
-        scikit-learn's transformers do as well.
-    ridge : float, optional
-        Added to the diagonal of Σφφᵀ. By default 0.1 (features are of size 1): episodes of one
-        policy visit few corners of the state space, and without it w is left to chance in the
-        others, where v then explodes. 0 is plain least squares. Features that depend linearly on
-        one another are an error, unless a ridge was given for them.
-    iterations, batch, episodes : int
-        Iterations at most; states per regression; episodes simulated per iteration.
-    samples : int, optional
-        Next states drawn per state, action and model (the paper has 100); by default expected
-        values are exact, and where they cannot be that is an error.
-    tol : float
-        Stop when v changes by at most this share of max|v| on the reference states.
-    states : (n, n_variables), optional
-        Regress on all of these in every iteration instead of on simulated ones.
-    seed : int
-    time_limit : float, optional
-        Seconds; the value function reached by then comes back.
-    """
+    """Settings of projected value iteration."""
 
     continuous: ClassVar[bool] = True
+    # Anything with fit(states) and transform(states): `RBFFeatures`, `FourierFeatures`, those of
+    # scikit-learn; by default all products of at most two variables.
     features: Any = field(default_factory=PolynomialFeatures)
-    ridge: float | None = None
-    iterations: int = 150
-    batch: int = 150
-    episodes: int = 30
-    samples: int | None = None
-    tol: float = 1e-3
-    states: ArrayLike | None = None
-    seed: int = 0
-    time_limit: float | None = None
+    # Added to the diagonal of Σφφᵀ; None is 0.1 (features are of size 1): episodes of one policy
+    # visit few corners of the state space, and without it w is left to chance in the others, where
+    # v then explodes. 0 is plain least squares. Features that depend linearly on one another are an
+    # error, unless a ridge was given for them.
+    ridge: NotNegative | None = None
+    iterations: Count = 150  # at most
+    batch: Count = 150  # states per regression
+    episodes: Count = 30  # simulated per iteration
+    # Next states drawn per state, action and model (the paper has 100); by default expected values
+    # are exact, and where they cannot be that is an error.
+    samples: Annotated[int, partial(whole, least=2)] | None = None
+    tol: NotNegative = 1e-3  # stop when v changes by at most this share of max|v|
+    states: ArrayLike | None = None  # (n, n_variables) to regress on instead of simulated ones
+    seed: Natural = 0
+    time_limit: Seconds | None = None  # the value function reached by then comes back
 
     def __post_init__(self) -> None:
-        if self.ridge is not None:
-            real("ridge", self.ridge, least=0)
-        for name in ("iterations", "batch", "episodes"):
-            whole(name, getattr(self, name))
-        if self.samples is not None:
-            whole("samples", self.samples, 2)
-        real("tol", self.tol, least=0)
-        whole("seed", self.seed, 0)
-        check_time_limit(self.time_limit)
+        Solver.__post_init__(self)
         if isinstance(self.features, type):
             name = self.features.__name__
             raise InputError(f"features must be an object, not a class: {name}(…), not {name}.")
@@ -142,7 +118,7 @@ class SRVI(Projected):
 
     def make_update(self, problem: ContinuousProblem) -> BellmanUpdate:
         """The S game of the problem's λ and α."""
-        return _soft_robust_update(problem, s_rectangular=True)
+        return _update(problem, s_rectangular=True)
 
 
 @final
@@ -154,7 +130,7 @@ class SRVISA(Projected):
 
     def make_update(self, problem: ContinuousProblem) -> BellmanUpdate:
         """The SA selection of the problem's λ and α."""
-        return _soft_robust_update(problem, s_rectangular=False)
+        return _update(problem, s_rectangular=False)
 
 
 @final
@@ -165,35 +141,23 @@ class WorstModelVI(Projected):
     name: ClassVar[str] = "rpvi-control"
     s_rectangular: bool = True
 
-    def __post_init__(self) -> None:
-        Projected.__post_init__(self)
-        flag("s_rectangular", self.s_rectangular)
-
     def make_update(self, problem: ContinuousProblem) -> BellmanUpdate:
         """Ξ is all of the simplex over models of positive weight."""
-        return _worst_model_update(problem, self.s_rectangular)
+        return _update(problem, self.s_rectangular, SoftRobust(1.0, 1.0))
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class RPVI(Projected):
-    """The value of a given policy against the worst model, projected on features.
-
-    Parameters
-    ----------
-    policy : ContinuousPolicy
-    s_rectangular : bool
-        Whether nature's model may depend on the state only, or (False) on the action, too.
-    """
+    """The value of a given policy against the worst model, projected on features."""
 
     name: ClassVar[str] = "rpvi"
     policy: ContinuousPolicy | None = None
-    s_rectangular: bool = False
+    s_rectangular: bool = False  # whether nature's model may depend on the state only
 
     def __post_init__(self) -> None:
         Projected.__post_init__(self)
         instance("policy", self.policy, ContinuousPolicy)
-        flag("s_rectangular", self.s_rectangular)
 
     @property
     def given(self) -> ContinuousPolicy | None:
@@ -206,20 +170,19 @@ class RPVI(Projected):
         for noun in ("variables", "actions"):
             if getattr(self.policy, noun) != getattr(problem, noun):
                 raise InputError(f"The policy has other {noun} than the problem.")
-        return _worst_model_update(problem, self.s_rectangular)
+        return _update(problem, self.s_rectangular, SoftRobust(1.0, 1.0))
 
 
-def _soft_robust_update(problem: ContinuousProblem, s_rectangular: bool) -> BellmanUpdate:
+def _update(
+    problem: ContinuousProblem, s_rectangular: bool, goal: Objective | None = None
+) -> BellmanUpdate:
     objective = soft_robust(
-        problem.objective, "Soft-robust value iteration", "No solver for vectors maximises it."
+        goal or problem.objective,
+        "Soft-robust value iteration",
+        "No solver for vectors maximises it.",
     )
     f = problem.models.f
     return BellmanUpdate(objective.lam, f, objective.q_bounds(f), s_rectangular, problem.allowed)
-
-
-def _worst_model_update(problem: ContinuousProblem, s_rectangular: bool) -> BellmanUpdate:
-    f = problem.models.f
-    return BellmanUpdate(1.0, f, (f > 0).astype(np.float64), s_rectangular, problem.allowed)
 
 
 @final
@@ -407,15 +370,8 @@ class _Iteration:
         starts = self.problem.sample_start(STARTS, self.rng.spawn(1)[0])
         stats |= {"n_features": int(self.w.size), "ridge": self.ridge}
         stats["seconds"] = self.deadline.elapsed
-        return finish(
-            self.problem,
-            solver=self.settings.name,
-            policy=policy,
-            status=status,
-            v=value,
-            model_value=float(value(starts).mean()),
-            stats=stats,
-        )
+        mean = float(value(starts).mean())
+        return finish(self.problem, self.settings.name, policy, status, stats, value, mean)
 
     def exact(self) -> Expectation | None:
         """Expected values without noise, where they exist."""

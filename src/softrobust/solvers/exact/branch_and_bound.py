@@ -1,6 +1,6 @@
 """Policy branch and bound for the static soft-robust optimum, with the safe dual at every node.
 
-A node is a set of allowed actions per state. Its bound is UB(ξ) of `bounds.safe_dual`, which is
+A node is a set of allowed actions per state. Its bound is UB(ξ) of `bounds.best`, which is
 never above the policy-based bound (the objective of the models' restricted optima: Ahluwalia,
 Steimle and Denton's, reached with ξ the worst case of these optima and m = 0). What the bound says
 of single choices takes actions away; that raises least occupancies and lowers optima, so the bound
@@ -25,8 +25,8 @@ import numpy as np
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline, OutOfTime
 from softrobust.bounds.advantage import Relaxation, relax
+from softrobust.bounds.best import DualBound, dual_bound
 from softrobust.bounds.reduction import Reduced
-from softrobust.bounds.safe_dual import DualBound, dual_bound
 from softrobust.returns import ModelOptima
 from softrobust.solvers.base import Status
 from softrobust.solvers.exact.enumeration import Enumerated, enumerate_rules, enumeration_work

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import fits
 from softrobust._core.files import DAMAGED, atomic_write
-from softrobust._core.limits import Deadline, LiveLine, check_search
+from softrobust._core.limits import Deadline, File, Gap, LiveLine, Seconds, Seed
+from softrobust._core.settings import Natural
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.bounds.advantage import relaxation_bytes
 from softrobust.bounds.reduction import EXCUSED, Reduced, excusable, reduce, rounding
@@ -60,7 +61,7 @@ class Exact(Solver):
     ----------
     gap : float
         Stop when bound − static_value is at most this share of |static_value|, or what rounding may
-        leave (see `bounds.rounding`) where that is more.
+        leave (see `bounds.reduction`) where that is more.
     node_limit, time_limit : optional
         Stop after so many nodes or seconds, with the incumbent and its bound.
     seed : int or Generator
@@ -74,17 +75,14 @@ class Exact(Solver):
         False uses the plain policy-based bound at the nodes: far slower, for comparison.
     """
 
-    gap: float = 1e-6
-    node_limit: int | None = None
-    time_limit: float | None = None
-    seed: int | np.random.Generator = 0
-    checkpoint: str | Path | None = None
+    gap: Gap = 1e-6
+    node_limit: Natural | None = None
+    time_limit: Seconds | None = None
+    seed: Seed = 0
+    checkpoint: File | None = None
     start: Policy | None = None
     dual: bool = True
     name: ClassVar[str] = "exact"
-
-    def __post_init__(self) -> None:
-        check_search(self.time_limit, self.seed, self.gap, self.node_limit, self.checkpoint)
 
     def solve(self, problem: Problem) -> Solution:
         """Find the best deterministic policy and prove it, or say how far the proof got."""
@@ -108,8 +106,9 @@ class _Run:
 
     def solve(self) -> Solution:
         """Local search, clairvoyant bound, enumeration or branch and bound."""
-        reduced = reduce(self.problem)
-        state = self.resumed(reduced)
+        reduced, path, state = reduce(self.problem), self.settings.checkpoint, None
+        if path is not None and Path(path).exists():  # refused before any work is done
+            state = load_checkpoint(path, reduced, self.settings.gap)
         optima = optimal_returns(reduced.problem, deadline=self.deadline)
         clairvoyant = clairvoyant_bound(reduced.problem, optima)
         given = self.settings.start
@@ -119,8 +118,9 @@ class _Run:
         if state is not None and state.starts >= starts:
             starts = 1  # the saved incumbent has been searched for
         found = search(reduced, starts, self.settings.seed, self.deadline, optima)
-        done = found.complete and not found.interrupted
-        self.starts = max(found.starts if done else 0, 0 if state is None else state.starts)
+        done = found.starts if found.status is Status.LOCAL_OPTIMUM else 0
+        self.starts = max(done, 0 if state is None else state.starts)
+        interrupted = found.status is Status.INTERRUPTED
         # Until it is planted, the tree is closed at a bound that holds.
         tree = Tree(
             reduced, found.decision, found.value, self.settings.gap, self.settings.dual,
@@ -134,22 +134,15 @@ class _Run:
         }
         try:
             self.plant(tree, clairvoyant.value, state)
-            if given is not None and not found.interrupted:
+            if given is not None and not interrupted:
                 tree.offer(onto(given.decision, reduced.allowed), self.deadline)
             self.note(tree)
-            status = Status.INTERRUPTED if found.interrupted else self.prove(reduced, tree, stats)
+            status = Status.INTERRUPTED if interrupted else self.prove(reduced, tree, stats)
         except KeyboardInterrupt:  # with the incumbent as it stands
             status = Status.INTERRUPTED
         finally:
             self.line.clear()
         return self.report(tree, clairvoyant, status, stats)
-
-    def resumed(self, reduced: Reduced) -> Checkpoint | None:
-        """What an earlier solve has saved, if anything; refused before any work is done."""
-        path = self.settings.checkpoint
-        if path is None or not Path(path).exists():
-            return None
-        return load_checkpoint(path, reduced, self.settings.gap)
 
     def plant(self, tree: Tree, clairvoyant: float, state: Checkpoint | None) -> None:
         """One open node, or those that were saved; an interrupt leaves the tree as it came."""
@@ -207,12 +200,7 @@ class _Run:
         path = self.settings.checkpoint
         if path is None or not self.planted:
             return
-        seconds = self.earlier + self.deadline.elapsed
-        state = Checkpoint(
-            tree.decision, tree.closed, tree.gap, tree.nodes, seconds, tree.open_nodes(),
-            self.starts,
-        )  # fmt: skip
-        save_checkpoint(path, tree.reduced, state)
+        save_checkpoint(path, tree, self.earlier + self.deadline.elapsed, self.starts)
         self.saved = time.monotonic()
 
     def report(
@@ -241,9 +229,7 @@ class _Run:
             depth=tree.depth,
             trace=[list(entry) for entry in self.trace],
         )
-        return finish(
-            self.problem, solver="exact", policy=policy, bound=bound, status=status, stats=stats
-        )
+        return finish(self.problem, Exact.name, policy, status, stats, bound=bound)
 
     def honest(self, status: Status, gap_abs: float, value: float, room: float) -> Status:
         """What a finished proof has proven: rounding may leave more open than the gap asked for."""
@@ -261,18 +247,16 @@ class _Run:
 class Checkpoint:
     """What a file holds: the incumbent, the greatest closed bound, counters, and the open nodes.
 
-    `gap` is the tolerance nodes were closed at: a smaller one cannot be proven from here. `starts`
-    counts the starts of a local search that ran to its end, 0 if it was cut short (or if the file
-    is of a time when this was not noted): it is then to be done again.
+    `starts` counts the starts of a local search that ran to its end, 0 if it was cut short (or if
+    the file is of a time when this was not noted): it is then to be done again.
     """
 
     decision: NDArray[np.int64]
     closed: float
-    gap: float
     nodes: int
     seconds: float
     open_nodes: list[Node]
-    starts: int = 0
+    starts: int
 
 
 def fingerprint(reduced: Reduced) -> str:
@@ -289,28 +273,27 @@ def fingerprint(reduced: Reduced) -> str:
     return digest.hexdigest()
 
 
-def save_checkpoint(path: str | Path, reduced: Reduced, state: Checkpoint) -> None:
-    """Write the state, atomically."""
-    shape, N = reduced.allowed.shape, reduced.problem.n_models
-    nodes = state.open_nodes
-    masks = np.array([n.allowed.reshape(-1) for n in nodes], bool).reshape(-1, shape[0] * shape[1])
+def save_checkpoint(path: str | Path, tree: Tree, seconds: float, starts: int) -> None:
+    """Write the state of a search, atomically."""
+    nodes, N = tree.open_nodes(), tree.reduced.problem.n_models
+    masks = np.array([n.allowed.reshape(-1) for n in nodes], bool)
     xi = np.array([np.full(N, np.nan) if n.xi is None else n.xi for n in nodes]).reshape(-1, N)
     meta = {
         "format": FORMAT,
         "version": VERSION,
-        "problem": fingerprint(reduced),
-        "gap": state.gap,
-        "nodes": state.nodes,
-        "seconds": state.seconds,
-        "starts": state.starts,
+        "problem": fingerprint(tree.reduced),
+        "gap": tree.gap,  # nodes were closed at it: a smaller one cannot be proven from here
+        "nodes": tree.nodes,
+        "seconds": seconds,
+        "starts": starts,
     }
     with atomic_write(path, "wb") as file:
         np.savez_compressed(
             file,
             meta=np.array(json.dumps(meta)),
-            decision=state.decision,
-            closed=np.array(state.closed),
-            allowed=np.packbits(masks, axis=1),
+            decision=tree.decision,
+            closed=np.array(tree.closed),
+            allowed=np.packbits(masks.reshape(-1, tree.reduced.allowed.size), axis=1),
             bound=np.array([n.bound for n in nodes]),
             xi=xi,
             depth=np.array([n.depth for n in nodes], np.int64),
@@ -319,28 +302,32 @@ def save_checkpoint(path: str | Path, reduced: Reduced, state: Checkpoint) -> No
 
 def load_checkpoint(path: str | Path, reduced: Reduced, gap: float) -> Checkpoint:
     """Read a state back, for the same problem and a gap no smaller than before."""
-    shape = reduced.allowed.shape
     try:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            stored = {name: file[name] for name in file.files}
+            stored = dict(file)
         meta = json.loads(str(stored["meta"]))
-        known = meta["format"] == FORMAT and meta["version"] == VERSION
+        reason = _not_resumable(meta, reduced, gap)
+        if not reason:
+            return _state(stored, meta, reduced.allowed.shape, reduced.problem.n_models)
     except (*DAMAGED, ValueError) as error:
-        raise _unusable(path, f"it cannot be read ({error})") from None
-    if not known:
-        raise _unusable(path, f"its format is {meta.get('format')!r}, {meta.get('version')!r}")
+        reason = f"it cannot be read ({error})"
+    raise InputError(
+        f"The search in '{path}' cannot be resumed: {reason}. "
+        "To start afresh, remove the file or name another."
+    )
+
+
+def _not_resumable(meta: dict[str, Any], reduced: Reduced, gap: float) -> str:
+    if meta["format"] != FORMAT or meta["version"] != VERSION:
+        return f"its format is {meta['format']!r}, {meta['version']!r}"
     if meta["problem"] != fingerprint(reduced):
-        raise _unusable(
-            path,
+        return (
             "it belongs to another problem (models, rewards, start, discount or objective). Repeat "
-            "the input and the options of the run that wrote it",
+            "the input and the options of the run that wrote it"
         )
     if meta["gap"] > gap:
-        raise _unusable(path, f"it closed nodes at a gap of {meta['gap']:g}, and {gap:g} is asked")
-    try:
-        return _state(stored, meta, shape, reduced.problem.n_models)
-    except (KeyError, ValueError, TypeError, IndexError) as error:
-        raise _unusable(path, f"it is damaged ({error})") from None
+        return f"it closed nodes at a gap of {meta['gap']:g}, and {gap:g} is asked"
+    return ""
 
 
 def _state(
@@ -349,24 +336,13 @@ def _state(
     if stored["decision"].shape != (shape[0],) or stored["xi"].shape[1:] != (n_models,):
         raise ValueError("its arrays have other sizes than the problem")
     masks = np.unpackbits(stored["allowed"], axis=1, count=shape[0] * shape[1]).astype(bool)
-    parts = zip(stored["bound"], masks, stored["xi"], stored["depth"], strict=True)
     nodes = [
         Node(float(b), mask.reshape(shape), None if np.isnan(xi).any() else xi, None, int(depth))
-        for b, mask, xi, depth in parts
+        for b, mask, xi, depth in zip(
+            stored["bound"], masks, stored["xi"], stored["depth"], strict=True
+        )
     ]
     return Checkpoint(
-        stored["decision"],
-        float(stored["closed"]),
-        float(meta["gap"]),
-        int(meta["nodes"]),
-        float(meta["seconds"]),
-        nodes,
-        int(meta.get("starts", 0)),
-    )
-
-
-def _unusable(path: str | Path, reason: str) -> InputError:
-    return InputError(
-        f"The search in '{path}' cannot be resumed: {reason}. "
-        "To start afresh, remove the file or name another."
-    )
+        stored["decision"], float(stored["closed"]), int(meta["nodes"]), float(meta["seconds"]),
+        nodes, int(meta.get("starts", 0)),
+    )  # fmt: skip

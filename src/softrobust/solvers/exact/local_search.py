@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray, fits
-from softrobust._core.limits import NO_LIMIT, Deadline, OutOfTime, check_search
-from softrobust._core.settings import whole
+from softrobust._core.limits import NO_LIMIT, Deadline, OutOfTime, Seconds, Seed
+from softrobust._core.settings import Count
 from softrobust.bounds.reduction import Reduced, reduce
 from softrobust.kernels.evaluate import first_order
 from softrobust.kernels.tail import best_row
@@ -63,25 +63,16 @@ class LocalSearch(Solver):
         Seconds; the best rule so far comes back.
     """
 
-    starts: int = 10
-    seed: int | np.random.Generator = 0
-    time_limit: float | None = None
+    starts: Count = 10
+    seed: Seed = 0
+    time_limit: Seconds | None = None
     name: ClassVar[str] = "local-search"
-
-    def __post_init__(self) -> None:
-        whole("starts", self.starts)
-        check_search(self.time_limit, self.seed)
 
     def solve(self, problem: Problem) -> Solution:
         """Search from every start and keep the best rule."""
         deadline = Deadline(self.time_limit)
         reduced = reduce(problem)
         found = search(reduced, self.starts, self.seed, deadline)
-        status = Status.LOCAL_OPTIMUM
-        if found.interrupted:
-            status = Status.INTERRUPTED
-        elif not found.complete:
-            status = Status.TIME_LIMIT
         stats = {
             "seconds": deadline.elapsed,
             "starts": found.starts,
@@ -90,7 +81,7 @@ class LocalSearch(Solver):
             "neighbourhood": found.neighbourhood,
         }
         policy = policy_of(problem, reduced, found.decision)
-        return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
+        return finish(problem, self.name, policy, found.status, stats)
 
 
 @final
@@ -98,7 +89,7 @@ class LocalSearch(Solver):
 class Found:
     """The best decision (n_states,) of a search, its value, and how the search went.
 
-    `hits` counts the starts that ended at the best value; `complete` is False after a time limit.
+    `hits` counts the starts that ended at the best value.
     """
 
     decision: IntArray
@@ -106,8 +97,7 @@ class Found:
     starts: int
     moves: int
     hits: int
-    complete: bool
-    interrupted: bool
+    status: Status  # local_optimum, time_limit or interrupted
     neighbourhood: str
 
 
@@ -117,11 +107,10 @@ def policy_of(problem: Problem, reduced: Reduced, decision: IntArray) -> Policy:
     Where no model ever comes, every action is as good: the nominal one is named there, which is
     what one would want if a model came there after all.
     """
-    m = problem.models
     if not reduced.reachable.all():
         nominal = optimal_returns(problem.mean_problem()).decisions[0]
         decision = np.where(reduced.reachable, decision, nominal)
-    return Policy.from_decision(decision, m.states, m.actions, problem.decided)
+    return problem.policy(decision)
 
 
 def search(
@@ -139,12 +128,12 @@ def search(
     climber = make_climber(reduced)
     decision: IntArray | None = None
     best, tried, hits = -np.inf, 0, 0
-    complete, interrupted = True, False
+    status = Status.LOCAL_OPTIMUM
     seen: set[bytes] = set()
     try:
         for start in starting_rules(reduced, starts, seed, optima, deadline):
             if decision is not None and deadline.passed:
-                complete = False
+                status = Status.TIME_LIMIT
                 break
             tried += 1
             if start.tobytes() in seen:
@@ -154,9 +143,9 @@ def search(
             try:
                 end, value, settled = climber.climb(start, until)
             except OutOfTime:  # not even this start's own value was known in time
-                complete = False
+                status = Status.TIME_LIMIT
                 break
-            complete = complete and settled
+            status = status if settled else Status.TIME_LIMIT
             tie = climber.rise(value)
             if value > best + tie:
                 decision, best, hits = end, value, 1
@@ -168,11 +157,9 @@ def search(
             decision, best, hits = *reached, 1
         if decision is None:
             raise
-        interrupted = True
+        status = Status.INTERRUPTED
     assert decision is not None  # there is always a first start
-    return Found(
-        decision, best, tried, climber.moves, hits, complete, interrupted, climber.neighbourhood
-    )
+    return Found(decision, best, tried, climber.moves, hits, status, climber.neighbourhood)
 
 
 def starting_rules(
@@ -357,8 +344,8 @@ class BlockClimber(Climber):
     def neighbours(self, decision: IntArray, deadline: Deadline = NO_LIMIT) -> float:
         """Evaluate the decision exactly; its value. All but the first may be `OutOfTime`."""
         p = self.reduced.problem
-        policy = Policy.from_decision(decision, p.models.states, p.models.actions)
-        self.V, self.h = evaluate_policy(p, policy, deadline if self.evaluated else NO_LIMIT)
+        until = deadline if self.evaluated else NO_LIMIT
+        self.V, self.h = evaluate_policy(p, p.policy(decision), until)
         self.evaluated = True
         self.x = self.V @ p.p0
         self.size = max(self.size, float(np.abs(self.x).max()))

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust._core.limits import Deadline, check_search
-from softrobust._core.settings import one_of
+from softrobust._core.limits import Deadline, Gap, Seconds, Seed
+from softrobust._core.settings import Natural, one_of
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.bounds.best import best_bound
 from softrobust.bounds.reduction import Reduced, reach, reduce
@@ -85,15 +85,11 @@ class MILP(Solver):
     """
 
     formulation: Formulation = "strengthened"
-    time_limit: float | None = None
-    gap: float = 1e-6
-    seed: int | np.random.Generator = 0
-    node_limit: int | None = None
+    time_limit: Seconds | None = None
+    gap: Gap = 1e-6
+    seed: Seed = 0
+    node_limit: Natural | None = None
     name: ClassVar[str] = "milp"
-
-    def __post_init__(self) -> None:
-        one_of("formulation", self.formulation, FORMULATIONS)
-        check_search(self.time_limit, self.seed, self.gap, self.node_limit)
 
     def solve(self, problem: Problem) -> Solution:
         """Build the program, start it from a local optimum, and read the policy back."""
@@ -103,7 +99,7 @@ class MILP(Solver):
         reduced, allowed = _columns(problem, self.formulation)
         found = search(reduced, STARTS, self.seed, deadline)
         local = policy_of(problem, reduced, found.decision)
-        if found.interrupted:
+        if found.status is Status.INTERRUPTED:
             return self._only_local(problem, local, deadline)
         terms = condition(reduced.problem, allowed)
         try:
@@ -129,12 +125,10 @@ class MILP(Solver):
             status = Status.INTERRUPTED if cut else status
         policy = policy_of(problem, reduced, best)
         bound, doubt = safe_bound(problem, policy, raw, claims, known, terms)
-        if doubt:
+        if doubt is not None:
             stats["highs_bound_dropped"] = doubt
         stats["seconds"] = deadline.elapsed
-        solution = finish(
-            problem, solver=self.name, policy=policy, bound=bound, status=status, stats=stats
-        )
+        solution = finish(problem, self.name, policy, status, stats, bound=bound)
         return self._honest(problem, solution, terms)
 
     def _honest(self, problem: Problem, solution: Solution, terms: Conditioned) -> Solution:
@@ -148,14 +142,8 @@ class MILP(Solver):
 
     def _only_local(self, problem: Problem, policy: Policy, deadline: Deadline) -> Solution:
         """Ctrl-C before HiGHS began: the local search's policy with the clairvoyant bound."""
-        return finish(
-            problem,
-            solver=self.name,
-            policy=policy,
-            bound=clairvoyant_bound(problem),
-            status=Status.INTERRUPTED,
-            stats={"seconds": deadline.elapsed},
-        )
+        stats, bound = {"seconds": deadline.elapsed}, clairvoyant_bound(problem)
+        return finish(problem, self.name, policy, Status.INTERRUPTED, stats, bound=bound)
 
     def _run(
         self,
@@ -225,7 +213,7 @@ def safe_bound(
     claims: tuple[float, float] | None,
     known: Bound,
     terms: Conditioned,
-) -> tuple[Bound, str]:
+) -> tuple[Bound, dict[str, Any] | None]:
     """The lesser of `known` and HiGHS's bound with its margin; and why the latter was not used.
 
     `policy` is the best one known, `raw` HiGHS's bound in the problem's units, `claims` what HiGHS
@@ -234,16 +222,16 @@ def safe_bound(
     value = static_return(problem, policy)
     known = replace(known, value=max(known.value, value))  # rounding never makes the two cross
     if not np.isfinite(raw):
-        return known, ""
+        return known, None
     room = margin(problem, policy, raw, terms)
     if float(reach(problem).max()) > TRUSTED:
-        return known, f"gamma = {problem.gamma!r} is too near 1 for HiGHS's tolerances"
+        return known, {"reason": "gamma_near_one", "gamma": problem.gamma}
     if claims is not None and abs(claims[0] - claims[1]) > room:
-        return known, f"HiGHS's policy earns {claims[1]!r}, and not the {claims[0]!r} it says"
+        return known, {"reason": "policy_misjudged", "claimed": claims[0], "earned": claims[1]}
     if raw + room < value:
-        return known, f"HiGHS's bound {raw!r} is below the {value!r} that a policy earns"
+        return known, {"reason": "bound_exceeded", "bound": raw, "earned": value}
     highs = Bound(raw + room, Covers.DETERMINISTIC, "HiGHS with margin")
-    return min(known, highs, key=lambda bound: bound.value), ""
+    return min(known, highs, key=lambda bound: bound.value), None
 
 
 def write_milp(
@@ -335,11 +323,10 @@ def _give_start(
 
     p = reduced.problem
     n, N, A = model.pairs.size, p.n_models, p.n_actions
-    policy = Policy.from_decision(decision, p.models.states, p.models.actions)
     values = np.zeros(model.cost.size)
     taken = decision[model.pairs // A] == model.pairs % A
     values[:n] = taken
-    u = np.where(taken[:, None], occupancies(p, policy).T[model.pairs // A], 0.0)
+    u = np.where(taken[:, None], occupancies(p, p.policy(decision)).T[model.pairs // A], 0.0)
     values[n : n + n * N] = (u * model.scale).reshape(-1)
     # Returns as the program sees them: of its own rewards and this u.
     x = np.einsum("kn,kn->n", u, terms.R.reshape(-1, N)[model.pairs])

@@ -112,13 +112,13 @@ class MilpModel:
     cost: FloatArray  # (n_columns,) to be maximised
     lower: FloatArray  # (n_columns,)
     upper: FloatArray  # (n_columns,)
-    matrix: Any  # of the constraints, and their bounds
-    row_lower: FloatArray
-    row_upper: FloatArray
     scale: FloatArray  # (n_models,) u is scale_ω times the occupancy: f for `paper`, else 1
     has_b: bool
-    has_y: bool
+    has_y: bool = False
     n_switches: int = 0  # binary columns at the end, one per model (percentile criterion)
+    matrix: Any = None  # of the constraints, and their bounds
+    row_lower: Any = None
+    row_upper: Any = None
     norm: float = 1.0  # u, b and y are this many times what they say,
     gain: float = 1.0  # and the objective this many times what they give
 
@@ -183,42 +183,33 @@ def build_milp(
     pairs = np.flatnonzero(allowed.reshape(-1))
     paper = formulation == "paper"
     if isinstance(problem.objective, Percentile):
-        goal, paper = _percentile(problem, pairs, terms), False
+        (goal, own), paper = _percentile(problem, pairs, terms), False
     else:
-        goal = _soft_robust(problem, pairs, terms, paper)
+        goal, own = _soft_robust(problem, pairs, terms, paper)
     columns = goal.cost.size
     goal.upper[: pairs.size] = 1.0
+    S = int(pairs.max()) // problem.n_actions + 1
+    entries = (np.ones(pairs.size), (pairs // problem.n_actions, np.arange(pairs.size)))
     blocks = [
         _flow(problem, pairs, goal.scale, columns),
-        _one_action(pairs, problem.n_actions, columns),
+        (sparse.csr_array(entries, shape=(S, columns)), np.ones(S), np.ones(S)),  # Σ_a π(s,a) = 1
         *_links(problem, allowed, pairs, goal.scale, columns, paper, deadline),
-        *goal.blocks,
+        *own,
     ]
-    return MilpModel(
-        pairs, goal.cost, goal.lower, goal.upper,
-        sparse.vstack([block[0] for block in blocks], format="csc"),
-        np.concatenate([block[1] for block in blocks]),
-        np.concatenate([block[2] for block in blocks]),
-        goal.scale, goal.has_b, goal.has_y, goal.n_switches,
-    )  # fmt: skip
+    return replace(
+        goal,
+        matrix=sparse.vstack([block[0] for block in blocks], format="csc"),
+        row_lower=np.concatenate([block[1] for block in blocks]),
+        row_upper=np.concatenate([block[2] for block in blocks]),
+    )
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Goal:
-    """What an objective adds to the flow: costs and bounds of all columns, and rows of its own."""
-
-    cost: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    scale: FloatArray
-    blocks: list[Block]
-    has_b: bool
-    has_y: bool = False
-    n_switches: int = 0
+# What an objective adds to the flow: costs and bounds of all columns, and rows of its own.
 
 
-def _soft_robust(problem: Problem, pairs: IntArray, terms: Conditioned, paper: bool) -> _Goal:
+def _soft_robust(
+    problem: Problem, pairs: IntArray, terms: Conditioned, paper: bool
+) -> tuple[MilpModel, list[Block]]:
     """(1 − λ)·mean + λ·CVaR."""
     N, n = problem.n_models, pairs.size
     lam, alpha, f = problem.objective.lam, problem.objective.alpha, problem.models.f
@@ -236,10 +227,12 @@ def _soft_robust(problem: Problem, pairs: IntArray, terms: Conditioned, paper: b
         b = n + n * N
         lower[b], upper[b] = (-np.inf, np.inf) if paper else (-most, most)
     blocks = [_tail(R, scale, n, cost.size, has_y)] if has_b else []
-    return _Goal(cost, lower, upper, scale, blocks, has_b, has_y)
+    return MilpModel(pairs, cost, lower, upper, scale, has_b, has_y), blocks
 
 
-def _percentile(problem: Problem, pairs: IntArray, terms: Conditioned) -> _Goal:
+def _percentile(
+    problem: Problem, pairs: IntArray, terms: Conditioned
+) -> tuple[MilpModel, list[Block]]:
     """The greatest b that no more than 1 − α of the models fall short of."""
     N, f = problem.n_models, problem.models.f
     n, b = pairs.size, pairs.size * (N + 1)
@@ -264,7 +257,7 @@ def _percentile(problem: Problem, pairs: IntArray, terms: Conditioned) -> _Goal:
         (below + switch, np.zeros(N), np.full(N, np.inf)),
         (count, np.full(2, -np.inf), few),
     ]
-    return _Goal(cost, lower, upper, ones, blocks, has_b=True, n_switches=N)
+    return MilpModel(pairs, cost, lower, upper, ones, has_b=True, n_switches=N), blocks
 
 
 def _refuse_too_large(problem: Problem, allowed: BoolArray) -> None:
@@ -307,13 +300,6 @@ def _flow(problem: Problem, pairs: IntArray, scale: FloatArray, n_columns: int) 
     )
     start = (problem.p0[:, None] * scale).reshape(-1)
     return matrix, start, start
-
-
-def _one_action(pairs: IntArray, A: int, n_columns: int) -> Block:
-    """Σ_a π(s,a) = 1."""
-    S = int(pairs.max()) // A + 1
-    entries = (np.ones(pairs.size), (pairs // A, np.arange(pairs.size)))
-    return sparse.csr_array(entries, shape=(S, n_columns)), np.ones(S), np.ones(S)
 
 
 def _links(

@@ -24,8 +24,8 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
-from softrobust._core.limits import Deadline, check_search
-from softrobust._core.settings import real, whole
+from softrobust._core.limits import Deadline, Seconds, Seed
+from softrobust._core.settings import Count, Natural, Positive
 from softrobust.bounds.best import Covers, best_bound
 from softrobust.bounds.reduction import count_policies, reduce
 from softrobust.models.policy import Policy
@@ -62,18 +62,12 @@ class RandomizedAscent(Solver):
         Seconds; the best policy so far comes back.
     """
 
-    starts: int = 4
-    steps: int = 100
-    tol: float = 1e-9
-    seed: int | np.random.Generator = 0
-    time_limit: float | None = None
+    starts: Natural = 4
+    steps: Count = 100
+    tol: Positive = 1e-9
+    seed: Seed = 0
+    time_limit: Seconds | None = None
     name: ClassVar[str] = "randomized"
-
-    def __post_init__(self) -> None:
-        whole("starts", self.starts, 0)
-        whole("steps", self.steps)
-        real("tol", self.tol, above=0)
-        check_search(self.time_limit, self.seed)
 
     def solve(self, problem: Problem) -> Solution:
         """Climb from every start and keep the best policy."""
@@ -100,9 +94,7 @@ class RandomizedAscent(Solver):
             "randomized_states": int(((best.policy.probs > 0).sum(axis=1) > 1).sum()),
         }
         bound = best_bound(problem, Covers.STATIONARY, deadline.left if self.time_limit else None)
-        return finish(
-            problem, solver=self.name, policy=best.policy, status=status, bound=bound, stats=stats
-        )
+        return finish(problem, self.name, best.policy, status, stats, bound=bound)
 
     def _starts(self, problem: Problem, deadline: Deadline) -> Iterator[tuple[str, Policy]]:
         limit = None if deadline.limit is None else max(0.4 * deadline.left, 1e-3)
@@ -131,8 +123,7 @@ class _Climb(NamedTuple):
 def _scaled(problem: Problem, probs: FloatArray) -> Policy:
     """Rows scaled to sum to 1: linear programs and rounding miss it by little."""
     probs = np.clip(probs, 0.0, None)
-    m = problem.models
-    return Policy(probs / probs.sum(axis=1, keepdims=True), m.states, m.actions, problem.decided)
+    return problem.policy(probs / probs.sum(axis=1, keepdims=True))
 
 
 def _climb(problem: Problem, policy: Policy, steps: int, tol: float, deadline: Deadline) -> _Climb:
@@ -218,28 +209,13 @@ def _program(
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Deterministic(Solver):
-    """Round the policy of `solution`; `stats["cost"]` is what the objective loses by it.
+    """Round the policy of a solution; `stats["cost"]` is what the objective loses by it."""
 
-    Parameters
-    ----------
-    solution : Solution
-        Of any solver; a deterministic policy is improved by exchanges only.
-    draws : int
-        Rules drawn from the policy, besides its likeliest actions.
-    seed : int or Generator
-    time_limit : float, optional
-        Seconds; the best rule so far comes back.
-    """
-
-    solution: Solution
-    draws: int = 8
-    seed: int | np.random.Generator = 0
-    time_limit: float | None = None
+    solution: Solution  # of any solver; a deterministic policy is improved by exchanges only
+    draws: Natural = 8  # rules drawn from the policy, besides its likeliest actions
+    seed: Seed = 0
+    time_limit: Seconds | None = None  # the best rule so far comes back
     name: ClassVar[str] = "deterministic"
-
-    def __post_init__(self) -> None:
-        whole("draws", self.draws, 0)
-        check_search(self.time_limit, self.seed)
 
     def solve(self, problem: Problem) -> Solution:
         """Round, improve, and keep the best rule."""
@@ -272,4 +248,4 @@ class Deterministic(Solver):
             "cost": cost,
         }
         status = Status.LOCAL_OPTIMUM if complete else Status.TIME_LIMIT
-        return finish(problem, solver=self.name, policy=rounded, status=status, stats=stats)
+        return finish(problem, self.name, rounded, status, stats)

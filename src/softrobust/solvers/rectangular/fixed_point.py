@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust._core.limits import Deadline, check_time_limit
-from softrobust._core.settings import real, whole
-from softrobust.models.policy import Policy
+from softrobust._core.limits import Deadline, Seconds
+from softrobust._core.settings import Count, NotNegative
 from softrobust.problem import Problem
 from softrobust.returns import optimal_returns
 from softrobust.returns.rectangular_sweeps import Bracket, bracket, newton_step
@@ -64,6 +63,7 @@ class Operator(ABC):
     deviation: float
     n_actions: int
     sweeps: int = 0
+    stats: Mapping[str, Any] = {}
 
     @abstractmethod
     def sweep(self, v: FloatArray, decision: IntArray, fixed: bool) -> OperatorSweep:
@@ -93,14 +93,19 @@ class Iterated(Solver, ABC):
         Steps at most.
     """
 
-    tol: float = 1e-8
-    time_limit: float | None = None
-    max_rounds: int = 1000
+    tol: NotNegative = 1e-8
+    time_limit: Seconds | None = None
+    max_rounds: Count = 1000
 
-    def __post_init__(self) -> None:
-        real("tol", self.tol, least=0)
-        whole("max_rounds", self.max_rounds)
-        check_time_limit(self.time_limit)
+    def figures(self, problem: Problem, found: Bracket, seconds: float) -> dict[str, Any]:
+        """How exact the value of a solution is, and how long it took."""
+        return {
+            "seconds": seconds,
+            "tol": self.tol,
+            "tol_achieved": found.tol,
+            "model_value_lower": float(problem.p0 @ found.lower),
+            "model_value_upper": float(problem.p0 @ found.upper),
+        }
 
     def search(
         self, operator: Operator, v: FloatArray, decision: IntArray, deadline: Deadline
@@ -112,28 +117,15 @@ class Iterated(Solver, ABC):
         self,
         problem: Problem,
         operator: Operator,
-        found: Bracket,
-        status: Status,
         deadline: Deadline,
         stats: Mapping[str, Any] | None = None,
+        result: tuple[Bracket, Status] | None = None,
     ) -> Solution:
-        """What was found, with how exact its value is and what it took."""
-        own = {
-            "seconds": deadline.elapsed,
-            "tol": self.tol,
-            "tol_achieved": found.tol,
-            "model_value_lower": float(problem.p0 @ found.lower),
-            "model_value_upper": float(problem.p0 @ found.upper),
-            "sweeps": operator.sweeps,
-        }
-        return finish(
-            problem,
-            solver=self.name,
-            policy=deterministic(problem, found.decision),
-            v=found.v,
-            status=status,
-            stats=own | dict(stats or {}),
-        )
+        """The result, or that of a search from the nominal policy; how exact, and what it took."""
+        found, status = result or self.search(operator, *nominal_policy(problem), deadline)
+        own = self.figures(problem, found, deadline.elapsed) | {"sweeps": operator.sweeps}
+        policy, more = problem.policy(found.decision), {**operator.stats, **(stats or {})}
+        return finish(problem, self.name, policy, status, own | more, found.v)
 
 
 def fixed_point(
@@ -207,9 +199,3 @@ def nominal_policy(problem: Problem) -> tuple[FloatArray, IntArray]:
     """Value (n_states,) and decision of the mean model: where every search starts."""
     optima = optimal_returns(problem.mean_problem(), tol=1e-6)
     return optima.V[0].copy(), optima.decisions[0].copy()
-
-
-def deterministic(problem: Problem, decision: IntArray) -> Policy:
-    """The decision (n_states,) as a policy of the problem."""
-    m = problem.models
-    return Policy.from_decision(decision, m.states, m.actions, problem.decided)

@@ -36,10 +36,9 @@ import numpy as np
 from softrobust._core.arrays import FloatArray, fits
 from softrobust._core.limits import Deadline
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME, SA_NATURE
-from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns.rectangular import nature_response
+from softrobust.returns.dynamic import nature_response
 from softrobust.returns.rectangular_sweeps import (
     Bracket,
     SweepBatch,
@@ -83,14 +82,8 @@ class Rectangular(Iterated, ABC):
         sweeps = Sweeps(problem, float32=self.float32)
         v = nominal_start(sweeps)
         found, status = iterate(sweeps, self.kind, v, self.tol, deadline, self.max_rounds)
-        return finish(
-            problem,
-            solver=self.name,
-            policy=_policy(problem, found),
-            v=found.v,
-            status=status,
-            stats=_statistics(sweeps, found, self.tol, deadline.elapsed),
-        )
+        stats = self.statistics(sweeps, found, deadline.elapsed)
+        return finish(problem, self.name, problem.policy(found.decision), status, stats, found.v)
 
     def solve_grid(
         self, problem: Problem, lams: Sequence[float], alphas: Sequence[float]
@@ -102,15 +95,21 @@ class Rectangular(Iterated, ABC):
         """
         found: dict[Point, Solution] = {}
         for x in solve_points(self, problem, lams, alphas):
-            found[x.at] = finish(
-                x.problem,
-                solver=self.name,
-                policy=_policy(x.problem, x.found),
-                v=x.found.v,
-                status=x.status,
-                stats=x.stats,
-            )
+            policy = x.problem.policy(x.found.decision)
+            found[x.at] = finish(x.problem, self.name, policy, x.status, x.stats, x.found.v)
         return [[found[i, j] for j in range(len(alphas))] for i in range(len(lams))]
+
+    def statistics(self, sweeps: Sweeps, found: Bracket, seconds: float) -> dict[str, Any]:
+        """What a solve did, and how exact its value is."""
+        return self.figures(sweeps.problem, found, seconds) | {
+            "passes": round(sweeps.passes, 3),
+            "sweeps": int(sweeps.sweeps),
+            "inner_sweeps": int(sweeps.inner_sweeps),
+            "pivots": int(sweeps.pivots),
+            "lp_fallbacks": int(sweeps.fallbacks),
+            "randomized_states": int(((found.decision > 0).sum(axis=1) > 1).sum()),
+            "certificate_of": "models rounded to float32" if sweeps.float32 else "models as stored",
+        }
 
 
 @final
@@ -128,36 +127,10 @@ class SRect(Rectangular):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SARect(Rectangular):
-    """Maximise ρ^RA, the return where nature answers every action by itself.
-
-    Settings as in `Rectangular`.
-    """
+    """Maximise ρ^RA, the return where nature answers each action; settings as in `Rectangular`."""
 
     name: ClassVar[str] = "sa-rect"
     kind: ClassVar[int] = SA_GAME
-
-
-def _policy(problem: Problem, found: Bracket) -> Policy:
-    return Policy(found.decision, problem.models.states, problem.models.actions, problem.decided)
-
-
-def _statistics(sweeps: Sweeps, found: Bracket, tol: float, seconds: float) -> dict[str, Any]:
-    """What a solve did, and how exact its value is."""
-    p0 = sweeps.problem.p0
-    return {
-        "seconds": seconds,
-        "tol": tol,
-        "tol_achieved": found.tol,
-        "model_value_lower": float(p0 @ found.lower),
-        "model_value_upper": float(p0 @ found.upper),
-        "passes": round(sweeps.passes, 3),
-        "sweeps": int(sweeps.sweeps),
-        "inner_sweeps": int(sweeps.inner_sweeps),
-        "pivots": int(sweeps.pivots),
-        "lp_fallbacks": int(sweeps.fallbacks),
-        "randomized_states": int(((found.decision > 0).sum(axis=1) > 1).sum()),
-        "certificate_of": "models rounded to float32" if sweeps.float32 else "models as stored",
-    }
 
 
 def nominal_start(sweeps: Sweeps) -> FloatArray:
@@ -291,7 +264,7 @@ class _Chain:
             return None
         (at, problem), (found, status) = self.points.pop(0), answer
         self.v = found.v
-        stats = _statistics(self.sweeps, found, solver.tol, self.seconds)
+        stats = solver.statistics(self.sweeps, found, self.seconds)
         return SolvedPoint(at, problem, found, status, stats)
 
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from functools import partial
+from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.limits import check_search
-from softrobust._core.settings import real, whole
+from softrobust._core.limits import File, Seconds
+from softrobust._core.settings import Count, Positive, real, whole
 from softrobust.errors import InputError
 from softrobust.models.continuous_policy import ContinuousPolicy, NetworkPolicy
 from softrobust.problem import ContinuousProblem
@@ -35,7 +36,7 @@ from softrobust.solvers.continuous.sac.training import (
     train,
 )
 
-COUNTS = ("iterations", "episodes", "updates", "batch", "next_states", "memory", "block")
+check_seed = partial(whole, least=0, most=2**32 - 1)
 # Settings that a compiled program depends on as they are.
 SHARED = ("hidden", "batch", "next_states", "episodes", "updates", "memory", "degree",
           "target_rate", "entropy_coef")  # fmt: skip
@@ -49,95 +50,50 @@ FORBIDDEN = -1e9  # logit of an action that may not be taken: its probability is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorCritic(Solver, ABC):
-    """Settings that the three solvers share.
-
-    Parameters
-    ----------
-    iterations, episodes, updates : int
-        Iterations; episodes rolled out and updates made in each.
-    batch, next_states : int
-        Rows of an update, and next states drawn per row and model.
-    hidden : tuple of int
-        Widths of the hidden layers of all networks.
-    degree : 1 or 2
-        Of the polynomial features of the state that the networks read, standardised by the log.
-    actor_rate, q_rate, v_rate : float
-        Learning rates of Adam.
-    target_rate : float
-        Share of the way that the target network moves to V after each update.
-    entropy_coef : float
-        Temperature c of the entropy, in units of reward.
-    memory : int
-        Iterations whose episodes the replay buffer keeps.
-    model_chunk : int, optional
-        Models whose next states are evaluated at a time; by default what memory allows.
-    block : int
-        Iterations between two checkpoints, and two looks at the clock.
-    seed : int
-    checkpoint : str, optional
-        File to write after every block, and to go on from when it exists.
-    time_limit : float, optional
-        Seconds; training ends with `time_limit` before the block that would pass it.
-    """
+    """Settings that the three solvers share."""
 
     continuous: ClassVar[bool] = True
     robust: ClassVar[bool]  # whether models are combined by their minimum
     plain: ClassVar[bool]  # whether the mean model is the only one
-    iterations: int = 2000
-    episodes: int = 30
-    updates: int = 6
-    batch: int = 150
-    next_states: int = 100
-    hidden: tuple[int, ...] = (400, 300)
-    degree: int = 2
-    actor_rate: float = 3e-4
-    q_rate: float = 3e-4
-    v_rate: float = 3e-4
-    target_rate: float = 0.01
-    entropy_coef: float = 1.0
-    memory: int = 100
-    model_chunk: int | None = None
-    block: int = 50
-    seed: int = 0
-    checkpoint: str | None = None
-    time_limit: float | None = None
+    iterations: Count = 2000  # in each of which
+    episodes: Count = 30  # are rolled out, and
+    updates: Count = 6  # are made,
+    batch: Count = 150  # of so many rows, and
+    next_states: Count = 100  # drawn per row and model
+    hidden: tuple[int, ...] = (400, 300)  # widths of the hidden layers of all networks
+    # Of the polynomial features of the state that the networks read, standardised by the log.
+    degree: Annotated[int, partial(whole, most=2)] = 2
+    actor_rate: Positive = 3e-4  # learning rates of Adam
+    q_rate: Positive = 3e-4
+    v_rate: Positive = 3e-4
+    # Share of the way that the target network moves to V after each update.
+    target_rate: Annotated[float, partial(real, above=0, below=1)] = 0.01
+    entropy_coef: Positive = 1.0  # temperature c of the entropy, in units of reward
+    memory: Count = 100  # iterations whose episodes the replay buffer keeps
+    model_chunk: Count | None = None  # models evaluated at a time; None: what memory allows
+    block: Count = 50  # iterations between two checkpoints, and two looks at the clock
+    seed: Annotated[int, check_seed] = 0
+    checkpoint: File | None = None  # written after every block, and gone on from if it exists
+    time_limit: Seconds | None = None  # training ends before the block that would pass it
 
     def __post_init__(self) -> None:
-        for name in COUNTS:
-            whole(name, getattr(self, name))
-        whole("degree", self.degree, 1, 2)
-        whole("seed", self.seed, 0, 2**32 - 1)
+        Solver.__post_init__(self)
         if not isinstance(self.hidden, tuple) or not self.hidden:
             raise InputError(
                 f"hidden must be a tuple of widths, as (400, 300); it is {self.hidden!r}."
             )
         for width in self.hidden:
             whole("A width of hidden", width)
-        for name in ("actor_rate", "q_rate", "v_rate"):
-            real(name, getattr(self, name), above=0)
-        real("target_rate", self.target_rate, above=0, below=1)
-        real("entropy_coef", self.entropy_coef, above=0)
-        if self.model_chunk is not None:
-            whole("model_chunk", self.model_chunk)
-        if self.checkpoint is not None and not isinstance(self.checkpoint, str):
-            raise InputError(f"checkpoint must be a file name, as text; it is {self.checkpoint!r}.")
-        check_search(self.time_limit, self.seed, checkpoint=self.checkpoint)
 
     def solve(self, problem: ContinuousProblem) -> Solution[ContinuousPolicy]:
         """Train one agent."""
-        return self.solve_agents(problem, (self.seed,))[0]
-
-    def solve_agents(
-        self, problem: ContinuousProblem, seeds: Sequence[int]
-    ) -> list[Solution[ContinuousPolicy]]:
-        """Train one agent per seed, side by side."""
-        return self.train(problem, seeds)[0]
+        return self.train(problem, (self.seed,))[0][0]
 
     def train(
         self, problem: ContinuousProblem, seeds: Sequence[int], notify: Notify | None = None
     ) -> tuple[list[Solution[ContinuousPolicy]], LearningCurves]:
-        """As `solve_agents`, with all learning curves; `notify` hears of every block."""
-        chosen = tuple(whole("A seed", seed, 0, 2**32 - 1) for seed in seeds)
+        """One agent per seed, side by side, and learning curves; `notify` hears of every block."""
+        chosen = tuple(check_seed("A seed", seed) for seed in seeds)
         if not chosen:
             raise InputError("Give at least one seed: seeds=(0, 1, 2).")
         plan, world, data = self.plan(problem, len(chosen))

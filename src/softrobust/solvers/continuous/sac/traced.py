@@ -101,7 +101,6 @@ class TracedGenerator:
         self._key = key
 
     def _next(self) -> Any:
-
         self._key, own = jax.random.split(self._key)
         return own
 

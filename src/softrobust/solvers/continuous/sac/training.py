@@ -83,7 +83,7 @@ class Limits:
     iterations: int
     block: int
     time_limit: float | None = None
-    checkpoint: str | None = None
+    checkpoint: str | Path | None = None
     notify: Notify | None = None
 
 
@@ -111,7 +111,11 @@ def train(
     curves, status = LearningCurves.empty(len(seeds)), Status.ITERATION_LIMIT
     if limits.checkpoint is not None and Path(limits.checkpoint).exists():
         state, curves = load_training(limits.checkpoint, own, plan, state)
-        _check_length(limits, curves)
+        if (have := curves.returns.shape[1]) > limits.iterations:
+            raise InputError(
+                f"The checkpoint {Path(limits.checkpoint).name} is at iteration {have}, beyond the "
+                f"{limits.iterations} asked for. Set iterations={have} or more, or remove the file."
+            )
     at = begun = curves.returns.shape[1]
     last = 0.0
     try:
@@ -177,15 +181,6 @@ def _cure(limits: Limits, at: int) -> str:
     )
 
 
-def _check_length(limits: Limits, curves: LearningCurves) -> None:
-    have = curves.returns.shape[1]
-    if have > limits.iterations:
-        raise InputError(
-            f"The checkpoint {Path(str(limits.checkpoint)).name} is at iteration {have}, beyond "
-            f"the {limits.iterations} asked for. Set iterations={have} or more, or remove the file."
-        )
-
-
 def _live(line: LiveLine, label: str, iterations: int) -> Notify:
     """One live line on a terminal, nothing in a pipe."""
 
@@ -239,7 +234,13 @@ def load_training(
         meta = json.loads(str(arrays["meta"]))
         if meta["run"] != own:
             raise _unusable(path, "it belongs to other models, settings or seeds")
-        _warn_of_rates(path, meta, plan)
+        if meta["rates"] != rates_of(plan):
+            warnings.warn(
+                f"The checkpoint {Path(path).name} was trained with other learning rates "
+                f"({meta['rates']}); those of now ({rates_of(plan)}) count from iteration "
+                f"{meta['iteration'] + 1} on.",
+                stacklevel=3,
+            )
         places, tree = jax.tree_util.tree_flatten_with_path(like)
         leaves = [_leaf(arrays[_name(at)], shape) for at, shape in places]
         curves = LearningCurves(*(arrays[f"curve:{k}"] for k in LearningCurves.__slots__))
@@ -248,23 +249,11 @@ def load_training(
     return jax.tree_util.tree_unflatten(tree, leaves), curves
 
 
-def _warn_of_rates(path: str | Path, meta: dict[str, Any], plan: Plan) -> None:
-    if meta["rates"] != rates_of(plan):
-        warnings.warn(
-            f"The checkpoint {Path(path).name} was trained with other learning rates "
-            f"({meta['rates']}); those of now ({rates_of(plan)}) count from iteration "
-            f"{meta['iteration'] + 1} on.",
-            stacklevel=4,
-        )
-
-
 def _name(path: Any) -> str:
-
     return f"state:{jax.tree_util.keystr(path)}"
 
 
 def _leaf(found: NDArray[Any], like: Any) -> Any:
-
     if found.shape != like.shape or found.dtype != like.dtype:
         raise TypeError(f"an array of {found.shape} where {like.shape} belongs")
     return jnp.asarray(found)
