@@ -50,6 +50,8 @@ idstatefrom,idaction,idstateto,idoutcome,probability,reward
 """
 SCREENS = {
     "solve": f"solve log.csv {QUICK} --out run --force",
+    "solve_default": "solve log.csv --gamma 0.9 --models 30 --test-models 400 --replications 0 "
+    "--out default --force",
     "check": "check run",
     "explain": "explain run --state n=7",
     "rules": "rules run --leaves 3",
@@ -68,6 +70,7 @@ SCREENS = {
 PAGES = {
     "page_log": ("report run --out page.html", "page.html"),
     "page_log_suppressed": ("report run --quick --suppress-small --out few.html", "few.html"),
+    "page_default": ("", "default/report.html"),
     "page_models": ("", "models/report.html"),
     "page_continuous": ("", "vectors/report.html"),
 }
@@ -142,6 +145,21 @@ def test_pages(name: str, work: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert run_cli(command.split()) == 0
         capsys.readouterr()
     pinned(name, words_of((work / file).read_text(encoding="utf-8")))
+
+
+def test_the_first_screen_is_short_and_begins_with_the_promise() -> None:
+    """By the pinned words: at most 25 lines in the terminal, 400 words on the page's first part."""
+    for name in ("solve", "solve_default", "solve_models", "solve_continuous", "evaluate"):
+        assert len((GOLDEN / f"{name}.txt").read_text(encoding="utf-8").splitlines()) <= 25, name
+    for name in ("solve", "solve_default"):
+        first = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8").splitlines()[2]
+        assert first.strip().startswith(("A change", "Keep doing what you do")), name
+    for name in PAGES:
+        _, *lines = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+        end = next(i for i, line in enumerate(lines) if line == "To rerun it")  # of the contents
+        assert sum(len(line.split()) for line in lines[:end]) <= 400, name
+        if "log" in name or "default" in name:
+            assert lines[1].startswith(("A change", "Keep doing what you do")), name
 
 
 def test_sentences() -> None:

@@ -47,12 +47,15 @@ def test_a_log_of_vectors_becomes_a_run_folder(
     assert run(line(log, "--out", str(out))) == 0
     text = said(capsys)
     for words in (
-        "600 transitions of C, P, Q, Qp", "R² = 1.", "Episodes last 30 steps",
-        "Models keep values in a box", "by srvi (iteration limit)", "On 12 held-out models",
-        "Gain of the objective over always '1'", "This policy beats current practice",
+        "600 transitions, ", "C, P, Q, Qp, 2 actions, episodes of 30 steps", "(srvi, ",
+        "over 12 held-out models", "This policy beats current practice",
         "Of the log, 20 complete episodes earned",
     ):  # fmt: skip
         assert words in text
+    html = " ".join((out / "report.html").read_text(encoding="utf-8").split())
+    for words in ("R² = 1.", "Episodes last 30 steps", "Models keep values in a box",
+                  "Gain of the objective over always &#39;1&#39;"):  # fmt: skip
+        assert words in html
     assert sorted(p.name for p in out.iterdir()) == [
         "heldout.npz", "log.csv", "models.npz", "policy.npz", "posterior.json", "report.html",
         "solution.json",
@@ -101,7 +104,7 @@ def test_models_can_be_solved_too(tmp_path: Path, capsys: pytest.CaptureFixture[
     words = ["solve", str(tmp_path / "m.npz"), "--continuous", "--heldout", str(tmp_path / "t.npz"),
              "--test-episodes", "3", "--set", "iterations=2", "--solver", "srvi-sa"]  # fmt: skip
     assert run(words) == 0
-    assert "5 models of C, P, Q, Qp" in said(capsys)
+    assert "5 models; C, P, Q, Qp" in said(capsys)
     assert run(["solve", str(tmp_path / "m.npz")]) == 2
     assert "On the command line: --continuous." in said(capsys)
     assert run([*words, "--models", "3"]) == 2

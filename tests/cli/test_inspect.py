@@ -86,9 +86,7 @@ def test_a_log_as_csv_keeps_its_start(folder: Path, capsys: pytest.CaptureFixtur
     assert run(["inspect", "visits.csv", *flags, "--write-log", "log.csv"]) == 0
     assert run(["inspect", "visits.csv", *flags, "--write-log", "log.parquet"]) == 0
     lines = next_lines(capsys.readouterr().out)
-    assert lines[0] == (
-        "softrobust solve log.csv --initial log_initial.csv --min-count 5 --gamma 0.95 --out run"
-    )
+    assert lines[0] == "softrobust solve log.csv --initial log_initial.csv --gamma 0.95 --out run"
     text, whole = read_log("log.csv", initial="log_initial.csv"), read_log("log.parquet")
     assert text.n_rows == whole.n_rows
     assert {text.states[s]: p for s, p in enumerate(text.p0)} == pytest.approx(

@@ -65,7 +65,7 @@ def test_it_can_be_left_out_and_is_for_logs(
     assert run(["solve", str(log_file), "--gamma", "0.9", "--replications", "2"]) == 2
     assert "At least 4 replications" in " ".join(capsys.readouterr().err.split())
     assert run(["solve", str(log_file), "--gamma", "0.9", "--out", str(tmp_path / "run")]) == 0
-    assert "Beyond these models" in (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "fresh models, each bounded by" in (tmp_path / "run" / "report.html").read_text("utf-8")
     capsys.readouterr()
     problem = str(tmp_path / "run" / "problem.npz")
     assert run(["solve", problem, "--replications", "5"]) == 2

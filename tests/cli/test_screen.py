@@ -185,7 +185,7 @@ def test_tables(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     ]
     monkeypatch.setenv("COLUMNS", "23")
     show_table(make_console(), head, rows, words={1})
-    assert capsys.readouterr().out.splitlines()[2:] == [
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()[2:]] == [
         "0  a long          1.25",
         "   [name]",
         "   b                 10",

@@ -103,7 +103,7 @@ def test_a_log(tmp_path: Path) -> None:
     found = inspect_file(put(tmp_path, LOG))
     assert found.facts["coverage"] == {
         "rows": 16, "states": 2, "actions": 2, "pairs_seen": 4, "pairs_never_seen": 0,
-        "pairs_seen_few": 4, "few": 5, "min_count": None, "action_names": ["x", "y"],
+        "pairs_seen_few": 4, "few": 5, "action_names": ["x", "y"],
         "counts": {"a": [4, 4], "b": [4, 4]},
     }  # fmt: skip
     assert found.facts["behaviour"]["actions"] == {"x": 8, "y": 8}
@@ -273,7 +273,7 @@ def test_the_clinic() -> None:
     assert facts["pairs_never_seen"] / 48 == pytest.approx(0.4, abs=0.05)
     assert found.facts["markov"]["verdict"] in ("no sign", "a trace")  # stale cells leave one
     assert found.facts["trajectories"]["n_ended"] > 0
-    assert found.steps[1].options["min_count"] == 5
+    assert "min_count" not in found.steps[1].options  # not shown to help in known worlds
 
 
 def test_names_of_visits() -> None:

@@ -19,6 +19,9 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "transitions_diverged": {"diverged": 3, "draws": 800},
     "prior_too_sharp": {"statistic": "transitions", "p": 0.001},
     "statistic_missed": {"statistic": "level", "p": 0.999},
+    "prior_learned": {"bases": {"near": 0.3, "other": 0.4, "blend": 0.3}, "strength": 16.0,
+                      "blend": {"near": 0.9, "other": 0.1}, "borrowed": 0.7},
+    "prior_foresight": {"scores": {"learned": -1.99, "dirichlet": -2.53}},
     "frontier_without_lambda": {},
     "frontier_without_trade": {},
     "frontier_too_long": {"states": 10_000, "models": 60},
@@ -52,7 +55,7 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "ends_not_modelled": {"n_rows": 3},
     "comparison_blurred": {"share": 0.2},
     "log_earned": {"mean": 3.2, "se": 0.4, "n_episodes": 20, "simulated": 2.9, "apart": None},
-}
+}  # fmt: skip
 
 _REPLAY = {
     "n_episodes": 505, "observed": 19.2, "low": 18.0, "high": 21.0, "rank": 0.6,

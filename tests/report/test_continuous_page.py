@@ -33,9 +33,9 @@ def test_the_answer_comes_first_and_its_figures_are_the_records(tmp_path: Path) 
     text, c = words_of(html), run.certificate
     assert c.practice is not None
     first = text.index(" ".join(comparison_sentence(c.practice).split()))
-    assert first < text.index("What was asked") < text.index("How good, how bad")
+    assert first < text.index("What to do") < text.index("How good, how bad")
     squeezed = "".join(text.split())  # what stands in backticks has a tag of its own
-    for sentence in [*certificate_sentences(c, brief=True), *in_words(run.notes)]:
+    for sentence in [*certificate_sentences(c), *in_words(run.notes)]:
         assert "".join(sentence.replace("`", "").split()) in squeezed
     assert record["practice"]["observed"]["n"] == 12
     assert "120 observed transitions" in text

@@ -133,7 +133,7 @@ def test_the_page_hides_small_counts_everywhere() -> None:
     table = policy_table(found, Seen.of(log, suppress=True))
     few = [choice for row in table["rows"] for choice in row["choices"] if choice["few"]]
     assert few
-    assert {choice["prior"] for choice in few} == {"–"}
+    assert {choice["seen"] for choice in few} == {"<5"}
     assert all("%" not in row["usual"] for row in table["rows"] if (counts[row["key"]] < 5).any())
 
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from softrobust._core.notes import Note
 from softrobust.cli.options import bins_of_words, split_words
 from softrobust.data import TrajectoryRules, TransitionLog, markov_check
-from softrobust.data.inspection import Step
 from softrobust.errors import InputError
-from softrobust.report.data_words import DATA_WORDS, note_text
-from softrobust.report.inspection import command_line, flags, join_words, markov_words
+from softrobust.report.commands import command_line, flags, join_words
+from softrobust.report.data_words import DATA_WORDS
+from softrobust.report.inspection import markov_words
+from softrobust.report.sentences import sentence
 from tests.report.data_facts import DATA_FACTS
 
 GOLDEN = Path(__file__).with_name("data_words.txt")
@@ -32,9 +33,9 @@ def test_the_wording() -> None:
     lines = []
     for code, facts in CASES:
         note = Note(code, facts=facts)
-        lines.append(f"{code}: {note_text(note)}")
+        lines.append(f"{code}: {sentence(note)}")
         if note.without_small_counts() != note:
-            lines.append(f"{code} (hidden): {note_text(note.without_small_counts())}")
+            lines.append(f"{code} (hidden): {sentence(note.without_small_counts())}")
     assert "\n".join(lines) + "\n" == GOLDEN.read_text(encoding="utf-8")
 
 
@@ -45,7 +46,7 @@ def test_hidden_counts_cannot_be_told(code: str, facts: dict[str, Any]) -> None:
     others = dict.fromkeys(counted, 4)
     rows = {"rows": [2]} if "rows" in facts else {}
     texts = {
-        note_text(Note(code, facts=facts | rows | few).without_small_counts())
+        sentence(Note(code, facts=facts | rows | few).without_small_counts())
         for few in (counted, others)
     }
     assert len(texts) == 1
@@ -55,7 +56,7 @@ def test_hidden_counts_cannot_be_told(code: str, facts: dict[str, Any]) -> None:
 
 def test_words_that_hold_braces_are_no_template() -> None:
     note = Note("guessed_role", facts={"role": "id", "column": "{0}{x}"})
-    assert note_text(note) == "'{0}{x}' is taken for the id."
+    assert sentence(note) == "'{0}{x}' is taken for the id."
 
 
 # -------------------------------------------------------------------- commands
@@ -70,7 +71,7 @@ def test_rules_as_words_read_back() -> None:
     assert bins_of_words(given["--bins"]) == {"z": [7.0], "x,y": 3}
     assert given["--fill"] == "carry"
     assert "--duplicates" not in given
-    line = command_line(Step("write_log", "inspect", "v.csv", rules.given()))
+    line = command_line("inspect", "v.csv", rules.given())
     assert line.startswith("softrobust inspect v.csv --id who --time t --action 'a b' ")
     with pytest.raises(InputError, match="hba1c=7:8:9"):
         bins_of_words("x")

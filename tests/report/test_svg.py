@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from softrobust.objective import SoftRobust
 from softrobust.report.plots import Curve, density_svg, shared_axis, shares_below, x_range
-from softrobust.report.svg import Labeller, Scale, apart, picture, text, tick_text
+from softrobust.report.svg import Labeller, Scale, picture, text, tick_text
 from tests.report.builders import HOSTILE
 
 sizes = st.floats(1e-6, 1e9)
@@ -33,16 +33,6 @@ def test_ticks_are_inside_round_and_distinct(low: float, span: float) -> None:
 )
 def test_ticks_read_well(value: float, step: float, words: str) -> None:
     assert tick_text(value, step) == words
-
-
-@given(st.lists(st.floats(0, 460), min_size=1, max_size=12))
-@example([0.0, 0.0, 0.0, 395.0])  # a crowd at one end and a name near the other
-def test_names_keep_their_distance_and_order(places: list[float]) -> None:
-    out = apart(places, 34, 16, 444)
-    order = np.argsort(places, kind="stable")
-    assert (np.diff(np.array(out)[order]) >= 34 - 1e-9).all()
-    assert min(out) >= 16 - 1e-9
-    assert max(out) <= 444 + 1e-9
 
 
 def test_text_is_escaped_and_labels_never_overlap() -> None:

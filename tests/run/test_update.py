@@ -38,10 +38,10 @@ def test_an_empty_file_changes_nothing(folder: Run, tmp_path: Path) -> None:
     empty = tmp_path / "empty.csv"
     empty.write_text("state,action,next_state,reward,episode\n", encoding="utf-8")
     before = {f.name: f.read_bytes() for f in folder.path.iterdir()}
-    found = update(folder, empty, LocalSearch())
-    assert found.run is None
-    assert found.changes == ()
-    assert update_lines(found.record, None) == ["The new file has no rows: nothing changes."]
+    found, record = update(folder, empty, LocalSearch())
+    assert found is None
+    assert record["changes"] == []
+    assert update_lines(record, None) == ["The new file has no rows: nothing changes."]
     assert run_cli(["update", str(folder.path), str(empty), "--out", str(tmp_path / "new")]) == 0
     assert not (tmp_path / "new").exists()
     assert {f.name: f.read_bytes() for f in folder.path.iterdir()} == before
@@ -178,6 +178,6 @@ def test_what_the_user_forbade_stays_forbidden(folder: Run, tmp_path: Path) -> N
     allowed[0, 1] = False
     bound = replace(folder, problem=replace(folder.problem, allowed=allowed))
     write_log_csv(rows(30, 4), tmp_path / "new.csv")
-    found = update(bound, tmp_path / "new.csv", LocalSearch())
-    assert found.run is not None
-    assert not found.run.problem.allowed[0, 1]
+    found, _ = update(bound, tmp_path / "new.csv", LocalSearch())
+    assert found is not None
+    assert not found.problem.allowed[0, 1]

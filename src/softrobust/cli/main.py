@@ -25,14 +25,6 @@ from softrobust.errors import InputError, SoftRobustError
 
 # What the library calls by the name of a function, and no verb has as an option.
 OTHERWISE = {"read_trajectories": "begin with `softrobust inspect`"}
-# What arguments of the library are called here.
-CALLED = {
-    "n_models": "models",
-    "n_test": "test_models",
-    "criterion": "objective",
-    "episodes": "test_episodes",
-}
-
 app = typer.Typer(
     name="softrobust",
     no_args_is_help=True,
@@ -58,26 +50,9 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     return answer
 
 
-for verb in (
-    inspect,
-    solve,
-    evaluate,
-    compare,
-    report,
-    apply,
-    explain,
-    rules,
-    value_of_data,
-    frontier,
-    sample,
-    domains,
-    collect,
-    check,
-    rehearse,
-    update,
-    reproduce,
-    sweep,
-):
+VERBS = (inspect, solve, evaluate, compare, report, apply, explain, rules, value_of_data, frontier,
+         sample, domains, collect, check, rehearse, update, reproduce, sweep)  # fmt: skip
+for verb in VERBS:
     app.command()(_interruptible(verb))
 
 
@@ -125,6 +100,8 @@ def run(words: list[str]) -> int:
 def _flags(error: BaseException, verb: str) -> str:
     """How what an error asks for is written on the line of a verb: the library names arguments."""
     from typer.main import get_command
+
+    from softrobust.report.commands import CALLED
 
     asked: dict[str, str] = getattr(error, "arguments", {})
     verbs: dict[str, Any] = getattr(get_command(app), "commands", {}) if asked else {}

@@ -4,45 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
 from softrobust.errors import InputError
 
-
-def settings_of(words: list[str] | None) -> dict[str, Any]:
-    """`["steps=100", "variant=craam"]` as a mapping; numbers, true and false become values."""
-    out: dict[str, Any] = {}
-    for word in words or []:
-        name, sign, value = word.partition("=")
-        if not sign or not name.strip() or not value.strip():
-            raise InputError(f"--set takes name=value, such as steps=100; it got '{word}'.")
-        text = value.strip()
-        if text.startswith("(") and text.endswith(")"):  # a tuple, as Python writes it
-            text = f"[{text[1:-1].rstrip(', ')}]"
-        try:
-            out[name.strip().replace("-", "_")] = json.loads(text)
-        except json.JSONDecodeError:
-            out[name.strip().replace("-", "_")] = value.strip()
-    return out
-
-
-def pairs_of(text: str | None, flag: str = "--columns") -> dict[str, str] | None:
-    """`state=site,action=dose` as a mapping; a name with a comma stands in quotes."""
-    if text is None:
-        return None
-    out: dict[str, str] = {}
-    for part in split_words(text) or [text]:
-        role, sign, name = part.partition("=")
-        if not sign or not role.strip() or not name.strip():
-            raise InputError(
-                f"{flag} takes role=name pairs, such as state=site,action=dose; it got '{part}'."
-            )
-        out[role.strip()] = name.strip()
-    return out
+T = TypeVar("T")
+Split = Callable[[str, str], tuple[str, str, str]]
 
 
 def split_words(text: str) -> list[str]:
@@ -50,23 +21,56 @@ def split_words(text: str) -> list[str]:
     return [word.strip() for word in next(csv.reader([text]), []) if word.strip()]
 
 
+def _pairs(
+    words: Iterable[str], read: Callable[[str], T], rule: str, split: Split = str.partition
+) -> dict[str, T]:
+    """`name=value` words as a mapping; `rule` says what is taken, where one is not such a pair."""
+    out: dict[str, T] = {}
+    for word in words:
+        name, sign, value = split(word, "=")
+        try:
+            if not sign or not name.strip() or not value.strip():
+                raise ValueError
+            out[name.strip()] = read(value.strip())
+        except ValueError:
+            raise InputError(f"{rule}; it got '{word}'.") from None
+    return out
+
+
+def settings_of(words: list[str] | None) -> dict[str, Any]:
+    """`["steps=100", "variant=craam"]` as a mapping; numbers, true and false become values."""
+    found = _pairs(words or [], _setting, "--set takes name=value, such as steps=100")
+    return {name.replace("-", "_"): value for name, value in found.items()}
+
+
+def _setting(text: str) -> Any:
+    tuple_ = text.startswith("(") and text.endswith(")")  # as Python writes it
+    try:
+        return json.loads(f"[{text[1:-1].rstrip(', ')}]" if tuple_ else text)
+    except json.JSONDecodeError:
+        return text
+
+
+def pairs_of(text: str | None, flag: str = "--columns") -> dict[str, str] | None:
+    """`state=site,action=dose` as a mapping; a name with a comma stands in quotes."""
+    if text is None:
+        return None
+    rule = f"{flag} takes role=name pairs, such as state=site,action=dose"
+    return _pairs(split_words(text) or [text], str, rule)
+
+
 def bins_of_words(words: str) -> dict[str, int | Sequence[float]]:
     """`hba1c=7:8:9,weight=4` as cuts and numbers of bins."""
-    out: dict[str, int | Sequence[float]] = {}
-    for word in split_words(words):
-        column, sign, text = word.rpartition("=")
-        try:
-            cuts = [float(cut) for cut in text.split(":") if cut.strip()]
-            found = cuts if ":" in text else int(text)
-        except ValueError:
-            sign = ""
-        if not sign or not column.strip():
-            raise InputError(
-                "Bins are written column=cuts, such as hba1c=7:8:9, or column=number of bins, such "
-                f"as weight=4; '{word}' is neither."
-            )
-        out[column.strip()] = found
-    return out
+
+    def read(text: str) -> int | Sequence[float]:
+        return _span(text) if ":" in text else int(text)
+
+    rule = "Bins are written column=cuts, such as hba1c=7:8:9, or column=number, such as weight=4"
+    return _pairs(split_words(words), read, rule, str.rpartition)
+
+
+def _span(text: str) -> list[float]:
+    return [float(part) for part in text.split(":") if part.strip()]
 
 
 def names_of(text: str | None) -> list[str] | None:
@@ -78,60 +82,42 @@ def coefficients_of(flag: str, text: str | None) -> dict[str, float] | None:
     """`P=1,Q=-1` as a mapping."""
     if text is None:
         return None
-    out: dict[str, float] = {}
-    for part in text.split(","):
-        name, sign, value = part.partition("=")
-        try:
-            if not sign or not name.strip():
-                raise ValueError
-            out[name.strip()] = float(value)
-        except ValueError:
-            raise InputError(
-                f"{flag} takes variable=coefficient pairs, such as P=1,Q=-1; it got '{part}'."
-            ) from None
-    return out
+    rule = f"{flag} takes variable=coefficient pairs, such as P=1,Q=-1"
+    return _pairs(split_words(text) or [text], float, rule)
 
 
 def clip_of(text: str | None) -> dict[str, tuple[float, float]] | float | None:
     """`none`, a share such as 0.5, or `x=0:10,y=-1:1`."""
     if text is None or text.strip() == "none":
         return None if text is None else float("inf")
+
+    def read(span: str) -> tuple[float, float]:
+        low, high = _span(span)
+        return low, high
+
+    rule = (
+        "--clip takes none, a share of the range of the data such as 0.5, or intervals such as "
+        "x=0:10,y=-1:1"
+    )
+    if "=" in text:
+        return _pairs(split_words(text), read, rule)
     try:
-        if "=" not in text:
-            return float(text)
-        out = {}
-        for part in text.split(","):
-            name, _, span = part.partition("=")
-            low, _, high = span.partition(":")
-            out[name.strip()] = (float(low), float(high))
-        return out
+        return float(text)
     except ValueError:
-        raise InputError(
-            "--clip takes none, a share of the range of the data such as 0.5, or intervals such "
-            f"as x=0:10,y=-1:1; it got '{text}'."
-        ) from None
+        raise InputError(f"{rule}; it got '{text}'.") from None
 
 
 def observation_of(text: str, variables: Sequence[str]) -> list[float]:
     """`C=0,P=7.1` in any order, or plain numbers in the order of the variables."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    named = [part.partition("=") for part in parts]
-    try:
-        if all(sign for _, sign, _ in named):
-            values = {name.strip(): float(value) for name, _, value in named}
-        elif len(parts) == len(variables):
-            values = dict(zip(variables, map(float, parts), strict=True))
-        else:
+    parts = split_words(text)
+    if not any("=" in part for part in parts):
+        if len(parts) != len(variables):
             raise InputError(
                 f"An observation has {len(variables)} numbers ({', '.join(variables)}); "
                 f"{len(parts)} came."
             )
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"An observation is written as x=1.5,y=2 or 1.5,2; it was '{text}'."
-        ) from None
+        parts = [f"{name}={part}" for name, part in zip(variables, parts, strict=True)]
+    values = _pairs(parts, float, "An observation is written as x=1.5,y=2 or 1.5,2")
     unknown = [name for name in values if name not in variables]
     if unknown:
         raise InputError(f"Unknown variable '{unknown[0]}'; there are {', '.join(variables)}.")
@@ -193,19 +179,11 @@ def solver_list(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in _begin(SOLVERS, last)]
 
 
-def domains(incomplete: str) -> list[str]:
-    """Domains."""
-    return _begin(DOMAINS, incomplete)
+def _offer(names: Sequence[str]) -> Callable[[str], list[str]]:
+    return lambda incomplete: _begin(names, incomplete)
 
 
-def posteriors(incomplete: str) -> list[str]:
-    """Posteriors."""
-    return _begin(POSTERIORS, incomplete)
-
-
-def experiments(incomplete: str) -> list[str]:
-    """Experiments of the paper."""
-    return _begin(EXPERIMENTS, incomplete)
+domains, posteriors, experiments = _offer(DOMAINS), _offer(POSTERIORS), _offer(EXPERIMENTS)
 
 
 def states(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -216,8 +194,6 @@ def states(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _states_of(run: Path) -> list[str]:
-    import csv
-
     path = run / "policy.csv" if run.is_dir() else run.parent / "policy.csv"
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -227,5 +203,5 @@ def _states_of(run: Path) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _begin(names: tuple[str, ...] | list[str], incomplete: str) -> list[str]:
+def _begin(names: Sequence[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]

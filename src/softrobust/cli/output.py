@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softrobust.cli.screen import (
     make_console,
     paragraph,
+    plain,
+    print_record,
     say,
     show_table,
     styled,
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from softrobust.study.value_of_data import DataValue
 
 
-def print_json(run: Run) -> None:
-    """`solution.json` on stdout."""
-    sys.stdout.write(json.dumps(run.record(), indent=1, allow_nan=False) + "\n")
-
-
-def print_summary(run: Run, out: Path | None) -> None:
-    """The summary, wrapped to the terminal."""
+def print_run(run: Run, out: Path | None, as_json: bool, quiet: bool) -> None:
+    """`solution.json`, or the summary wrapped to the terminal, or nothing."""
+    if as_json:
+        print_record(run.record())
+        return
+    if quiet:
+        return
     from softrobust.report.summary import summary_lines
 
     console = make_console()
@@ -56,8 +56,7 @@ def print_frontier_json(found: Frontier) -> None:
     """One object per point on stdout."""
     from softrobust.study.frontier import COLUMNS
 
-    points = [dict(zip(COLUMNS, row, strict=True)) for row in found.rows()]
-    sys.stdout.write(json.dumps(points, indent=1, allow_nan=False) + "\n")
+    print_record([dict(zip(COLUMNS, row, strict=True)) for row in found.rows()])
 
 
 def print_frontier(found: Frontier, out: Path | None) -> None:
@@ -182,7 +181,8 @@ BAR = 36  # cells of the longest bar, where there is room
 
 def print_inspection(found: Inspection) -> None:
     """What the file is, its sections, what to look at, and what to run."""
-    from softrobust.report.inspection import WHY, command_line, headline, sections
+    from softrobust.report.commands import command_line
+    from softrobust.report.inspection import WHY, headline, sections
     from softrobust.report.sentences import sentence
 
     console = make_console()
@@ -200,7 +200,9 @@ def print_inspection(found: Inspection) -> None:
         for step in found.steps:
             paragraph(console, WHY[step.code], "dim", "  # ", "    ")
             # Never wrapped by us: a command must survive being copied.
-            console.print(styled("  " + command_line(step), "bold green"))
+            console.print(
+                styled(f"  {command_line(step.verb, step.file, step.options)}", "bold green")
+            )
         if any("gamma" in step.options for step in found.steps):
             words = "--gamma says how much a reward one step later counts: it is yours to choose."
             paragraph(console, words, "dim", "  ")
@@ -243,7 +245,7 @@ def _shade(count: str) -> str:
 
 
 def _bars(console: Console, bars: tuple[tuple[str, int], ...]) -> None:
-    from softrobust.report.inspection import percent
+    from softrobust.report.words import percent
 
     most = max(n for _, n in bars)
     total = sum(n for _, n in bars)
@@ -256,5 +258,5 @@ def _bars(console: Console, bars: tuple[tuple[str, int], ...]) -> None:
         bar = "█" * round(room * n / most) or ("▏" if n else "")
         line = styled(f"  {short:>{label}}  {n:>{digits}}  ")
         line.append(bar, style="blue")
-        line.append(f" {percent(n, total)}" if n else "", style="dim")
+        line.append(plain(f" {percent(n / total)}") if n else "", style="dim")
         console.print(line)

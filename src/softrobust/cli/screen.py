@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
     from rich.text import Text
 
 WIDTH = 100  # of running text, at most
@@ -112,81 +112,32 @@ def show_table(
 ) -> None:
     """Rows under a head, or one block per row where the width is too small for that.
 
-    Parameters
-    ----------
-    head : sequence of str
-        Names of the columns; a newline in one gives it two lines.
-    words : collection of int
-        Columns of words: to the left, and folded where need be. The others hold figures, which
-        stand to the right and stay whole.
-    styles : sequence of str
-        A style for each row; none by default.
+    Columns in `words` stand to the left and are folded where need be; the others hold figures,
+    which stand to the right and stay whole. A newline in a head gives it two lines.
     """
+    from rich.cells import cell_len
+    from rich.padding import Padding
+    from rich.table import Table
     from rich.text import Text
 
     cells = [[c if isinstance(c, Text) else styled(c) for c in row] for row in rows]
-    limit = table_width(console)
-    widths = _fitting(head, cells, words, None if limit is None else limit - indent)
-    if widths is None:
-        _blocks(console, head, cells, words, styles, indent, limit or WIDTH)
-        return
-    deep = max(name.count("\n") for name in head)
-    tops = [styled("\n" * (deep - name.count("\n")) + name, "dim") for name in head]
-    _row(console, tops, widths, words, indent, "")
-    for i, row in enumerate(cells):
-        _row(console, row, widths, words, indent, styles[i] if styles else "")
-
-
-def _fitting(
-    head: Sequence[str],
-    cells: Sequence[Sequence[Text]],
-    words: Collection[int],
-    limit: int | None,
-) -> list[int] | None:
-    """Widths of the columns within the limit; None where figures would have to be cut."""
-    from rich.cells import cell_len
-
-    widths = []
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
+    least = []
     for j, name in enumerate(head):
         lines = name.split("\n") + [line for row in cells for line in row[j].plain.split("\n")]
-        widths.append(max(cell_len(line) for line in lines))
-    if limit is None:
-        return widths
-    over = sum(widths) + GAP * (len(widths) - 1) - limit
-    while over > 0:
-        wide = [j for j in words if widths[j] > LEAST]
-        if not wide:
-            return None
-        j = max(wide, key=lambda j: widths[j])
-        least = max(LEAST, *(widths[i] for i in wide if i != j)) if len(wide) > 1 else LEAST
-        cut = min(over, max(widths[j] - least, 1))
-        widths[j] -= cut
-        over -= cut
-    return widths
-
-
-def _row(
-    console: Console,
-    row: Sequence[Text],
-    widths: Sequence[int],
-    words: Collection[int],
-    indent: int,
-    style: str,
-) -> None:
-    """One row of a table, over as many lines as its words need."""
-    from rich.text import Text
-
-    folded = [cell.wrap(console, max(widths[j], 1), overflow="fold") for j, cell in enumerate(row)]
-    for i in range(max(len(lines) for lines in folded)):
-        line = Text(" " * indent, style=style)
-        for j, lines in enumerate(folded):
-            cell = lines[i].copy() if i < len(lines) else Text()
-            cell.rstrip()
-            pad = " " * max(widths[j] - cell.cell_len, 0)
-            line.append(" " * (GAP if j else 0))
-            line.append_text(cell + Text(pad) if j in words else Text(pad) + cell)
-        line.rstrip()
-        console.print(line)
+        longest = max(cell_len(line) for line in lines)
+        least.append(min(longest, LEAST) if j in words else longest)
+        side: JustifyMethod = "left" if j in words else "right"
+        table.add_column(styled(name), justify=side, overflow="fold", min_width=least[-1])
+    for i, row in enumerate(cells):
+        table.add_row(*row, style=styles[i] if styles else None)
+    limit = table_width(console)
+    if limit is not None and indent + sum(least) + GAP * (len(least) - 1) > limit:
+        _blocks(console, head, cells, words, styles, indent, limit)
+        return
+    if limit is None:  # nobody has said how wide a line may be
+        console.width = 10_000
+    console.print(Padding(table, (0, 0, 0, indent), expand=False), soft_wrap=False)
 
 
 def _blocks(

@@ -78,7 +78,7 @@ def solve(
     flags = dict(locals())
 
     from softrobust.cli.options import clip_of, coefficients_of, names_of, pairs_of, settings_of
-    from softrobust.cli.output import print_json, print_summary
+    from softrobust.cli.output import print_run
     from softrobust.run import (
         Options,
         check_out,
@@ -128,10 +128,7 @@ def solve(
     run = choose(setup, made, seed, replications, test_episodes, validate)
     if out is not None:
         run = save_with_search(run, out, force or resume, search)
-    if json:
-        print_json(run)
-    elif not quiet:
-        print_summary(run, out)
+    print_run(run, out, json, quiet)
 
 
 def _export(problem: Problem, solver: str, path: Path, quiet: bool) -> None:

@@ -32,7 +32,7 @@ def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep.toml: solvers, lambdas, alphas, seeds, and one or more sources.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the results (default: FILE's name with -results).", rich_help_panel=OUTPUT)] = None,
     workers: Annotated[int | None, typer.Option(help="Processes on this machine (default: one for each core); 0 runs in this process.", rich_help_panel=WHERE)] = None,
-    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local:2 for two Dask workers on this machine.", rich_help_panel=WHERE)] = None,
+    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local:2 for two workers on this machine.", rich_help_panel=WHERE)] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder: what is done is not done again.", rich_help_panel=WHERE)] = False,
     progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="A bar on a terminal by default; --progress also writes lines into a pipe.", rich_help_panel=OUTPUT)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the tables.", rich_help_panel=OUTPUT)] = False,

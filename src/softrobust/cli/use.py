@@ -91,7 +91,7 @@ def evaluate(
     Example: softrobust evaluate run --policy guideline.csv
     """
     from softrobust.cli.options import pairs_of
-    from softrobust.cli.output import print_json, print_summary
+    from softrobust.cli.output import print_run
     from softrobust.errors import InputError
     from softrobust.run import Options, check_out, load_table_run, set_up
     from softrobust.run.evaluate import evaluate_file, setup_of
@@ -103,17 +103,7 @@ def evaluate(
         reward_table=reward_table, n_models=models, min_count=min_count, seed=seed,
     )  # fmt: skip
     if input.is_dir():
-        names = (
-            "gamma",
-            "lam",
-            "alpha",
-            "columns",
-            "initial",
-            "reward_table",
-            "n_models",
-            "min_count",
-        )
-        if options.given(*names):
+        if options != Options(seed=seed):
             raise InputError(
                 "A run folder brings its own problem: leave out --gamma, --alpha and the like, or "
                 "give the log itself."
@@ -124,10 +114,7 @@ def evaluate(
     run = evaluate_file(setup, policy, seed)
     if out is not None:
         run.save(out, force=force)
-    if json:
-        print_json(run)
-    elif not quiet:
-        print_summary(run, out)
+    print_run(run, out, json, quiet)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -146,15 +133,14 @@ def compare(
 
     Example: softrobust compare run run2 --solvers nominal,s-rect
     """
-    import json as json_
-
+    from softrobust.cli.screen import print_record
     from softrobust.run import load_table_run
     from softrobust.run.evaluate import compare_runs
 
     names = [name.strip() for name in solvers.split(",") if name.strip()]
     found = compare_runs([load_table_run(run) for run in runs], names, time_limit, seed)
     if json:
-        print(json_.dumps(found, indent=1, allow_nan=False))
+        print_record(found)
     else:
         print_side_by_side(found)
 
@@ -278,12 +264,12 @@ def update(
     own = old.solution.solver
     name = solver or (own if own in SOLVERS else default_solver(old.problem))
     made = make_solver(name, log=old.log, time_limit=time_limit, seed=seed)
-    found = update_run(old, new, made, margin, pairs_of(columns), seed)
-    if out is not None and found.run is not None:
-        found.run.save(out, force=force)
+    found, record = update_run(old, new, made, margin, pairs_of(columns), seed)
+    if out is not None and found is not None:
+        found.save(out, force=force)
     if json:
-        print_record(found.record)
+        print_record(record)
         return
-    print_lines(update_lines(found.record, found.run and found.run.certificate))
-    if out is not None and found.run is not None:
+    print_lines(update_lines(record, found and found.certificate))
+    if out is not None and found is not None:
         say(f"Written to {out}.")

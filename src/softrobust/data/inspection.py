@@ -29,7 +29,6 @@ from softrobust.data.profile import (
     profile_table,
 )
 from softrobust.data.readers import read_log, save_log, write_log_csv
-from softrobust.data.reward_rules import NOISY
 from softrobust.data.table import Table, opened
 from softrobust.data.visit_rows import event_columns, refuse_absent
 from softrobust.data.visit_rules import TrajectoryRules
@@ -110,7 +109,7 @@ def inspect_log(table: Table, columns: Mapping[str, str] | None = None) -> Inspe
             f"{table.source} has no reward column, and a policy needs to know what is good. Add a "
             "column 'reward', or solve it with a reward table (state,action,reward)."
         )
-    step = solve_step(path, columns=columns, min_count=least_count(log), gamma=GAMMA)
+    step = solve_step(path, columns=columns, gamma=GAMMA)
     return Inspection(
         source=table.source,
         kind="log",
@@ -149,7 +148,6 @@ def log_facts(log: TransitionLog) -> dict[str, Any]:
             "pairs_never_seen": int((counts == 0).sum()),
             "pairs_seen_few": int(((counts > 0) & (counts < FEW)).sum()),
             "few": FEW,
-            "min_count": least_count(log),
             "action_names": list(log.actions) if grid is not None else None,
             "counts": grid,
         },
@@ -160,18 +158,6 @@ def log_facts(log: TransitionLog) -> dict[str, Any]:
             "states_with_one_action": int(((counts > 0).sum(axis=1) == 1).sum()),
         },
     }
-
-
-def least_count(log: TransitionLog) -> int | None:
-    """5 where rewards are noisy, some pairs seldom seen, and no state has only such pairs.
-
-    The posterior says how vague the transitions of a pair are; of its rewards it has the mean.
-    """
-    if log.rewards is None or NOISY not in [note.code for note in log.rewards.notes]:
-        return None
-    counts = log.pair_counts[~log.sinks]
-    seldom = (counts > 0) & (counts < FEW)
-    return FEW if seldom.any() and (counts >= FEW).any(axis=1).all() else None
 
 
 def log_findings(log: TransitionLog) -> Ledger:
@@ -468,7 +454,7 @@ def _steps(
     path: str, choices: Choices, made: Trajectories, log: str | Path | None, start: dict[str, str]
 ) -> tuple[Step, ...]:
     """Write the transitions, unless that is done, and solve them."""
-    solving = start | {"min_count": least_count(made.log), "gamma": GAMMA}
+    solving = start | {"gamma": GAMMA}
     if log is not None:
         return (solve_step(str(log), **solving),)
     stem = Path(path).name.split(".")[0]

@@ -118,7 +118,7 @@ class Reproduced(NamedTuple):
 
 def check_place(out: Path, name: str, resume: bool) -> Path:
     """The folder of an experiment; it must be new, unless the run in it is to go on."""
-    check_folder(out, resume=True)
+    check_folder(out, may_exist=True)
     if out.exists():
         check_folder(out / name, resume)
     return out / name

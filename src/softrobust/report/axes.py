@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from softrobust._core.files import atomic_write
 from softrobust.objective import SoftRobust
-from softrobust.report.words import count
+from softrobust.report.words import count, shorten
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate, Estimate
@@ -114,8 +114,7 @@ def _names(set_ticks: Any, names: list[str], **look: Any) -> None:
 
 def _plain(name: str) -> str:
     """A label as matplotlib should write it: short, and a dollar is a dollar."""
-    short = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
-    return short.replace("$", r"\$")
+    return shorten(name, LONGEST).replace("$", r"\$")
 
 
 def _axes(axes: Any, size: tuple[float, float]) -> Any:

@@ -8,6 +8,7 @@ for every point what it earns and where it acts otherwise than the chosen one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from softrobust._core.notes import Note
 from softrobust.errors import InputError
 from softrobust.report.sentences import sentence
-from softrobust.report.svg import Labeller, Scale, axis_below, dot, line, mark, path, picture, text
+from softrobust.report.svg import Labeller, Scale, dot, grid, mark, path, picture, text
 from softrobust.report.words import Figures, bad_case, count, label, percent
 from softrobust.study.compare import SAME
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 460.0, 300.0
 SHOWN_CHANGES = 6
+ONE_POLICY = (
+    "One policy is the best for every λ that was tried: there is nothing to trade between the "
+    "average and the bad case."
+)
 Group = list["FrontierPoint"]
 
 
@@ -37,43 +42,27 @@ def caution(found: Review, number: Figures) -> dict[str, Any] | None:
         return {"reason": sentence(found.frontier)}
     points = _column(found, found.frontier)
     groups = _groups(points)
-    out = {
-        "reason": "",
-        "lead": _lead(found, groups, number),
-        "proven": _proven(points),
-        "steps": (),
-        "where": "",
-    }
     if len(groups) == 1:
-        return out
+        return {"reason": "", "lead": ONE_POLICY, "steps": (), "small": _proven(points)}
     steps = [_step(found, group, number) for group in groups]
-    svg, outside = _picture(found, groups, number)
     parts = [f"λ {_lams(g)}: {number(g[0].cvar)} and {number(g[0].mean)}" for g in groups]
-    return out | {
-        "svg": svg,
+    first, last = groups[0][0], groups[-1][-1]
+    own = next((step for step in steps if step["chosen"]), None)
+    lam = found.problem.objective.lam
+    return {
+        "reason": "",
+        "lead": f"From no caution (λ = {first.lam:g}) to the most (λ = {last.lam:g}), the average "
+        f"goes from {number(first.mean)} to {number(last.mean)}, and the bad case "
+        f"({bad_case(found.problem.objective)}) from {number(first.cvar)} to {number(last.cvar)}.",
+        "svg": _picture(found, groups, number),
         "alt": "Bad case and average of the best policies. " + "; ".join(parts) + ".",
-        "outside": outside,
         "steps": steps,
         "lams": (points[0].lam, points[-1].lam),
-        "own": _own_lam(found, steps),
-        "where": _where(found),
+        # Where the slider starts: the question's own λ, or one that this policy is the best for.
+        "own": lam if own is None else float(min(max(lam, own["low"]), own["high"])),
+        "small": f"Differences are to this policy, on the {count(found.problem.n_models, 'model')} "
+        f"it was chosen on; on others they can shrink or turn. {_proven(points)}",
     }
-
-
-def _own_lam(found: Review, steps: Sequence[dict[str, Any]]) -> float:
-    """Where the slider starts: the question's own λ, or one that this policy is the best for."""
-    lam = found.problem.objective.lam
-    own = next((step for step in steps if step["chosen"]), None)
-    return lam if own is None else float(min(max(lam, own["low"]), own["high"]))
-
-
-def _where(found: Review) -> str:
-    """Which models these figures are of."""
-    own = count(found.problem.n_models, "model")
-    text = f"All figures here are on the {own} it was chosen on"
-    if found.heldout is None:
-        return f"{text}."
-    return f"{text}; on held-out models such differences can shrink or turn."
 
 
 def _column(found: Review, frontier: Frontier) -> Group:
@@ -88,13 +77,7 @@ def _column(found: Review, frontier: Frontier) -> Group:
 
 def _groups(points: Group) -> list[Group]:
     """Neighbouring λ with the same policy."""
-    out: list[Group] = []
-    for p in points:
-        if out and out[-1][-1].policy_id == p.policy_id:
-            out[-1].append(p)
-        else:
-            out.append([p])
-    return out
+    return [list(group) for _, group in groupby(points, lambda p: p.policy_id)]
 
 
 def _lams(group: Group) -> str:
@@ -128,70 +111,43 @@ def _step(found: Review, group: Group, number: Figures) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _lead(found: Review, groups: list[Group], number: Figures) -> str:
-    first, last = groups[0][0], groups[-1][-1]
-    if len(groups) == 1:
-        return (
-            "One policy is the best for every λ that was tried: there is nothing to trade between "
-            "the average and the bad case."
-        )
-    return (
-        f"From no caution (λ = {first.lam:g}) to the most (λ = {last.lam:g}), the average goes "
-        f"from {number(first.mean)} to {number(last.mean)}, and the bad case "
-        f"({bad_case(found.problem.objective)}) from {number(first.cvar)} to {number(last.cvar)}. "
-        "Further right is safer, further up is better on average."
-    )
-
-
 def _proven(points: Group) -> str:
+    """What no proof excludes at some point, as a share of what is to be gained."""
     left = [p.certificate for p in points if not p.certificate.nothing_better]
-    shares = [1.0 if c.gap_share is None else c.gap_share for c in left]
-    if not shares:
-        return "Every point is proven to be the best deterministic policy for its λ."
-    if max(shares) <= 1e-3:
-        return (
-            "Every point is proven to be the best deterministic policy for its λ, to within 0.1 % "
-            "of what is to be gained over acting at random."
-        )
+    most = max((1.0 if c.gap_share is None else c.gap_share for c in left), default=0.0)
+    if most <= 1e-3:
+        return "Every point is proven to be the best deterministic policy for its λ (to 0.1 %)."
     return (
-        f"Points are the best that were found in the time given; up to {percent(max(shares))} of "
-        "what is to be gained over acting at random is not excluded by proof."
+        f"Points are the best that were found in the time given; up to {percent(most)} of what is "
+        "to be gained over acting at random is not excluded by proof."
     )
 
 
 # -- the picture -------------------------------------------------------------------------------
 
 
-def _picture(found: Review, groups: list[Group], number: Figures) -> tuple[str, list[str]]:
-    """The SVG, and a sentence for each policy that lies too far away to be drawn."""
+def _picture(found: Review, groups: list[Group], number: Figures) -> str:
+    """The frontier, with the policies that do not lie too far away to be drawn."""
     chosen = found.chosen.static
     xs = [g[0].cvar for g in groups] + [chosen["cvar"]]
     ys = [g[0].mean for g in groups] + [chosen["mean"]]
-    near, outside = [], []
-    for c in found.compared[1:]:
-        if c.same_policy(found.chosen):
-            continue
-        if _near(c.static["cvar"], xs) and _near(c.static["mean"], ys):
-            near.append(c)
-        else:
-            outside.append(
-                f"{c.name.capitalize()} lies outside the picture: {number(c.static['mean'])} on "
-                f"average, {number(c.static['cvar'])} in the bad case."
-            )
+    near = [
+        c
+        for c in found.compared[1:]
+        if not c.same_policy(found.chosen)
+        and _near(c.static["cvar"], xs)
+        and _near(c.static["mean"], ys)
+    ]
     x_range = _padded([*xs, *(c.static["cvar"] for c in near)])
     y_range = _padded([*ys, *(c.static["mean"] for c in near)])
     gutter = 10 + 6.1 * max(len(t) for _, t in Scale(*y_range, 0, 1).ticks(4))
     x = Scale(*x_range, gutter, WIDTH - 10)
     y = Scale(*y_range, HEIGHT - 44, 24)
-    parts = [text(0, 12, "average over all models ↑", "soft")]
-    for value, tick in y.ticks(4):
-        parts += [line(gutter, y(value), x.end, y(value), "grid")]
-        parts += [text(gutter - 6, y(value) + 4, tick, anchor="end")]
-    parts += axis_below(x, HEIGHT - 44, 4)
+    parts = [text(0, 12, "average over all models ↑", "soft"), *grid(x, y, 4)]
     below = f"average over {found.problem.objective.words} →"
     parts.append(text(x.end, HEIGHT - 6, below, "soft", "end"))
     parts += _points(found.chosen, groups, near, x, y, number)
-    return picture(WIDTH, HEIGHT, parts, "frontier"), outside
+    return picture(WIDTH, HEIGHT, parts, "frontier")
 
 
 def _points(

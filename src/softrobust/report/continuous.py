@@ -14,21 +14,12 @@ import numpy as np
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.notes import Note, read_notes
 from softrobust.certificate import PRACTICE, Sample, sample_of
-from softrobust.report import plots, words
-from softrobust.report.sections import (
-    HASHED,
-    ComparedRow,
-    figure_names,
-    panel,
-    plain,
-    versions,
-    without_folder,
-)
+from softrobust.report import plots
+from softrobust.report.sections import Row, asked, figure_names, panel, rerun
 from softrobust.report.sentences import in_words, sorted_notes
-from softrobust.report.svg import LETTER, Scale, axis_below, dot, line, path, picture, text
-from softrobust.report.verdict import certificate_sentences, comparison_sentence
-from softrobust.report.words import Figures, bad_case, count, percent
-from softrobust.solvers.base import Status
+from softrobust.report.svg import LETTER, Scale, dot, grid, path, picture, text
+from softrobust.report.verdict import certificate_sentences, earns, first_sentences
+from softrobust.report.words import Figures, bad_case, count, label, percent, shorten
 
 if TYPE_CHECKING:
     from softrobust.models.continuous_policy import ContinuousPolicy
@@ -39,11 +30,11 @@ if TYPE_CHECKING:
 MOST_COURSES = 8
 FIGURES = ("objective", "mean", "cvar")
 CONTENTS = (
-    ("asked", "What was asked"),
-    ("returns", "How good, how bad"),
     ("policy", "What to do"),
+    ("returns", "How good, how bad"),
     ("why", "How it goes"),
-    ("certificate", "What can be promised"),
+    ("asked", "What was asked"),
+    ("certificate", "Details"),
     ("rerun", "To rerun it"),
 )
 
@@ -58,19 +49,20 @@ def vector_context(
     problem = found.problem
     number = Figures.of([found.own.x, *(rival.x for rival in found.rivals.values())][:2])
     _, assumed, promise = sorted_notes(read_notes(notes))
+    n_fresh = None if found.fresh is None else found.fresh.f.size
     return {
         "words": bad_case(problem.objective),
         "margin": plots.MARGIN,
         "suppressed": False,
         "hint": "",
         "answer": _answer(found, number) | {"cautions": in_words(cautions)},
-        "asked": _asked(found),
+        "asked": asked(problem, found.solution, _size(found), n_fresh),
         "notes": in_words(assumed),
         "returns": _returns(found, number),
         "policy": _policy(problem, found.solution.policy, next(iter(found.paths.values()))),
         "why": _course(problem, found.paths),
-        "certificate": [*certificate_sentences(found.certificate, brief=True), *in_words(promise)],
-        "rerun": _rerun(found, settings),
+        "certificate": [*certificate_sentences(found.certificate), *in_words(promise)],
+        "rerun": rerun(problem, found.solution, found.log, None, settings),
         "contents": CONTENTS,
     }
 
@@ -83,11 +75,6 @@ def _answer(found: VectorReview, number: Figures) -> dict[str, Any]:
         for name, rival in rivals.items()
         if len(rivals) == 1 or c.practice is None or name == PRACTICE
     }
-    fair = "models it was chosen on" if c.heldout is None else "held-out models"
-    earns = (
-        f"This policy earns {number(own.mean.value)} on average over {own.n_models:,} {fair}, and "
-        f"{number(own.cvar.value)} in {bad_case(goal)}."
-    )
     names = {"mean": "on average", "cvar": f"in {bad_case(goal)}", "objective": "by the objective"}
     tiles = [
         {
@@ -97,30 +84,18 @@ def _answer(found: VectorReview, number: Figures) -> dict[str, Any]:
         }
         for key, name in list(names.items())[: 3 if goal.tail < 1 and own.n_models > 1 else 1]
     ]
-    lead, more = (earns, []) if c.practice is None else (comparison_sentence(c.practice), [earns])
-    more.append("All of these figures are simulated; their noise is told apart below.")
-    return {"lead": lead, "more": more, "tiles": tiles}
+    lead, *_ = [*first_sentences(c, found.solution.solver), earns(c, number)]
+    return {"lead": lead, "more": ["All of these figures are simulated."], "tiles": tiles}
 
 
-def _asked(found: VectorReview) -> list[tuple[str, str]]:
-    problem, solution, fresh = found.problem, found.solution, found.fresh
-    models = f"{problem.n_models:,} to choose on"
-    if fresh is not None:
-        models += f", {fresh.f.size:,} held out to check on"
-    status = words.STATUS[solution.status]
-    if solution.status == Status.ITERATION_LIMIT:  # the last policy, not the best of several
-        status = "stopped at its number of iterations"
+def _size(found: VectorReview) -> list[tuple[str, str]]:
+    problem = found.problem
     rows = [] if found.log is None else [("Data", count(len(found.log), "observed transition"))]
     return [
         *rows,
-        ("Measured", ", ".join(words.label(v) for v in problem.variables)),
-        ("Actions", ", ".join(words.label(a) for a in problem.actions)),
+        ("Measured", ", ".join(label(v) for v in problem.variables)),
+        ("Actions", ", ".join(label(a) for a in problem.actions)),
         ("Episode", count(problem.horizon, "step")),
-        ("Discount γ", words.discount_words(problem.gamma)),
-        ("Caution λ", words.weight_words(problem.objective)),
-        ("Bad case α", words.tail_words(problem.objective)),
-        ("Models", models),
-        ("Solver", f"{solution.solver}: {status}"),
     ]
 
 
@@ -136,23 +111,20 @@ def _returns(found: VectorReview, number: Figures) -> dict[str, Any]:
     limits = plots.shared_axis([[curve] for curve in curves])
     samples = {name: sample_of(x, goal, given=given) for name, x in every.items()}
     shown = panel("test", title, curves, names, goal, limits, number) | {
-        "alt": "Density of the simulated average return over models, for each policy.",
         "rows": [_row(i, name, sample, number) for i, (name, sample) in enumerate(samples.items())],
     }
     return {
         "panels": [shown],
         "heads": [head for head in figure_names(goal) if not head[0].startswith("VaR")],
-        "undrawn": [
-            f"{name} has no curve: {len(names)} are drawn." for name in every if name not in names
-        ],
         "tail": 0 < goal.tail < 1 and not curves[0].flat,
     }
 
 
-def _row(i: int, name: str, sample: Sample, number: Figures) -> ComparedRow:
+def _row(i: int, name: str, sample: Sample, number: Figures) -> Row:
     figures = [getattr(sample, key) for key in FIGURES]
     cells = tuple((number(e.value), number.interval(e)) for e in figures)
-    return ComparedRow(name, i == 0, f"k{i + 1}" if i < plots.MOST_CURVES else "", cells)
+    ink = f"k{i + 1}" if i < plots.MOST_CURVES else ""
+    return {"name": name, "chosen": i == 0, "ink": ink, "cells": cells}
 
 
 def _policy(problem: ContinuousProblem, policy: ContinuousPolicy, paths: Paths) -> dict[str, Any]:
@@ -195,22 +167,6 @@ def _course(problem: ContinuousProblem, paths: Mapping[str, Paths]) -> dict[str,
     }
 
 
-def _rerun(found: VectorReview, settings: Mapping[str, object]) -> list[tuple[str, str]]:
-    problem, s = found.problem, found.solution
-    out = [(str(key), without_folder(value)) for key, value in settings.items()]
-    out += [
-        ("solver", s.solver),
-        ("gamma", repr(problem.gamma)),
-        ("horizon", str(problem.horizon)),
-        ("lambda", repr(problem.objective.lam)),
-        ("alpha", repr(problem.objective.alpha)),
-        ("models", str(problem.n_models)),
-    ]
-    if found.log is not None:
-        out.append((HASHED, found.log.data_hash))
-    return out + [(f"solver: {key}", plain(value)) for key, value in s.stats.items()] + versions()
-
-
 # --------------------------------------------------------------------------------------------------
 # Pictures of policies for vectors, as inline SVG.
 #
@@ -222,50 +178,44 @@ def _rerun(found: VectorReview, settings: Mapping[str, object]) -> list[tuple[st
 WIDTH, HEIGHT = 460.0, 150.0
 LEFT, RIGHT, TOP = 52.0, 8.0, 10.0
 MOST_INKS = 4
+LONGEST = int(WIDTH / 2 / LETTER)
 
 
 def band_svg(paths: Sequence[Paths], j: int, limits: tuple[float, float]) -> str:
     """Variable j over the steps: the middle of episodes, and for the first policy 10 to 90 %."""
-    T = paths[0].bands.shape[0]
-    x, y = _frame(T, limits)
-    parts = _grid(x, y)
     low, high = paths[0].bands[:, j, 0], paths[0].bands[:, j, 2]
-    around = [(x(t), y(float(v))) for t, v in enumerate(high)]
-    around += [(x(t), y(float(low[t]))) for t in reversed(range(T))]
-    parts.append(path(around, "tail", close=True))
-    for i, p in reversed(list(enumerate(paths))):
-        points = [(x(t), y(float(v))) for t, v in enumerate(p.bands[:, j, 1])]
-        parts.append(path(points, f"curve k{i + 1}"))
-    return picture(WIDTH, HEIGHT + 24, parts, "course")
+    return _course_svg([p.bands[:, j, 1] for p in paths], limits, (low, high))
 
 
 def share_svg(paths: Sequence[Paths], a: int) -> str:
     """How often action a is taken at each step."""
-    T = paths[0].shares.shape[0]
-    x, y = _frame(T, (0.0, 100.0))
-    parts = _grid(x, y)
-    for i, p in reversed(list(enumerate(paths))):
-        points = [(x(t), y(100 * float(v))) for t, v in enumerate(p.shares[:, a])]
+    return _course_svg([100 * p.shares[:, a] for p in paths], (0.0, 100.0))
+
+
+def _course_svg(
+    curves: Sequence[FloatArray], limits: tuple[float, float],
+    band: tuple[FloatArray, FloatArray] | None = None,
+) -> str:  # fmt: skip
+    """A curve for each policy over the steps, the first on top, with a band around it."""
+    x = Scale(0, max(curves[0].size - 1, 1), LEFT, WIDTH - RIGHT)
+    y = Scale(*limits, HEIGHT, TOP)
+    parts = grid(x, y, 4)
+    if band is not None:
+        low, high = ([(x(t), y(float(v))) for t, v in enumerate(side)] for side in band)
+        parts.append(path([*high, *reversed(low)], "tail", close=True))
+    for i, curve in reversed(list(enumerate(curves))):
+        points = [(x(t), y(float(v))) for t, v in enumerate(curve)]
         parts.append(path(points, f"curve k{i + 1}"))
     return picture(WIDTH, HEIGHT + 24, parts, "course")
 
 
-def _frame(T: int, limits: tuple[float, float]) -> tuple[Scale, Scale]:
-    return Scale(0, max(T - 1, 1), LEFT, WIDTH - RIGHT), Scale(limits[0], limits[1], HEIGHT, TOP)
-
-
-def _grid(x: Scale, y: Scale) -> list[str]:
-    parts = []
-    for value, label in y.ticks(4):
-        parts.append(line(x.start, y(value), x.end, y(value), "grid"))
-        parts.append(text(x.start - 6, y(value) + 4, label, "soft", "end"))
-    return parts + axis_below(x, HEIGHT, 6)
-
-
 def band_limits(paths: Sequence[Paths], j: int) -> tuple[float, float]:
     """An axis for variable j, never empty."""
-    low = min(float(p.bands[:, j].min()) for p in paths)
-    high = max(float(p.bands[:, j].max()) for p in paths)
+    bands = [p.bands[:, j] for p in paths]
+    return _padded(min(float(x.min()) for x in bands), max(float(x.max()) for x in bands))
+
+
+def _padded(low: float, high: float) -> tuple[float, float]:
     pad = 0.05 * (high - low) or 0.1 * max(abs(high), 1.0)
     return low - pad, high + pad
 
@@ -295,30 +245,17 @@ def where_svg(
     height = 260.0
     x = Scale(*_range(states[:, i]), LEFT, WIDTH - RIGHT)
     y = Scale(*_range(states[:, j]), height, 24.0)
-    parts = []
-    for value, label in y.ticks(5):
-        parts.append(line(x.start, y(value), x.end, y(value), "grid"))
-        parts.append(text(x.start - 6, y(value) + 4, label, "soft", "end"))
-    parts.append(text(4, 12, _short(variables[j]), "soft"))
+    parts = [*grid(x, y, 5), text(4, 12, shorten(variables[j], LONGEST), "soft")]
     for s, a in zip(states, actions, strict=True):
-        inside = x.low <= s[i] <= x.high and y.low <= s[j] <= y.high
-        if inside:
+        if x.low <= s[i] <= x.high and y.low <= s[j] <= y.high:
             parts.append(dot(x(float(s[i])), y(float(s[j])), 2.6, f"seen {inks[int(a)]}"))
-    parts += axis_below(x, height, 6)
-    parts.append(text(x.end, height + 36, _short(variables[i]), "soft", "end"))
+    parts.append(text(x.end, height + 36, shorten(variables[i], LONGEST), "soft", "end"))
     return picture(WIDTH, height + 42, parts, "where")
 
 
 def _range(values: FloatArray) -> tuple[float, float]:
     """The central 98 %, widened a little: a stray state must not press the rest together."""
-    low, high = (float(v) for v in np.quantile(values, [0.01, 0.99]))
-    pad = 0.05 * (high - low) or 0.1 * max(abs(high), 1.0)
-    return low - pad, high + pad
-
-
-def _short(name: str) -> str:
-    most = int(WIDTH / 2 / LETTER)
-    return name if len(name) <= most else name[: most - 1] + "…"
+    return _padded(*(float(v) for v in np.quantile(values, [0.01, 0.99])))
 
 
 def inks_of(shares: FloatArray) -> dict[int, str]:

@@ -1,8 +1,8 @@
 """Notes on tables, logs and visits in words: one table from codes to sentences.
 
 A sentence is a template whose fields are the facts of its note. `{n_rows:row has|rows have}` is a
-count with the words that agree with it, `{n_rows:=is|are}` the words alone; a count that may not be
-shown is None and becomes "some". Rows that a note names follow in brackets.
+count with the words that agree with it, `{n_rows:=is|are}` the words alone, `{n_seen:times}` how
+often; a count that may not be shown is None and becomes "some", or "<5 times".
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
-from softrobust._core.notes import RECORDED, Count, Note
+from softrobust._core.notes import RECORDED, SMALL, Count, Note
 
-SHOWN_ROWS = 4
+HIDDEN = f"<{SMALL}"
 SHOWN_NAMES = 8
 LOST = {
     "gap": "the next visit is too late (max_gap)",
@@ -30,19 +30,14 @@ UNUSED = {
 }
 
 
-def note_text(note: Note) -> str:
-    """A note on data in words."""
-    words = DATA_WORDS[note.code]
-    template = words if isinstance(words, str) else words(note)
-    text = filled(template, note.facts)
-    if note.facts.get("rows") and note["n_rows"] is not None:
-        n, shown = note["n_rows"], ", ".join(map(str, note["rows"][:SHOWN_ROWS]))
-        rest = f" and {n - SHOWN_ROWS} more" if n > SHOWN_ROWS else ""
-        place = f"row{'s' if n > 1 else ''} {shown}{rest} of {note['source']}"
-        text = f"{text.removesuffix('.')} ({place})."
-    if note.facts.get("elsewhere"):
-        text = f"Elsewhere: {text[0].lower()}{text[1:]}"
-    return text[:1].upper() + text[1:]
+def some(n: int | None, noun: str) -> str:
+    """A number of things, "some" where it may not be known: "1 row", "2,912 rows", "some rows"."""
+    return f"some {noun}s" if n is None else f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def times(n: int | None) -> str:
+    """How often something was seen: "once" has no place here, as hidden counts look alike."""
+    return f"{HIDDEN} times" if n is None else f"{n:,} time{'' if n == 1 else 's'}"
 
 
 def filled(template: str, facts: Mapping[str, Any]) -> str:
@@ -64,6 +59,8 @@ class _Fact:
             return words if spec.startswith("=") else f"{self} {words}"
         if spec == "and":
             return " and ".join(f"'{name}'" for name in self.value)
+        if spec == "times":
+            return times(self.value)
         return f"{self.value:{spec}}" if spec else str(self)
 
     def __str__(self) -> str:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import expm1
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from softrobust._core.notes import Note
 from softrobust.data.markov import FEWEST_GROUPS, FEWEST_ROWS
-from softrobust.errors import InputError
+from softrobust.report.commands import command_line, flags
 from softrobust.report.data_words import LOST, UNUSED, filled
 from softrobust.report.sentences import sentence
+from softrobust.report.words import count, percent
 
 if TYPE_CHECKING:
-    from softrobust.data.inspection import Inspection, Step
+    from softrobust.data.inspection import Inspection
 
 
 @final
@@ -64,7 +61,10 @@ def inspection_record(found: Inspection) -> dict[str, Any]:
         **facts,
         "findings": [note_record(note) for note in found.findings],
         "blocked": None if found.blocked is None else str(found.blocked),
-        "next": [{"why": WHY[step.code], "line": command_line(step)} for step in found.steps],
+        "next": [
+            {"why": WHY[step.code], "line": command_line(step.verb, step.file, step.options)}
+            for step in found.steps
+        ],
     }
 
 
@@ -136,28 +136,13 @@ def sections(found: Inspection) -> Iterator[Section]:
         yield Section("The bins", (f"Bins({facts['method']}, {made}).", *facts["names"]))
 
 
-def several(n: int, one: str) -> str:
-    """A number with its noun: 1 state, 3 states."""
-    return f"{n} {one if n == 1 else one + 's'}"
-
-
-def percent(part: float, whole: float) -> str:
-    """A share for a person: "40 %", and never "0 %" or "100 %" of what is not."""
-    share = 100 * part / whole if whole else 0.0
-    if 0 < share < 1:
-        return "under 1 %"
-    if 99 < share < 100:
-        return "over 99 %"
-    return f"{share:.0f} %"
-
-
 def _log_words(facts: Mapping[str, Any]) -> Iterator[str]:
     if facts["episodes"] is not None:
         low, median, high = facts["lengths"]
-        episodes = several(facts["episodes"], "episode")
+        episodes = count(facts["episodes"], "episode")
         yield f"{episodes} of {low} to {high} transitions (median {median:g})."
     if facts["ends"] is not None:
-        ends = several(facts["ends"], "transition")
+        ends = count(facts["ends"], "transition")
         yield f"{ends} lead to the end of an episode, '(end)'."
     if facts["rewards"] is not None:
         low, mean, high = facts["rewards"]
@@ -171,20 +156,11 @@ def _coverage(facts: Mapping[str, Any]) -> Section:
     seen, never, few = facts["pairs_seen"], facts["pairs_never_seen"], facts["pairs_seen_few"]
     total = seen + never
     words = [
-        f"{several(facts['states'], 'state')} with {several(facts['actions'], 'action')} make "
-        f"{several(total, 'pair')}: {never} ({percent(never, total)}) were never seen, and of the "
-        f"{seen} that were, {few} ({percent(few, seen)}) were seen fewer than {facts['few']} times."
+        f"{count(facts['states'], 'state')} with {count(facts['actions'], 'action')} make "
+        f"{count(total, 'pair')}: {never} ({percent(never / max(total, 1))}) were never seen, and "
+        f"of the {seen} that were, {few} ({percent(few / max(seen, 1))}) were seen fewer than "
+        f"{facts['few']} times."
     ]
-    if never:
-        words.append(
-            "A policy is chosen among pairs that were seen (--min-count 0 of `softrobust solve` "
-            "adds the others, with the prior alone to judge them)."
-        )
-    if facts["min_count"] is not None:
-        words.append(
-            "Rewards of one pair vary, and models know only their mean: --min-count "
-            f"{facts['min_count']} leaves out pairs that a lucky row or two could make look best."
-        )
     grid = None
     if facts["counts"] is not None:
         counts = facts["counts"].items()
@@ -197,9 +173,9 @@ def _behaviour(facts: Mapping[str, Any], n_rows: int) -> Section:
     """What was usually done."""
     alone = facts["states_with_one_action"]
     words = [
-        f"In {percent(facts['rows_with_usual_action'], n_rows)} of the rows the action was the "
+        f"In {percent(facts['rows_with_usual_action'] / n_rows)} of the rows the action was the "
         "usual one of its state.",
-        f"In {several(alone, 'state')} of {facts['states']} only one action was ever seen: there "
+        f"In {count(alone, 'state')} of {facts['states']} only one action was ever seen: there "
         "the log says nothing about doing otherwise."
         if alone
         else "In every state more than one action was seen.",
@@ -269,18 +245,18 @@ def _transitions(facts: Mapping[str, Any]) -> Section:
     report = facts["trajectories"]
     made, lost = report["n_transitions"], sum(report["lost"].values())
     words = [
-        f"{several(report['n_steps'], 'step')} of {several(report['n_ids'], 'id')} gave "
-        f"{several(made, 'transition')} in {several(facts['chains'], 'unbroken chain')}."
+        f"{count(report['n_steps'], 'step')} of {count(report['n_ids'], 'id')} gave "
+        f"{count(made, 'transition')} in {count(facts['chains'], 'unbroken chain')}."
     ]
     if lost:
-        words.append(f"{lost} ({percent(lost, made + lost)}) could not be used:")
+        words.append(f"{lost} ({percent(lost / (made + lost))}) could not be used:")
         words += [f"  {n} because {LOST[reason]}" for reason, n in report["lost"].items()]
     ends = {name: report[name] for name in ("n_ended", "n_censored")}
     words.append(sentence(Note("ends", facts=ends)))
     rewards = dict(report["rewards"])
     if (used := rewards.pop("used", None)) is not None:
         if rewards:
-            words.append(f"{several(used['n'], 'reward')} fell into transitions; not used are:")
+            words.append(f"{count(used['n'], 'reward')} fell into transitions; not used are:")
         else:
             words.append(f"All {used['n']} rewards fell into transitions.")
         for reason, tally in rewards.items():
@@ -294,7 +270,7 @@ def _model_words(facts: Mapping[str, Any]) -> Iterator[str]:
         f"with {facts['next_states']:.3g} possible next states each on average."
     )
     if facts["never_left"]:
-        yield f"Never left in the data they came from: {several(facts['never_left'], 'state')}."
+        yield f"Never left in the data they came from: {count(facts['never_left'], 'state')}."
     if facts["distance"] is not None:
         yield (
             f"Two models differ by {facts['distance']:.3g} per pair on average (L1 distance; 2 is "
@@ -362,47 +338,3 @@ def _markov_advice(gains: list[dict[str, Any]]) -> str:
         f"Consider adding the previous {what} to the measurements: alone it gives {share:.0f} % of "
         f"the gain ({best['gain']:+.4f} ± {best['error']:.4f})."
     )
-
-
-# --------------------------------------------------------------------------------------------------
-# Commands to run next.
-
-
-def command_line(step: Step) -> str:
-    """The command as a shell reads it."""
-    words = ["softrobust", step.verb, step.file, *flags(step.options)]
-    return shlex.join(words)
-
-
-def flags(options: Mapping[str, Any]) -> list[str]:
-    """Options as words of the command line."""
-    out: list[str] = []
-    for name, value in options.items():
-        out += [f"--{name.replace('_', '-')}", _flag_text(name, value)]
-    return out
-
-
-def _flag_text(name: str, value: Any) -> str:
-    if name == "bins" and isinstance(value, Mapping):
-        return join_words(f"{column}={_cuts_text(cuts)}" for column, cuts in value.items())
-    if isinstance(value, Mapping):
-        return join_words(f"{role}={column}" for role, column in value.items())
-    if isinstance(value, (list, tuple)):
-        return join_words(value)
-    if not isinstance(value, (str, Path, int, float)):
-        raise InputError(f"'{name}' is an object in memory; a command line needs a file for it.")
-    return str(value)
-
-
-def _cuts_text(cuts: Any) -> str:
-    if isinstance(cuts, int):
-        return str(cuts)
-    # The colon at the end tells one cut from a number of bins.
-    return ":".join(f"{cut:.15g}" for cut in cuts) + (":" if len(cuts) == 1 else "")
-
-
-def join_words(words: Iterable[str]) -> str:
-    """Words with commas between; a word that holds a comma or a quote is quoted."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(list(words))
-    return text.getvalue()

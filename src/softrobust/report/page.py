@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from softrobust._core.files import atomic_write
-from softrobust._core.notes import Note
+from softrobust._core.notes import Note, read_notes
 from softrobust.report import sections, words
 from softrobust.report.caution import caution
 from softrobust.report.continuous import vector_context
@@ -26,7 +26,7 @@ from softrobust.report.plots import MARGIN
 from softrobust.report.policy import policy_map, policy_table, rule_list
 from softrobust.report.sentences import in_words
 from softrobust.report.trust import beside, more_data, trust
-from softrobust.report.verdict import beyond, certificate_sentences
+from softrobust.report.verdict import certificate_sentences, promise_sentences
 from softrobust.report.why import why
 from softrobust.study.rivals import VectorReview
 
@@ -36,15 +36,16 @@ if TYPE_CHECKING:
     from softrobust.study.review import Review
 
 TITLE = "Which policy, and how sure"
+LEARNED = "prior_learned"
 CONTENTS = (
-    ("asked", "What was asked"),
+    ("policy", "What to do"),
     ("returns", "How good, how bad"),
     ("caution", "What caution costs"),
-    ("policy", "What to do"),
     ("why", "Why"),
     ("data", "What data would help"),
-    ("certificate", "What can be promised"),
     ("trust", "Can it be trusted"),
+    ("asked", "What was asked"),
+    ("certificate", "Details"),
     ("rerun", "To rerun it"),
 )
 
@@ -113,15 +114,19 @@ def make_report(
     """
     if isinstance(found, VectorReview):
         vectors = vector_context(found, notes, cautions, dict(settings or {}))
-        return Report(render("continuous.html.j2", {"title": title or TITLE, **vectors}))
+        return _page("continuous.html.j2", title, settings, vectors)
     number = words.Figures.of([c.train for c in found.compared])
     seen, given = Seen.of(found.log, suppress_small), dict(settings or {})
     own = () if found.log is None else found.log.notes
+    said = read_notes(notes)
+    learned = in_words([note for note in said if note.code == LEARNED])
+    said = tuple(note for note in said if note.code != LEARNED)
     problems = () if found.diagnostics is None else found.diagnostics.problems
     other = words.other_questions(found.problem, found.compared)
     warned = in_words([*cautions, *problems], suppress_small)
+    solution, promise = found.chosen.solution, found.certificate.promise
+    judged = [] if promise is None else promise_sentences(promise, solution.solver)
     context: dict[str, Any] = {
-        "title": title or TITLE,
         "words": words.bad_case(found.problem.objective),
         "margin": MARGIN,
         "suppressed": suppress_small,
@@ -130,9 +135,13 @@ def make_report(
         "number": number,
         "labels": found.problem.models,
         "seen": seen,
-        "answer": sections.answer(found, number, warned),
-        "asked": sections.asked(found, given, suppress_small),
-        "notes": in_words([*own, *found.problem.models.notes, *notes], suppress_small) + other,
+        "answer": sections.answer(found, number, warned, seen),
+        "asked": sections.asked(
+            found.problem, solution, sections.table_size(found, suppress_small),
+            None if found.heldout is None else found.heldout.n_models,
+            given.get("seed", solution.stats.get("seed")),
+        ) + [("Prior", line) for line in learned],
+        "notes": in_words([*own, *found.problem.models.notes, *said], suppress_small) + other,
         "returns": sections.returns(found, number),
         "caution": caution(found, number),
         "table": policy_table(found, seen),
@@ -141,14 +150,25 @@ def make_report(
         "why": why(found, seen, number),
         "explained": set(found.reasons),
         "data": more_data(found),
-        "certificate": certificate_sentences(found.certificate, brief=True),
-        "beyond": beyond(found.certificate, number),
+        "certificate": [*judged[1:], *certificate_sentences(found.certificate)],
         "beside": beside(found, suppress_small),
         "trust": trust(found, suppress_small, ask_for_checks),
-        "rerun": sections.rerun(found, given, suppress_small),
-    }
+        "rerun": sections.rerun(
+            found.problem, solution, found.log, found.posterior, given, suppress_small
+        ),
+    }  # fmt: skip
     context["contents"] = [(key, name) for key, name in CONTENTS if key == "policy" or context[key]]
-    return Report(render("template.html.j2", context))
+    return _page("template.html.j2", title, settings, context)
+
+
+def _page(
+    template: str, title: str | None, settings: Mapping[str, object] | None, context: dict[str, Any]
+) -> Report:
+    """The page, with the file and its size named on the first screen."""
+    size = [value for name, value in context["asked"] if name in ("Data", "Size", "Measured")]
+    source = ", ".join([*map(str, filter(None, [(settings or {}).get("input")])), *size])
+    named = {"title": title or TITLE, "source": sections.without_folder(source)}
+    return Report(render(template, context | named))
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray
 from softrobust.objective import Objective
-from softrobust.report.svg import LETTER, Scale, apart, axis_below, line, mark, path, picture, text
+from softrobust.report.svg import LETTER, Scale, axis_below, line, mark, path, picture, text
 from softrobust.report.words import shorten
 
 MOST_CURVES = 4  # chosen, nominal, practice and one more: beyond that a picture is a tangle
@@ -113,22 +113,13 @@ def _central(curves: Sequence[Curve]) -> tuple[float, float]:
 def density_svg(
     curves: Sequence[Curve], names: Sequence[str], objective: Objective, limits: tuple[float, float]
 ) -> str:
-    """One panel: curves above, a lane of marks for each policy below, a common axis.
-
-    Parameters
-    ----------
-    curves : sequence of Curve
-        At most four; the first is the chosen policy.
-    names : sequence of str
-        What to call them, in the order of the curves.
-    """
+    """One panel: at most four curves, the chosen policy first, a lane of marks for each below."""
     curves, names = curves[:MOST_CURVES], names[:MOST_CURVES]
     x = Scale(*limits, MARGIN, WIDTH - MARGIN)
-    lanes = [FLOOR + 36 + LANE * i for i in range(len(curves))]
+    lanes = [FLOOR + 22 + LANE * i for i in range(len(curves))]
     bottom = lanes[-1] + 18
     parts = [*_shapes(curves, objective, x)]
     parts.append(line(x.start, FLOOR, x.end, FLOOR, "axis"))
-    parts += _mark_names(curves[0], objective, x)
     for i, (curve, name) in enumerate(zip(curves, names, strict=True)):
         parts += _lane(curve, name, objective, x, lanes[i], f"k{i + 1}")
     parts += axis_below(x, bottom, 7)
@@ -198,18 +189,6 @@ def _figures(curve: Curve, objective: Objective) -> list[tuple[str, str, float]]
         ("◆", "CVaR", found["cvar"]),
         ("▲", "VaR", found["var"]),
         ("●", "mean", found["mean"]),
-    ]
-
-
-def _mark_names(curve: Curve, objective: Objective, x: Scale) -> list[str]:
-    """The names of the marks, above those of the chosen policy."""
-    if curve.flat:
-        return []
-    found = _figures(curve, objective)
-    places = apart([x(value) for _, _, value in found], 34, x.start + 16, x.end - 16)
-    return [
-        text(place, FLOOR + 21, name, "soft", "middle")
-        for place, (_, name, _) in zip(places, found, strict=True)
     ]
 
 

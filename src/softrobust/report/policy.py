@@ -1,11 +1,12 @@
-"""Section: what to do, state by state, as a table, a map and a few rules.
+"""Section: what to do: what changes, then state by state as a table, a map and a few rules.
 
-Every recommended action carries what it rests on: how often it was seen in that state, and the
-share of the posterior there that is prior and not data (`FittedDirichlet.prior_share`).
+Every recommended action carries what it rests on: how often it was seen in that state.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import FloatArray
 from softrobust._core.notes import SMALL
 from softrobust.data import END
-from softrobust.posterior import FittedDirichlet
 from softrobust.report.study_words import rules_sentence
 from softrobust.report.svg import LETTER, dot, line, picture, rect, text
 from softrobust.report.words import count, label, percent, shorten
+from softrobust.solvers.promise import Verdict
 from softrobust.study.compare import SAME
 
 if TYPE_CHECKING:
@@ -25,25 +26,102 @@ if TYPE_CHECKING:
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
     from softrobust.report.counts import Seen
+    from softrobust.solvers.promise import Promise
     from softrobust.study.compare import Compared
     from softrobust.study.review import Review
 
 
 MOST_ROWS, SUMMARY_ROWS = 1000, 200
 MOST_MIXED = 5  # actions listed where a policy randomizes
+MOST_CHANGES = 8  # stretches of states that are listed
+CHANGED = 0.1  # share of decisions in a state that must differ from practice to be worth telling
+BoolArray = NDArray[np.bool_]
+Stretch = tuple[str, str, list[int]]
+
+
+def stretches(policy: Policy, states: Iterable[int], seen: Seen | None = None) -> list[Stretch]:
+    """(where, what, states) for neighbouring states in which the same is done."""
+    # Neighbours in the order of states: s − i rises where one is passed over.
+    alike = [(tuple(policy.probs[s]), s - i, s) for i, s in enumerate(states)]
+    out = []
+    for _, group in groupby(alike, lambda entry: entry[:2]):
+        index = [s for *_, s in group]
+        first, last = (label(policy.states[s]) for s in (index[0], index[-1]))
+        where = {1: first, 2: f"{first}, {last}"}.get(len(index), f"{first} … {last}")
+        out.append((where, mixed(policy, index[0], seen), index))
+    return out
+
+
+def mixed(policy: Policy, s: int, seen: Seen | None = None) -> str:
+    """What a policy does in a state, in a few words."""
+    taken = _by_chance(policy.probs[s])
+    parts = []
+    for a in taken[:MOST_MIXED]:
+        share = _chance(policy, s, int(a), seen)
+        parts.append(label(policy.actions[int(a)]) + (f" ({share})" if share else ""))
+    return " or ".join(parts) + (" or …" if taken.size > MOST_MIXED else "")
+
+
+def _chance(policy: Policy, s: int, a: int, seen: Seen | None) -> str:
+    """The chance of an action; where practice goes on it is practice's, which may be hidden."""
+    p = float(policy.probs[s, a])
+    return "" if p == 1 or (seen is not None and seen.hides(s)) else percent(p)
+
+
+def changed(policy: Policy, practice: Policy | None, seen: Seen | None = None) -> BoolArray:
+    """(n_states,) where more than one decision in ten is another than practice's.
+
+    Where shares of practice are hidden: where its usual action is not the policy's.
+    """
+    if practice is None:
+        return np.zeros(len(policy.states), bool)
+    apart = 0.5 * np.abs(policy.probs - practice.probs).sum(axis=1) > CHANGED
+    if seen is not None and seen.suppress:
+        apart = policy.decision != practice.decision
+    return np.asarray(apart & policy.decided & practice.decided)
+
+
+def changes(
+    policy: Policy, practice: Policy | None, seen: Seen | None = None
+) -> tuple[list[Stretch], str]:
+    """The stretches of states to tell of, and what is done in the others, in a sentence."""
+    decided = np.asarray(policy.decided)
+    shown = decided if practice is None else changed(policy, practice, seen)
+    found = stretches(policy, map(int, np.flatnonzero(shown)), seen)
+    left = sum(len(index) for *_, index in found[MOST_CHANGES:])
+    rest = [f"{count(left, 'more state')} (policy.csv has them all)."] if left else []
+    others = int(decided.sum() - shown.sum())
+    if practice is not None and others:
+        where = f"In {count(others, 'other state')}" if found else "In every state"
+        rest.append(f"{where}: what is usually done now.")
+    return found[:MOST_CHANGES], " ".join(rest)
+
+
+def to_do(promise: Promise | None) -> str:
+    """What a list of changes is: advice, or only what the policy would do."""
+    advised = promise is None or promise.verdict == Verdict.CHANGE
+    return "What to do" if advised else "What this policy does"
+
+
+def what_to_do(found: Review, seen: Seen | None) -> dict[str, Any]:
+    """The first screen's part: the states in which something changes."""
+    told, rest = changes(found.chosen.policy, _policy(found.practice), seen)
+    return {
+        "title": to_do(found.certificate.promise),
+        "rows": [(where, what) for where, what, _ in told],
+        "rest": rest,
+    }
 
 
 def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
     """The table of the chosen policy; above 1000 states the 200 most visited ones."""
     policy, states, time = found.chosen.policy, found.problem.models.states, found.visits
     nominal, practice = _policy(found.nominal), _policy(found.practice)
-    posterior = found.posterior
-    prior = posterior.prior_share if isinstance(posterior, FittedDirichlet) else None
     decided = np.asarray(policy.decided)
     index = shown = np.flatnonzero(decided)
     if len(states) > MOST_ROWS and index.size > SUMMARY_ROWS:
         shown = index[np.argsort(-time[index], kind="stable")[:SUMMARY_ROWS]]
-    differs, unusual = _differs(policy, nominal), _unusual(policy, practice)
+    differs, unusual = _differs(policy, nominal), changed(policy, practice, seen)
     rows = []
     for s in map(int, shown):
         taken = _by_chance(policy.probs[s])
@@ -51,10 +129,10 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
             {
                 "key": s,
                 "state": label(states[s]),
-                "choices": [_choice(s, int(a), policy, seen, prior) for a in taken[:MOST_MIXED]],
+                "choices": [_choice(s, int(a), policy, seen) for a in taken[:MOST_MIXED]],
                 "more": max(0, taken.size - MOST_MIXED),
                 # Empty where nominal does the same.
-                "nominal": _mix(nominal, s) if nominal is not None and differs[s] else "",
+                "nominal": mixed(nominal, s) if nominal is not None and differs[s] else "",
                 "usual": _usual(s, practice, seen),
                 "unusual": bool(unusual[s]),
                 "share": float(time[s]),
@@ -66,12 +144,11 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
     left = [name for name in idle if name != END]
     return {
         "rows": rows,
-        "intro": _intro(index, policy, nominal, practice, differs, unusual, seen),
+        "intro": [] if seen is None or not index.size else _intro(index, policy, unusual, seen),
         "cut": _cut(index, shown, time),
         "undecided": [label(name) for name in left[:SUMMARY_ROWS]],
         "undecided_more": max(0, len(left) - SUMMARY_ROWS),
         "ends": END in idle,
-        "has_prior": prior is not None,
         "has_nominal": nominal is not None and bool(differs[index].any()),
         "has_practice": practice is not None,
     }
@@ -81,19 +158,11 @@ def _policy(c: Compared | None) -> Policy | None:
     return None if c is None else c.policy
 
 
-def _differs(policy: Policy, other: Policy | None) -> NDArray[np.bool_]:
+def _differs(policy: Policy, other: Policy | None) -> BoolArray:
     """Where the chance of some action differs by more than rounding."""
     if other is None:
         return np.zeros(len(policy.states), bool)
     return np.asarray((np.abs(policy.probs - other.probs) > SAME).any(axis=1))
-
-
-def _unusual(policy: Policy, practice: Policy | None) -> NDArray[np.bool_]:
-    """Where the policy does not take what practice does most often."""
-    if practice is None:
-        return np.zeros(len(policy.states), bool)
-    usual = np.take_along_axis(policy.probs, practice.decision[:, None], axis=1)[:, 0]
-    return np.asarray((usual < 1 - SAME) & practice.decided)
 
 
 def _by_chance(probs: FloatArray) -> NDArray[np.intp]:
@@ -101,32 +170,15 @@ def _by_chance(probs: FloatArray) -> NDArray[np.intp]:
     return taken[np.argsort(-probs[taken], kind="stable")]
 
 
-def _choice(
-    s: int, a: int, policy: Policy, seen: Seen | None, prior: FloatArray | None
-) -> dict[str, Any]:
+def _choice(s: int, a: int, policy: Policy, seen: Seen | None) -> dict[str, Any]:
     """One action in one state; its texts are empty where they are not known."""
-    p, share = float(policy.probs[s, a]), np.nan if prior is None else float(prior[s, a])
-    hidden = seen is not None and seen.hides_pair(s, a)  # the share gives the count away
     return {
         "action": label(policy.actions[a]),
-        "chance": "" if p == 1 else percent(p),
+        "chance": _chance(policy, s, a, seen),
         "seen": "" if seen is None else seen.times(s, a),
         "of_all": "" if seen is None else seen.of_all(s),
-        "prior": "–" if hidden else "" if np.isnan(share) else percent(share),
         "few": seen is not None and seen.few(s, a),
     }
-
-
-def _mix(policy: Policy, s: int) -> str:
-    """What a policy does in a state, in a few words."""
-    taken = _by_chance(policy.probs[s])
-    if taken.size == 1:
-        return label(policy.actions[int(taken[0])])
-    parts = [
-        f"{label(policy.actions[int(a)])} {percent(float(policy.probs[s, a]))}"
-        for a in taken[:MOST_MIXED]
-    ]
-    return ", ".join(parts) + (", …" if taken.size > MOST_MIXED else "")
 
 
 def _usual(s: int, practice: Policy | None, seen: Seen | None) -> str:
@@ -149,33 +201,17 @@ def _cut(index: NDArray[np.intp], shown: NDArray[np.intp], time: FloatArray) -> 
     )
 
 
-def _intro(
-    index: NDArray[np.intp],
-    policy: Policy,
-    nominal: Policy | None,
-    practice: Policy | None,
-    differs: NDArray[np.bool_],
-    unusual: NDArray[np.bool_],
-    seen: Seen | None,
-) -> list[str]:
+def _intro(index: NDArray[np.intp], policy: Policy, unusual: BoolArray, seen: Seen) -> list[str]:
     """Sentences above the table."""
-    if not index.size:
-        return []
-    lines = []
+    n, same = int(unusual[index].sum()), "It does what is usually done in every state."
     of_all = f"of {count(index.size, 'state')} with a decision"
-    if nominal is not None:
-        n, same = int(differs[index].sum()), "The nominal policy does the same in every state."
-        lines.append(f"It differs from the nominal policy in {n:,} {of_all}." if n else same)
-    if practice is not None:
-        n, same = int(unusual[index].sum()), "It does what is usually done in every state."
-        lines.append(f"It differs from what is usually done in {n:,} {of_all}." if n else same)
-    if seen is not None:
-        few = ((policy.probs[index] > 0) & (seen.n[index] < SMALL)).any(axis=1)
-        if few.any():
-            lines.append(
-                f"In {count(int(few.sum()), 'state')} it takes an action that was seen fewer than "
-                f"{SMALL} times there (marked ⚠): treat these with care."
-            )
+    lines = [f"It differs from what is usually done in {n:,} {of_all}." if n else same]
+    few = ((policy.probs[index] > 0) & (seen.n[index] < SMALL)).any(axis=1)
+    if few.any():
+        lines.append(
+            f"In {count(int(few.sum()), 'state')} it takes an action that was seen fewer than "
+            f"{SMALL} times there (marked ⚠)."
+        )
     return lines
 
 
@@ -216,7 +252,7 @@ def policy_map(found: Review, seen: Seen | None) -> str:
             parts.append(_cell(problem, int(s), a, x, y, cell, height, seen))
     for i, s in enumerate(index):
         x = gutter + (i + 0.5) * cell
-        parts += _marks(int(s), x, cell, height, policy, nominal, practice)
+        parts += _marks(int(s), x, cell, height, policy, nominal, practice, seen)
     bottom = 4 + n_actions * height
     parts += _below(states, index, gutter, cell, bottom)
     return picture(max(width, gutter + LEAST_WIDTH), bottom + 22, parts, "map")
@@ -241,7 +277,7 @@ def _cell(
 
 def _marks(
     s: int, x: float, cell: float, height: float, policy: Policy, nominal: Policy | None,
-    practice: Policy | None,
+    practice: Policy | None, seen: Seen | None,
 ) -> list[str]:  # fmt: skip
     r = min(cell, height) * 0.27
     parts = []
@@ -254,10 +290,11 @@ def _marks(
         parts.append(line(x - cell * 0.3, y, x + cell * 0.3, y, "usual"))
     if nominal is not None:
         parts.append(dot(x, middle(int(nominal.decision[s])), r + 2, "ring"))
-    for a in np.flatnonzero(policy.probs[s] > 0):
-        p = float(policy.probs[s, a])
-        hover = "" if p == 1 else percent(p)
-        parts.append(dot(x, middle(int(a)), r * float(np.sqrt(p)), "own", hover))
+    taken = np.flatnonzero(policy.probs[s] > 0)
+    for a in map(int, taken):
+        hover = _chance(policy, s, a, seen)
+        p = float(policy.probs[s, a]) if hover else 1 / taken.size
+        parts.append(dot(x, middle(a), r * float(np.sqrt(p)), "own", hover))
     return parts
 
 

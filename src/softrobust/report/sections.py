@@ -1,17 +1,16 @@
-"""The sections of the page as plain values: the answer, the question, the returns, the rerun.
+"""Sections of the page as plain values: the answer, the question, the returns, the rerun.
 
 A new section is a function that takes a `Review`, an entry of the context in `page`, and a block of
-the template.
+the template. What pages of tables and of vectors share takes the run's parts instead.
 """
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +18,16 @@ from softrobust._core import __version__
 from softrobust._core.notes import SMALL
 from softrobust.report import plots, verdict, words
 from softrobust.report.counts import command_shown
+from softrobust.report.policy import what_to_do
 from softrobust.report.words import Figures, bad_case, count, percent
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate
     from softrobust.data import TransitionLog
     from softrobust.objective import Objective
+    from softrobust.report.counts import Seen
+    from softrobust.solvers.base import Solution
+    from softrobust.solvers.promise import Promise
     from softrobust.study.compare import Compared
     from softrobust.study.review import Review
 
@@ -37,16 +40,17 @@ Pairs = list[tuple[str, str]]
 # -- the answer --------------------------------------------------------------------------------
 
 
-def answer(found: Review, number: Figures, cautions: Sequence[str] = ()) -> dict[str, Any]:
-    """The answer, in words and three figures; `cautions` stand right under its first sentence."""
+def answer(
+    found: Review, number: Figures, cautions: Sequence[str] = (), seen: Seen | None = None
+) -> dict[str, Any]:
+    """What to do, what it is worth and what speaks against it, in a few words and figures."""
     objective, chosen, certificate = found.problem.objective, found.chosen, found.certificate
-    more = [
-        words.no_choice(found.problem),
-        verdict.against(chosen, found.nominal, number),
-        words.best_possible(certificate, number),
-        words.chosen_on(chosen, objective, number),
+    lead, *_ = [
+        *verdict.first_sentences(certificate, chosen.solution.solver),
+        verdict.earns(certificate, number),
     ]
-    others = [c for c in (found.nominal, found.practice) if c is not None]
+    promised = certificate.promise
+    others = [c for c in (found.nominal if promised is None else None, found.practice) if c]
     tiles = [
         {
             "name": name,
@@ -55,29 +59,35 @@ def answer(found: Review, number: Figures, cautions: Sequence[str] = ()) -> dict
         }
         for name, key in _tile_names(chosen, objective)
     ]
-    lead = words.earns(chosen, objective, number)
-    if certificate.practice is not None:  # the first thing that anybody asks
-        lead, more = verdict.comparison_sentence(certificate.practice), [lead, *more]
-        if certificate.promise is not None:
-            solver = chosen.solution.solver
-            first, *rest = verdict.promise_sentences(certificate.promise, solver)
-            lead, more = first, [*rest, f"Under the posterior alone: {lead}", *more]
     return {
         "lead": lead,
         "cautions": list(cautions),
-        "more": [line for line in more if line],
-        "tiles": [*tiles, _room(certificate, number)],
+        "do": what_to_do(found, seen),
+        "more": [line for line in (words.no_choice(found.problem),) if line],
+        "tiles": [*tiles, _room(certificate, number)]
+        if promised is None
+        else [*_promised(promised, number), *tiles],
     }
 
 
 def _tile_names(chosen: Compared, objective: Objective) -> Pairs:
     """(name, figure) of the tiles; they say so where they are held out."""
     held = chosen.heldout
-    n, over = (chosen.train.size, "") if held is None else (held.n_models, ", held out")
+    n, over = (chosen.train.size, "") if held is None else (held.n_models, ", held-out models")
     tiles = [(f"on average{over}", "mean")]
     if objective.tail < 1 and n > 1:
         tiles.append((f"in {bad_case(objective)}{over}", "cvar"))
     return tiles
+
+
+def _promised(p: Promise, number: Figures) -> list[dict[str, Any]]:
+    """The tile of the promise; none where nothing else is recommended."""
+    if p.return_low is None or p.chance == 0:
+        return []
+    low = f"{number.signed(p.gain.low)} or more with {percent(p.level)}"
+    better = f"better with {verdict.chance(p.chance)}"
+    gain = number.signed(p.gain.value)
+    return [{"name": "promised over what you do now", "value": gain, "beside": [low, better]}]
 
 
 def _room(certificate: Certificate, number: Figures) -> dict[str, Any]:
@@ -95,24 +105,27 @@ def _room(certificate: Certificate, number: Figures) -> dict[str, Any]:
 # -- the question ------------------------------------------------------------------------------
 
 
-def asked(found: Review, settings: Mapping[str, object], suppress: bool) -> Pairs:
-    """The question."""
-    problem, solution, objective = found.problem, found.chosen.solution, found.problem.objective
+def asked(
+    problem: Any, solution: Solution[Any], size: Pairs, n_heldout: int | None, seed: object = None
+) -> Pairs:
+    """The question, of tables or vectors: `size` says what was seen."""
     models = f"{problem.n_models:,} to choose on"
-    if found.heldout is not None:
-        models += f", {found.heldout.n_models:,} held out to check on"
-    size = f"{count(problem.n_states, 'state')}, {count(problem.n_actions, 'action')}"
-    seed = settings.get("seed", solution.stats.get("seed"))
+    if n_heldout is not None:
+        models += f", {n_heldout:,} held out to check on"
     return [
-        *([] if found.log is None else _data(found.log, suppress)),
-        ("Size", size),
-        ("Discount γ", words.discount_words(problem.gamma)),
-        ("Caution λ", words.weight_words(objective)),
-        ("Bad case α", words.tail_words(objective)),
+        *size,
+        *words.question(problem.gamma, problem.objective),
         ("Models", models),
-        ("Solver", f"{found.chosen.name}: {words.STATUS[solution.status]}"),
+        ("Solver", f"{solution.solver}: {words.STATUS[solution.status]}"),
         *([] if seed is None else [("Seed", str(seed))]),
     ]
+
+
+def table_size(found: Review, suppress: bool) -> Pairs:
+    """Rows, pairs, states and actions."""
+    problem = found.problem
+    size = f"{count(problem.n_states, 'state')}, {count(problem.n_actions, 'action')}"
+    return [*([] if found.log is None else _data(found.log, suppress)), ("Size", size)]
 
 
 def _data(log: TransitionLog, suppress: bool) -> Pairs:
@@ -130,15 +143,7 @@ def _data(log: TransitionLog, suppress: bool) -> Pairs:
 # -- how good, how bad -------------------------------------------------------------------------
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
-    """One policy in the table of figures; each cell is (value, ends of the interval)."""
-
-    name: str
-    chosen: bool
-    ink: str
-    cells: tuple[tuple[str, tuple[str, ...]], ...]
+Row = dict[str, Any]  # of the table of figures; each cell is (value, ends of the interval)
 
 
 def figure_names(objective: Objective) -> tuple[tuple[str, str], ...]:
@@ -173,14 +178,10 @@ def returns(found: Review, number: Figures) -> dict[str, Any]:
     return {
         "panels": [
             panel(key, title, curves, [c.short for c in drawn], problem.objective, limits, number)
-            | {
-                "alt": _alt(compared, number, fresh=key == "test"),
-                "rows": [_figures(c, drawn, number, fresh=key == "test") for c in compared],
-            }
+            | {"rows": [_figures(c, drawn, number, fresh=key == "test") for c in compared]}
             for key, title, curves in sets
         ],
         "heads": figure_names(problem.objective),
-        "undrawn": [_undrawn(c, drawn) for c in compared if c not in drawn],
         "tail": 0 < problem.objective.tail < 1 and not train[0].flat,
     }
 
@@ -189,10 +190,13 @@ def panel(
     key: str, title: str, curves: list[plots.Curve], names: list[str], objective: Objective,
     limits: tuple[float, float], number: Figures,
 ) -> dict[str, Any]:  # fmt: skip
-    """One picture, and what a pointer needs to read shares off it."""
+    """One picture, in words too, and what a pointer needs to read shares off it."""
+    ends = [(number(float(c.z.min())), number(float(c.z.max()))) for c in curves]
+    spans = [f"{name}: from {a} to {b}" for name, (a, b) in zip(names, ends, strict=True)]
     return {
         "key": key,
         "title": title,
+        "alt": f"Density of the return over models. {'; '.join(spans)}.",
         "svg": plots.density_svg(curves, names, objective, limits),
         "scaled": plots.scaled(curves),
         "flat": all(curve.flat for curve in curves),
@@ -205,7 +209,7 @@ def panel(
     }
 
 
-def _figures(c: Compared, drawn: list[Compared], number: Figures, *, fresh: bool) -> ComparedRow:
+def _figures(c: Compared, drawn: list[Compared], number: Figures, *, fresh: bool) -> Row:
     """objective, mean, VaR and CVaR of a policy, on training or held-out models."""
     keys = ("objective", "mean", "var", "cvar")
     if fresh:
@@ -213,52 +217,40 @@ def _figures(c: Compared, drawn: list[Compared], number: Figures, *, fresh: bool
         cells = tuple((number(e.value), number.interval(e)) for e in estimates)
     else:
         cells = tuple((number(c.static[key]), ()) for key in keys)
-    return ComparedRow(c.name, c.chosen, f"k{drawn.index(c) + 1}" if c in drawn else "", cells)
-
-
-def _undrawn(c: Compared, drawn: list[Compared]) -> str:
-    """Why a policy has no curve: it is another one's twin, or there are too many."""
-    twin = next((d.name for d in drawn if c.same_policy(d)), None)
-    if twin is None:
-        return f"{c.name} has no curve: {len(drawn)} are drawn at most."
-    return f"{c.name} has no curve of its own: it is the same policy as {twin}."
-
-
-def _alt(compared: Sequence[Compared], number: Figures, *, fresh: bool) -> str:
-    """The picture in words."""
-    parts = []
-    for c in compared:
-        z = c.test if fresh else c.train
-        assert z is not None  # held-out panels exist only with held-out returns
-        parts.append(f"{c.name}: returns from {number(float(z.min()))} to {number(float(z.max()))}")
-    return "Density of the return over models. " + "; ".join(parts) + "."
+    ink = f"k{drawn.index(c) + 1}" if c in drawn else ""
+    return {"name": c.name, "chosen": c.chosen, "ink": ink, "cells": cells}
 
 
 # -- to rerun it -------------------------------------------------------------------------------
 
 
-def rerun(found: Review, settings: Mapping[str, object], suppress: bool = False) -> Pairs:
+def rerun(
+    problem: Any, solution: Solution[Any], log: Any, posterior: Any,
+    settings: Mapping[str, object], suppress: bool = False,
+) -> Pairs:  # fmt: skip
     """What it takes to get the same page again: the command first, where it is known."""
-    problem, s, given = found.problem, found.chosen.solution, dict(settings)
+    given, stats = dict(settings), solution.stats
     command = str(given.pop("command", ""))
     out: Pairs = [("command", command_shown(command, suppress))] if command else []
+    horizon = getattr(problem, "horizon", None)
     out += [
-        ("solver", s.solver),
+        ("solver", solution.solver),
         ("gamma", repr(problem.gamma)),
+        *([] if horizon is None else [("horizon", str(horizon))]),
         ("lambda", repr(problem.objective.lam)),
         ("alpha", repr(problem.objective.alpha)),
         ("models", str(problem.n_models)),
     ]
     out += [(str(key), without_folder(value)) for key, value in given.items()]
-    if found.posterior is not None:
-        known = {k: v for k, v in found.posterior.describe().items() if k != "data_hash"}
+    if posterior is not None:
+        known = {k: v for k, v in posterior.describe().items() if k != "data_hash"}
         if suppress and 1 < known.get("min_count", 0) < SMALL:
             known["min_count"] = "not shown"
         out += [(key, str(v)) for key, v in known.items() if v is not None]
-    if found.log is not None:
-        out.append((HASHED, found.log.data_hash))
-    figures = {k: v for k, v in s.stats.items() if isinstance(v, (int, float, str))}
-    out += [(f"solver: {key}", plain(value)) for key, value in figures.items()]
+    if log is not None:
+        out.append((HASHED, log.data_hash))
+    figures = {k: v for k, v in stats.items() if isinstance(v, (int, float, str))}
+    out += [(f"solver: {key}", _plain(value)) for key, value in figures.items()]
     return out + versions()
 
 
@@ -268,7 +260,7 @@ def versions() -> Pairs:
     return own + [(name, package_version(name)) for name in PACKAGES]
 
 
-def plain(value: object) -> str:
+def _plain(value: object) -> str:
     """A figure of the solver's, shortened where it is a long list."""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return words.shorten(text, LONGEST_STAT)

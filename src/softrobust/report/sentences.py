@@ -1,8 +1,8 @@
-"""Every note in words: one table from codes to sentences.
+"""Every note in words: one table from codes to templates, as `data_words` explains them.
 
 A sentence is written for the page and for the terminal alike: what a user could type stands in
-backticks, a number keeps to its sign by a narrow space. A count that may not be shown comes as
-None: a small one is written "<5", a total is "some".
+backticks, a number keeps to its sign by a narrow space. It says what is the case; advice that has
+not been shown to help in worlds with a known truth has no place in it.
 """
 
 from __future__ import annotations
@@ -10,26 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from softrobust._core.notes import RECORDED, SMALL, Level, Note, read_notes
-from softrobust.report.data_words import DATA_WORDS, note_text
+from softrobust._core.notes import RECORDED, Level, Note, read_notes
+from softrobust.report.data_words import DATA_WORDS, filled
+from softrobust.report.data_words import some as some
+from softrobust.report.data_words import times as times
 
-Words = Callable[[Note], str]
-HIDDEN = f"<{SMALL}"
 GOOD_FIT = 0.999
+SHOWN_ROWS = 4
 OF_PROMISE = frozenset({"comparison_blurred", "log_earned"})
 LEFT_OUT = "Notes that an older version wrote down are left out: counts in them cannot be hidden."
-
-
-def some(n: int | None, noun: str) -> str:
-    """A number of things, "some" where it may not be known: "1 row", "2,912 rows", "some rows"."""
-    if n is None:
-        return f"some {noun}s"
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def times(n: int | None) -> str:
-    """How often something was seen: "once" has no place here, as hidden counts look alike."""
-    return f"{HIDDEN} times" if n is None else f"{n:,} time{'' if n == 1 else 's'}"
 
 
 def sorted_notes(notes: Iterable[Note]) -> tuple[list[Note], list[Note], list[Note]]:
@@ -42,8 +31,17 @@ def sorted_notes(notes: Iterable[Note]) -> tuple[list[Note], list[Note], list[No
 
 
 def sentence(note: Note) -> str:
-    """The note in words."""
-    return WORDS[note.code](note)
+    """The note in words; rows that it names follow in brackets."""
+    words = WORDS[note.code]
+    text = filled(words if isinstance(words, str) else words(note), note.facts)
+    if note.facts.get("rows") and note["n_rows"] is not None:
+        n, shown = note["n_rows"], ", ".join(map(str, note["rows"][:SHOWN_ROWS]))
+        rest = f" and {n - SHOWN_ROWS} more" if n > SHOWN_ROWS else ""
+        place = f"row{'s' if n > 1 else ''} {shown}{rest} of {note['source']}"
+        text = f"{text.removesuffix('.')} ({place})."
+    if note.facts.get("elsewhere"):
+        text = f"Elsewhere: {text[0].lower()}{text[1:]}"
+    return text[:1].upper() + text[1:]
 
 
 def in_words(notes: Iterable[Note | Mapping[str, Any] | str], suppress: bool = False) -> list[str]:
@@ -56,86 +54,24 @@ def in_words(notes: Iterable[Note | Mapping[str, Any] | str], suppress: bool = F
     return out if len(hidden) == len(found) else [*out, LEFT_OUT]
 
 
-# -- models and posteriors ---------------------------------------------------------------------
-
-
-def _censored(note: Note) -> str:
-    left = some(note["n_rows"], "row")
-    if note.code == "censored_rows_left_out":
-        return f"Left out: {left} in which the stock ran out. Demand is underestimated."
-    return f"The stock ran out in {left}, which count as ‘demand was at least …’."
-
-
-def _chains(note: Note) -> str:
-    return (
-        f"The chains disagree (R-hat of '{note['parameter']}' is {note['rhat']:.3f}, it should be "
-        f"at most {note['most']:g}; {note['parameters']} such parameters): double the warm-up."
-    )
-
-
-def _effective(note: Note) -> str:
-    return (
-        f"Few independent draws (effective size of '{note['parameter']}' is "
-        f"{note['effective_size']:.0f}, it should exceed {note['least']:g}): continue the chains "
-        "with `extend(draws)`, or raise `draws`."
-    )
-
-
-def _sharp(note: Note) -> str:
-    return (
-        "Models drawn from this posterior are surer of next states than the log is (predictive "
-        f"p-value {note['p']:.3f}): where little was seen the prior is too sharp."
-    )
-
-
-def _missed(note: Note) -> str:
-    return (
-        f"The model does not reproduce the log's {note['statistic']} (predictive p-value "
-        f"{note['p']:.3f}): treat results as those of a wrong model, or choose another posterior."
-    )
+# -- notes whose words depend on their facts ---------------------------------------------------
 
 
 def _saturated(note: Note) -> str:
-    need = "no number of" if note["needed"] is None else f"{note['needed']:,}"
+    need = "no number of" if note["needed"] is None else "{needed:,}"
     return (
-        f"{note['who']} builds its sets from the quantile at {note['level']:.6g}, which {need} "
-        f"draws would show; {note['used']:,} were used, so it is their extreme and alpha hardly "
-        "matters."
-    )
-
-
-# -- runs --------------------------------------------------------------------------------------
-
-
-def _rewards_vary(note: Note) -> str:
-    return (
-        f"Rewards of the same decision vary (standard deviation {note['deviation']:.3g}), and the "
-        "models know their means only, not how vague those are: the probability above is too sure "
-        "of itself, the more so where pairs were seen rarely. `softrobust check` and `rehearse` "
-        "take the noise into account."
-    )
-
-
-def _rarely_seen(note: Note) -> str:
-    return (
-        f"{100 * note['share']:.0f} % of the policy's decisions fall on pairs seen fewer than "
-        f"{note['fewer_than']} times. There the prior speaks louder than the data, and the best of "
-        "many such pairs is often the luckiest: gains may be smaller than promised. "
-        "`softrobust check` and `rehearse` tell more."
+        f"{{who}} builds its sets from the quantile at {{level:.6g}}, which {need} draws would "
+        "show; {used:,} were used, so it is their extreme and alpha hardly matters."
     )
 
 
 def _interval_wide(note: Note) -> str:
-    share = note["share"]
-    wide = "unknown" if share is None else f"{100 * share:.2g} % of the range of returns"
-    return (
-        f"The interval of the held-out bad case is {wide}: {note['draws']:,} draws were affordable "
-        "(`--test-models` draws more)."
-    )
+    wide = "unknown" if note["share"] is None else f"{100 * note['share']:.2g} % of the range"
+    return f"The interval of the held-out bad case is {wide} ({{draws:,}} draws were affordable)."
 
 
 def _reward_fitted(note: Note) -> str:
-    start = f"The reward is a linear fit of the reward column on (s, a, s′), R² = {note['r2']:.6g}"
+    start = "The reward is a linear fit of the reward column on (s, a, s′), R² = {r2:.6g}"
     if note["r2"] >= GOOD_FIT:
         return f"{start}."
     return (
@@ -149,135 +85,166 @@ def _box(note: Note) -> str:
     parts = ", ".join(f"{name} in {low:.4g} … {high:.4g}" for name, (low, high) in ends)
     wide = note["widened"]
     why = "" if wide is None else f", the range of the data widened by {wide:.0%}"
-    return f"Models keep values in a box{why} (`--clip`): {parts}."
+    # Names of variables may hold braces, which are no fields.
+    safe = parts.replace("{", "{{").replace("}", "}}")
+    return f"Models keep values in a box{why} (`--clip`): {safe}."
 
 
 def _log_earned(note: Note) -> str:
-    episodes = some(note["n_episodes"], "complete episode")
     text = (
-        f"Of the log, {episodes} earned {note['mean']:.4g} ± {1.96 * note['se']:.2g} on average; "
-        f"practice, simulated, earns {note['simulated']:.4g}"
+        "Of the log, {n_episodes:complete episode|complete episodes} earned {mean:.4g} ± "
+        f"{1.96 * note['se']:.2g} on average; practice, simulated, earns {{simulated:.4g}}"
     )
     if note["apart"] is None:
         return f"{text}."
     return (
-        f"{text}: {note['apart']:.1f} standard errors apart. The models or the picture of practice "
-        "do not fit; do not trust the comparison before you know why."
+        f"{text}: {{apart:.1f}} standard errors apart. The models or the picture of practice do "
+        "not fit; do not trust the comparison before you know why."
     )
 
 
-def _other_question(note: Note) -> str:
+# What rows may borrow from, by the bases of the learned prior (`posterior.learned`).
+_NEAR = "what the same action did in near states"
+_BASES = {
+    **dict.fromkeys(("mid", "near", "place", "leave", "edge", "columns"), _NEAR),
+    **dict.fromkeys(("same", "far"), "what the same action did in all states"),
+    **dict.fromkeys(("plain", "other"), "what other actions did in the same state"),
+    "drift": "what any action did in near states",
+    **dict.fromkeys(("all", "marginal"), "where rows lead on the whole"),
+}
+LOOSE = 1.0  # observations that borrowing must be worth to be called so
+
+
+def _learned(note: Note) -> str:
+    """The source that most weight goes to, the blend's shares counted with their own."""
+    if note["strength"] <= LOOSE:
+        return "Nothing in the log resembles anything: every row rests on its own observations."
+    shares = dict(note["bases"])
+    blended = shares.pop("blend", 0.0)
+    total: dict[str, float] = {}
+    for name, share in shares.items():
+        share += blended * note["blend"].get(name, 0.0)
+        total[_BASES[name]] = total.get(_BASES[name], 0.0) + share
+    source = max(total, key=lambda words: total[words])
+    return f"Rows borrow mostly from {source}, worth about {{strength:g}} observations each."
+
+
+def _foreseen(note: Note) -> str:
+    shown = [f"{score:.3g} under '{name}'" for name, score in note["scores"].items()]
     return (
-        f"'{note['run']}' was solved for γ = {note['gamma']:g}, λ = {note['lam']:g}, α = "
-        f"{note['alpha']:g}; its figures here are for the question of '{note['first']}'."
+        f"Held-out transitions have a mean log probability of {', '.join(shown)} (the higher, the "
+        "better foreseen)."
     )
 
 
-WORDS: dict[str, Words] = {
-    **dict.fromkeys(DATA_WORDS, note_text),
-    "p0_from_beside": lambda note: f"p0 was taken from {note['file']} beside the models.",
-    "gamma_from_beside": lambda note: (
-        f"gamma = {note['gamma']:g} was taken from {note['file']} beside the models."
+_TOO_LONG = "would take minutes: `softrobust {}` computes it"
+WORDS: dict[str, str | Callable[[Note], str]] = {
+    **DATA_WORDS,
+    # models and posteriors
+    "p0_from_beside": "Taken from {file} beside the models: p0.",
+    "gamma_from_beside": "Taken from {file} beside the models: gamma = {gamma:g}.",
+    "duplicate_rows_summed": (
+        "Summed: {n_rows:duplicate row|duplicate rows} (same transition, model and reward)."
     ),
-    "duplicate_rows_summed": lambda note: (
-        f"Summed: {some(note['n_rows'], 'duplicate row')} (same transition, model and reward)."
+    "censored_rows_left_out": (
+        "Left out: {n_rows:row|rows} in which the stock ran out. Demand is underestimated."
     ),
-    "censored_rows_left_out": _censored,
-    "censored_rows_are_limits": _censored,
-    "chains_disagree": _chains,
-    "few_effective_draws": _effective,
-    "transitions_diverged": lambda note: (
-        f"{note['diverged']:,} of {note['draws']:,} transitions diverged, so part of the posterior "
-        "may be missing: raise `target_accept` towards 0.99."
+    "censored_rows_are_limits": (
+        "The stock ran out in {n_rows:row|rows}, which count as ‘demand was at least …’."
     ),
-    "prior_too_sharp": _sharp,
-    "statistic_missed": _missed,
-    "frontier_without_lambda": lambda _: (
+    "chains_disagree": (
+        "The chains disagree (R-hat of '{parameter}' is {rhat:.3f}, it should be at most {most:g}; "
+        "{parameters} such parameters): double the warm-up."
+    ),
+    "few_effective_draws": (
+        "Few independent draws (effective size of '{parameter}' is {effective_size:.0f}, it should "
+        "exceed {least:g}): continue the chains with `extend(draws)`, or raise `draws`."
+    ),
+    "transitions_diverged": (
+        "{diverged:,} of {draws:,} transitions diverged, so part of the posterior may be missing: "
+        "raise `target_accept` towards 0.99."
+    ),
+    "prior_too_sharp": (
+        "Models drawn from this posterior are surer of next states than the log is (predictive "
+        "p-value {p:.3f}): where little was seen they say too much."
+    ),
+    "statistic_missed": (
+        "The model does not reproduce the log's {statistic} (predictive p-value {p:.3f}): treat "
+        "results as those of a wrong model."
+    ),
+    "prior_learned": _learned,
+    "prior_foresight": _foreseen,
+    "quantile_saturated": _saturated,
+    # parts of a page that are not there
+    "frontier_without_lambda": (
         "The percentile criterion has no λ, so there is no frontier of mean against CVaR."
     ),
-    "frontier_without_trade": lambda _: (
+    "frontier_without_trade": (
         "Mean and bad case are the same figure here, so there is nothing to trade."
     ),
-    "frontier_too_long": lambda note: (
-        f"With {note['states']:,} states and {note['models']:,} models the frontier would take "
-        "minutes: `softrobust frontier RUN/problem.npz` computes it."
-    ),
-    "data_without_criterion": lambda _: (
-        "The value of data is known for the soft-robust criterion only."
-    ),
-    "data_without_decision": lambda _: "There is nothing to decide, so no data would help.",
-    "data_too_long": lambda note: (
-        f"With {note['states']:,} states this would take minutes: `softrobust value-of-data RUN "
-        "--draws 50` computes it with fewer draws."
-    ),
+    "frontier_too_long": "With {states:,} states and {models:,} models the frontier "
+    + _TOO_LONG.format("frontier RUN/problem.npz")
+    + ".",
+    "data_without_criterion": "The value of data is known for the soft-robust criterion only.",
+    "data_without_decision": "There is nothing to decide, so no data would help.",
+    "data_too_long": "With {states:,} states this "
+    + _TOO_LONG.format("value-of-data RUN --draws 50")
+    + " with fewer draws.",
     "data_unknown": lambda note: (
-        "The value of data is not known here" + (f": {note['text']}" if note["text"] else ".")
+        "The value of data is not known here" + (": {text}" if note["text"] else ".")
     ),
-    "quantile_saturated": _saturated,
-    "no_pair_free": lambda note: (
-        f"No allowed pair was seen {note['least']:g} times: the policy is the log's own."
-    ),
-    "pairs_seen_too_rarely": lambda note: (
-        f"Pairs not seen often enough ({note['pairs']:,}) are not considered (`--min-count 0` "
-        "keeps all pairs, with the prior)."
-    ),
-    "pairs_forbidden": lambda note: (
-        f"Pairs that `--allowed` does not list ({note['pairs']:,}) are not considered."
-    ),
-    "states_without_actions": lambda _: (
+    # a table of states
+    "no_pair_free": "No allowed pair was seen {least:g} times: the policy is the log's own.",
+    "pairs_seen_too_rarely": "Pairs not seen often enough ({pairs:,}) are not considered.",
+    "pairs_forbidden": "Pairs that `--allowed` does not list ({pairs:,}) are not considered.",
+    "states_without_actions": (
         "States without any action seen stay where they are with reward 0, and no action is "
         "recommended there."
     ),
-    "start_unknown": lambda _: (
-        "No start was given (`--initial`): every state is equally likely to be first."
+    "start_unknown": "No start was given (`--initial`): every state is equally likely to be first.",
+    "rewards_vary": (
+        "Rewards of the same decision vary (standard deviation {deviation:.3g}), and the models "
+        "know their means only: figures under the posterior alone are too sure of themselves."
     ),
-    "rewards_vary": _rewards_vary,
-    "decisions_rarely_seen": _rarely_seen,
+    "decisions_rarely_seen": lambda note: (
+        f"{100 * note['share']:.0f} % of the policy's decisions fall on pairs seen fewer than "
+        "{fewer_than} times: there the prior speaks louder than the data."
+    ),
     "heldout_interval_wide": _interval_wide,
-    "replications_bound_averages": lambda _: (
-        "replications bound averages, and the percentile criterion is none."
+    "replications_bound_averages": (
+        "Replications bound averages, and the percentile criterion is none."
     ),
-    "replications_too_slow": lambda note: (
-        f"{note['least']} replications would take much longer than {note['seconds']:g} s."
+    "replications_too_slow": "{least} replications would take much longer than {seconds:g} s.",
+    "search_resumed": "The search was taken up again after {seconds:.3g} s.",
+    "search_open": (
+        "The search is not over ({nodes:,} open nodes): the same command with `--resume` goes on."
     ),
-    "search_resumed": lambda note: f"The search was taken up again after {note['seconds']:.3g} s.",
-    "search_open": lambda note: (
-        f"The search is not over ({some(note['nodes'], 'open node')}): the same command with "
-        "`--resume` goes on."
+    "policy_silent": "Nothing is said of {states} in {file}: current practice goes on there.",
+    "policy_forbidden": "The policy takes actions that are not allowed in {states}.",
+    "other_question": (
+        "'{run}' was solved for γ = {gamma:g}, λ = {lam:g}, α = {alpha:g}; its figures here are "
+        "for the question of '{first}'."
     ),
-    "policy_silent": lambda note: (
-        f"{note['file']} says nothing about {note['states']}: current practice goes on there."
-    ),
-    "policy_forbidden": lambda note: (
-        f"The policy takes actions that are not allowed in {note['states']}."
-    ),
-    "other_question": _other_question,
+    # vectors
     "reward_fitted": _reward_fitted,
-    "actions_are_numbers": lambda note: (
-        f"In the features of the models '{note['zero']}' counts as 0 and '{note['one']}' as 1."
-    ),
-    "starts_anywhere": lambda _: (
+    "actions_are_numbers": ("In the features of the models '{zero}' counts as 0 and '{one}' as 1."),
+    "starts_anywhere": (
         "The log has no column 'episode': every state of it is equally likely to be first."
     ),
-    "action_seen_too_rarely": lambda note: (
-        f"The action '{note['action']}' was seen {times(note['n_seen'])} in "
-        f"{some(note['n_rows'], 'row')}: what it does is guesswork, and the policy does not take "
-        "it (`--min-count`; `--actions` says which actions there are)."
+    "action_seen_too_rarely": (
+        "The action '{action}' was seen {n_seen:times} in {n_rows:row|rows}: what it does is "
+        "guesswork, and the policy does not take it."
     ),
-    "horizon_is_longest": lambda note: (
-        f"Episodes last {note['steps']} steps, as the longest of the log (`--horizon`)."
-    ),
-    "no_box": lambda _: "Values are not kept in any box (`--clip none`): models may explode.",
+    "horizon_is_longest": ("Episodes last {steps} steps, as the longest of the log (`--horizon`)."),
+    "no_box": "Values are not kept in any box (`--clip none`): models may explode.",
     "box": _box,
-    "ends_not_modelled": lambda note: (
-        f"An episode ended for good (terminal) in {some(note['n_rows'], 'row')}. The models know "
-        "no ends: simulated episodes go on to the horizon, and what ending early costs or saves is "
-        "in no figure below. Say it by the reward, if it matters."
+    "ends_not_modelled": (
+        "An episode ended for good (terminal) in {n_rows:row|rows}. The models know no ends: what "
+        "ending early costs or saves is in no figure below, unless the reward says it."
     ),
     "comparison_blurred": lambda note: (
         f"In {100 * note['share']:.2g} % of the models the difference to practice lies within the "
-        "noise of the simulation: there the probability of beating it counts toss-ups. More "
-        "episodes (`--test-episodes`) tell."
+        "noise of the simulation: there the probability of beating it counts toss-ups."
     ),
     "log_earned": _log_earned,
 }

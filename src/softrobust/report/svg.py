@@ -135,28 +135,13 @@ def axis_below(scale: Scale, y: float, most: int = 5) -> list[str]:
     return parts
 
 
-def apart(places: Sequence[float], least: float, low: float, high: float) -> list[float]:
-    """Places moved as little as it takes to lie `least` apart and inside [low, high].
-
-    Pushed to the right and pushed to the left, each is far enough apart; so is their middle.
-    """
-    order = sorted(range(len(places)), key=lambda i: places[i])
-    right, left = [0.0] * len(places), [0.0] * len(places)
-    edge = -math.inf
-    for i in order:
-        right[i] = edge = max(places[i], edge + least)
-    edge = math.inf
-    for i in reversed(order):
-        left[i] = edge = min(places[i], edge - least)
-    out = [(a + b) / 2 for a, b in zip(left, right, strict=True)]
-    # The ends come in one after the other: moving all by one shift would push out the far end.
-    edge = low - least
-    for i in order:
-        out[i] = edge = max(out[i], edge + least)
-    edge = high + least
-    for i in reversed(order):
-        out[i] = edge = min(out[i], edge - least)
-    return out
+def grid(x: Scale, y: Scale, most: int, most_x: int = 6) -> list[str]:
+    """Lines at the ticks of y, with their texts on the left, and the axis of x below."""
+    parts = []
+    for value, words in y.ticks(most):
+        parts.append(line(x.start, y(value), x.end, y(value), "grid"))
+        parts.append(text(x.start - 6, y(value) + 4, words, "soft", "end"))
+    return parts + axis_below(x, y.start, most_x)
 
 
 def _n(x: float) -> str:

@@ -19,7 +19,7 @@ from softrobust.solvers.base import Status
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from softrobust.certificate import Certificate, Estimate
+    from softrobust.certificate import Estimate
     from softrobust.objective import Objective
     from softrobust.problem import Problem
     from softrobust.study.compare import Compared
@@ -42,7 +42,7 @@ STATUS = {
     Status.LOCAL_OPTIMUM: "finished at a local optimum: no small change improves it",
     Status.TIME_LIMIT: "stopped at the time limit; the best policy found so far",
     Status.NODE_LIMIT: "stopped at the node limit; the best policy found so far",
-    Status.ITERATION_LIMIT: "stopped at the iteration limit; the best policy found so far",
+    Status.ITERATION_LIMIT: "stopped at its number of iterations",
     Status.INTERRUPTED: "interrupted; the best policy found so far",
     Status.GIVEN: "given, not searched for",
 }
@@ -148,52 +148,6 @@ def unbroken(text: str) -> bool:
 # -- the answer --------------------------------------------------------------------------------
 
 
-def earns(chosen: Compared, objective: Objective, number: Figures) -> str:
-    """What the chosen policy earns, on average and in the bad case; held out where known."""
-    mean, bad = number(chosen.figure("mean")), number(chosen.figure("cvar"))
-    held = chosen.heldout
-    n = int(chosen.train.size) if held is None else held.n_models
-    if n == 1:
-        return f"This policy earns {mean} in the one model given: how bad it can get is not known."
-    kind = "models" if held is None else "held-out models"
-    start = f"This policy earns {mean} on average over {n:,} {kind} of how the world may work"
-    if objective.tail == 1:
-        return f"{start}."
-    over = "in" if objective.tail == 0 else "on average over"
-    return f"{start}, and {bad} {over} {bad_case(objective)}."
-
-
-def best_possible(certificate: Certificate, number: Figures) -> str:
-    """How far from the best possible, by the objective, on the models it was chosen on."""
-    bound, share = certificate.bound, certificate.gap_share
-    start = (
-        f"On the {count(certificate.n_models, 'model')} it was chosen on, it is worth "
-        f"{number(certificate.static['objective'])} by the objective, and no "
-        f"{COVERED[bound.covers]} "
-    )
-    if certificate.nothing_better:
-        return f"{start}does better there: it is the best possible."
-    tail = ""
-    if share is not None:
-        tail = f", {percent(share)} of the way from acting at random to that limit"
-    if share is not None and share > 1:
-        tail = ". Acting at random would be better than this policy"
-    gap = number.gap(certificate.gap_abs)
-    return f"{start}can exceed {number(bound.value)} there: at most {gap} better{tail}."
-
-
-def chosen_on(chosen: Compared, objective: Objective, number: Figures) -> str | None:
-    """The figures on its own models, where held-out ones came first."""
-    if chosen.heldout is None:
-        return None
-    static = chosen.static
-    bad = "" if objective.tail == 1 else f" and {number(static['cvar'])} in {bad_case(objective)}"
-    return (
-        f"There it earns {number(static['mean'])} on average{bad}. Held-out models played no part "
-        "in the choice, so theirs are the figures to go by."
-    )
-
-
 def no_choice(problem: Problem) -> str | None:
     """Said first where the data leave nothing to choose."""
     if not problem.decided.any():
@@ -209,31 +163,20 @@ def no_choice(problem: Problem) -> str | None:
 # -- the question ------------------------------------------------------------------------------
 
 
-def discount_words(gamma: float) -> str:
-    """γ as people say it."""
-    return (
-        f"{gamma:g}: a reward one step later counts {percent(1 - gamma)} less, "
-        f"so about {1 / (1 - gamma):.3g} steps ahead matter"
-    )
-
-
-def weight_words(objective: Objective) -> str:
-    """λ as people say it."""
+def question(gamma: float, objective: Objective) -> list[tuple[str, str]]:
+    """γ, λ and α as people say them."""
+    lam, alpha = objective.lam, objective.alpha
+    weight = f"{lam:g}: the bad case counts {percent(lam)}, the average {percent(1 - lam)}"
     if objective.criterion == "percentile":
-        return f"none: what counts is the return that {percent(objective.alpha)} of models reach"
-    lam = objective.lam
-    if lam in (0, 1):
-        one, other = ("average", "bad case") if lam == 0 else ("bad case", "average")
-        return f"{lam:g}: only the {one} counts; the {other} played no part in the choice"
-    return f"{lam:g}: the bad case counts {percent(lam)}, the average {percent(1 - lam)}"
-
-
-def tail_words(objective: Objective) -> str:
-    """α as people say it."""
-    if objective.tail == 1:
-        return "0: the bad case is the average over all models, so no caution is asked for"
-    bad = "is" if objective.tail == 0 else "is the average over"
-    return f"{objective.alpha:g}: the bad case {bad} {bad_case(objective)}"
+        weight = f"none: what counts is the return that {percent(alpha)} of models reach"
+    tail = f"{alpha:g}: the bad case is the average over {bad_case(objective)}"
+    if objective.tail == 0:
+        tail = f"{alpha:g}: the bad case is {bad_case(objective)}"
+    elif objective.tail == 1:
+        tail = "0: the bad case is the average over all models, so no caution is asked for"
+    ahead = f"about {1 / (1 - gamma):.3g} steps ahead matter"
+    discount = f"{gamma:g}: a reward one step later counts {percent(1 - gamma)} less, so {ahead}"
+    return [("Discount γ", discount), ("Caution λ", weight), ("Bad case α", tail)]
 
 
 def other_questions(problem: Problem, compared: Iterable[Compared]) -> list[str]:

@@ -142,16 +142,11 @@ def _named(run: Run, first: Run) -> Solution:
 
 def same_question(a: Problem, b: Problem) -> bool:
     """Whether a bound proven for one problem holds for the other: all that counts is the same."""
+    stored = ("f", "indptr", "next_states", "prob")
     return (
-        a.gamma == b.gamma
-        and a.objective == b.objective
-        and np.array_equal(a.p0, b.p0)
-        and np.array_equal(a.allowed, b.allowed)
-        and np.array_equal(a.models.f, b.models.f)
-        and np.array_equal(a.models.indptr, b.models.indptr)
-        and np.array_equal(a.models.next_states, b.models.next_states)
-        and np.array_equal(a.models.prob, b.models.prob)
-        and np.array_equal(a.R, b.R)
+        (a.gamma, a.objective) == (b.gamma, b.objective)
+        and all(np.array_equal(getattr(a, x), getattr(b, x)) for x in ("p0", "allowed", "R"))
+        and all(np.array_equal(getattr(a.models, x), getattr(b.models, x)) for x in stored)
     )
 
 

@@ -51,8 +51,11 @@ from softrobust.posterior import (
     FittedDirichlet,
     LearnedPosterior,
 )
+from softrobust.posterior.foresight import foresight
+from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import ContinuousProblem, Problem, load_problem, save_problem
 from softrobust.report import Report, make_report
+from softrobust.run.jobs.store import check_folder
 from softrobust.run.options import folder_command
 from softrobust.run.setup import coverage_notes
 from softrobust.solvers.base import Solution, Status
@@ -69,6 +72,7 @@ FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz
          "checks.json", "rehearsal")  # fmt: skip
 SETTINGS = ("strength", "per_cell", "support", "min_count")
 CUT = (Status.TIME_LIMIT, Status.NODE_LIMIT, Status.INTERRUPTED)
+MOST_FORESEEN = 1000  # entries of the models up to which folds of the log are fitted for a page
 WHY_SECONDS = 15.0  # for explanations and rules on a full page
 SAME = 1e-6  # of a figure: what another machine's rounding may change
 MUCH = 0.1  # share of decisions on rarely seen pairs that deserves a word of caution
@@ -178,19 +182,7 @@ class Run:
 
 def check_out(out: Path, force: bool) -> None:
     """Refuse before any work is done what could not be written afterwards."""
-    if out.exists() and not force:
-        raise InputError(
-            f"The output folder '{out}' exists already. Choose another one, or say that the files "
-            "of a run in it may be replaced.",
-            arguments=("force",),
-        )
-    if out.exists() and not out.is_dir():
-        raise InputError(f"'{out}' is a file; a run needs a folder.")
-    parent = out.resolve().parent
-    if not parent.is_dir():
-        raise InputError(f"The folder '{out.parent}' that is to hold '{out.name}' does not exist.")
-    if not os.access(parent, os.W_OK) or (out.exists() and not os.access(out, os.W_OK)):
-        raise InputError(f"No permission to write '{out}'. Choose another folder.")
+    check_folder(out, force, "force")
 
 
 def _write(run: Run, work: Path, name: str) -> None:
@@ -217,6 +209,8 @@ def _write(run: Run, work: Path, name: str) -> None:
             "heldout_models": None if run.heldout is None else run.heldout.n_models,
             "command": run.command,
         }
+        if isinstance(run.posterior, FittedLearned):
+            drawn["learned"] = run.posterior.learned()
         write_json(work / "posterior.json", run.posterior.describe() | drawn)
     if run.updates:
         write_json(work / "update.json", list(run.updates))
@@ -411,6 +405,22 @@ def found_notes(
     return [*notes, *(() if found is None else read_notes(found.problems))]
 
 
+def foreseen(run: Run) -> list[Note]:
+    """How well the learned prior and plain ones foresee held-out rows, where it takes a second."""
+    learned = run.posterior
+    if not isinstance(learned, FittedLearned):
+        return []
+    pairs = int((np.asarray(run.log.pair_counts) > 0).sum())
+    if pairs * run.log.n_states > MOST_FORESEEN:
+        return []
+    priors = {
+        "learned": replace(learned.settings, min_count=0),
+        "dirichlet": DirichletPosterior(min_count=0),
+        "uniform": DirichletPosterior(per_cell=1.0, support="all", min_count=0),
+    }
+    return [Note("prior_foresight", facts={"scores": foresight(run.log, priors)})]
+
+
 def run_page(
     run: Run,
     out: Path,
@@ -423,17 +433,8 @@ def run_page(
 ) -> Report:
     """The page of a run, to be saved as `out`.
 
-    Parameters
-    ----------
-    full : bool
-        Add the frontier, the value of data, and diagnostics that take a while, unless they would
-        take minutes by their size.
-    suppress_small : bool
-        Show counts below five as "<5".
-    observations : int
-        How many more observations of a pair are valued.
-    name : str
-        Of the run's folder, where it is yet to be written.
+    A full one adds the frontier, the value of `observations` more of a pair, and diagnostics,
+    unless they would take minutes by their size. `name` is that of a folder yet to be written.
     """
     settings = {
         "command": run.command,
@@ -458,6 +459,7 @@ def run_page(
             "data": data_within(run, observations),
             "seconds": WHY_SECONDS,
         }
+        said[0] += [] if suppress_small else foreseen(run)
     where = (run.problem, run.solution, run.heldout, run.log, run.posterior, run.certificate)
     return make_report(
         review(*where, diagnostics=found, **more),

@@ -27,6 +27,7 @@ from softrobust.certificate import (
 )
 from softrobust.certificate.posterior import INTERVAL_SHARE, LEAST, REPLICATIONS
 from softrobust.errors import InputError
+from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import ContinuousProblem
 from softrobust.returns import policy_return
 from softrobust.run.folder import SEARCH, Run, diagnosed, found_notes
@@ -200,7 +201,8 @@ def certified(
             heldout = draw_heldout(setup.posterior, problem, solution.policy, setup.test_seed)
         certificate = _certify_table(setup, solution, heldout, replications, seed, indicative)
         found = found_notes(problem, solution, log, diagnosed(setup.posterior))
-        made["heldout"], more = heldout, (*found, *_resolution(setup, solution, certificate))
+        made["heldout"] = heldout
+        more = (*_learned(setup.posterior), *found, *_resolution(setup, solution, certificate))
     return Run(
         problem,
         solution,
@@ -213,6 +215,13 @@ def certified(
         r2=setup.r2,
         **made,
     )
+
+
+def _learned(posterior: Any) -> list[Note]:
+    """What a learned prior learned."""
+    if not isinstance(posterior, FittedLearned):
+        return []
+    return [Note("prior_learned", facts=posterior.learned())]
 
 
 def _certify_table(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
 from softrobust.objective import Objective, Percentile, make_objective
+from softrobust.report.commands import command_line, flags
 from softrobust.solvers.registry import CONTINUOUS_SOLVERS, DEFAULT_SECONDS, SOLVERS
 
 if TYPE_CHECKING:
@@ -146,14 +146,7 @@ class Setup:
 #
 # Files are named without their folders: where they lie says more of a machine than of the run.
 
-FLAGS = {"n_models": "models", "n_test": "test-models", "lam": "lambda", "criterion": "objective",
-         "episodes": "test-episodes"}  # fmt: skip
 SPELLED = ("gamma", "criterion", "lam", "alpha", "n_models", "seed")  # said in any case
-
-
-def flag(name: str) -> str:
-    """The flag of the command line for an argument of the library."""
-    return f"--{FLAGS.get(name, name.rstrip('_').replace('_', '-'))}"
 
 
 def repeat_command(setup: Setup, solver: Solver, **more: int | str | None) -> str:
@@ -174,14 +167,14 @@ def repeat_command(setup: Setup, solver: Solver, **more: int | str | None) -> st
     given = [f.name for f in fields(options) if f.name not in SPELLED]
     asked = question | {name: getattr(options, name) for name in options.given(*given)}
     asked |= {"seed": options.seed}
-    words = ["softrobust", "solve", setup.source, *_words(asked), *said]
-    return shlex.join([*words, *_words({k: v for k, v in more.items() if v is not None})])
+    extra = flags({k: v for k, v in more.items() if v is not None})
+    return command_line("solve", setup.source, {}, *flags(asked, short=True), *said, *extra)
 
 
 def folder_command(run: str, solver: str, seed: int) -> str:
     """The same for an old run from models, which has the problem itself in its folder."""
-    words = ["softrobust", "solve", f"{run}/problem.npz", "--seed", str(seed)]
-    return shlex.join([*words, "--solver", solver]) if solver in SOLVERS else ""
+    known = {"seed": seed, "solver": solver}
+    return command_line("solve", f"{run}/problem.npz", known) if solver in SOLVERS else ""
 
 
 def _solver_words(solver: Solver) -> list[str] | None:
@@ -201,20 +194,3 @@ def _solver_words(solver: Solver) -> list[str] | None:
         if name not in ("seed", "time_limit") and value != default:
             words += ["--set", f"{name}={json.dumps(value)}"]
     return words
-
-
-def _words(options: Mapping[str, Any]) -> list[str]:
-    return [word for name, value in options.items() for word in (flag(name), *_value(value))]
-
-
-def _value(value: Any) -> list[str]:
-    if value is True:
-        return []
-    if isinstance(value, Path):
-        return [value.name]
-    if isinstance(value, Mapping):
-        pairs = ((k, v if not isinstance(v, tuple) else f"{v[0]}:{v[1]}") for k, v in value.items())
-        return [",".join(f"{key}={v}" for key, v in pairs)]
-    if isinstance(value, float):
-        return ["none" if np.isinf(value) else repr(value)]
-    return [",".join(value) if isinstance(value, (list, tuple)) else str(value)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import StringIO
@@ -28,7 +28,7 @@ import numpy as np
 
 from softrobust._core.files import atomic_write
 from softrobust.bounds import Bound, Covers
-from softrobust.certificate import Certificate, certify
+from softrobust.certificate import certify
 from softrobust.data import TransitionLog
 from softrobust.domains import make_domain
 from softrobust.domains.base import TabularDomain
@@ -44,7 +44,7 @@ from softrobust.run.jobs.run import Outcome, run_tasks
 from softrobust.run.jobs.store import kept_safe
 from softrobust.run.jobs.tasks import Task, task_key, task_seed, versions
 from softrobust.run.sweep_file import Source, Sweep
-from softrobust.solvers.base import Solution, Status, gap_share, solve
+from softrobust.solvers.base import Status, gap_share, solve
 from softrobust.solvers.registry import make_solver
 
 FUNCTION = "softrobust.run.sweep:solve_one"
@@ -52,22 +52,18 @@ CLOCKS = (Status.TIME_LIMIT, Status.INTERRUPTED)
 FORMAT_VERSION = 1
 LEVEL = 0.95
 PLACE = ("source", "solver", "lam", "alpha")
-FIGURES: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "objective": lambda r: r["static"]["objective"],
-    "mean": lambda r: r["static"]["mean"],
-    "cvar": lambda r: r["static"]["cvar"],
-    "model_value": lambda r: r["model_value"],
-    "bound": lambda r: r["bound"],
-    "gap_share": lambda r: r["gap_share"],
-    "open": lambda r: r["open"],
-    "open_share": lambda r: r["open_share"],
-    "heldout_objective": lambda r: r["heldout"]["objective"]["value"],
-    "heldout_low": lambda r: r["heldout"]["objective"]["low"],
-    "heldout_high": lambda r: r["heldout"]["objective"]["high"],
-    "heldout_mean": lambda r: r["heldout"]["mean"]["value"],
-    "heldout_cvar": lambda r: r["heldout"]["cvar"]["value"],
-    "optimism": lambda r: r["heldout"]["optimism"],
-    "true_return": lambda r: r["true_return"],
+FIGURES = {  # where a task's result has them
+    "objective": "static.objective",
+    "mean": "static.mean",
+    "cvar": "static.cvar",
+    **{name: name for name in ("model_value", "bound", "gap_share", "open", "open_share")},
+    "heldout_objective": "heldout.objective.value",
+    "heldout_low": "heldout.objective.low",
+    "heldout_high": "heldout.objective.high",
+    "heldout_mean": "heldout.mean.value",
+    "heldout_cvar": "heldout.cvar.value",
+    "optimism": "heldout.optimism",
+    "true_return": "true_return",
 }
 AVERAGED = (
     "objective", "mean", "cvar", "open", "heldout_objective", "heldout_mean", "heldout_cvar",
@@ -158,6 +154,7 @@ def solve_one(
         )
     bounds = [] if solution.bound is None else [solution.bound]
     certificate = certify(problem, solution.policy, data.heldout, bounds, time_limit=math.inf)
+    nodes = solution.stats.get("nodes")
     return {
         "source": source,
         "seed": seed,
@@ -166,18 +163,6 @@ def solve_one(
         "alpha": alpha,
         "data_seed": data_seed,
         "solver_seed": solver_seed,
-        **_figures(solution, certificate),
-        # ρ(π, P*) where the world is known: what no method gets to see.
-        "true_return": None if data.true is None else policy_return(data.true, solution.policy)[0],
-        "policy": list(_stretches(solution.policy)),
-        "versions": versions(),
-    }
-
-
-def _figures(solution: Solution, certificate: Certificate) -> dict[str, Any]:
-    """All numbers but those of a clock."""
-    nodes = solution.stats.get("nodes")
-    return {
         "status": str(solution.status),
         "gamma": solution.gamma,
         "n_models": solution.n_models,
@@ -185,6 +170,10 @@ def _figures(solution: Solution, certificate: Certificate) -> dict[str, Any]:
         "nodes": None if nodes is None else int(nodes),
         "notes": list(solution.stats.get("notes", [])),
         **certificate.to_dict(),
+        # ρ(π, P*) where the world is known: what no method gets to see.
+        "true_return": None if data.true is None else policy_return(data.true, solution.policy)[0],
+        "policy": list(_stretches(solution.policy)),
+        "versions": versions(),
     }
 
 
@@ -291,7 +280,7 @@ def write_sweep(out: Path, sweep: Sweep, record: Mapping[str, Any]) -> None:
         if result is None:
             rows.writerow([task.key, *place, "failed", *[""] * len(FIGURES)])
         else:
-            figures = [figure(result) for figure in FIGURES.values()]
+            figures = [figure(result, name) for name in FIGURES]
             cells = ["" if value is None else repr(value) for value in figures]
             rows.writerow([task.key, *place, result["status"], *cells])
     with kept_safe(out), atomic_write(out / "results.csv", newline="") as file:
@@ -326,9 +315,17 @@ def _groups(sweep: Sweep, results: Sequence[Mapping[str, Any]]) -> list[dict[str
     return [
         dict(zip(PLACE, place, strict=True))
         | {"n": len(members)}
-        | {name: average([FIGURES[name](member) for member in members]) for name in AVERAGED}
+        | {name: average([figure(member, name) for member in members]) for name in AVERAGED}
         for place, members in groups.items()
     ]
+
+
+def figure(result: Mapping[str, Any], name: str) -> Any:
+    """A figure of a task's result."""
+    found: Any = result
+    for part in FIGURES[name].split("."):
+        found = found[part]
+    return found
 
 
 def average(values: Sequence[float | None]) -> dict[str, float | None] | None:

@@ -36,13 +36,8 @@ from softrobust.errors import InputError
 from softrobust.objective import SoftRobust, check_share
 from softrobust.solvers.registry import SOLVERS
 
-FILES = ("log", "states", "initial", "allowed", "reward_table")
-PRIOR = ("strength", "per_cell", "support", "min_count")
-OPTIONS = ("gamma", "columns", "reward_default", *PRIOR)
-SWEEP_KEYS = (
-    "solvers", "lambdas", "alphas", "seeds", "models", "heldout", "node_limit", "seed"
-)  # fmt: skip
 T = TypeVar("T")
+FILES = ("log", "states", "initial", "allowed", "reward_table")
 
 
 @final
@@ -109,19 +104,12 @@ def _sweep(table: Mapping[str, Any], folder: Path) -> Sweep:
             'There is no [[source]]. Add one with domain = "riverswim", or with log = "log.csv" '
             "and gamma = 0.95. Mind the double brackets: there may be several."
         )
-    _known("[sweep]", given, SWEEP_KEYS)
+    _known("[sweep]", given, SWEEP)
     if "solvers" not in given:
         raise InputError('[sweep] needs solvers = [...], such as ["exact", "nominal"].')
-    objective = SoftRobust()
+    settings = {name: check(name, given.get(name, usual)) for name, (check, usual) in SWEEP.items()}
     sweep = Sweep(
-        solvers=_list("solvers", given["solvers"], _solver),
-        lambdas=_list("lambdas", given.get("lambdas", [objective.lam]), partial(_share, "lambda")),
-        alphas=_list("alphas", given.get("alphas", [objective.alpha]), partial(_share, "alpha")),
-        seeds=_seeds(given.get("seeds", 1)),
-        models=whole("models", given.get("models", 100)),
-        heldout=whole("heldout", given.get("heldout", 400), hint="Draw one or more."),
-        node_limit=whole("node_limit", given.get("node_limit", 200), 0),
-        seed=whole("seed", given.get("seed", 0), 0),
+        **settings,
         sources=tuple(_source(i, source, folder) for i, source in enumerate(sources, 1)),
     )
     names = [source.name.lower() for source in sweep.sources]
@@ -137,22 +125,20 @@ def _source(number: int, given: Mapping[str, Any], folder: Path) -> Source:
         raise InputError(f'{where} needs either domain = "…" or log = "…", and not both.')
     try:
         if "domain" in given:
-            return _domain_source(where, given)
-        return _log_source(where, given, folder)
+            return _domain_source(given)
+        return _log_source(given, folder)
     except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith(where) else f"{where}: {text}") from None
+        raise InputError(f"{where}: {error}") from None
 
 
-def _domain_source(where: str, given: Mapping[str, Any]) -> Source:
-    _known(where, given, ("name", "domain", "settings"))
+def _domain_source(given: Mapping[str, Any]) -> Source:
+    _known("It", given, ("name", "domain", "settings"))
     name, settings = given["domain"], given.get("settings", {})
     if not isinstance(name, str) or name not in DOMAINS:
         raise InputError(f"There is no domain '{name}'.{_hint(name, DOMAINS)}")
     if not isinstance(settings, dict):
         raise InputError("settings must be a table, such as { steps = 30 }.")
-    domain = make_domain(name, **settings)
-    if not isinstance(domain, TabularDomain):
+    if not isinstance(make_domain(name, **settings), TabularDomain):
         raise InputError(
             f"The domain '{name}' has continuous states, and a sweep runs tabular solvers. "
             "Discretise a log of it, and give that as log = …"
@@ -160,8 +146,8 @@ def _domain_source(where: str, given: Mapping[str, Any]) -> Source:
     return Source(_name(given, name), name, settings)
 
 
-def _log_source(where: str, given: Mapping[str, Any], folder: Path) -> Source:
-    _known(where, given, ("name", *FILES, *OPTIONS))
+def _log_source(given: Mapping[str, Any], folder: Path) -> Source:
+    _known("It", given, ("name", *FILES, *OPTIONS))
     files = {}
     for name in FILES:
         if name in given:
@@ -172,19 +158,7 @@ def _log_source(where: str, given: Mapping[str, Any], folder: Path) -> Source:
                 raise InputError(f"{name} = \"{given[name]}\": there is no file '{files[name]}'.")
     if "gamma" not in given:
         raise InputError("A log does not know its discount. Add gamma = 0.95, say.")
-    settings: dict[str, Any] = {"gamma": real("gamma", given["gamma"], above=0, below=1)}
-    for name in ("reward_default", "strength", "per_cell"):
-        if name in given:
-            settings[name] = real(name, given[name])
-    if "min_count" in given:
-        settings["min_count"] = whole("min_count", given["min_count"], 0)
-    if "support" in given:
-        settings["support"] = one_of("support", given["support"], ("neighbours", "visited", "all"))
-    if "columns" in given:
-        columns = given["columns"]
-        if not isinstance(columns, dict) or not all(isinstance(c, str) for c in columns.values()):
-            raise InputError('columns must be a table of names, such as { state = "site" }.')
-        settings["columns"] = columns
+    settings = {name: check(name, given[name]) for name, check in OPTIONS.items() if name in given}
     return Source(_name(given, files["log"].stem), None, settings, files)
 
 
@@ -195,10 +169,16 @@ def _name(given: Mapping[str, Any], default: str) -> str:
     return name
 
 
-def _seeds(given: Any) -> tuple[int, ...]:
+def _columns(name: str, given: Any) -> dict[str, str]:
+    if not isinstance(given, dict) or not all(isinstance(c, str) for c in given.values()):
+        raise InputError('columns must be a table of names, such as { state = "site" }.')
+    return given
+
+
+def _seeds(name: str, given: Any) -> tuple[int, ...]:
     if isinstance(given, list):
-        return _list("seeds", given, lambda value: whole("a seed", value, 0))
-    return tuple(range(whole("seeds", given, hint="Give how many, or a list such as [3, 4].")))
+        return _list(name, given, lambda value: whole("a seed", value, 0))
+    return tuple(range(whole(name, given, hint="Give how many, or a list such as [3, 4].")))
 
 
 def _solver(value: Any) -> str:
@@ -207,8 +187,9 @@ def _solver(value: Any) -> str:
     return value
 
 
-def _share(name: str, value: Any) -> float:
-    return check_share(name, real(name, value))
+def _shares(name: str, given: Any) -> tuple[float, ...]:
+    one = name.removesuffix("s")
+    return _list(name, given, lambda value: check_share(one, real(one, value)))
 
 
 def _list(name: str, given: Any, check: Callable[[Any], T]) -> tuple[T, ...]:
@@ -231,3 +212,23 @@ def _known(where: str, given: Mapping[str, Any], names: Iterable[str]) -> None:
 def _hint(word: Any, names: Iterable[str]) -> str:
     known = list(names)
     return f"{did_you_mean(word, known)} Known: {', '.join(known)}."
+
+
+Check = Callable[[str, Any], Any]
+SWEEP: dict[str, tuple[Check, Any]] = {  # how each setting is checked, and its default
+    "solvers": (lambda name, given: _list(name, given, _solver), None),
+    "lambdas": (_shares, [SoftRobust().lam]),
+    "alphas": (_shares, [SoftRobust().alpha]),
+    "seeds": (_seeds, 1),
+    "models": (whole, 100),
+    "heldout": (partial(whole, hint="Draw one or more."), 400),
+    "node_limit": (partial(whole, least=0), 200),
+    "seed": (partial(whole, least=0), 0),
+}
+OPTIONS: dict[str, Check] = {
+    "gamma": partial(real, above=0, below=1),
+    "columns": _columns,
+    **dict.fromkeys(("reward_default", "strength", "per_cell"), real),
+    "support": partial(one_of, words=("neighbours", "visited", "all")),
+    "min_count": partial(whole, least=0),
+}

@@ -36,33 +36,6 @@ if TYPE_CHECKING:
 EMPTY = "A log needs at least one transition"
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One state whose action changed, with the reason."""
-
-    state: str
-    before: str
-    after: str
-    gain: float
-    seen_before: tuple[int, int]
-    seen_after: tuple[int, int]
-    together: bool = False
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Update:
-    """What the new rows changed; `record` has all of it, ready for JSON.
-
-    `run` is the updated run, ready to be saved; None where there was no new row.
-    """
-
-    run: Run | None
-    changes: tuple[Change, ...]
-    record: dict[str, Any]
-
-
 def update(
     run: Run,
     path: Path,
@@ -70,20 +43,18 @@ def update(
     margin: float = 0.0,
     columns: dict[str, str] | None = None,
     seed: int = 0,
-) -> Update:
+) -> tuple[Run | None, dict[str, Any]]:
     """Add the rows of `path` to the run's log and update its policy.
 
-    Parameters
-    ----------
-    margin : float
-        Units of the objective that a change of action must gain, at least.
+    A change of action must gain `margin` units of the objective. Returns the updated run (None
+    where there was no new row) and the record of what changed, ready for JSON.
     """
     real("margin", margin, least=0)
     log, posterior = need_log(run, "An update")
     new = _read(path, columns)
     record: dict[str, Any] = {"old_hash": log.data_hash, "margin": margin, "new_file": path.name}
     if new is None:
-        return Update(None, (), record | {"new_hash": None, "changes": []})
+        return None, record | {"new_hash": None, "changes": []}
     if new.data_hash in {log.data_hash, *(str(old.get("new_hash")) for old in run.updates)}:
         raise InputError(
             "These rows are part of the run already (same content): they would count twice. Give "
@@ -96,14 +67,13 @@ def update(
     old = carried(run.solution.policy, problem)
     proposal = solve(problem, solver)
     policy, gains = adopt(problem, old, proposal.policy, margin)
-    changes = _changes(log, both, old, policy, gains)
     differ = (proposal.policy.decision != policy.decision) & np.asarray(problem.decided)
     record |= {
         "new_hash": new.data_hash,
         "data_hash": both.data_hash,
         "new_rows": new.n_rows,
         "drift": drift.to_dict(),
-        "changes": [asdict(change) for change in changes],
+        "changes": _changes(log, both, old, policy, gains),
         "kept": int(differ.sum()),
         "added_states": [name for name in both.states if name not in log.states.lookup],
     }
@@ -113,8 +83,7 @@ def update(
             problem, solver=proposal.solver, policy=policy, status=Status.GIVEN,
             bound=proposal.bound, stats={"updated": True},
         )  # fmt: skip
-    made = replace(certified(setup, solution, run.seed), updates=(*run.updates, record))
-    return Update(made, changes, record)
+    return replace(certified(setup, solution, run.seed), updates=(*run.updates, record)), record
 
 
 def _read(path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
@@ -191,25 +160,29 @@ def adopt(
 
 def _changes(
     before: TransitionLog, after: TransitionLog, old: Policy, new: Policy, gains: dict[int, float]
-) -> tuple[Change, ...]:
-    def seen(log: TransitionLog, s: str, a: str) -> int:
-        if s not in log.states.lookup or a not in log.actions.lookup:
-            return 0
-        return int(log.pair_counts[log.states.index(s), log.actions.index(a)])
-
+) -> list[dict[str, Any]]:
+    """The states whose action changed, with the reason."""
     out, values = [], list(gains.values())
     for s, gain in sorted(gains.items(), key=lambda item: -item[1]):
-        state = new.states[s]
-        was, now = (p.actions[int(p.decision[s])] for p in (old, new))
+        state, taken = new.states[s], [p.actions[int(p.decision[s])] for p in (old, new)]
+        seen = [[_seen(log, state, name) for name in taken] for log in (before, after)]
         out.append(
-            Change(
-                state, was, now, gain,
-                (seen(before, state, was), seen(before, state, now)),
-                (seen(after, state, was), seen(after, state, now)),
-                values.count(gain) > 1,
-            )
-        )  # fmt: skip
-    return tuple(out)
+            {
+                "state": state,
+                "before": taken[0],
+                "after": taken[1],
+                "gain": gain,
+                "seen_before": seen[0],
+                "seen_after": seen[1],
+                "together": values.count(gain) > 1,
+            }
+        )
+    return out
+
+
+def _seen(log: TransitionLog, state: str, action: str) -> int:
+    at = log.states.lookup.get(state, -1), log.actions.lookup.get(action, -1)
+    return 0 if min(at) < 0 else int(log.pair_counts[at])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -295,12 +268,8 @@ def reward_test(old: TransitionLog, new: TransitionLog) -> float | None:
 
     if old.reward is None or new.reward is None or old.rewards is None:
         return None
-    at_s = np.array([old.states.lookup.get(name, -1) for name in new.states])
-    at_a = np.array([old.actions.lookup.get(name, -1) for name in new.actions])
-    s, a, s_next = at_s[new.s], at_a[new.a], at_s[new.s_next]
-    ok = (s >= 0) & (a >= 0) & (s_next >= 0)
-    pair = s[ok].astype(np.int64) * old.n_actions + a[ok]
-    expected, known = old.rewards.lookup(pair, s_next[ok])
+    pair, s_next, ok = _rows_on(old, new)
+    expected, known = old.rewards.lookup(pair, s_next)
     if not known.any():
         return None
     pair, rest = pair[known], (new.reward[ok] - expected)[known]
@@ -322,14 +291,19 @@ def reward_test(old: TransitionLog, new: TransitionLog) -> float | None:
 def _counts_on(models: Any, new: TransitionLog) -> tuple[Any, int]:
     """Counts of the new rows at the stored entries of the models, and the number of rows."""
     S, A = models.n_states, models.n_actions
-    at_s = [models.states.lookup.get(name, -1) for name in new.states]
-    at_a = [models.actions.lookup.get(name, -1) for name in new.actions]
-    s, s_next = np.array(at_s)[new.s], np.array(at_s)[new.s_next]
-    a = np.array(at_a)[new.a]
-    ok = (s >= 0) & (s_next >= 0) & (a >= 0)
-    pair = np.repeat(np.arange(S * A, dtype=np.int64), np.diff(models.indptr))
-    stored = pair * S + models.next_states
-    wanted = (s[ok].astype(np.int64) * A + a[ok]) * S + s_next[ok]
+    pair, s_next, _ = _rows_on(models, new)
+    stored = np.repeat(np.arange(S * A, dtype=np.int64), np.diff(models.indptr)) * S
+    stored += models.next_states
+    wanted = pair * S + s_next
     place = np.minimum(np.searchsorted(stored, wanted), stored.size - 1)
     hit = stored[place] == wanted
     return np.bincount(place[hit], minlength=stored.size), new.n_rows
+
+
+def _rows_on(old: Any, new: TransitionLog) -> tuple[Any, Any, Any]:
+    """Pairs and next states of the new rows that the old labels know, and which rows those are."""
+    at_s = np.array([old.states.lookup.get(name, -1) for name in new.states])
+    at_a = np.array([old.actions.lookup.get(name, -1) for name in new.actions])
+    s, a, s_next = at_s[new.s], at_a[new.a], at_s[new.s_next]
+    ok = (s >= 0) & (a >= 0) & (s_next >= 0)
+    return s[ok].astype(np.int64) * len(old.actions) + a[ok], s_next[ok], ok

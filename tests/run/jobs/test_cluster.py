@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.run.jobs.folders import contents
 from tests.run.jobs.jobs import many
 
 pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
 
 
 def tasks(folder: Path, mark: str) -> list[Task]:
@@ -27,12 +28,30 @@ def tasks(folder: Path, mark: str) -> list[Task]:
     ]
 
 
-def test_a_dask_worker_killed_in_the_midst_loses_nothing(tmp_path: Path) -> None:
+@pytest.fixture
+def address() -> Iterator[str]:
+    import distributed
+
+    from softrobust.run.jobs.local import worker_environment
+
+    spawn = {"distributed.nanny.pre-spawn-environ": worker_environment(1)}
+    with (
+        cluster._quiet(),
+        dask.config.set(spawn),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None,
+            memory_limit=0, silence_logs=logging.CRITICAL,
+        ) as made,
+    ):  # fmt: skip
+        yield made.scheduler_address
+
+
+def test_a_dask_worker_killed_in_the_midst_loses_nothing(tmp_path: Path, address: str) -> None:
     shared = tmp_path / "marks"
     die = Task("die", "tests.run.jobs.jobs:die_once", {"x": 9, "folder": str(shared)})
     bad = Task("bad", "tests.run.jobs.jobs:fail", {"x": 1})
     planned = [die, bad, *tasks(tmp_path, "marks")]
-    outcome = run_tasks(planned, tmp_path / "dask", cluster="local:2")
+    outcome = run_tasks(planned, tmp_path / "dask", cluster=address)
     assert (shared / "died-9").exists()  # it was killed with the task in its hands
     assert outcome.results["die"]["square"] == 81
     assert outcome.failed == {"bad": "ZeroDivisionError: no result for 1"}
@@ -42,12 +61,6 @@ def test_a_dask_worker_killed_in_the_midst_loses_nothing(tmp_path: Path) -> None
         k: v for k, v in here.items() if k != "failures/bad.txt"
     }
     assert not list(tmp_path.rglob("*.pickle")) + list(tmp_path.rglob("*dask-scratch*"))
-
-
-@pytest.fixture
-def address() -> Iterator[str]:
-    with cluster._quiet(), cluster._local_cluster("local:1", 1) as made:
-        yield made.scheduler_address
 
 
 def test_a_cluster_by_its_address(
@@ -82,11 +95,10 @@ def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "distributed", None)
     planned = [Task("sq", "tests.run.jobs.jobs:square", {"x": 1})]
     with pytest.raises(MissingExtraError, match=r"softrobust\[cluster\]"):
-        run_tasks(planned, tmp_path / "out", cluster="local:2")
+        run_tasks(planned, tmp_path / "out", cluster="tcp://127.0.0.1:9")
 
 
-def test_the_environment_is_left_as_it_was(tmp_path: Path) -> None:
-    """Dask sets its workers' variables in this process; they must not stay."""
-    before = dict(os.environ)
-    run_tasks(many(1), tmp_path / "out", cluster="local:1")
-    assert dict(os.environ) == before
+def test_a_local_cluster_is_workers_here(tmp_path: Path) -> None:
+    run_tasks(many(3, 0.0), tmp_path / "out", cluster="local:2")
+    run_tasks(many(3, 0.0), tmp_path / "here", workers=0)
+    assert contents(tmp_path / "out") == contents(tmp_path / "here")

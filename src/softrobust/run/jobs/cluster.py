@@ -1,16 +1,13 @@
-"""The same tasks on a Dask cluster: one that runs elsewhere, or Dask workers on this machine.
+"""The same tasks on a Dask cluster that runs elsewhere.
 
 Results come back to this process, which writes them: a worker that dies loses nothing but the
 seconds it had spent. Dask hands its task to another worker, a few times at most. Orders and replies
-are plain values; Dask may pickle them on the wire, and nothing of that touches a disk (spilling is
-off).
+are plain values; Dask may pickle them on the wire, and nothing of that touches a disk here.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 import tempfile
 import threading
 import uuid
@@ -20,12 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from softrobust.errors import InputError, MissingExtraError, SolverError
-from softrobust.run.jobs.local import RETRIES, worker_environment
 from softrobust.run.jobs.tasks import Answer, Order, describe, perform_quietly, versions
 
 PATIENCE = 20.0  # seconds for a scheduler to answer, and for its first worker to come
 INLINE = 16 * 2**20  # bytes of a file that travel with a task; a larger one must be on the worker
-LOCAL = "local:"
 _ONE_AT_A_TIME = threading.Lock()  # a worker with many threads: kernels may not run in two of them
 
 
@@ -35,8 +30,8 @@ def run_cluster(orders: Sequence[Order], address: str, answer: Answer) -> None:
         import distributed
     except ImportError:
         raise MissingExtraError("distributed", "cluster", "A run on a cluster") from None
-    with _quiet(), _client(address, len(orders)) as client:
-        waiting = _submit(client, orders, travel=not address.startswith(LOCAL))
+    with _quiet(), _client(address) as client:
+        waiting = _submit(client, orders)
         ended = distributed.as_completed(list(waiting), loop=client.loop)
         for future in ended:
             if future.status in ("pending", "lost"):  # done, and then its worker died
@@ -46,12 +41,12 @@ def run_cluster(orders: Sequence[Order], address: str, answer: Answer) -> None:
             future.release()
 
 
-def _submit(client: Any, orders: Sequence[Order], travel: bool) -> dict[Any, str]:
+def _submit(client: Any, orders: Sequence[Order]) -> dict[Any, str]:
     """A future for every task; keys are unique, so that clients of one cluster never mix."""
     here, label = versions(), uuid.uuid4().hex[:8]
     waiting = {}
     for order in orders:
-        paths = {name: Path(path) for name, (path, _) in order["files"].items()} if travel else {}
+        paths = {name: Path(path) for name, (path, _) in order["files"].items()}
         small = {name: p.read_bytes() for name, p in paths.items() if p.stat().st_size <= INLINE}
         key = f"softrobust-{order['key']}-{label}"
         future = client.submit(perform_there, order, small, here, key=key, pure=False)
@@ -74,7 +69,7 @@ def _reply(future: Any, address: str) -> dict[str, Any]:
     text = describe(error)
     if type(error).__name__ == "KilledWorker":
         text = (
-            f"The worker died {RETRIES + 1} times with this task in its hands. The system ends "
+            "Workers died again and again with this task in their hands. The system ends "
             "processes so when memory is short: try fewer workers."
         )
     elif isinstance(error, ModuleNotFoundError):
@@ -83,23 +78,16 @@ def _reply(future: Any, address: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _client(address: str, n_tasks: int) -> Iterator[Any]:
-    """A client of the cluster at `address`, or of one that is made here and taken down after."""
+def _client(address: str) -> Iterator[Any]:
+    """A client of the cluster at `address`, which has workers."""
     import distributed
 
-    if address.startswith(LOCAL):
-        with (
-            _local_cluster(address, n_tasks) as cluster,
-            distributed.Client(cluster, set_as_default=False) as client,
-        ):
-            yield client
-        return
     try:
         client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:  # a timeout is an OSError
         raise InputError(
             f"No Dask scheduler answers at '{address}' ({describe(error)}). Start one with `dask "
-            "scheduler`, or give local:2 for two Dask workers on this machine.",
+            "scheduler`, or give local:2 for two workers on this machine.",
             arguments={"cluster": "local:2"},
         ) from None
     with client:
@@ -110,57 +98,6 @@ def _client(address: str, n_tasks: int) -> Iterator[Any]:
                 f"The cluster at '{address}' has no workers. Start some: dask worker {address}"
             ) from None
         yield client
-
-
-@contextmanager
-def _local_cluster(address: str, n_tasks: int) -> Iterator[Any]:
-    """Dask workers on this machine: processes, one thread each, without dashboard or spilling."""
-    import dask
-    import distributed
-
-    count = address.removeprefix(LOCAL)
-    if not count.isdigit() or int(count) < 1:
-        raise InputError(
-            f"A local cluster is given as local:N with N ≥ 1, such as local:2; it is '{address}'."
-        )
-    n = min(int(count), n_tasks)
-    folder = tempfile.mkdtemp(prefix="softrobust-")
-    limits = ("target", "spill", "pause", "terminate")
-    settings: dict[str, Any] = {f"distributed.worker.memory.{limit}": False for limit in limits}
-    # One task at a time on each worker: when it dies, no task that only waited there is blamed.
-    settings["distributed.scheduler.worker-saturation"] = 1.0
-    quiet = {"DASK_LOGGING__DISTRIBUTED": "critical"}
-    settings["distributed.nanny.pre-spawn-environ"] = worker_environment(n) | quiet
-    before = dict(os.environ)
-    try:
-        with (
-            dask.config.set(settings),
-            distributed.LocalCluster(
-                n_workers=n,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                memory_limit=0,
-                local_directory=folder,
-                silence_logs=logging.CRITICAL,
-                scheduler_kwargs={"allowed_failures": RETRIES},
-            ) as cluster,
-        ):
-            yield cluster
-    except RuntimeError as error:
-        if "Nanny" not in str(error):
-            raise
-        raise SolverError(
-            f"The local Dask workers did not start ({error}). Nothing is lost: run it again with "
-            "resume=True.",
-            arguments={"resume": ""},
-        ) from None
-    finally:
-        # Dask sets the workers' variables in this process and leaves them there.
-        for name in set(os.environ) - set(before):
-            del os.environ[name]
-        os.environ.update(before)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

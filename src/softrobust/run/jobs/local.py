@@ -1,8 +1,9 @@
 """Tasks on processes of this machine.
 
 Each worker is a fresh interpreter (never a fork), so it inherits no locks, threads or random state,
-and a script needs no `if __name__ == "__main__"`. A worker that is killed takes only the task in
-its hands with it: that one is tried again on a new worker, `RETRIES` times at most.
+and a script needs no `if __name__ == "__main__"`. A thread here hands it a task and waits for the
+reply. A worker that is killed takes only the task in its hands with it: that one is tried again on
+a new worker, `RETRIES` times at most.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from typing import IO, Any, final
 
@@ -24,7 +25,6 @@ from softrobust._core.limits import Deadline
 from softrobust.errors import SolverError
 from softrobust.run.jobs.tasks import Answer, Order
 
-Heard = queue.SimpleQueue[tuple["_Worker", str]]  # who said it, and a line; "" at the end
 RETRIES = 2
 FALSE_STARTS = 3  # workers in a row that may die before they say they are ready
 TAIL = 4000  # characters kept of what a dead worker wrote to its error stream
@@ -57,20 +57,29 @@ def worker_environment(workers: int) -> dict[str, str]:
 
 def run_local(orders: Sequence[Order], workers: int, answer: Answer, deadline: Deadline) -> None:
     """Perform the orders on `workers` processes; `answer` is called here with every reply."""
-    pool = _Pool(orders, min(workers, len(orders)), answer, deadline)
+    n = min(workers, len(orders))
+    staff = _Staff(n)
+    pool = ThreadPoolExecutor(n)
     try:
-        pool.run()
-    finally:
-        pool.close()
+        keys = {pool.submit(staff.perform, order): order["key"] for order in orders}
+        for future in as_completed(keys):
+            if not future.cancelled():
+                answer(keys[future], *future.result())
+            if deadline.passed:  # what was begun ends, nothing else begins
+                for waiting in keys:
+                    waiting.cancel()
+    finally:  # also after Ctrl-C: threads end as their workers do
+        staff.stop()
+        pool.shutdown(cancel_futures=True)
+        for worker in staff.workers:
+            worker.close()
 
 
 @final
 class _Worker:
-    """A process, the task in its hands, and the thread that hears it."""
+    """A process that takes one task after another, and the errors it writes."""
 
-    def __init__(self, heard: Heard, env: dict[str, str]) -> None:
-        self.task: Order | None = None
-        self.ready = False
+    def __init__(self, env: dict[str, str]) -> None:
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self.mark = 0  # where the words of the present task begin
         path = [os.path.abspath(p) for p in sys.path]
@@ -83,23 +92,24 @@ class _Worker:
             text=True,
             encoding="utf-8",
         )
-        threading.Thread(target=self._hear, args=(heard,), daemon=True).start()
 
-    def _hear(self, heard: Heard) -> None:
+    def hear(self) -> dict[str, Any] | None:
+        """The next thing it says; None where it has died."""
         assert self.process.stdout is not None
-        with self.process.stdout as replies:
-            for line in replies:
-                heard.put((self, line))
-        heard.put((self, ""))  # the end: it has died, or was told to go
+        line = self.process.stdout.readline()
+        return json.loads(line) if line.endswith("\n") else None
 
-    def take(self, task: Order) -> None:
-        """Hand over a task; a worker that has just died is noticed by its silence."""
-        self.task = task
+    def perform(self, order: Order) -> dict[str, Any] | None:
+        """The reply to a task; None where the worker has died with it."""
         self.mark = self.errors.seek(0, os.SEEK_END)
         assert self.process.stdin is not None
-        with suppress(OSError):
-            self.process.stdin.write(json.dumps(task) + "\n")
+        with suppress(OSError):  # one that has just died is noticed by its silence
+            self.process.stdin.write(json.dumps(order) + "\n")
             self.process.stdin.flush()
+        reply = self.hear()
+        if reply is not None and "error" in reply:
+            reply["traceback"] += f"\n{self.last_words()}"
+        return reply
 
     def last_words(self) -> str:
         """What it wrote to its error stream since it took its task, the end of it."""
@@ -107,107 +117,76 @@ class _Worker:
         self.errors.seek(max(self.mark, size - TAIL))
         return self.errors.read().decode("utf-8", "replace").strip()
 
+    def death(self, attempts: int) -> dict[str, Any]:
+        """The reply in the name of a worker that died with a task, for the last time."""
+        code = self.process.wait()
+        how = f"exit code {code}"
+        if code < 0:
+            how = f"signal {-code}"
+            with suppress(ValueError):
+                how += f", {signal.Signals(-code).name}"
+        error = f"The worker died {attempts} times with this task in its hands ({how})."
+        if code == -signal.SIGKILL:
+            error += " The system ends processes so when memory is short: try fewer workers."
+        return {"error": error, "traceback": self.last_words(), "seconds": 0.0}
+
     def close(self) -> None:
-        """End it, and wait until it is gone."""
-        self.process.kill()
+        """Let go of its files, once it is dead."""
         self.process.wait()
-        if self.process.stdin is not None:
+        for stream in (self.process.stdin, self.process.stdout, self.errors):
             with suppress(OSError):
-                self.process.stdin.close()
-        self.errors.close()
+                assert stream is not None
+                stream.close()
 
 
 @final
-class _Pool:
-    """The tasks that wait, the workers, and what they say."""
+class _Staff:
+    """The workers: as many as there are threads that hand out tasks."""
 
-    def __init__(
-        self, orders: Sequence[Order], size: int, answer: Answer, deadline: Deadline
-    ) -> None:
-        self.waiting = deque(orders)
-        self.answer, self.deadline = answer, deadline
-        self.heard: Heard = queue.SimpleQueue()
+    def __init__(self, size: int) -> None:
         self.env = worker_environment(size)
-        self.size = size
         self.workers: set[_Worker] = set()
-        self.attempts: dict[str, int] = {}
-        self.false_starts = 0
+        self.closed = False
+        self.lock = threading.Lock()
+        self.free: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()
+        for _ in range(size):
+            self.free.put(None)  # a place without a worker yet
 
-    def run(self) -> None:
-        """Hand out tasks until none waits and no hand is full."""
-        for _ in range(self.size):
-            self.start_worker()
-        while self.workers:
-            worker, line = self.heard.get()
-            if line:
-                self.on_reply(worker, json.loads(line))
-            else:
-                self.on_death(worker)
+    def perform(self, order: Order) -> tuple[dict[str, Any], int]:
+        """The reply to a task, and how many attempts it took."""
+        for attempt in range(1, RETRIES + 2):
+            worker = self.free.get() or self._start()
+            reply = worker.perform(order)
+            if reply is not None:
+                self.free.put(worker)
+                return reply, attempt
+            last = worker.death(attempt)
+            self._dismiss(worker)
+            self.free.put(None)
+        return last, attempt
 
-    def start_worker(self) -> None:
-        """Start a worker with the next task in its hands."""
-        if self.waiting:
-            worker = _Worker(self.heard, self.env)
-            self.workers.add(worker)
-            self.assign(worker)
+    def _start(self) -> _Worker:
+        """A worker that has said it is ready."""
+        for _ in range(FALSE_STARTS):
+            with self.lock:
+                if self.closed:
+                    raise SolverError("The run was stopped.")
+                worker = _Worker(self.env)
+                self.workers.add(worker)
+            if worker.hear() is not None:
+                return worker
+            words = worker.last_words()
+            self._dismiss(worker)
+        raise SolverError(f"Worker processes cannot start. The last one said: {words}")
 
-    def assign(self, worker: _Worker) -> None:
-        """The next task for a free worker; where none is left, or no time, it ends."""
-        if not self.waiting or self.deadline.passed:
+    def _dismiss(self, worker: _Worker) -> None:
+        with self.lock:
             self.workers.discard(worker)
-            worker.close()
-            return
-        task = self.waiting.popleft()
-        self.attempts[task["key"]] = self.attempts.get(task["key"], 0) + 1
-        worker.take(task)
-
-    def on_reply(self, worker: _Worker, reply: dict[str, Any]) -> None:
-        """A worker is ready, or has finished its task."""
-        if "ready" in reply:
-            worker.ready, self.false_starts = True, 0
-            return
-        task, worker.task = worker.task, None
-        assert task is not None
-        if "error" in reply:
-            reply["traceback"] += f"\n{worker.last_words()}"
-        self.answer(task["key"], reply, self.attempts[task["key"]])
-        self.assign(worker)
-
-    def on_death(self, worker: _Worker) -> None:
-        """A worker died: its task waits again, unless it has died with it too often."""
-        if worker not in self.workers:
-            return  # it was told to end
-        self.workers.discard(worker)
-        code, words, task = worker.process.wait(), worker.last_words(), worker.task
         worker.close()
-        if not worker.ready:
-            self.false_starts += 1
-            if self.false_starts >= FALSE_STARTS:
-                raise SolverError(f"Worker processes cannot start. The last one said: {words}")
-        if task is not None:
-            attempts = self.attempts[task["key"]]
-            if attempts > RETRIES:
-                self.answer(task["key"], _death(code, words, attempts), attempts)
-            else:
-                self.waiting.appendleft(task)
-        self.start_worker()
 
-    def close(self) -> None:
-        """End every worker that is left."""
-        for worker in self.workers:
-            worker.close()
-        self.workers.clear()
-
-
-def _death(code: int, words: str, attempts: int) -> dict[str, Any]:
-    how = f"exit code {code}"
-    if code < 0:
-        how = f"signal {-code}"
-        with suppress(ValueError):
-            how += f", {signal.Signals(-code).name}"
-    hint = " The system ends processes so when memory is short: try fewer workers." * (code == -9)
-    return {
-        "error": f"The worker died {attempts} times with this task in its hands ({how}).{hint}",
-        "traceback": words,
-        "seconds": 0.0,
-    }
+    def stop(self) -> None:
+        """End every worker that is left; the threads that wait for one notice."""
+        with self.lock:
+            self.closed = True
+            for worker in self.workers:
+                worker.process.kill()

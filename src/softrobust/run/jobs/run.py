@@ -24,24 +24,17 @@ from softrobust.run.jobs.local import cores, run_local
 from softrobust.run.jobs.store import FAILURES, open_store
 from softrobust.run.jobs.tasks import Answer, Order, Task, check_tasks, perform_quietly
 
+LOCAL = "local:"
 EVERY = 10.0  # seconds between two plain lines of progress
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to.
+    """What a run came to: results by key in the order given, and why the other tasks failed.
 
-    Attributes
-    ----------
-    results : dict
-        The finished tasks by key, in the order given.
-    failed : dict
-        Why the others failed, one paragraph each; the traceback is in failures/KEY.txt.
-    timings : dict
-        Seconds of every finished task.
-    warnings : dict
-        What was warned of, one paragraph each, with the keys of the tasks that did.
+    `timings` are seconds of the finished ones; `warnings` maps what was warned of to the keys of
+    the tasks that did. Tracebacks are in failures/KEY.txt.
     """
 
     results: dict[str, dict[str, Any]]
@@ -70,25 +63,19 @@ def run_tasks(
 ) -> Outcome:
     """Perform every task that has no whole result in `out` yet.
 
-    Parameters
-    ----------
-    out : path
-        A new folder; with `resume`, one that an earlier run of the same tasks left.
-    workers : int, optional
-        Processes on this machine, by default one for each core; 0 performs the tasks in this
-        process, which is handy in tests.
-    cluster : str, optional
-        The address of a Dask scheduler, or "local:2" for two Dask workers here.
-    progress : bool, optional
-        A bar on a terminal by default; True also writes plain lines into a pipe; False nothing.
-    time_limit : float, optional
-        Seconds after which no task of this machine is begun; `resume` goes on with the others.
+    `out` is a new folder or, with `resume`, one that an earlier run of the same tasks left.
+    `workers` are processes on this machine, by default one for each core; 0 performs the tasks in
+    this process. `cluster` is the address of a Dask scheduler, or "local:2" for two workers here.
+    There is a bar on a terminal by default; `progress=True` also writes lines into a pipe. After
+    `time_limit` seconds no task of this machine is begun; `resume` goes on with the others.
     """
     planned, folder = check_tasks(tasks), Path(out)
     if workers is not None and workers < 0:
         raise InputError(f"The number of workers is 0 or more; it is {workers}.")
     if workers is not None and cluster is not None:
         raise InputError("Give workers or a cluster, not both: a cluster brings its own workers.")
+    if cluster is not None and cluster.startswith(LOCAL):
+        workers, cluster = _local(cluster), None
     if time_limit is not None and cluster is not None:
         text = "A time limit is for processes of this machine. Leave it out, or the cluster."
         raise InputError(text, arguments=("time_limit",))
@@ -128,6 +115,15 @@ def run_tasks(
         {key: seconds[key] for key in finished if key in seconds},
         warnings,
     )
+
+
+def _local(address: str) -> int:
+    count = address.removeprefix(LOCAL)
+    if not count.isdigit() or int(count) < 1:
+        raise InputError(
+            f"A local cluster is given as local:N with N ≥ 1, such as local:2; it is '{address}'."
+        )
+    return int(count)
 
 
 def failure_file(out: str | Path, key: str) -> Path:
@@ -210,29 +206,19 @@ class Meter:
                 BarColumn,
                 MofNCompleteColumn,
                 Progress,
-                TextColumn,
                 TimeElapsedColumn,
                 TimeRemainingColumn,
             )
 
             self.bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=None),
-                MofNCompleteColumn(),
-                TextColumn("[red]{task.fields[failed]}[/red]"),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-                speed_estimate_period=600.0,
-            )
+                "{task.description}", BarColumn(bar_width=None), MofNCompleteColumn(),
+                "[red]{task.fields[failed]}[/red]", TimeElapsedColumn(), "left",
+                TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+                redirect_stdout=False, redirect_stderr=False, speed_estimate_period=600.0,
+            )  # fmt: skip
             self.bar.start()
-            self.row = self.bar.add_task(
-                self.title, total=self.total, completed=self.done, failed=""
-            )
+            done = {"total": self.total, "completed": self.done, "failed": ""}
+            self.row = self.bar.add_task(self.title, **done)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -243,15 +229,12 @@ class Meter:
         """One more task has ended."""
         self.done += 1
         self.failed += not ok
+        failed = f"{self.failed} failed" if self.failed else ""
         if self.bar is not None:
-            failed = f"{self.failed} failed" if self.failed else ""
             self.bar.update(self.row, advance=1, failed=failed)
         now = time.monotonic()
         if self.plain and (now - self.said >= EVERY or self.done == self.total):
             self.said = now
-            print(self._line(now), file=sys.stderr, flush=True)
-
-    def _line(self, now: float) -> str:
-        failed = f", {self.failed} failed" if self.failed else ""
-        left = (now - self.began) * (self.total - self.done) / max(self.done - self.here, 1)
-        return f"{self.title}: {self.done} of {self.total}{failed}, about {left:.0f} s left"
+            left = (now - self.began) * (self.total - self.done) / max(self.done - self.here, 1)
+            parts = f"{self.title}: {self.done} of {self.total}", failed, f"about {left:.0f} s left"
+            print(", ".join(filter(None, parts)), file=sys.stderr, flush=True)

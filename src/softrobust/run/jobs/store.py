@@ -161,19 +161,22 @@ def read_result(path: Path, key: str, expected: str) -> dict[str, Any] | None:
     return record["result"] if whole else None
 
 
-def check_folder(out: Path, resume: bool) -> None:
-    """Whether results may go into a folder: a new one, or with `resume` one that is there."""
+def check_folder(out: Path, may_exist: bool, argument: str = "resume") -> None:
+    """Refuse before any work is done what could not be written: a new folder, or one that may be.
+
+    `argument` is the one that says so.
+    """
     with _reachable(out):
         parent = out.resolve().parent
         if out.exists() and not out.is_dir():
             raise InputError(f"'{out}' is a file; results need a folder.")
         if not parent.is_dir():
             raise InputError(f"The folder '{parent}' that is to hold '{out.name}' does not exist.")
-        if out.exists() and not resume:
+        if out.exists() and not may_exist:
             raise InputError(
-                f"The folder '{out}' exists already. Go on with the run in it (resume=True), or "
-                "choose another folder.",
-                arguments={"resume": "", "out": "FOLDER"},
+                f"The folder '{out}' exists already. Allow to go on in it ({argument}=True), or "
+                "choose another one.",
+                arguments={argument: "", "out": "FOLDER"},
             )
         if not os.access(out if out.exists() else parent, os.W_OK | os.X_OK):
             raise InputError(f"No permission to write '{out}'. Choose another folder.")

@@ -47,19 +47,10 @@ SHOWN = 3
 class Task:
     """One piece of work with one result.
 
-    Attributes
-    ----------
-    key : str
-        Names the result file: letters, digits and . _ + = - only, such as
-        "riverswim-seed3-exact-lam0.5".
-    function : str
-        "package.module:name". It takes settings and files as keyword arguments and returns a
-        dictionary that JSON can hold.
-    settings : mapping
-        Plain values that JSON can hold.
-    files : mapping
-        Input files by argument name. Their content belongs to the task, their place does not: a
-        cluster may hand the function a copy.
+    `key` names the result file ("riverswim-seed3-exact-lam0.5"); `function` is
+    "package.module:name", takes settings and files as keyword arguments and returns a dictionary;
+    settings and results are plain values that JSON can hold. The content of `files` belongs to the
+    task, their place does not: a cluster may hand the function a copy.
     """
 
     key: str
@@ -193,19 +184,11 @@ def _file_digest(path: Path) -> str:
 
 def refuse_other_plan(old: Mapping[str, Any], new: Mapping[str, Any], out: Path) -> None:
     """Refuse to go on with another plan, and say what has changed."""
-    found = [*_changed("", old.get("versions", {}), new["versions"], "unknown")]
-    before = {task["key"]: task for task in old["tasks"]}
-    now = {task["key"]: task for task in new["tasks"]}
-    tasks: set[str] = set()
-    for key in now.keys() & before.keys():
-        if now[key]["hash"] != before[key]["hash"]:
-            tasks |= set(_task_changed(before[key], now[key]))
-    for word, keys in (("new", now.keys() - before.keys()), ("gone", before.keys() - now.keys())):
-        if len(keys) == 1:
-            tasks.add(f"task '{min(keys)}' is {word}")
-        elif keys:
-            tasks.add(f"{len(keys)} tasks are {word}, such as '{min(keys)}'")
-    found += sorted(tasks)
+    before, now = (
+        {"versions": plan["versions"], "task": {task["key"]: task for task in plan["tasks"]}}
+        for plan in (old, new)
+    )
+    found = list(dict.fromkeys(_changed("", before, now)))
     if found:
         more = f"; and {len(found) - SHOWN} more differences" if len(found) > SHOWN else ""
         raise InputError(
@@ -215,22 +198,17 @@ def refuse_other_plan(old: Mapping[str, Any], new: Mapping[str, Any], out: Path)
         )
 
 
-def _task_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """What differs between two tasks of one key, in words."""
-    if old.get("function") != new["function"]:
-        yield f"the function was {old.get('function')} and is {new['function']}"
-    yield from _changed("", old.get("settings", {}), new["settings"])
-    before, now = old.get("files", {}), new["files"]
-    for name in sorted({*before, *now}):
-        if before.get(name) != now.get(name):
-            yield f"the content of the file '{name}' has changed"
-
-
-def _changed(where: str, old: Any, new: Any, absent: str = "unset") -> Iterator[str]:
+def _changed(where: str, old: Any, new: Any) -> Iterator[str]:
+    """What differs between two parts of plans; the same change of many tasks reads the same."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for name in sorted({*old, *new}):
-            path = f"{where}.{name}" if where else name
-            yield from _changed(path, old.get(name, absent), new.get(name, absent), absent)
+        for name in sorted({*old, *new} - {"hash"}):
+            if where == "task" and (name in old) != (name in new):
+                yield f"task '{name}' is {'new' if name in new else 'gone'}"
+            elif where == "files" and old.get(name) != new.get(name):
+                yield f"the content of the file '{name}' has changed"
+            else:
+                inner = f"{where}.{name}" if where == "settings" else name
+                yield from _changed(inner, old.get(name, "unset"), new.get(name, "unset"))
     elif old != new:
         yield f"{where} was {old} and is {new}"
 

@@ -12,36 +12,30 @@ import queue
 import signal
 import sys
 import threading
-from typing import TextIO
+from typing import Any
 
 
 def main() -> None:
     """Perform orders until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    replies = _take_output()
-    orders: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(sys.stdin, orders), daemon=True).start()
-    _send(replies, {"ready": os.getpid()})
-    from softrobust.run.jobs.tasks import perform
-
-    while True:
-        _send(replies, perform(json.loads(orders.get())))
-
-
-def _take_output() -> TextIO:
-    """The output for replies alone: what is printed from now on goes to the error stream."""
+    # The output is for replies alone: what is printed from now on goes to the error stream.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     sys.stdout.flush()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return replies
+    orders: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+
+    def send(reply: dict[str, Any]) -> None:
+        print(json.dumps(reply), file=replies, flush=True)
+
+    send({"ready": os.getpid()})
+    from softrobust.run.jobs.tasks import perform
+
+    while True:
+        send(perform(json.loads(orders.get())))
 
 
-def _listen(orders_in: TextIO, orders: queue.SimpleQueue[str]) -> None:
-    for line in orders_in:
+def _listen(orders: queue.SimpleQueue[str]) -> None:
+    for line in sys.stdin:
         orders.put(line)
     os._exit(1)  # the parent is gone: nobody waits for a reply
-
-
-def _send(replies: TextIO, reply: dict[str, object]) -> None:
-    replies.write(json.dumps(reply) + "\n")
-    replies.flush()
