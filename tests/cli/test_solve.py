@@ -184,11 +184,12 @@ def test_force_replaces_the_files_of_a_run_only(tmp_path: Path) -> None:
 def test_min_count_zero_needs_rewards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [line for line in LOG.splitlines() if not line.startswith("dry,drain")]
     log = put(tmp_path, "\n".join(rows) + "\n", "log.csv")
-    assert run(["solve", log, "--gamma", ".9", "--min-count", "0"]) == 2
+    plain = ["--posterior", "dirichlet", "--min-count", "0"]
+    assert run(["solve", log, "--gamma", ".9", *plain]) == 2
     error = " ".join(capsys.readouterr().err.split())
     assert "'dry'" in error
     assert "'drain'" in error
-    args = ["--min-count", "0", "--reward-default", "-1", "--quiet"]
+    args = [*plain, "--reward-default", "-1", "--quiet"]
     assert run(["solve", log, "--gamma", ".9", *args]) == 0
 
 

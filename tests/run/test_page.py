@@ -31,7 +31,7 @@ def noisy_log(path: Path, n: int = 60) -> Path:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
     folder = tmp_path_factory.mktemp("line")
-    options = Options(gamma=0.9, n_models=30, n_test=300, min_count=1)
+    options = Options(gamma=0.9, n_models=30, n_test=300, min_count=1, posterior="dirichlet")
     setup = set_up(noisy_log(folder / "log.csv"), options)
     run = choose(setup, LocalSearch(time_limit=60.0), replications=0)
     run.save(folder / "run")

@@ -61,7 +61,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def solved(log: TransitionLog, where: Path) -> Run:
     write_log_csv(log, where / "log.csv")
-    words = "--gamma 0.8 --solver local-search --models 40 --test-models 200 --quiet --out"
+    words = "--gamma 0.8 --solver local-search --posterior dirichlet --models 40 --test-models 200"
+    words += " --quiet --out"
     line = ["solve", str(where / "log.csv"), *words.split(), str(where / "run")]
     assert run_cli(line) == 0
     return load_run(where / "run")

@@ -193,15 +193,21 @@ def test_a_time_limit_ends_it_and_a_resume_goes_on(folder: Run, tmp_path: Path) 
 
 def test_what_cannot_be_rehearsed_says_why(folder: Run, tmp_path: Path) -> None:
     for more, why in (
-        ({"solver": "exact"}, "rehearsed with the default line"),
+        ({"solver": "exakt"}, "Did you mean 'exact'"),
         ({"world": "prior"}, "posterior, rougher, smoother, shifted, noisier"),
         ({"times": 0}, "at least once"),
     ):
         with pytest.raises(InputError, match=why):
             rehearse(folder, tmp_path / "x", **more)
-    other = replace(folder, solution=replace(folder.solution, solver="exact"))
-    with pytest.raises(InputError, match="the run was made by 'exact'"):
+    other = replace(folder, solution=replace(folder.solution, solver="given policy"))
+    with pytest.raises(InputError, match="was handed in"):
         rehearse(other, tmp_path / "x")
+
+
+def test_any_solver_is_rehearsed_in_foreign_worlds(folder: Run, tmp_path: Path) -> None:
+    found = rehearse(folder, tmp_path / "x", 5, solver="nominal", workers=0)
+    assert [kind.n for kind in found.kinds] == [1] * 5
+    assert found.total.kept is not None
 
 
 def test_given_rewards_have_no_noise() -> None:

@@ -14,8 +14,7 @@ from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import load_problem
 from softrobust.run.folder import prior_settings
 from softrobust.run.jobs import Task, run_tasks
-from softrobust.solvers.improve import Improve
-from softrobust.solvers.registry import make_solver
+from softrobust.solvers.registry import SOLVERS, make_solver
 from softrobust.study import foreign
 from softrobust.study.foreign import FEWEST, SUMMARY, ForeignRehearsal
 from softrobust.study.rehearsal import WORLDS, Rehearsal, Stage, repetition, summary
@@ -69,9 +68,9 @@ def rehearse(
 ) -> Rehearsal | ForeignRehearsal:
     """Rehearse a run in `times` worlds; results are kept in `out`, one file each, and a summary.
 
-    A run of the default line is rehearsed by that line, in worlds of its posterior and in foreign
-    ones (`study.foreign`); one with a Dirichlet posterior by `solver` in worlds of the posterior or
-    of the prior (`study.rehearsal`).
+    A run with the learned posterior is rehearsed by its solver, in worlds of its posterior and in
+    foreign ones (`study.foreign`); one with a Dirichlet posterior by `solver` in worlds of the
+    posterior or of the prior (`study.rehearsal`).
     """
     _, posterior = need_log(folder, "A rehearsal")
     if times is not None and times < 1:
@@ -96,14 +95,14 @@ def _default_plan(
     folder: Run, times: int | None, world: str | None, solver: str | None, _draws: int, seed: int
 ) -> tuple[list[Task], str]:
     """Worlds of all kinds in turn, so that a time limit leaves as many of each."""
-    made = folder.solution.solver
-    if {made, solver or made} != {Improve.name}:
+    solver = solver or (folder.solution.solver if folder.solution.solver in SOLVERS else None)
+    if solver is None:
         raise InputError(
-            "Worlds of the learned posterior are rehearsed with the default line, solver "
-            f"'{Improve.name}': the run was made by '{made}'"
-            + (f", and '{solver}' was asked for" if solver else "")
-            + f". Solve with '{Improve.name}', or with a Dirichlet posterior."
+            f"The policy of '{folder.solution.solver}' was handed in, and a rehearsal chooses anew "
+            "in every world. Name the solver that chooses.",
+            arguments=("solver",),
         )
+    make_solver(solver, log=folder.log)  # an unknown name is refused before any work
     kinds = foreign.kinds_of(folder.log)
     if world is not None and world not in kinds:
         raise InputError(
@@ -115,7 +114,7 @@ def _default_plan(
         Task(
             f"world{i}",
             "softrobust.run.rehearsal:rehearse_foreign",
-            {"number": i, "kind": chosen[i % len(chosen)], "seed": seed},
+            {"number": i, "kind": chosen[i % len(chosen)], "seed": seed, "solver": solver},
             files,
         )
         for i in range(times or FEWEST * len(chosen))

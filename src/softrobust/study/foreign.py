@@ -25,8 +25,11 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust.posterior.belief import Belief
 from softrobust.posterior.dirichlet import dirichlet_blocks
-from softrobust.solvers.improve import Improve
-from softrobust.solvers.promise import LEVEL, Procedure
+from softrobust.problem import Problem
+from softrobust.solvers.base import solve
+from softrobust.solvers.improve import Improve, promise_of
+from softrobust.solvers.promise import LEVEL, Procedure, Promise
+from softrobust.solvers.registry import make_solver
 from softrobust.study.checks import Verdict
 from softrobust.study.rehearsal import Interval, Rehearsal, binomial
 from softrobust.study.solved import read_kept
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from softrobust.data import TransitionLog
-    from softrobust.problem import Problem
+    from softrobust.models.policy import Policy
 
 SUMMARY = "summary.json"
 KINDS = ("posterior", "rougher", "smoother", "shifted", "noisier")
@@ -59,7 +62,7 @@ def kinds_of(log: TransitionLog) -> tuple[str, ...]:
 
 
 def repetition(
-    problem: Problem, log: TransitionLog, number: int, kind: str, seed: int
+    problem: Problem, log: TransitionLog, number: int, kind: str, seed: int, solver: str
 ) -> dict[str, Any]:
     """Draw a world, choose from a log of it, and compare what is promised with what is true."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
@@ -69,12 +72,11 @@ def repetition(
     if kind == "noisier" and batch.reward is not None:
         noise = extra_noise(real.belief) * rng.standard_normal(batch.n_rows)
         batch = replace(batch, reward=batch.reward + noise)
-    found = Improve(batch, number).choice(problem)
+    policy, promise = _chosen(batch, problem, number, solver)
     # Where the shares of its log are recommended, or nothing, practice goes on.
-    moved = np.abs(found.policy.probs - found.practice.probs).max(axis=1) > 1e-9
-    moved &= np.asarray(found.policy.decided)
-    probs = np.where(moved[:, None], found.policy.probs, real.practice)
-    promise = found.promise
+    moved = np.abs(policy.probs - np.asarray(batch.behaviour)).max(axis=1) > 1e-9
+    moved &= np.asarray(policy.decided) & (np.asarray(batch.pair_counts).sum(axis=1) > 0)
+    probs = np.where(moved[:, None], policy.probs, real.practice)
     return {
         "kind": kind,
         "verdict": str(promise.verdict),
@@ -84,6 +86,22 @@ def repetition(
         "return": float(world.returns(probs)[0]),
         "practice": float(world.returns(real.practice)[0]),
     }
+
+
+def _chosen(
+    batch: TransitionLog, problem: Problem, number: int, solver: str
+) -> tuple[Policy, Promise]:
+    """The policy of the line and its promise, from a log alone."""
+    if solver == Improve.name:
+        found = Improve(batch, number).choice(problem)
+        return found.policy, found.promise
+    belief = Belief.of(batch, problem.gamma, problem.n_models, np.random.default_rng(number))
+    posed = Problem(belief.models(), p0=problem.p0, objective=problem.objective)
+    made = make_solver(solver, log=batch, seed=number, posterior=belief.fitted)
+    policy = solve(posed, made).policy
+    promise = promise_of(batch, problem.gamma, policy, seed=number)
+    assert promise is not None  # only pairs that were seen have a model
+    return policy, promise
 
 
 # --------------------------------------------------------------------------------------------------
