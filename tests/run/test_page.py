@@ -84,7 +84,8 @@ def test_the_command_on_the_page_makes_the_same_run(
     command = unescape(found[1])
     assert command == (
         "softrobust solve log.csv --gamma 0.9 --lambda 0.5 --alpha 0.9 --models 30 "
-        "--test-models 300 --min-count 1 --seed 0 --solver local-search --replications 0"
+        "--test-models 300 --posterior dirichlet --min-count 1 --seed 0 --solver local-search "
+        "--replications 0"
     )
     assert command in unescape((path / "report.html").read_text(encoding="utf-8"))
     assert "SHA-256 of the log as it was read" in page
