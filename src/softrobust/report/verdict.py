@@ -48,17 +48,18 @@ def promise_sentences(p: Promise, solver: str) -> list[str]:
         ]
     if p.verdict == Verdict.NO_CHOICE:
         return [f"Keep doing what you do: nothing else was seen often enough to tell.{earns}"]
-    least = f"at {'least' if p.gain.low >= 0 else 'most'} {_amount(p.gain.low)} with {level}"
+    least = f"at least {p.gain.low:.4g} more" if p.gain.low >= 0 else f"{-p.gain.low:.4g} less"
+    least += "" if p.gain.low >= 0 else " at the worst"
     figures = (
-        f"it earns {_amount(p.gain.value)} than what you do now, {least}, and is better with a "
-        f"probability of {chance(p.chance)}."
+        f"it earns about {_amount(p.gain.value)} than what you do now ({least}, with {level}), and "
+        f"is better with a probability of {chance(p.chance)}."
     )
     checked = (
         f"Halves of the log judged each other: {_amount(p.optimism, 'less', 'more')} is promised "
         "than the models alone say."
     )
     if p.verdict == Verdict.CHANGE:
-        sure = "pays" if p.chance >= p.level else "probably pays"
+        sure = "pays" if p.chance >= p.level and p.gain.low >= 0 else "probably pays"
         return [f"A change {sure}: {figures}{earns}", checked]
     if solver == Improve.name:
         return [

@@ -7,13 +7,14 @@ q of the first that the second does not confirm is the *optimism* of the procedu
 of the gain on the whole log,
 
     confirmed gain  h_ω  =  g_ω·(1 − q·U_ω) + e_ω,      U/0.7 ~ Beta(2, 2),
-    promised gain        =  h_ω − (1 − k)·mean(h),      k = t²/(t² + 3),  t = mean(g)/sd(g),
+    promised gain        =  k·h_ω,      k = t²/(t² + 3),  t = mean(g)/sd(g),
 
 since the posterior may be right (the other half merely knew too little), or wrong by more than a
 half can show (both share its assumptions); e is normal with the spread of the splits. The chance of
-a gain is that of h. Its size is shrunk further, by k: among the many logs of which a gain is
-believed, those whose gain is not clear of its own spread are the ones where luck was believed most.
-The constants are those under which promises came true in worlds made for tuning (docs/worlds.md).
+a gain is that of h. Its size is shrunk further, by k (in the return, its mean alone): among the
+many logs of which a gain is believed, those whose gain is not clear of its own spread are the ones
+where luck was believed most. The constants are those under which promises came true in worlds made
+for tuning (docs/worlds.md).
 How often a pair must have been seen is chosen by the promise itself: its mean less a share of its
 spread, among the candidates that most other halves saw gain anything. Practice is among the
 choices, and stays where no other is confirmed and clear. What practice itself earns is taken from
@@ -287,8 +288,9 @@ def promised(
 ) -> Promise:
     """The promise of a candidate from draws of its confirmed gain and of what practice earns."""
     chance = min(float((draws > 0).mean()), 1.0 - as_much)
-    gain = draws - (float(draws.mean()) - found.gain)
-    total = worth + gain
+    mean = float(draws.mean())
+    gain = draws * (found.gain / mean) if mean > 0.0 else draws  # sure of the sign as before
+    total = worth + draws - (mean - found.gain)
     return Promise(
         Verdict.CHANGE if chance >= CLEAR and found.gain > 0.0 else Verdict.KEEP, level,
         float(total.mean()), float(np.quantile(total, 1.0 - level)),
