@@ -12,7 +12,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from softrobust.bounds import Covers, best_bound
+from softrobust.bounds import best_bound
+from softrobust.bounds.best import CLASSES
 from softrobust.certificate import certify
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
@@ -54,7 +55,7 @@ def referee(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     optimum = max(
         exact_objective(problem, exact_returns(problem, d)) for d in all_decisions(problem)
     )
-    bounds = [best_bound(problem, covers) for covers in Covers]
+    bounds = [best_bound(problem, covers) for covers in CLASSES]
     assert bounds[0].value <= bounds[1].value <= bounds[2].value
     solutions = [Exact(gap=1e-12).solve(problem)]
     solutions += [

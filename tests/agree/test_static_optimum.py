@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from softrobust.bounds import Bound, Covers
-from softrobust.bounds.best import best_bound
+from softrobust.bounds.best import CLASSES, best_bound
 from softrobust.certificate import certify
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
@@ -51,11 +51,11 @@ def compare(seed: int) -> None:
     check(problem, Exact(gap=gap).solve(problem), optimum)
     form = ("strengthened", "paper")[seed % 2]
     check(problem, MILP(formulation=form, gap=1e-9).solve(problem), optimum)  # type: ignore[arg-type]
-    bounds = [best_bound(problem, covers) for covers in Covers]
+    bounds = [best_bound(problem, covers) for covers in CLASSES]
     values = [bound.value for bound in bounds]
     assert optimum <= values[0] <= values[1] <= values[2]  # deterministic, stationary, all
-    for covers, bound in zip(Covers, bounds, strict=True):
-        assert list(Covers).index(bound.covers) >= list(Covers).index(covers)
+    for covers, bound in zip(CLASSES, bounds, strict=True):
+        assert list(CLASSES).index(bound.covers) >= list(CLASSES).index(covers)
     for other in range(PROBES):
         assert static_return(problem, random_policy(problem, other)) <= values[1]
     for other in range(10):

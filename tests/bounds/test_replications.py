@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
-from softrobust.bounds.best import best_bound, replication_bound
+from softrobust.bounds.best import CLASSES, best_bound, replication_bound
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
@@ -64,7 +64,7 @@ def test_tighter_bounds_give_a_tighter_result_and_the_class_is_the_narrowest() -
 
 def test_a_time_limit_still_gives_a_bound() -> None:
     problem = sample(np.random.default_rng(0))
-    for covers in Covers:
+    for covers in CLASSES:
         bound = best_bound(problem, covers, time_limit=1e-9)
         assert bound.value == clairvoyant_bound(problem).value
         assert bound.covers is Covers.ALL

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from softrobust.bounds import Bound, Covers, best_bound
+from softrobust.bounds.best import CLASSES
 from softrobust.bounds.reduction import rounding
 from softrobust.certificate import certify
 from softrobust.models import ModelSet, Policy
@@ -132,7 +133,7 @@ def test_rounding_is_what_bounds_put_on(seed: int, gamma: float) -> None:
     problem = random_problem(seed, n_models=1, gamma=gamma)
     V = optimal_returns(problem).V
     best = float((V @ problem.p0).max())
-    for covers in Covers:
+    for covers in CLASSES:
         assert best_bound(problem, covers).value - best <= rounding(problem, V)
 
 

@@ -14,7 +14,7 @@ from softrobust.bounds import Covers, best_bound, clairvoyant_bound
 from softrobust.bounds import advantage as advantage_module
 from softrobust.bounds import best as best_module
 from softrobust.bounds.advantage import occupancy_bounds, relax
-from softrobust.bounds.best import dual_bound
+from softrobust.bounds.best import CLASSES, dual_bound
 from softrobust.bounds.reduction import reduce
 from softrobust.errors import InputError
 from softrobust.models import ModelSet, Policy
@@ -146,7 +146,7 @@ def test_occupancies_cut_short_are_wider() -> None:
     assert np.isfinite(cut[1]).all()
 
 
-@pytest.mark.parametrize("covers", list(Covers))
+@pytest.mark.parametrize("covers", list(CLASSES))
 @pytest.mark.parametrize("limit", [1e-9, 0.005, 0.05, None])
 def test_best_bound_in_any_time_covers(covers: Covers, limit: float | None) -> None:
     problem = random_problem(5, n_states=5, n_actions=2, n_models=20)

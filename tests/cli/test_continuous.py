@@ -323,8 +323,9 @@ def test_two_actions_may_have_names(
         for row in rows[1:]:
             row[5] = "treat" if row[5] == "1" else "wait"
 
-    assert run(line(edited(log, tmp_path, named))) == 0
-    assert "'treat' counts as 0 and 'wait' as 1" in said(capsys)
+    assert run(line(edited(log, tmp_path, named), "--json")) == 0
+    notes = {note["code"]: note["facts"] for note in json.loads(capsys.readouterr().out)["notes"]}
+    assert notes["actions_are_numbers"] == {"zero": "treat", "one": "wait"}
 
 
 def test_logs_without_episodes_or_rewards(
@@ -337,8 +338,9 @@ def test_logs_without_episodes_or_rewards(
     bare = edited(log, tmp_path, drop)
     assert run(line(bare)) == 2
     assert "On the command line: --horizon." in said(capsys)
-    assert run(line(bare, "--horizon", "5")) == 0
-    assert "every state of it is equally likely to be first" in said(capsys)
+    assert run(line(bare, "--horizon", "5", "--json")) == 0
+    codes = [note["code"] for note in json.loads(capsys.readouterr().out)["notes"]]
+    assert "starts_anywhere" in codes
 
     def unpaid(rows: list[list[str]]) -> None:
         for row in rows:

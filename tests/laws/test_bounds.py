@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from softrobust.bounds import Covers, clairvoyant_bound
 from softrobust.bounds.advantage import relax
-from softrobust.bounds.best import best_bound, dual_bound, dual_value, into_xi
+from softrobust.bounds.best import CLASSES, best_bound, dual_bound, dual_value, into_xi
 from softrobust.bounds.paper_errors import eps1, eps2, paper_errors, reward_radius
 from softrobust.bounds.reduction import reduce
 from softrobust.objective import SoftRobust, soft_robust
@@ -39,7 +39,7 @@ def problems(draw: st.DrawFn) -> Problem:
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.integers(0, 1000))
 def test_every_bound_covers_its_class(problem: Problem, seed: int) -> None:
-    deterministic, stationary, everyone = (best_bound(problem, covers) for covers in Covers)
+    deterministic, stationary, everyone = (best_bound(problem, covers) for covers in CLASSES)
     assert brute_force(problem) <= deterministic.value
     assert static_return(problem, random_policy(problem, seed)) <= stationary.value
     assert deterministic.value <= stationary.value <= everyone.value

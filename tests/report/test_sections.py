@@ -177,7 +177,7 @@ def test_checks_and_diagnostics_are_shown_and_escaped(stock: Case) -> None:
     assert page.html.count("<script") == 1
     section = trust(reviewed(stock, checks=checks), False, False)
     assert section is not None
-    assert [bool(line["gloss"]) for line in section["checks"]] == [True, False, False]
+    assert [bool(line["gloss"]) for line in section["checks"]] == [True, False, True]
     asked = make_page(problem, solution, log=log, ask_for_checks=True)
     assert "softrobust check RUN" in words(asked)
     assert trust(reviewed(stock), False, False) is None

@@ -112,7 +112,7 @@ def test_forbidden_actions_and_fractions_are_refused() -> None:
     decisions[2, s] = a
     with pytest.raises(InputError, match=f"action '{a}' in state '{s}' at step 2"):
         horizon_return(problem, TimedPolicy(decisions, m.states, m.actions))
-    with pytest.raises(InputError, match="whole action number"):
+    with pytest.raises(InputError, match="whole number"):
         TimedPolicy(decisions * 0.9, m.states, m.actions)  # type: ignore[arg-type]
 
 

@@ -71,6 +71,9 @@ class Covers(StrEnum):
     ALL = "all"
 
 
+CLASSES = (Covers.DETERMINISTIC, Covers.STATIONARY, Covers.ALL)  # that `best_bound` is for
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Bound:

@@ -254,7 +254,8 @@ def _hall_steps(score: FloatArray, w: FloatArray, *levels: float) -> list[float]
     centred = score - score @ w
     variance = float(np.square(centred) @ w)
     se = float(np.sqrt(np.square(w * centred).sum() * n / max(n - 1, 1e-9)))
-    skew = float(centred**3 @ w) / variance**1.5 if variance > 0 else 0.0
+    scale = variance**1.5  # 0 for a tiny variance, too
+    skew = float(centred**3 @ w) / scale if scale > 0 else 0.0
     steps = []
     for level in levels:
         x = float(student.ppf(level, max(n - 1, 1.0)))

@@ -7,7 +7,7 @@ For a log D of a world with practice β and optimum ρ*, a method gives a policy
 return should exceed with 90 %, its gain over practice, and the chance that it is better than it.
 With the true return ρ(π) and the unit u = ρ* − ρ(β):
 
-    kept     share of logs with ρ(π) ≥ the limit
+    kept     share of logs with ρ(π) ≥ the limit (where nothing is promised, nothing is broken)
     chance   mean of the stated chance against the share of logs with ρ(π) > ρ(β)
     gain     mean of the stated gain/u against the mean of (ρ(π) − ρ(β))/u
     worse    share of logs with ρ(π) < ρ(β)
@@ -185,7 +185,7 @@ def gains(rows: Sequence[Mapping[str, Any]]) -> FloatArray:
 def kept(row: Mapping[str, Any]) -> bool:
     """Whether the true return is at least the stated limit."""
     unit = row["optimum"] - row["practice"]
-    return bool(row["true"] >= row["low"] - NOTHING * unit)
+    return row["low"] is None or bool(row["true"] >= row["low"] - NOTHING * unit)
 
 
 def measures(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
