@@ -43,6 +43,10 @@ DATA_FACTS: dict[str, list[dict[str, Any]]] = {
         {"state": "dry", "action": "wait", "next_state": "wet", "low": 1.0, "high": 3.0,
          "deviation": 0.7071, "range": 2.0},
     ],
+    "rewards_drawn": [
+        {"state": "dry", "action": "wait", "next_state": "wet", "low": 1.0, "high": 3.0,
+         "deviation": 0.7071, "range": 2.0},
+    ],
     "pairs_never_seen": [{"unseen": 2, "pairs": 4}],
     "states_never_left": [
         {"count": 1, "states": ["n=3"], "visited": True},

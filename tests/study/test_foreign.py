@@ -206,6 +206,7 @@ def test_what_cannot_be_rehearsed_says_why(folder: Run, tmp_path: Path) -> None:
 
 def test_any_solver_is_rehearsed_in_foreign_worlds(folder: Run, tmp_path: Path) -> None:
     found = rehearse(folder, tmp_path / "x", 5, solver="nominal", workers=0)
+    assert isinstance(found, ForeignRehearsal)
     assert [kind.n for kind in found.kinds] == [1] * 5
     assert found.total.kept is not None
 

@@ -213,6 +213,10 @@ DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
         "rewards from {low:g} to {high:g}): the mean per pair is used; averaged away is a standard "
         "deviation of {deviation:.3g} within pairs (widest range {range:.3g})."
     ),
+    "rewards_drawn": (
+        "Rewards are noisy (state '{state}', action '{action}', next state '{next_state}' has "
+        "rewards from {low:g} to {high:g}): every model has its own draw of their means."
+    ),
     "pairs_never_seen": (
         "{unseen} of the {pairs} pairs of action and state (where any action was seen) were never "
         "seen."

@@ -397,7 +397,7 @@ def found_notes(
     if log is not None:
         share, _ = rare_share(problem, solution.policy, log)
         noise = reward_noise(problem.rewards, log)
-        if noise > 0:
+        if noise > 0 and not problem.paid.drawn:
             notes.append(Note("rewards_vary", Level.CAUTION, {"deviation": noise}))
         if share > MUCH:
             facts = {"share": share, "fewer_than": RARE}

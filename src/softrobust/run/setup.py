@@ -14,6 +14,8 @@ from softrobust.data import TransitionLog, read_log, sniff
 from softrobust.data.columns import ACTION, STATE
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.initial import initial_distribution
+from softrobust.data.reward_rules import NOISY
+from softrobust.data.rewards import DRAWN_REWARDS
 from softrobust.data.table import read_table
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
@@ -101,6 +103,8 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     if heldout is None and options.n_test is not None:
         heldout = posterior.sample(options.n_test, np.random.default_rng(test_seed))
     notes = (*read_notes(log.notes), *coverage_notes(log, problem))
+    if problem.paid.drawn:
+        notes = tuple(replace(n, code=DRAWN_REWARDS) if n.code == NOISY else n for n in notes)
     asked, drawn = options if source else None, options.heldout is None
     return Setup(
         problem, log, posterior, heldout, notes, test_seed, source, asked, drawn,
