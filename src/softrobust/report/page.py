@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from softrobust._core.files import atomic_write
 from softrobust._core.notes import Note, read_notes
+from softrobust.data.reward_rules import NOISY
 from softrobust.report import sections, words
 from softrobust.report.caution import caution
 from softrobust.report.continuous import vector_context
@@ -97,12 +98,9 @@ def make_report(
     notes : iterable of Note
         What was assumed, beyond what the log and the models say themselves.
     cautions : iterable of Note
-        What a reader must know before believing the first sentence; they stand right under it,
-        and so do problems of the draws.
-    title : str, optional
+        What to know before believing the first sentence: right under it, with problems of draws.
     settings : mapping, optional
-        What else is needed to rerun it: seed, number of draws, the command. Paths are shortened
-        to their last part.
+        What else is needed to rerun it: seed, draws, the command; paths lose their folders.
     ask_for_checks : bool
         Whether to say that checks can be run, where there are none.
     policy_csv : str, optional
@@ -118,6 +116,8 @@ def make_report(
     number = words.Figures.of([c.train for c in found.compared])
     seen, given = Seen.of(found.log, suppress_small), dict(settings or {})
     own = () if found.log is None else found.log.notes
+    if found.problem.paid.drawn:  # a note among those given says so
+        own = tuple(note for note in own if note.code != NOISY)
     said = read_notes(notes)
     learned = in_words([note for note in said if note.code == LEARNED])
     said = tuple(note for note in said if note.code != LEARNED)
@@ -127,8 +127,7 @@ def make_report(
     solution, promise = found.chosen.solution, found.certificate.promise
     judged = [] if promise is None else promise_sentences(promise, solution.solver)
     context: dict[str, Any] = {
-        "words": words.bad_case(found.problem.objective),
-        "margin": MARGIN,
+        "words": words.bad_case(found.problem.objective), "margin": MARGIN,
         "suppressed": suppress_small,
         "hint": hint,
         "csv": policy_csv,
