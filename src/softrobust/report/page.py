@@ -115,9 +115,8 @@ def make_report(
         return _page("continuous.html.j2", title, settings, vectors)
     number = words.Figures.of([c.train for c in found.compared])
     seen, given = Seen.of(found.log, suppress_small), dict(settings or {})
-    own = () if found.log is None else found.log.notes
-    if found.problem.paid.drawn:  # a note among those given says so
-        own = tuple(note for note in own if note.code != NOISY)
+    told = NOISY if found.problem.paid.drawn else ""  # by a note among those given
+    own = [note for note in (found.log.notes if found.log else ()) if note.code != told]
     said = read_notes(notes)
     learned = in_words([note for note in said if note.code == LEARNED])
     said = tuple(note for note in said if note.code != LEARNED)
