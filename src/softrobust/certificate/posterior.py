@@ -36,6 +36,7 @@ from softrobust.certificate.intervals import (
 from softrobust.errors import InputError
 from softrobust.objective import EDGE, SoftRobust, value_at_risk
 from softrobust.posterior import FittedPosterior
+from softrobust.posterior.learned import FittedLearned
 from softrobust.returns import Returns, policy_return, returns_of
 from softrobust.solvers.exact.exact import Exact
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
-
 
 Draw = Callable[[int, np.random.Generator], "ModelSet"]
 
@@ -315,6 +315,7 @@ INTERVAL_SHARE = 0.01  # of the range of the training returns: how well CVaR is 
 PILOT = 500
 MOST = 10_000
 MOST_BYTES = 256 * 2**20  # the draws are kept in the run folder
+LEARNED = 3  # times as long as others do draws of the learned prior take
 MOST_WORK = 1e11  # multiply-adds to evaluate them: some ten seconds
 
 
@@ -334,6 +335,8 @@ def draw_heldout(
     train = policy_return(problem, policy)
     spread = float(train.max() - train.min())
     most = _affordable(problem)
+    if isinstance(posterior, FittedLearned):
+        most = max(most // LEARNED, 50)
     if spread <= 1e-9 * float(np.abs(train).max()):  # all returns equal: nothing to resolve
         return posterior.sample(min(PILOT, most), np.random.default_rng(main_seed))
     tail = max(1.0 - problem.objective.alpha, TAIL_DRAWS / MOST)

@@ -315,15 +315,19 @@ class FittedLearned(FittedPosterior):
         out = self.counts * lean.sum(axis=(1, 2))[row] + np.einsum("jk,jk->j", every, mass[row])
         return np.asarray(out / np.add.reduceat(out, self.indptr[:-1])[row])
 
-    def draws(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """(nnz · n,): rows of `n` models at the stored cells, laid out as `ModelSet.prob`."""
+    def draws(self, n: int, rng: np.random.Generator, alone: bool = False) -> FloatArray:
+        """(nnz · n,): rows of `n` models at the stored cells, laid out as `ModelSet.prob`.
+
+        A few models share bootstrapped bases, which spares time where only their mean and spread
+        matter, unless they are to be independent (`alone`).
+        """
         c = np.array(self.settings.strengths)
         out = np.empty(n * self.columns.size)
         resp = self.responsibilities()
         live = ~self.sinks[self.rows // self.common.n_actions]
         fitted = np.flatnonzero((np.add.reduceat(self.counts, self.indptr[:-1]) > 0) & live)
         base, tokens = self.base.copy(), self.common.tokens
-        sets = min(n, max(FEWEST, min(n // SHARED, REPLICATES)))
+        sets = n if alone else min(n, max(FEWEST, min(n // SHARED, REPLICATES)))
         for group in np.array_split(np.arange(n), sets):
             w = rng.standard_gamma(tokens.n)
             self.common.bases(self.rows, w, self.indptr, self.columns, base)
@@ -353,7 +357,7 @@ class FittedLearned(FittedPosterior):
         """
         check_count(n, self.columns.size)
         rng = np.random.default_rng(seed)
-        prob = self.draws(n, rng)
+        prob = self.draws(n, rng, alone=True)
         if self.rewards is None or self.rewards.exact.size:
             return self.storage(prob, n)
         return self.paid(prob, n, self.expected_rewards(prob, self.reward_parts(n, rng)))

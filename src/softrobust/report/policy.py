@@ -90,9 +90,18 @@ def changes(
     found = stretches(policy, map(int, np.flatnonzero(shown)), seen)
     left = sum(len(index) for *_, index in found[MOST_CHANGES:])
     rest = [f"{count(left, 'more state')} (policy.csv has them all)."] if left else []
-    others = int(decided.sum() - shown.sum())
-    if practice is not None and others:
-        where = f"In {count(others, 'other state')}" if found else "In every state"
+    if practice is None:
+        return found[:MOST_CHANGES], " ".join(rest)
+    apart = np.abs(policy.probs - practice.probs).max(axis=1) > SAME
+    hidden = seen is not None and seen.suppress
+    purer = np.zeros_like(decided) if hidden else apart & decided & practice.decided & ~shown
+    others = int(decided.sum() - shown.sum() - purer.sum())
+    if purer.any():
+        where = f"In {count(int(purer.sum()), 'state')}" if found or others else "In every state"
+        rest.append(f"{where}: what is usually done now, without its rare exceptions.")
+    if others:
+        where = "In every state" if not found and not purer.any() else (
+            f"In {count(others, 'other state')}")  # fmt: skip
         rest.append(f"{where}: what is usually done now.")
     return found[:MOST_CHANGES], " ".join(rest)
 

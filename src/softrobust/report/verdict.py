@@ -47,7 +47,7 @@ def promise_sentences(p: Promise, solver: str) -> list[str]:
             "proposes, so nothing can be promised."
         ]
     if p.verdict == Verdict.NO_CHOICE:
-        return [f"Keep doing what you do: nothing else was seen often enough to tell.{earns}"]
+        return [f"Keep doing what you do: nothing else that was seen looks better.{earns}"]
     least = f"at least {p.gain.low:.4g} more" if p.gain.low >= 0 else f"{-p.gain.low:.4g} less"
     least += "" if p.gain.low >= 0 else " at the worst"
     figures = (

@@ -8,7 +8,7 @@ if they gain more than the margin each on average. A clinic does not want its pr
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -26,6 +26,7 @@ from softrobust.run.folder import Run
 from softrobust.run.line import certified
 from softrobust.run.options import Setup
 from softrobust.solvers.base import Solver, Status, finish, solve
+from softrobust.solvers.improve import promise_of
 from softrobust.study.solved import need_log
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def update(
     setup = _setup(run, both, path.name)
     problem = setup.problem
     old = carried(run.solution.policy, problem)
+    if "log" in {f.name for f in fields(solver)}:  # type: ignore[arg-type]
+        solver = replace(solver, log=both)  # type: ignore[type-var]
     proposal = solve(problem, solver)
     policy, gains = adopt(problem, old, proposal.policy, margin)
     differ = (proposal.policy.decision != policy.decision) & np.asarray(problem.decided)
@@ -83,7 +86,10 @@ def update(
             problem, solver=proposal.solver, policy=policy, status=Status.GIVEN,
             bound=proposal.bound, stats={"updated": True},
         )  # fmt: skip
-    return replace(certified(setup, solution, run.seed), updates=(*run.updates, record)), record
+    made = certified(setup, solution, run.seed)
+    promise = promise_of(both, problem.gamma, solution.policy, seed=run.seed)
+    certificate = replace(made.certificate, promise=promise)
+    return replace(made, certificate=certificate, updates=(*run.updates, record)), record
 
 
 def _read(path: Path, columns: dict[str, str] | None) -> TransitionLog | None:

@@ -21,9 +21,9 @@ choices, and stays where no other is confirmed and clear. What practice itself e
 rows that hardly borrow: practice was lived, and needs no help from what resembles it; its spread is
 widened for what no row of a short log shows.
 
-Where actions have no effect, the log is one of many alike, with actions shuffled within states. The
-chance is at most one minus the probability that actions tell as much about transitions and rewards
-in a shuffled log (by evidence) as they do in this one.
+Where actions have no effect, the log is one of many alike, with actions shuffled within states. If
+actions tell as much about transitions and rewards (by evidence) in more than 5 % of those, there is
+no gain; else the chance is at most one minus that share.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ WRONG = 0.7  # times what splits show, by which the posterior may be wrong at mo
 FAINT = 3.0  # of t²: at this a gain is worth half of what is believed
 CONFIRMED = 0.75  # share of the other halves that must see a gain
 CLEAR = 0.75  # chance below which practice stays
+NOISE = 0.05  # probability of as much in a shuffled log, above which a gain is none
 WIDER = 1.3  # times the spread of what practice earns, for what no row shows
 SHARE = 0.3  # of its spread that is taken from a candidate's mean when candidates are compared
 CAUTION = 1.0  # standard deviations by which an action must be better than practice
@@ -288,11 +289,12 @@ def promised(
 ) -> Promise:
     """The promise of a candidate from draws of its confirmed gain and of what practice earns."""
     chance = min(float((draws > 0).mean()), 1.0 - as_much)
+    clear = chance >= CLEAR and as_much <= NOISE and found.gain > 0.0
     mean = float(draws.mean())
     gain = draws * (found.gain / mean) if mean > 0.0 else draws  # sure of the sign as before
     total = worth + draws - (mean - found.gain)
     return Promise(
-        Verdict.CHANGE if chance >= CLEAR and found.gain > 0.0 else Verdict.KEEP, level,
+        Verdict.CHANGE if clear else Verdict.KEEP, level,
         float(total.mean()), float(np.quantile(total, 1.0 - level)),
         Gain(found.gain, float(np.quantile(gain, 1.0 - level))), chance,
         found.posterior - found.gain, cvar(gain, None, level), as_much, n_splits, unit,
