@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS, SUMMARY_ROWS = 1000, 200
 MOST_MIXED = 5  # actions listed where a policy randomizes
-MOST_CHANGES = 8  # stretches of states that are listed
+MOST_CHANGES = 4  # stretches of states that are listed
 CHANGED = 0.1  # share of decisions in a state that must differ from practice to be worth telling
 BoolArray = NDArray[np.bool_]
 Stretch = tuple[str, str, list[int]]
@@ -89,21 +89,24 @@ def changes(
     shown = decided if practice is None else changed(policy, practice, seen)
     found = stretches(policy, map(int, np.flatnonzero(shown)), seen)
     left = sum(len(index) for *_, index in found[MOST_CHANGES:])
-    rest = [f"{count(left, 'more state')} (policy.csv has them all)."] if left else []
+    rest = [f"{count(left, 'more state')} in policy.csv."] if left else []
     if practice is None:
         return found[:MOST_CHANGES], " ".join(rest)
     apart = np.abs(policy.probs - practice.probs).max(axis=1) > SAME
     hidden = seen is not None and seen.suppress
     purer = np.zeros_like(decided) if hidden else apart & decided & practice.decided & ~shown
     others = int(decided.sum() - shown.sum() - purer.sum())
-    if purer.any():
-        where = f"In {count(int(purer.sum()), 'state')}" if found or others else "In every state"
-        rest.append(f"{where}: what is usually done now, without its rare exceptions.")
-    if others:
-        where = "In every state" if not found and not purer.any() else (
-            f"In {count(others, 'other state')}")  # fmt: skip
-        rest.append(f"{where}: what is usually done now.")
+    if purer.any() or others:
+        where = "Elsewhere" if found else "In every state"
+        rest.append(f"{where}: what is usually done now{_purer(int(purer.sum()), others)}.")
     return found[:MOST_CHANGES], " ".join(rest)
+
+
+def _purer(n: int, others: int) -> str:
+    if not n:
+        return ""
+    return f", in {count(n, 'state')} without rare exceptions" if others else (
+        ", without its rare exceptions")  # fmt: skip
 
 
 def to_do(promise: Promise | None) -> str:

@@ -126,7 +126,7 @@ def _learned(note: Note) -> str:
         share += blended * note["blend"].get(name, 0.0)
         total[_BASES[name]] = total.get(_BASES[name], 0.0) + share
     source = max(total, key=lambda words: total[words])
-    return f"Rows borrow mostly from {source}, worth about {{strength:g}} observations each."
+    return f"Rows borrow mostly from {source} (worth {{strength:g}} observations)."
 
 
 def _foreseen(note: Note) -> str:
