@@ -1,4 +1,6 @@
-"""The command line: one file per verb, no logic of its own."""
+"""The command line: solve, data (inspect, sample, collect, domains), use (apply, evaluate, compare, report,
+update), study (explain, check, rules, value-of-data, rehearse, frontier), sweep (and reproduce).
+"""
 
 from softrobust.cli.main import main
 

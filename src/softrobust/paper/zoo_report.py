@@ -213,8 +213,9 @@ def remarks(settings: Mapping[str, Any]) -> list[str]:
     return [
         f"{settings['logs']} logs of each world and size.",
         f"Tuning worlds: {', '.join(TUNING)}. Judging worlds: {', '.join(JUDGING)}. The split was "
-        "made before any result. Of the benchmarks of the literature Wet Chicken is for tuning, "
-        "random MDPs are for judging.",
+        "made before any result; since then inventory changed sides, when its results had been "
+        "looked into, and reservoir and battery were made to judge by before they were run. Of the "
+        "benchmarks of the literature Wet Chicken is for tuning, random MDPs are for judging.",
         "Rivals run at one setting everywhere, the one that is best on Wet Chicken or usual in the "
         "literature, and read practice from the log as the default does.",
     ]
