@@ -158,7 +158,7 @@ def findings(rows: Sequence[zoo.Row], settings: Settings) -> Findings:
         numbers["shuffled"].append(
             {"world": w, "size": k, "logs": len(c), "sure": sum(map(zoo.sure, c))}
         )
-    return Findings(numbers, tables(ordered), claims(ordered, shuffled), remarks(settings))
+    return Findings(numbers, tables(ordered), claims(ordered, shuffled), remarks(rows))
 
 
 def _worst(x: FloatArray) -> float:
@@ -208,10 +208,19 @@ def _line(method: str, rows: Sequence[zoo.Row]) -> list[Any]:
     return [LABELS[method], *(None if m[k] is None else float(f"{m[k]:.3g}") for k in keys)]
 
 
-def remarks(settings: Mapping[str, Any]) -> list[str]:
+def remarks(rows: Sequence[zoo.Row]) -> list[str]:
     """What was run, in words."""
+    parts = {
+        "of judging worlds": [r for r in rows if r["world"] in JUDGING],
+        "of tuning worlds": [r for r in rows if r["world"] in TUNING],
+    }
+    logs = {name: [r for r in part if r["method"] == zoo.OURS and not r["shuffled"]]
+            for name, part in parts.items()}  # fmt: skip
+    logs["for rivals"] = [r for r in rows if r["method"] != zoo.OURS]
+    logs["shuffled"] = [r for r in rows if r["shuffled"]]
+    said = (f"{1 + max(int(r['seed']) for r in part)} {n}" for n, part in logs.items() if part)
     return [
-        f"{settings['logs']} logs of each world and size.",
+        f"Logs of each world and size: {', '.join(said)}.",
         f"Tuning worlds: {', '.join(TUNING)}. Judging worlds: {', '.join(JUDGING)}. The split was "
         "made before any result; since then inventory changed sides, when its results had been "
         "looked into, and reservoir and battery were made to judge by before they were run. Of the "
