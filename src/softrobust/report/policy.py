@@ -103,10 +103,8 @@ def changes(
 
 
 def _purer(n: int, others: int) -> str:
-    if not n:
-        return ""
-    return f", in {count(n, 'state')} without rare exceptions" if others else (
-        ", without its rare exceptions")  # fmt: skip
+    where = f"in {count(n, 'state')} " if others else ""
+    return f", {where}without rare exceptions" if n else ""
 
 
 def to_do(promise: Promise | None) -> str:

@@ -178,25 +178,7 @@ def _cells(world: Belief, T: FloatArray) -> FloatArray:
 
 def _with_rows(world: Belief, prob: FloatArray) -> Belief:
     """The world with other transitions; what a transition earns stays."""
-    S, A = world.mean_rewards.shape
-    log, pair, to = world.fitted.log, _pairs(world), world.next_states.astype(np.int64)
-    if world.rewards is None:
-        assert log.rewards is not None  # given, as there are none to learn
-        value, known = log.rewards.lookup(pair, to)
-        seen, told = log.rewards.at(log.s, log.a, log.s_next)
-        earned = np.where(known, value, float(seen[told].mean()) if told.any() else 0.0)
-    else:
-        place = np.zeros(S * A, dtype=np.int64)
-        place[world.fitted.rows] = np.arange(world.fitted.rows.size)
-        row, following, last = world.parts
-        earned = row[place[pair], 0] + following[0, to]
-        earned += np.where(to == (-1 if log.end is None else log.end), last[0, pair // A], 0.0)
-        exact, value = world.rewards.known(pair * S + to)
-        earned = np.where(exact, value, earned)
-    R = np.zeros((S, A, 1))
-    R[:, :, 0] = np.bincount(pair, prob * earned, S * A).reshape(S, A)
-    R[world.fitted.sinks] = 0.0
-    return replace(world, prob=prob, R=R)
+    return replace(world, prob=prob, R=world.fitted.expected_rewards(prob, world.parts))
 
 
 # --------------------------------------------------------------------------------------------------
