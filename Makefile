@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CONSTRAINTS := constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test lint types docs golden test-slow test-search test-browser bench clean
+.PHONY: help demo install test lint types docs golden test-slow test-search test-browser attack bench clean
 
 help:
 	@echo "make demo          set up, then solve the bundled example log and write demo-run/"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-search   the tests of properties, on new random examples every time"
 	@echo "make golden        write the words of pages and screens anew (then read the diff)"
 	@echo "make test-browser  the report in headless Chromium (installs it with apt-get)"
+	@echo "make attack        an hour of attempts to break what is promised, with new seeds"
 	@echo "make bench         benchmarks, as ratios against named rivals"
 
 # A stamp per set of packages: set-up runs once, and again when what is asked for changes.
@@ -62,6 +63,9 @@ test-search: $(VENV)/dev.stamp
 test-browser: $(VENV)/dev.stamp
 	command -v chromium >/dev/null || (apt-get update && apt-get install --yes chromium)
 	$(BIN)/pytest -m browser
+
+attack: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.attack --minutes 60
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks
