@@ -25,7 +25,8 @@ from softrobust.report.verdict import nominal_sentence
 from softrobust.report.why import why
 from softrobust.report.words import Figures
 from softrobust.solvers import LocalSearch, Nominal
-from softrobust.solvers.base import Solution
+from softrobust.solvers.base import Solution, Status, finish
+from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.study.checks import Check, Verdict
 from softrobust.study.compare import compare
 from softrobust.study.explain import explain_many
@@ -219,10 +220,10 @@ def test_rules_are_listed_where_they_say_nearly_the_same(stock: Case) -> None:
     gain = found.rules.full_value - found.certificate.uniform_value
     close = found.rules.loss <= 0.1 * gain
     assert listed is None or bool(listed["lines"]) == close
-    assert rules_within(problem, solution.policy, 0.0) is None
-    assert rules_within(problem, uniform(problem).policy) is None
+    assert rules_within(problem, solution, None, 0.0) is None
+    assert rules_within(problem, uniform(problem)) is None
     one = ring(20, n_actions=1)
-    assert rules_within(one, first_actions(one).policy) is None
+    assert rules_within(one, first_actions(one)) is None
 
 
 def test_nominal_is_called_better_only_where_the_objective_says_so() -> None:
@@ -239,3 +240,15 @@ def test_nominal_is_called_better_only_where_the_objective_says_so() -> None:
     )
     assert "Nominal is the better" in mean
     assert "Nominal is the better" not in percentile
+
+
+def test_a_state_where_practice_goes_on_does_not_differ_from_it(stock: Case) -> None:
+    log, problem, *_ = stock
+    usual, _ = behaviour_policy(problem, log)
+    kept = finish(problem, solver="behaviour", policy=usual, status=Status.GIVEN)
+    found = review(problem, kept, log=log)
+    section = why(found, None, Figures.of([np.array([0.0, 1.0])]))
+    assert section["states"]
+    assert all("practice" not in state["differs"] for state in section["states"])
+    mixed = [state for state in section["states"] if " or " in state["does"]]
+    assert len(mixed) == sum((usual.probs[state["key"]] > 0).sum() > 1 for state in mixed) > 0

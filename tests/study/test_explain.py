@@ -12,9 +12,11 @@ from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import tail_weights
 from softrobust.problem import Problem
+from softrobust.report.study_words import explanation_sentences
 from softrobust.returns import evaluate_policy, policy_return, static_return
 from softrobust.returns.evaluation import action_values
 from softrobust.solvers import Exact, Nominal, solve
+from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.study.explain import explain
 from tests.study.test_value_of_data import bandit
 from tests.test_protocol import LOG, small_problem
@@ -113,3 +115,25 @@ def test_what_happens_in_the_worst_case() -> None:
         explain(problem, bet, "win")
     with pytest.raises(InputError, match="Did you mean"):
         explain(problem, bet, "strat")
+
+
+def test_a_mixture_is_told_and_measured_as_one() -> None:
+    problem = small_problem()
+    policy = behaviour_policy(problem, LOG)[0]
+    s = int(np.flatnonzero((policy.probs > 0).sum(axis=1) > 1)[0])
+    found = explain(problem, policy, problem.models.states[s], LOG)
+    assert found.action is None
+    assert found.is_practice
+    assert sum(found.mix.values()) == pytest.approx(1.0)
+    told = explanation_sentences(found)
+    assert all(f"'{name}' (" in told[0] for name in found.mix)
+    # Being in the state is worth the mixture of its actions, and so is what follows it.
+    own = {o.action: o for o in found.options}
+    for value, part in ((found.q_mean, "q_mean"), (found.q_worst, "q_worst")):
+        mixed = sum(p * getattr(own[name], part) for name, p in found.mix.items())
+        assert value == pytest.approx(mixed)
+    probabilities = np.einsum("a,nat->nt", policy.probs[s], problem.models.P[:, s])
+    for shift in found.shifts:
+        column = probabilities[:, problem.models.states.index(shift.next_state)]
+        assert shift.mean == pytest.approx(float(problem.models.f @ column))
+    assert sum("Always taking" in line for line in told) == len(found.mix)

@@ -21,9 +21,10 @@ from softrobust.problem import Problem
 from softrobust.report.study_words import rules_sentence
 from softrobust.returns import static_return
 from softrobust.solvers import LocalSearch, solve
+from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.study.rule_search import Search
 from softrobust.study.rule_tree import Leaf, grow, leaf_of, leaves, state_columns
-from softrobust.study.rules import simplify
+from softrobust.study.rules import NOW, simplify
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -230,3 +231,26 @@ def test_large_problems_take_first_order_costs(
     assert rules.value == static_return(problem, rules.policy)
     assert rules.value <= best.value + 1e-9
     assert rules.n_leaves <= 3
+
+
+def test_rules_of_a_policy_near_practice_stay_within_what_it_changes() -> None:
+    log = read_log(ROOT / "examples" / "pest_log.csv")
+    models = DirichletPosterior().fit(log).sample(20, seed=0)
+    problem = Problem(models, log.rewards, log.p0, 0.9, SoftRobust(0.5, 0.9))
+    usual = behaviour_policy(problem, log)[0]
+    probs = usual.probs.copy()
+    for name in ("n=8", "n=9"):
+        probs[log.states.index(name)] = np.eye(3)[log.actions.index("spray")]
+    policy = Policy(probs, usual.states, usual.actions, usual.decided)
+    rules = simplify(problem, policy, practice=usual)
+    ruled, free = rules.policy.probs, simplify(problem, policy, most_leaves=1)
+    moved = (np.abs(ruled - usual.probs) > 1e-9).any(axis=1)
+    np.testing.assert_allclose(ruled[moved], probs[moved], atol=1e-12)  # its own changes alone
+    assert rules.value == pytest.approx(static_return(problem, rules.policy))
+    assert any(NOW in line for line in rules.lines())
+    assert rules.kept
+    assert rules.same == bool((np.abs(ruled - probs)[problem.decided] < 1e-9).all())
+    # Without practice a rule may name what no promise knows of: then the words say whose it is.
+    assert not free.kept
+    assert "The promise is the full policy's" in rules_sentence(free, promised=True)
+    assert ("promise" in rules_sentence(rules, promised=True)) == (not rules.same)

@@ -121,7 +121,8 @@ def print_options(found: Explanation) -> None:
     paragraph(console, "Actions here, the best exchange first", "italic")
     rows = []
     for o in found.options:
-        mark = " ←" if o.action == found.action else " (nominal)" if o.nominal else ""
+        share = "" if o.chosen in (0, 1) else f" {100 * o.chosen:.2g} %"
+        mark = f" ←{share}" if o.chosen > 0 else " (nominal)" if o.nominal else ""
         rows.append(
             (
                 o.action + mark,

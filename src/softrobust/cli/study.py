@@ -91,10 +91,13 @@ def rules(
     from softrobust.cli.screen import make_console, paragraph, print_record, say
     from softrobust.report.study_words import rules_sentence
     from softrobust.run import load_table_run
-    from softrobust.study.rules import simplify
+    from softrobust.study.rules import kept_practice, simplify
 
     folder = load_table_run(run)
-    found = simplify(folder.problem, folder.solution.policy, most_leaves=leaves, max_loss=max_loss)
+    found = simplify(
+        folder.problem, folder.solution.policy, most_leaves=leaves, max_loss=max_loss,
+        practice=kept_practice(folder.problem, folder.solution, folder.log),
+    )  # fmt: skip
     if out is not None:
         found.policy.save(out)
     if json:
@@ -102,7 +105,7 @@ def rules(
         return
     say("\n".join(found.lines()))
     say()
-    paragraph(make_console(), rules_sentence(found))
+    paragraph(make_console(), rules_sentence(found, folder.certificate.promise is not None))
 
 
 # --------------------------------------------------------------------------------------------------

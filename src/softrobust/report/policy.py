@@ -54,7 +54,7 @@ def stretches(policy: Policy, states: Iterable[int], seen: Seen | None = None) -
 
 def mixed(policy: Policy, s: int, seen: Seen | None = None) -> str:
     """What a policy does in a state, in a few words."""
-    taken = _by_chance(policy.probs[s])
+    taken = by_chance(policy.probs[s])
     parts = []
     for a in taken[:MOST_MIXED]:
         share = _chance(policy, s, int(a), seen)
@@ -134,7 +134,7 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
     differs, unusual = _differs(policy, nominal), changed(policy, practice, seen)
     rows = []
     for s in map(int, shown):
-        taken = _by_chance(policy.probs[s])
+        taken = by_chance(policy.probs[s])
         rows.append(
             {
                 "key": s,
@@ -175,7 +175,8 @@ def _differs(policy: Policy, other: Policy | None) -> BoolArray:
     return np.asarray((np.abs(policy.probs - other.probs) > SAME).any(axis=1))
 
 
-def _by_chance(probs: FloatArray) -> NDArray[np.intp]:
+def by_chance(probs: FloatArray) -> NDArray[np.intp]:
+    """The actions that are taken, the most probable first."""
     taken = np.flatnonzero(probs > 0)
     return taken[np.argsort(-probs[taken], kind="stable")]
 
@@ -333,8 +334,8 @@ MOST_LOSS = 0.1  # of what the policy gains over acting at random
 def rule_list(found: Review) -> dict[str, Any] | None:
     """The rules where they say nearly the same as the policy; otherwise the sentence alone."""
     rules = found.rules
-    if rules is None:
-        return None
+    if rules is None or (rules.kept and rules.same and rules.n_leaves == 1):
+        return None  # "do what is done now" was said
     gain = rules.full_value - found.certificate.uniform_value
     if rules.loss > MOST_LOSS * max(gain, 0.0) + 1e-12:
         far = (
@@ -346,4 +347,5 @@ def rule_list(found: Review) -> dict[str, Any] | None:
     if length > int(np.asarray(rules.policy.decided).sum()):
         return None  # a list as long as the table helps nobody
     lines = [label(line) for line in rules.lines()]
-    return {"sentence": f"As rules: {rules_sentence(rules)}", "lines": lines}
+    promised = found.certificate.promise is not None
+    return {"sentence": f"As rules: {rules_sentence(rules, promised)}", "lines": lines}

@@ -29,8 +29,11 @@ Facts = Mapping[str, Any]
 
 def explanation_sentences(e: Explanation) -> list[str]:
     """Why the policy does what it does in a state, one sentence a line."""
+    mixture = " or ".join(f"'{name}' ({100 * p:.2g} %)" for name, p in e.mix.items())
+    taken = mixture if e.action is None else f"'{e.action}'"
+    usual = ", as is done now" if e.is_practice and e.action is None else ""
     lines = [
-        f"In '{e.state}' the policy takes '{e.action}'. {100 * e.visits:.1f} % of (discounted) "
+        f"In '{e.state}' the policy takes {taken}{usual}. {100 * e.visits:.1f} % of (discounted) "
         "time is spent here."
     ]
     others = [o for o in e.options if o.action != e.action]
@@ -43,8 +46,8 @@ def explanation_sentences(e: Explanation) -> list[str]:
             f"'{x.next_state}' {100 * x.mean:.0f} % → {100 * x.worst:.0f} %" for x in e.shifts
         )
         lines.append(
-            f"In {words} for this policy, '{e.action}' leads more or less often to (all models → "
-            f"these): {moves}."
+            f"In {words} for this policy, {'this' if e.action is None else taken} leads more or "
+            f"less often to (all models → these): {moves}."
         )
     mean, bad = e.price["mean"], e.price["cvar"]
     if abs(mean) + abs(bad) <= 1e-9 * max(abs(e.value), 1e-300):
@@ -58,10 +61,10 @@ def explanation_sentences(e: Explanation) -> list[str]:
 
 
 def _instead(e: Explanation, o: Option) -> str:
-    """Another action: taken always, and once, which may point the other way."""
-    own = next(x for x in e.options if x.action == e.action)
+    """Another action, or one of several alone: always, and once, which may point elsewhere."""
     change = o.objective - e.value
-    mean, worst = o.q_mean - own.q_mean, o.q_worst - own.q_worst
+    mean, worst = o.q_mean - e.q_mean, o.q_worst - e.q_worst
+    instead = f"Always taking '{o.action}'" if o.chosen > 0 else f"Taking '{o.action}' instead"
     once = "."
     if change * mean < 0 and change * worst < 0:
         once = (
@@ -70,30 +73,32 @@ def _instead(e: Explanation, o: Option) -> str:
         )
     seen = "" if o.seen is None else f" It was seen {times(o.seen)} here."
     return (
-        f"Taking '{o.action}' instead would {'gain' if change > 0 else 'cost'} {abs(change):.3g} "
+        f"{instead} would {'gain' if change > 0 else 'cost'} {abs(change):.3g} "
         f"by the objective, the rest of the policy unchanged: {o.mean - e.mean:+.3g} on average, "
         f"{o.cvar - e.cvar:+.3g} in {bad_case(e.objective)}. Taken once, it is worth {mean:+.3g} "
         f"on average and {worst:+.3g} in those models{once}{seen}"
     )
 
 
-def rules_sentence(r: Rules) -> str:
-    """The price of simplicity."""
+def rules_sentence(r: Rules, promised: bool = False) -> str:
+    """The price of simplicity, and whose the promise is where the policy has one."""
     n = "1 rule earns" if r.n_leaves == 1 else f"{r.n_leaves} rules earn"
     if abs(r.loss) <= 1e-9 * max(abs(r.full_value), 1e-300):
-        price = f"{n} exactly what the full policy earns, {r.full_value:.6g}."
+        parts = [f"{n} exactly what the full policy earns, {r.full_value:.6g}."]
     else:
-        price = (
+        parts = [
             f"{n} {r.value:.6g} by the objective: {abs(r.loss):.3g} "
             f"{'less' if r.loss > 0 else 'more'} than the full policy ({r.full_value:.6g}). Both "
             "figures are exact on the sampled models."
+        ]
+    if promised and not r.same:
+        parts.append("The promise is the full policy's, not that of these rules.")
+    if r.met is False:
+        parts.append(
+            f"That is more than the {r.max_loss:g} that was asked: of all rules that were tried, "
+            f"up to {max(n for n, _ in r.steps)}, these lose least."
         )
-    if r.met is not False:
-        return price
-    return (
-        f"{price} That is more than the {r.max_loss:g} that was asked: of all rules that were "
-        f"tried, up to {max(n for n, _ in r.steps)}, these lose least."
-    )
+    return " ".join(parts)
 
 
 # -- rehearsals --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softrobust.report.policy import changes, to_do
+from softrobust.report.policy import MOST_MIXED, by_chance, changes, to_do
 from softrobust.report.sentences import in_words, sorted_notes
 from softrobust.report.study_words import validation_sentences
 from softrobust.report.verdict import (
@@ -27,6 +27,8 @@ from softrobust.solvers.baselines.behaviour import behaviour_policy
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate
+    from softrobust.data import TransitionLog
+    from softrobust.models.policy import Policy
     from softrobust.objective import Objective
 
 _JUDGED_BY = "λ and α do not enter its training; they judge what came out."
@@ -117,15 +119,20 @@ def _policy_rows(run: Run) -> Lines:
     practice = None if log is None else behaviour_policy(run.problem, log)[0]
     told, rest = changes(policy, practice)
     for where, what, states in told:
-        seen = ""
-        if log is not None:
-            times = (np.asarray(log.pair_counts)[states] * (policy.probs[states] > 0)).sum(axis=1)
-            low, high = int(times.min()), int(times.max())
-            span = f"{low}" if low == high else f"{low} to {high}"
-            seen = f"   (seen {span} time{'' if high == 1 else 's'} there)"
+        seen = "" if log is None else f"   ({_seen(log, policy, states)} there)"
         yield "row", f"{where} → {what}{seen}"
     if rest:
         yield "text", rest
+
+
+def _seen(log: TransitionLog, policy: Policy, states: list[int]) -> str:
+    """How often the action was seen; of a mixture, every one of its actions by itself."""
+    spans = []
+    for a in by_chance(policy.probs[states[0]])[:MOST_MIXED]:
+        times = np.asarray(log.pair_counts)[states, a]
+        low, high = int(times.min()), int(times.max())
+        spans.append(f"{low}" if low == high else f"{low} to {high}")
+    return f"seen {' and '.join(spans)} time{'' if spans == ['1'] else 's'}"
 
 
 def _at_a_start(run: Run) -> Lines:

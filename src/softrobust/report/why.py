@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from softrobust.report.policy import changed
 from softrobust.report.verdict import nominal_sentence
 from softrobust.report.words import Figures, label, percent
 from softrobust.study.compare import SAME
@@ -26,7 +27,8 @@ SOME_STATES = f"Shown are states that differ from nominal and those met most: {H
 
 def why(found: Review, seen: Seen | None, number: Figures) -> dict[str, Any]:
     """The section."""
-    states = [_state(s, e, found.problem, seen) for s, e in found.reasons.items()]
+    usual = changed(found.chosen.policy, found.practice and found.practice.policy, seen)
+    states = [_state(s, e, bool(usual[s]), found.problem, seen) for s, e in found.reasons.items()]
     apart = [state["key"] for state in states if "nominal" in state["differs"]]
     return {
         "nominal": nominal_sentence(found.nominal and found.nominal.versus, number),
@@ -37,21 +39,27 @@ def why(found: Review, seen: Seen | None, number: Figures) -> dict[str, Any]:
     }
 
 
-def _state(s: int, e: Explanation, problem: Problem, seen: Seen | None) -> dict[str, Any]:
+def _state(
+    s: int, e: Explanation, unusual: bool, problem: Problem, seen: Seen | None
+) -> dict[str, Any]:
     """One state; with suppressed counts, nothing that gives one of them away."""
-    usual = max((o for o in e.options if o.practice), key=lambda o: o.practice or 0, default=None)
-    apart = {"nominal": next((o for o in e.options if o.nominal), None), "practice": usual}
+    nominal = next((o for o in e.options if o.nominal), None)
+    apart = {"nominal": nominal is not None and nominal.chosen < 1 - SAME, "practice": unusual}
+    hidden = seen is not None and seen.hides(s)
     moves = "; ".join(
         f"{label(x.next_state)} {percent(x.mean)} → {percent(x.worst)}" for x in e.shifts
     )
-    if seen is not None and seen.hides_pair(s, problem.models.actions.index(e.action)):
+    taken = [problem.models.actions.index(name) for name in e.mix]
+    if seen is not None and any(seen.hides_pair(s, a) for a in taken):
         moves = ""  # (prior + count)/(strength + all counts) gives the counts away
     return {
         "key": s,
         "about": e,
-        "differs": " and ".join(
-            name for name, o in apart.items() if o is not None and o.chosen < 1 - SAME
+        "does": " or ".join(
+            label(name) + ("" if e.action or hidden else f" ({percent(p)})")
+            for name, p in e.mix.items()
         ),
-        "practice": seen is not None and not seen.hides(s),
+        "differs": " and ".join(name for name, differs in apart.items() if differs),
+        "practice": seen is not None and not hidden,
         "moves": moves,
     }

@@ -182,8 +182,7 @@ class Composite:
         mixtures = np.zeros((models.n_states, max(map(len, rows)), models.n_actions))
         for s, vertices in enumerate(rows):
             mixtures[s, : len(vertices)] = vertices
-        mixed = _mixed(problem, mixtures, [len(v) for v in rows], reference)
-        return cls(mixed, mixtures, problem)
+        return cls(mixed_problem(problem, mixtures, reference), mixtures, problem)
 
     def lift(self, policy: Policy) -> Policy:
         """A policy of composite actions as one of the original actions."""
@@ -228,10 +227,10 @@ def within_class(bound: Bound) -> Bound:
     return replace(bound, covers=covers)
 
 
-def _mixed(
-    problem: Problem, mixtures: FloatArray, sizes: list[int], reference: FloatArray | None
+def mixed_problem(
+    problem: Problem, mixtures: FloatArray, reference: FloatArray | None = None
 ) -> Problem:
-    """The problem in which action j of state s is the mixture mixtures[s, j]."""
+    """The problem in which action j of state s is the mixture mixtures[s, j]; zeros are none."""
     m, N = problem.models, problem.n_models
     R = full_rewards(problem)
     shift = np.zeros(N) if reference is None else (1.0 - problem.gamma) * np.asarray(reference)
@@ -241,7 +240,7 @@ def _mixed(
     widths = np.zeros((m.n_states, mixtures.shape[1]), dtype=np.int64)
     for s in range(m.n_states):
         own = [m.block(s, a) for a in range(m.n_actions)]
-        for j in range(sizes[s]):
+        for j in np.flatnonzero(mixtures[s].any(axis=1)):
             used = np.flatnonzero(mixtures[s, j] > 0)
             to = np.unique(np.concatenate([own[a][0] for a in used]))
             block = np.zeros((N, to.size))

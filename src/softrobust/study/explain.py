@@ -26,6 +26,7 @@ from softrobust.errors import InputError
 from softrobust.objective import Objective, tail_weights
 from softrobust.returns import evaluate_policy, policy_return
 from softrobust.returns.evaluation import action_values
+from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.baselines.nominal import Nominal
 
 if TYPE_CHECKING:
@@ -76,22 +77,31 @@ class Explanation:
 
     Attributes
     ----------
+    action : str or None
+        What is done here; None where several actions are, and `mix` says which.
+    mix : dict
+        The actions taken here, the most probable first, and their probabilities.
+    is_practice : bool or None
+        Whether that is what the log shows, chance by chance; None without a log.
     options : tuple of Option
         The allowed actions, the best exchange first.
     models : tuple of (ω, ξ_ω, return)
         The models that the worst case weighs most.
     shifts : tuple of Shift
-        What happens after the chosen action in the worst case that the mean model does not expect.
+        What happens after what is done here in the worst case that the mean model does not expect.
     visits : float
         Share of discounted time spent here, over the models.
     value, mean, cvar : float
         The policy's objective, mean and bad case on these models.
+    q_mean, q_worst : float
+        The state's own value, over all models and over the tail's.
     price : dict
         Mean given up and bad case gained by the whole policy against nominal, on these models.
     """
 
     state: str
-    action: str
+    mix: dict[str, float]
+    is_practice: bool | None
     options: tuple[Option, ...]
     models: tuple[tuple[int, float, float], ...]
     shifts: tuple[Shift, ...]
@@ -99,14 +109,23 @@ class Explanation:
     value: float
     mean: float
     cvar: float
+    q_mean: float
+    q_worst: float
     objective: Objective
     price: dict[str, float]
+
+    @property
+    def action(self) -> str | None:
+        """The one action that is taken here; None where there are several."""
+        return next(iter(self.mix)) if len(self.mix) == 1 else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {
             "state": self.state,
             "action": self.action,
+            "probabilities": dict(self.mix),
+            "is_practice": self.is_practice,
             "value": self.value,
             "mean": self.mean,
             "cvar": self.cvar,
@@ -160,21 +179,26 @@ def explain_many(
     top = [int(i) for i in np.lexsort((returns, -(xi - (1 - problem.objective.lam) * f)))]
     shown = [] if xi is f else top[:SHOWN_MODELS]
     models = tuple((i, float(xi[i]), float(returns[i])) for i in shown if xi[i] > 0)
+    usual = None if log is None else behaviour_policy(problem, log)[0].probs
     out = []
     for s in states:
-        a = int(policy.decision[s])
+        row = policy.probs[s]
+        taken = sorted(np.flatnonzero(row > 0).tolist(), key=lambda a: -row[a])
         options = _options(problem, policy, s, q, tail, nominal.policy, log)
         out.append(
             Explanation(
                 state=problem.models.states[s],
-                action=problem.models.actions[a],
+                mix={problem.models.actions[a]: float(row[a]) for a in taken},
+                is_practice=None if usual is None else bool(np.abs(row - usual[s]).max() <= SAME),
                 options=options,
                 models=models,
-                shifts=_shifts(problem, s, a, tail),
+                shifts=_shifts(problem, s, row, tail),
                 visits=float(visits[s]),
                 value=own["objective"],
                 mean=own["mean"],
                 cvar=own["cvar"],
+                q_mean=float(f @ v[:, s]),
+                q_worst=float(tail @ v[:, s]),
                 objective=problem.objective,
                 price=price,
             )
@@ -216,13 +240,22 @@ def _options(
     return tuple(sorted(found, key=lambda o: -o.objective))
 
 
-def _shifts(problem: Problem, s: int, a: int, tail: FloatArray) -> tuple[Shift, ...]:
-    """Next states whose probability differs most in the tail, by at least a percentage point."""
-    columns, block = problem.models.block(s, a)
-    mean, worst = problem.models.f @ block, tail @ block
+def _shifts(problem: Problem, s: int, row: FloatArray, tail: FloatArray) -> tuple[Shift, ...]:
+    """Next states whose probability differs most in the tail, by at least a percentage point.
+
+    `row` (n_actions,) is what is done in s: the next states are those of the mixture.
+    """
+    models = problem.models
+    own = [(row[a], *models.block(s, int(a))) for a in np.flatnonzero(row > 0)]
+    columns = np.unique(np.concatenate([to for _, to, _ in own]))
+    mean, worst = np.zeros(columns.size), np.zeros(columns.size)
+    for share, to, block in own:
+        at = np.searchsorted(columns, to)
+        mean[at] += share * (models.f @ block)
+        worst[at] += share * (tail @ block)
     order = np.argsort(-np.abs(worst - mean), kind="stable")[:SHOWN_NEXT]
     return tuple(
-        Shift(problem.models.states[int(columns[j])], float(mean[j]), float(worst[j]))
+        Shift(models.states[int(columns[j])], float(mean[j]), float(worst[j]))
         for j in order
         if abs(worst[j] - mean[j]) >= 0.01
     )

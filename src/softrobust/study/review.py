@@ -24,7 +24,7 @@ from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.study.compare import SAME, Compared, compare
 from softrobust.study.explain import Explanation, explain_many
 from softrobust.study.frontier import Frontier, frontier
-from softrobust.study.rules import Rules, simplify
+from softrobust.study.rules import Rules, kept_practice, simplify
 from softrobust.study.solved import evaluation_seconds, time_share
 from softrobust.study.value_of_data import DataFound, data_values
 
@@ -136,7 +136,8 @@ def review(
     found = explain_many(problem, chosen.policy, states, log) if states else []
     return Review(
         problem, compared, certificate, heldout, log, posterior, visits,
-        dict(zip(states, found, strict=True)), every, rules_within(problem, chosen.policy, seconds),
+        dict(zip(states, found, strict=True)), every,
+        rules_within(problem, chosen.solution, log, seconds),
         frontier, data, diagnostics, None if checks is None else tuple(checks),
         rehearsal, validation,
     )  # fmt: skip
@@ -179,16 +180,22 @@ def _to_explain(
     return sorted(int(s) for s in order[:most]), index.size <= most
 
 
-def rules_within(problem: Problem, policy: Policy, seconds: float = SECONDS) -> Rules | None:
+def rules_within(
+    problem: Problem,
+    solution: Solution,
+    log: TransitionLog | None = None,
+    seconds: float = SECONDS,
+) -> Rules | None:
     """Rules for the policy; None where they would take long, or there is nothing to shorten."""
+    policy, practice = solution.policy, kept_practice(problem, solution, log)
     decided = np.asarray(policy.decided)
-    if int(decided.sum()) < FEWEST_RULED or not policy.deterministic:
+    if int(decided.sum()) < FEWEST_RULED or (practice is None and not policy.deterministic):
         return None
     if evaluation_seconds(problem) * TRIES > seconds:
         return None
     if not (problem.allowed[decided].sum(axis=1) > 1).any():
         return None
-    return simplify(problem, policy, most_leaves=LEAVES)
+    return simplify(problem, policy, most_leaves=LEAVES, practice=practice)
 
 
 # --------------------------------------------------------------------------------------------------

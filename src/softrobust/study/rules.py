@@ -11,6 +11,11 @@ with ξ the worst-case weights, h the occupancies and Q the action values of the
 rises. What is reported is exact in either case: the objective of the tree's policy on every model,
 and the loss against the full policy. Where a leaf's action is not allowed in one of its states, the
 full policy's action stands there, and the state is listed as an exception.
+
+A policy that keeps to practice but for a few changes is written in its own terms: a rule names an
+action that the policy itself turns to in all states of the rule, or what is done now. So rules are
+of the class that the policy was chosen from; actions that only look good on the models are none of
+them.
 """
 
 from __future__ import annotations
@@ -22,10 +27,14 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.settings import whole
+from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
 from softrobust.returns import evaluate_policy, static_return
 from softrobust.returns.evaluation import action_values
+from softrobust.solvers.baselines.behaviour import behaviour_policy
+from softrobust.solvers.improve import Improve
+from softrobust.solvers.practice_class import Composite, mixed_problem
 from softrobust.study.rule_search import Ruled, Search, rules_policy
 from softrobust.study.rule_tree import (
     Leaf,
@@ -40,12 +49,17 @@ from softrobust.study.rule_tree import (
 )
 
 if TYPE_CHECKING:
+    from softrobust.data import TransitionLog
     from softrobust.problem import Problem
+    from softrobust.solvers.base import Solution
 
 MOST_EXCHANGES = 600  # evaluations of large problems, at most
 WORK = 4e9  # multiply-adds of these evaluations: some ten seconds
 LEAVES = 8
 MOST_LEAVES = 64
+NOW = "what is done now"
+NEAR = 0.1  # share of decisions up to which a policy counts as practice
+SAME = 1e-9
 PURITIES = (0.0, 0.1, 1.0)  # ways to grow: by what is saved, and by that and purity
 
 
@@ -61,10 +75,16 @@ class Rules:
         What the rules do in every state.
     value, full_value : float
         Exact objective of the rules and of the full policy, on the problem's models.
+    kept : bool
+        Whether rules name nothing but the policy's own changes and what is done now.
+    same : bool
+        Whether the rules are the full policy, chance by chance.
     exceptions : tuple of int
         States where the rule's action is not allowed, so that the full policy's one stands.
     steps : tuple of (n_leaves, value)
         What fewer leaves would earn.
+    names : tuple of str
+        What the actions of the tree are called.
     max_loss : float or None
         What the rules were allowed to lose.
     """
@@ -76,6 +96,9 @@ class Rules:
     exceptions: tuple[int, ...]
     steps: tuple[tuple[int, float], ...]
     max_loss: float | None = None
+    names: tuple[str, ...] = ()
+    kept: bool = False
+    same: bool = False
 
     @property
     def loss(self) -> float:
@@ -96,10 +119,14 @@ class Rules:
 
     def lines(self) -> list[str]:
         """The rules, indented, one a line."""
-        out = _lines(self.tree, self.policy, "")
+        out = _lines(self.tree, self.names, "")
         for s in self.exceptions:
-            action = self.policy.actions[int(self.policy.decision[s])]
-            out.append(f"except in {self.policy.states[s]}: {action}")
+            row = self.policy.probs[s]
+            taken = " or ".join(
+                self.policy.actions[int(a)] + ("" if row[a] == 1 else f" ({100 * row[a]:.2g} %)")
+                for a in np.flatnonzero(row > 0)
+            )
+            out.append(f"except in {self.policy.states[s]}: {taken}")
         return out
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,9 +139,18 @@ class Rules:
             "loss": self.loss,
             "max_loss": self.max_loss,
             "met": self.met,
+            "keeps_to_practice": self.kept,
+            "is_full_policy": self.same,
             "exceptions": [self.policy.states[s] for s in self.exceptions],
             "steps": [{"n_leaves": n, "value": v} for n, v in self.steps],
         }
+
+
+def kept_practice(problem: Problem, solution: Solution, log: TransitionLog | None) -> Policy | None:
+    """Practice, where the policy keeps to it but for changes; None where it does not."""
+    if log is None or (solution.policy.deterministic and solution.solver != Improve.name):
+        return None
+    return behaviour_policy(problem, log)[0]
 
 
 def simplify(
@@ -123,6 +159,7 @@ def simplify(
     columns: StateColumns | None = None,
     most_leaves: int | None = None,
     max_loss: float | None = None,
+    practice: Policy | None = None,
 ) -> Rules:
     """The policy as at most `most_leaves` rules; with `max_loss`, as few as lose no more than that.
 
@@ -135,6 +172,8 @@ def simplify(
     max_loss : float, optional
         In units of the objective. The smallest set of rules within it that was found is returned;
         where none was, the best one is, and its `met` is False.
+    practice : Policy, optional
+        What is done now, where the policy is to be written as changes of it.
     """
     if max_loss is not None and not max_loss >= 0:
         raise InputError(
@@ -145,14 +184,46 @@ def simplify(
         "most_leaves", default if most_leaves is None else most_leaves, 1, most=MOST_LEAVES
     )
     columns = state_columns(problem.models.states) if columns is None else columns
-    full = static_return(problem, policy)
+    full, original, whole_policy = static_return(problem, policy), problem, policy
+    if practice is not None:
+        composite, policy = _changes(problem, policy, practice)
+        problem = composite.problem
     search = Search(problem, policy, columns)
     made = _Found(problem, policy, full, max_loss)
     if search.looks:
         _by_search(search, made, most)
     else:
         _to_first_order(made, columns, most if most_leaves is not None else LEAVES)
-    return made.chosen(most)
+    found = made.chosen(most)
+    lifted = found.policy if practice is None else composite.lift(found.policy)
+    apart = np.abs(lifted.probs - whole_policy.probs)[original.decided]
+    return replace(
+        found, policy=lifted, names=tuple(problem.models.actions), kept=practice is not None,
+        same=bool((apart <= SAME).all()),
+    )  # fmt: skip
+
+
+def _changes(problem: Problem, policy: Policy, practice: Policy) -> tuple[Composite, Policy]:
+    """The problem whose actions are the policy's changes and, last, practice; the policy in it.
+
+    Where the policy mixes it is there what it turns to most, or practice where that is nearer.
+    """
+    sinks = problem.models.sinks
+    usual = np.where(np.asarray(practice.decided)[:, None], practice.probs, policy.probs)
+    turned = (policy.probs > usual + SAME) | (policy.probs >= 1 - SAME)
+    stays = ~((usual > 0) & ~problem.allowed).any(axis=1) | sinks
+    S, A = policy.probs.shape
+    mixtures = np.zeros((S, A + 1, A))
+    for s, a in np.argwhere(turned & ~sinks[:, None]):
+        mixtures[s, a, a] = 1.0
+    mixtures[stays, A] = np.where(sinks[:, None], policy.probs, usual)[stays]
+    made = mixed_problem(problem, mixtures)
+    names = [*problem.models.actions, NOW if NOW not in problem.models.actions else f"{NOW} (all)"]
+    models = replace(made.models, sinks=sinks, actions=Labels(tuple(names), noun="action"))
+    near = stays & (0.5 * np.abs(policy.probs - usual).sum(axis=1) <= NEAR)
+    best = np.where(turned, policy.probs, -1.0).argmax(axis=1)
+    own = Policy.from_decision(np.where(near | sinks, A, best), models.states, models.actions)
+    return Composite(replace(made, models=models), mixtures, problem), own
 
 
 @final
@@ -298,16 +369,16 @@ def _exchange(made: _Found, tree: Tree, columns: StateColumns, rules: Rules, lef
     return left
 
 
-def _lines(tree: Tree, policy: Policy, indent: str) -> list[str]:
+def _lines(tree: Tree, names: tuple[str, ...], indent: str) -> list[str]:
     """if …: action / else if …: action / else: action, indented under each question."""
     if isinstance(tree, Leaf):
-        return [f"{indent}{policy.actions[tree.action]}"]
+        return [f"{indent}{names[tree.action]}"]
     head = [f"{indent}if {tree.question}:"]
     if isinstance(tree.yes, Leaf):
-        head = [f"{head[0]} {policy.actions[tree.yes.action]}"]
+        head = [f"{head[0]} {names[tree.yes.action]}"]
     else:
-        head += _lines(tree.yes, policy, indent + "  ")
+        head += _lines(tree.yes, names, indent + "  ")
     if isinstance(tree.no, Leaf):
-        return [*head, f"{indent}else: {policy.actions[tree.no.action]}"]
-    first, *rest = _lines(tree.no, policy, indent)
+        return [*head, f"{indent}else: {names[tree.no.action]}"]
+    first, *rest = _lines(tree.no, names, indent)
     return [*head, f"{indent}else {first.strip()}", *rest]
