@@ -38,14 +38,19 @@ def kernel(
     parallel: bool = False,
     fastmath: frozenset[str] = frozenset(),
     inline: bool = False,
+    nogil: bool = False,
 ) -> Any:
     """Compile `function` with numba: `@kernel`, or `@kernel(parallel=True)`.
+
+    With `nogil` several threads of Python may be in it at once.
 
     With `inline` it becomes part of every kernel that calls it. An array is handed on as seven
     words, so that a call with five of them costs as much as a hundred additions: inner functions of
     a hot loop want it, each used in few places.
     """
     options: dict[str, Any] = {"parallel": parallel, "fastmath": set(fastmath) or False}
+    if nogil:
+        options["nogil"] = True
     if inline:
         options["forceinline"] = True
     if fastmath:  # a test for a zero divisor would keep a loop from vectorising

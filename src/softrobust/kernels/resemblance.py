@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
-from softrobust.kernels._jit import kernel, unowned
+from softrobust.kernels._jit import REORDER, kernel, unowned
 from softrobust.kernels.evaluate import lu_inplace, lu_solve, policy_matrix
 
 PLAIN, ALL, MARGINAL, OTHER, SAME, FAR, MID, NEAR, PLACE, DRIFT, LEAVE, EDGE, COLUMNS = range(13)
@@ -453,6 +453,105 @@ def draw_rows(rng, indptr, counts, base, blend, pick, strength, omega, n_models,
             total += out[at + j]
         for j in range(lo, hi):
             out[at + j] /= total
+
+
+@kernel(fastmath=REORDER)
+def blend_weights(B, n, steps, pseudo, w):
+    """w (n_bases,) ← weights under which n (m,) transitions at bases B (n_bases, m) are likeliest.
+
+    By EM from equal weights, with `pseudo` transitions given to each beforehand.
+    """
+    K, m = B.shape
+    mix, pull = np.empty(m), np.empty(K)
+    w[:] = 1.0 / K
+    if m == 0:
+        return
+    for _ in range(steps):
+        mix[:] = 0.0
+        for k in range(K):
+            for j in range(m):
+                mix[j] += B[k, j] * w[k]
+        for j in range(m):
+            mix[j] = n[j] / mix[j]
+        total = 0.0
+        for k in range(K):
+            sum_ = 0.0
+            for j in range(m):
+                sum_ += B[k, j] * mix[j]
+            pull[k] = w[k] * sum_ + pseudo
+            total += pull[k]
+        for k in range(K):
+            w[k] = pull[k] / total
+
+
+class Learned(NamedTuple):
+    """What draws of the learned prior start from; K = (n_bases + 1)·n_strengths ways of a row."""
+
+    rows: IntArray  # (n_rows,) pairs
+    indptr: IntArray  # (n_rows + 1,)
+    columns: IntArray  # (nnz,)
+    counts: FloatArray  # (nnz,)
+    n: FloatArray  # (n_tokens,) transitions of a token
+    live: BoolArray  # (n_rows,) rows that are no ends
+    taught: IntArray  # rows that teach the weights
+    responsible: FloatArray  # (n_rows, K) posterior of the ways, all rows alike
+    like: FloatArray  # (n_rows, K) likelihood of the ways up to a factor of the row
+    strengths: FloatArray
+    loose: FloatArray  # (K,) what doubted rows follow
+
+
+@kernel(nogil=True)
+def draw_sets(rng, p, g, x, steps, pseudo, doubt, sizes, out):
+    """Fill `out`, laid out as `ModelSet.prob`, with sets of models that share bootstrapped bases.
+
+    `sizes` are the models of every set. A set takes bootstrapped transitions, the bases they give,
+    their blend and the weights of the ways; a model takes a way and a row for every pair. `g.w` is
+    written over.
+    """
+    n_models, n_rows, K = sizes.sum(), p.rows.size, p.loose.size
+    n_bases, C = g.n_bases, p.strengths.size
+    base, blend = np.empty((p.columns.size, n_bases)), np.empty(n_bases)
+    cell, seen = np.empty(p.columns.size, dtype=np.int64), np.empty(p.columns.size)
+    weights, edges = np.empty(K), np.empty((n_rows, K))
+    pick, strength = np.empty(n_rows, dtype=np.int64), np.empty(n_rows)
+    omega = 0
+    for size in sizes:
+        for i in range(p.n.size):
+            g.w[i] = rng.standard_gamma(p.n[i])
+        fill_sums(g, x)
+        bases_at(p.rows, g, x, p.indptr, p.columns, base)
+        m = 0
+        for i in range(n_rows):
+            for j in range(p.indptr[i], p.indptr[i + 1]):
+                if p.counts[j] > 0.0 and p.live[i]:
+                    cell[m], seen[m] = j, rng.standard_gamma(p.counts[j])
+                    m += 1
+        B = np.empty((n_bases, m))
+        for j in range(m):
+            for k in range(n_bases):
+                B[k, j] = base[cell[j], k]
+        blend_weights(B, seen[:m], steps, pseudo, blend)
+        weights[:] = pseudo / K
+        for i in p.taught:
+            vote = rng.standard_exponential()
+            for k in range(K):
+                weights[k] += vote * p.responsible[i, k]
+        whole = weights.sum()
+        for k in range(K):
+            weights[k] = (1.0 - doubt) * weights[k] / whole + doubt * p.loose[k]
+        for i in range(n_rows):
+            total = 0.0
+            for k in range(K):
+                total += p.like[i, k] * weights[k]
+                edges[i, k] = total
+        for _ in range(size):
+            for i in range(n_rows):
+                u, k = rng.random() * edges[i, K - 1], 0
+                while k < K - 1 and u > edges[i, k]:
+                    k += 1
+                pick[i], strength[i] = k // C, p.strengths[k % C]
+            draw_rows(rng, p.indptr, p.counts, base, blend, pick, strength, omega, n_models, out)
+            omega += 1
 
 
 @kernel

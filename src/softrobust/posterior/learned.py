@@ -157,7 +157,7 @@ class _Common:
             return kernels.FAR
         return kernels.COLUMNS + int(g.sizes.size > 1)
 
-    def _shared(self, w: FloatArray) -> tuple[kernels.Tokens, kernels.Sums]:
+    def shared(self, w: FloatArray) -> tuple[kernels.Tokens, kernels.Sums]:
         """The tokens with weights w, and their sums."""
         g, t, S, d = self.geometry, self.tokens, self.live.size, 2 * self.geometry.sizes.size
         tokens = kernels.Tokens(
@@ -175,7 +175,7 @@ class _Common:
         if self.live.sum() <= WIDTH:
             kept[:] = self.live
         else:
-            kernels.heaviest(rows, *self._shared(self.tokens.n), WIDTH, kept)
+            kernels.heaviest(rows, *self.shared(self.tokens.n), WIDTH, kept)
         still = sinks[rows // self.n_actions]
         kept[still] = False
         kept[still, rows[still] // self.n_actions] = True
@@ -186,7 +186,7 @@ class _Common:
         self, rows: IntArray, w: FloatArray, indptr: IntArray, columns: IntArray, out: FloatArray
     ) -> float:
         """Fill `out` (nnz, n_bases) from transitions of weights w; the largest mass left out."""
-        return float(kernels.bases_at(rows, *self._shared(w), indptr, columns, out))
+        return float(kernels.bases_at(rows, *self.shared(w), indptr, columns, out))
 
 
 def _counts_on(
@@ -208,14 +208,8 @@ def _counts_on(
 def _blend(base: FloatArray, counts: FloatArray, live: BoolArray, indptr: IntArray) -> FloatArray:
     """Weights of the bases under which single transitions are likeliest, by EM."""
     use = (counts > 0) & np.repeat(live, np.diff(indptr))
-    B, n = base[use], counts[use]
-    w = np.full(base.shape[1], 1.0 / base.shape[1])
-    if not n.size:
-        return w
-    for _ in range(EM_STEPS):
-        joint = B * w
-        w = n @ (joint / joint.sum(axis=1, keepdims=True)) + PSEUDO
-        w /= w.sum()
+    w = np.empty(base.shape[1])
+    kernels.blend_weights(np.ascontiguousarray(base[use].T), counts[use], EM_STEPS, PSEUDO, w)
     return w
 
 
@@ -257,9 +251,15 @@ def _doubted(weights: FloatArray, strengths: FloatArray) -> FloatArray:
     The rows that taught the weights are the busy ones; a row elsewhere may be an exception, and
     must be able to say so after a few observations.
     """
-    loose = np.zeros_like(weights)
+    loose = _loose(weights.shape, strengths)
+    return np.asarray((1 - DOUBT) * weights / weights.sum() + DOUBT * loose)
+
+
+def _loose(shape: tuple[int, ...], strengths: FloatArray) -> FloatArray:
+    """Every base alike, at small concentrations."""
+    loose = np.zeros(shape)
     loose[:, strengths <= max(LOOSE, strengths.min())] = 1.0
-    return np.asarray((1 - DOUBT) * weights / weights.sum() + DOUBT * loose / loose.sum())
+    return np.asarray(loose / loose.sum())
 
 
 @final
@@ -287,10 +287,9 @@ class FittedLearned(FittedPosterior):
         """The bases, in the order of `weights`."""
         return (*BASES[: self.base.shape[1]], BLEND)
 
-    def responsibilities(self, weights: FloatArray | None = None) -> FloatArray:
+    def responsibilities(self) -> FloatArray:
         """(n_rows, n_bases + 1, n_strengths): the posterior of (k, c) for every row."""
-        w = self.weights if weights is None else weights
-        flat = (self.score + np.log(np.maximum(w, 1e-300))).reshape(self.rows.size, -1)
+        flat = (self.score + np.log(np.maximum(self.weights, 1e-300))).reshape(self.rows.size, -1)
         joint = np.exp(flat - flat.max(axis=1, keepdims=True))
         return np.asarray((joint / joint.sum(axis=1, keepdims=True)).reshape(self.score.shape))
 
@@ -321,29 +320,26 @@ class FittedLearned(FittedPosterior):
         A few models share bootstrapped bases, which spares time where only their mean and spread
         matter, unless they are to be independent (`alone`).
         """
-        c = np.array(self.settings.strengths)
-        out = np.empty(n * self.columns.size)
-        resp = self.responsibilities()
-        live = ~self.sinks[self.rows // self.common.n_actions]
-        fitted = np.flatnonzero((np.add.reduceat(self.counts, self.indptr[:-1]) > 0) & live)
-        base, tokens = self.base.copy(), self.common.tokens
         sets = n if alone else min(n, max(FEWEST, min(n // SHARED, REPLICATES)))
-        for group in np.array_split(np.arange(n), sets):
-            w = rng.standard_gamma(tokens.n)
-            self.common.bases(self.rows, w, self.indptr, self.columns, base)
-            blend = _blend(base, rng.standard_gamma(self.counts), live, self.indptr)
-            vote = rng.standard_exponential(fitted.size)
-            weights = np.tensordot(vote, resp[fitted], axes=1) + PSEUDO / resp[0].size
-            chance = self.responsibilities(_doubted(weights, c)).reshape(self.rows.size, -1)
-            edges = np.cumsum(chance, axis=1)
-            for omega in group:
-                u = rng.random(self.rows.size) * edges[:, -1]
-                pick = (u[:, None] > edges).sum(axis=1)
-                k, j = np.divmod(pick, c.size)
-                kernels.draw_rows(
-                    rng, self.indptr, self.counts, base, blend, k, c[j], omega, n, out
-                )
+        sizes = np.full(sets, n // sets, dtype=np.int64)
+        sizes[: n % sets] += 1
+        out = np.empty(n * self.columns.size)
+        tokens, sums = self.common.shared(self.common.tokens.n.copy())
+        kernels.draw_sets(rng, self._start(), tokens, sums, EM_STEPS, PSEUDO, DOUBT, sizes, out)
         return out
+
+    def _start(self) -> kernels.Learned:
+        """What every draw starts from."""
+        c, K = np.array(self.settings.strengths), self.weights.size
+        live = ~self.sinks[self.rows // self.common.n_actions]
+        taught = (np.add.reduceat(self.counts, self.indptr[:-1]) > 0) & live
+        flat = self.score.reshape(self.rows.size, K)
+        return kernels.Learned(
+            self.rows, self.indptr, self.columns, self.counts, self.common.tokens.n, live,
+            np.flatnonzero(taught), self.responsibilities().reshape(-1, K),
+            np.exp(flat - flat.max(axis=1, keepdims=True)), c,
+            _loose(self.weights.shape, c).reshape(-1),
+        )  # fmt: skip
 
     def sample(self, n: int, seed: int | np.random.Generator = 0) -> ModelSet:
         """`n` draws with equal weights.
