@@ -17,6 +17,11 @@ criterion (eq. 2.1), which the paper argues against, is max y such that P[ρ(π,
 upper (1 − α)-quantile sup{z : P[x ≥ z] ≥ α} of the returns. It looks at one model only: how bad the
 worst 1 − α are, and how good the rest, does not count.
 
+What is measured may be the return itself, or the return less that of a *reference* in the same
+model: of current practice (a gain), of the best policy that the model has (a regret, never above
+0), of a policy given. The reference is one constant per model, which `returns.reference` computes,
+so that x_ω − c_ω takes the place of x_ω everywhere.
+
 Accumulated weights carry rounding errors (0.1 + 0.2 > 0.3), so an edge is taken as reached when it
 is missed by less than `EDGE` of the total.
 """
@@ -24,13 +29,13 @@ is missed by less than `EDGE` of the total.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Self, final
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.errors import InputError
 
 EDGE = 1e-12
@@ -144,6 +149,68 @@ def _quantile(x: ArrayLike, f: ArrayLike | None, alpha: float, *, upper: bool) -
     return float(values[order[min(n, order.size - 1)]])
 
 
+PRACTICE_REFERENCE, OPTIMUM, NONE = "practice", "optimum", "none"
+REFERENCES = (NONE, PRACTICE_REFERENCE, OPTIMUM)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reference:
+    """What a return is measured against: a policy, or the optimum of every model.
+
+    Attributes
+    ----------
+    name : str
+        "practice", "optimum", or what the policy is called.
+    policy : Policy, ContinuousPolicy or None
+        None for the optimum, and for practice until a problem is made that knows it.
+    allowed : (n_states, n_actions) bool, optional
+        The actions among which the optimum is sought: those of the problem it was posed in.
+    returns : (n_models,), optional
+        The constants themselves, where they are known beforehand.
+    """
+
+    name: str
+    policy: Any = None
+    allowed: BoolArray | None = None
+    returns: FloatArray | None = None
+
+    @classmethod
+    def of(cls, given: Any) -> Reference | None:
+        """None, a name, or a policy as a reference."""
+        if given is None or isinstance(given, cls):
+            return given
+        if isinstance(given, str):
+            if given not in REFERENCES:
+                raise InputError(
+                    f"A reference is {', '.join(REFERENCES)} or a policy; it is '{given}'.",
+                    arguments=("reference",),
+                )
+            return None if given == NONE else cls(given)
+        if not (hasattr(given, "probs") and hasattr(given, "actions")):
+            raise InputError(
+                f"A reference is {', '.join(REFERENCES)} or a policy; it is {given!r}."
+            )
+        return cls("policy", given)
+
+    def __eq__(self, other: object) -> bool:
+        """The same name, and the same policy where both are known (a record has the name only)."""
+        if not isinstance(other, Reference) or self.name != other.name:
+            return False
+        mine, theirs = self.policy, other.policy
+        if mine is theirs or mine is None or theirs is None:
+            return True
+        a, b = (getattr(p, "probs", None) for p in (mine, theirs))
+        both = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+        return both and np.array_equal(np.asarray(a), np.asarray(b))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+
 class Objective(ABC):
     """A criterion over the returns x_ω of a policy with weights f_ω.
 
@@ -152,6 +219,35 @@ class Objective(ABC):
 
     __slots__ = ()
     criterion: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def reference(self) -> Any:
+        """What returns are measured against, a `Reference`; None measures the return itself."""
+
+    @property
+    def against(self) -> str | None:
+        """The name of the reference."""
+        return None if self.reference is None else str(self.reference.name)
+
+    def at(self, lam: float, alpha: float) -> SoftRobust:
+        """The soft-robust objective of other λ and α, against the same reference."""
+        return SoftRobust(lam, alpha, self.reference)
+
+    def measured_against(self, reference: Any) -> Objective:
+        """The same criterion against another reference."""
+        return make_objective(self.criterion, self.lam, self.alpha, reference)
+
+    def anew(self) -> Objective:
+        """The same for other data: practice and what is allowed are to be found again."""
+        known = self.reference is not None and self.reference.name in REFERENCES
+        return self.measured_against(self.against) if known else self
+
+    def __repr__(self) -> str:
+        own: Any = self
+        shown = ((f.name, getattr(self, f.name)) for f in fields(own))
+        said = ", ".join(f"{name}={value!r}" for name, value in shown if value is not None)
+        return f"{type(self).__name__}({said})"
 
     @property
     @abstractmethod
@@ -194,7 +290,7 @@ class Objective(ABC):
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SoftRobust(Objective):
     """(1 − lam)·mean + lam·CVaR at confidence alpha.
 
@@ -204,6 +300,9 @@ class SoftRobust(Objective):
         How much the bad case counts: 0 is the mean alone, 1 the bad case alone.
     alpha : float in [0, 1]
         Confidence: CVaR averages the worst 1 − alpha of the models.
+    reference : "practice", "optimum" or a policy, optional
+        Measure the return less that of current practice (the gain), of the best policy of each
+        model (the regret), or of a policy given, model by model.
 
     Examples
     --------
@@ -215,16 +314,18 @@ class SoftRobust(Objective):
 
     lam: float = 0.5
     alpha: float = 0.9
+    reference: Any = None
     criterion: ClassVar[str] = "soft-robust"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "reference", Reference.of(self.reference))
         object.__setattr__(self, "lam", check_share("lambda", self.lam))
         object.__setattr__(self, "alpha", check_share("alpha", self.alpha))
 
     @classmethod
-    def from_tail(cls, lam: float = 0.5, tail: float = 0.1) -> Self:
+    def from_tail(cls, lam: float = 0.5, tail: float = 0.1, reference: Any = None) -> Self:
         """Give the tail itself: tail = 0.1 is "the worst 10 % of models"."""
-        return cls(lam, 1.0 - check_share("tail", tail))
+        return cls(lam, 1.0 - check_share("tail", tail), reference)
 
     def value(self, x: ArrayLike, f: ArrayLike | None = None) -> float:
         """(1 − λ)·mean + λ·CVaR^α of returns x with weights f."""
@@ -271,7 +372,7 @@ def soft_robust(
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Percentile(Objective):
     """The return that is reached with probability at least alpha over the models.
 
@@ -282,9 +383,11 @@ class Percentile(Objective):
     """
 
     alpha: float = 0.9
+    reference: Any = None
     criterion: ClassVar[str] = "percentile"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "reference", Reference.of(self.reference))
         object.__setattr__(self, "alpha", check_share("alpha", self.alpha))
 
     @property
@@ -319,10 +422,10 @@ class Percentile(Objective):
 CRITERIA = (SoftRobust.criterion, Percentile.criterion)
 
 
-def make_objective(criterion: str, lam: float, alpha: float) -> Objective:
+def make_objective(criterion: str, lam: float, alpha: float, reference: Any = None) -> Objective:
     """The objective of that name; the percentile criterion has no λ."""
     if criterion == SoftRobust.criterion:
-        return SoftRobust(lam, alpha)
+        return SoftRobust(lam, alpha, reference)
     if criterion == Percentile.criterion:
-        return Percentile(alpha)
+        return Percentile(alpha, reference)
     raise InputError(f"There is no objective '{criterion}'. Objectives: {', '.join(CRITERIA)}.")

@@ -7,7 +7,7 @@ policy earns in each of their models.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
@@ -27,8 +27,15 @@ from softrobust.models.continuous_rewards import LinearReward, RewardFunction
 from softrobust.models.files import FORMAT_VERSION, models_from_arrays, models_to_arrays
 from softrobust.models.gaussian import GaussianModels
 from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy
-from softrobust.objective import Objective, SoftRobust, make_objective
+from softrobust.models.policy import Policy, action_shares
+from softrobust.objective import (
+    OPTIMUM,
+    PRACTICE_REFERENCE,
+    Objective,
+    Reference,
+    SoftRobust,
+    make_objective,
+)
 
 if TYPE_CHECKING:
     from softrobust.data.labels import Labels
@@ -72,6 +79,7 @@ class Problem(_OnModels):
     gamma : float in (0, 1), optional
         Discount; `None` takes the models' own.
     objective : SoftRobust or Percentile
+        With `reference="practice"` the models must know what was done (those of a posterior do).
     allowed : (n_states, n_actions) bool, optional
         Actions that may be taken. Pairs without transitions are never allowed.
 
@@ -103,9 +111,9 @@ class Problem(_OnModels):
             models = replace(models, rewards=rewards)  # they go where their models go
         put(self, "models", models)
         put(self, "gamma", _check_gamma(models.gamma if gamma is None else gamma))
-        put(self, "objective", SoftRobust() if objective is None else objective)
         put(self, "p0", _start(models, p0))
         put(self, "allowed", _mask(models, allowed))
+        put(self, "objective", _posed(objective or SoftRobust(), models, self.allowed))
         put(self, "rewards", _rewards(models, rewards))
         put(self, "R", _expected(self.paid, models, self.allowed))
 
@@ -152,6 +160,28 @@ class Problem(_OnModels):
             f"Problem({self.n_states} states, {self.n_actions} actions, {self.n_models} models, "
             f"gamma={self.gamma:g}, {self.objective})"
         )
+
+
+def _posed(objective: Objective, models: ModelSet, allowed: BoolArray) -> Objective:
+    """The objective with its reference known: practice, or what the optimum may choose from.
+
+    Once known it stays: held-out models, or a wider mask for practice, are measured alike.
+    """
+    reference = objective.reference
+    if reference is None or reference.policy is not None or reference.returns is not None:
+        return objective
+    if reference.name == OPTIMUM:
+        found = reference if reference.allowed is not None else Reference(OPTIMUM, allowed=allowed)
+        return objective.measured_against(found)
+    if reference.name != PRACTICE_REFERENCE or models.taken is None:
+        raise InputError(
+            f"The policy of the reference '{reference.name}' is not known: the models do not come "
+            "from a log. Give the policy itself.",
+            arguments=("reference",),
+        )
+    probs, known = action_shares(models.taken, models.available)
+    policy = Policy(probs, models.states, models.actions, known & ~models.sinks)
+    return objective.measured_against(Reference(reference.name, policy))
 
 
 def _start(models: ModelSet, p0: ArrayLike | None) -> FloatArray:
@@ -321,7 +351,7 @@ class ContinuousProblem(_OnModels):
         put(self, "horizon", _known("horizon", horizon, getattr(own, "horizon", None)))
         real("gamma", self.gamma, above=0, below=1)
         whole("horizon", self.horizon)
-        put(self, "objective", SoftRobust() if objective is None else objective)
+        put(self, "objective", _simulated(objective or SoftRobust()))
         put(self, "allowed", _actions_allowed(allowed, models))
 
     @property
@@ -371,6 +401,17 @@ class ContinuousProblem(_OnModels):
             f"{self.n_models} models, gamma={self.gamma:g}, horizon={self.horizon}, "
             f"{self.objective})"
         )
+
+
+def _simulated(objective: Objective) -> Objective:
+    """A reference is simulated beside the policy, so it must be a policy."""
+    reference = objective.reference
+    if reference is None or reference.policy is not None:
+        return objective
+    hint = "The optimum of a model of continuous states is not known."
+    if reference.name != OPTIMUM:
+        hint = f"The policy of the reference '{reference.name}' is not known."
+    raise InputError(f"{hint} Give a policy to measure against.", arguments=("reference",))
 
 
 def _first(start: Any, models: ContinuousModels) -> FloatArray | StartSampler:
@@ -454,7 +495,30 @@ def save_problem(path: str | Path, problem: Problem) -> None:
         "alpha": np.array(problem.objective.alpha),
         "criterion": np.array(problem.objective.criterion),
     }
+    arrays |= _reference_to_arrays(problem.objective.reference)
     write_npz(path, PROBLEM_FORMAT, FORMAT_VERSION, arrays)
+
+
+def _reference_to_arrays(reference: Reference | None) -> dict[str, NDArray[Any]]:
+    """What the reference is; nothing where there is none."""
+    if reference is None:
+        return {}
+    parts = {"allowed": reference.allowed, "returns": reference.returns}
+    parts["policy"] = None if reference.policy is None else reference.policy.probs
+    known = {f"reference_{name}": part for name, part in parts.items() if part is not None}
+    return {"reference": np.array(reference.name), **known}
+
+
+def _reference_from_arrays(arrays: Mapping[str, Any], models: ModelSet) -> Reference | None:
+    if "reference" not in arrays:
+        return None
+    probs, allowed = arrays.get("reference_policy"), arrays.get("reference_allowed")
+    return Reference(
+        str(arrays["reference"]),
+        None if probs is None else Policy(probs, models.states, models.actions),
+        None if allowed is None else frozen(allowed, np.bool_),
+        arrays.get("reference_returns"),
+    )
 
 
 def load_problem(path: str | Path) -> Problem:
@@ -475,6 +539,7 @@ def load_problem(path: str | Path) -> Problem:
                 str(arrays.get("criterion", "soft-robust")),
                 float(arrays["lam"]),
                 float(arrays["alpha"]),
+                _reference_from_arrays(arrays, models),
             ),
         )
     except InputError:

@@ -19,7 +19,13 @@ from softrobust.bounds.reduction import reduce
 from softrobust.errors import InputError
 from softrobust.models import ModelSet, Policy
 from softrobust.problem import Problem
-from softrobust.returns import evaluate_policy, evaluation, optimal_returns
+from softrobust.returns import (
+    evaluate_policy,
+    evaluation,
+    optimal_returns,
+    static_return,
+    uniform_value,
+)
 from softrobust.returns import optimal as optimal_module
 from softrobust.solvers import Exact, LocalSearch, Status
 from softrobust.solvers.exact import local_search
@@ -271,6 +277,6 @@ def test_the_uniform_value_follows_the_rewards() -> None:
     base = random_problem(1)
     for k in range(1, 30):
         p = replace(base, rewards=base.rewards.of_pairs(k * np.asarray(base.rewards.pairs)))
-        expected = k * evaluation.static_return(base, base.uniform_policy())
-        assert evaluation.uniform_value(p) == pytest.approx(expected, rel=1e-9)
+        expected = k * static_return(base, base.uniform_policy())
+        assert uniform_value(p) == pytest.approx(expected, rel=1e-9)
         del p

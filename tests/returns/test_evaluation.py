@@ -73,7 +73,7 @@ def sparse_problem(S: int, width: int, gamma: float, seed: int = 0) -> Problem:
 def test_krylov_and_lapack_agree_with_numpy(gamma: float) -> None:
     problem = sparse_problem(400, 5, gamma)
     policy = random_policy(problem, 1)
-    assert evaluation._is_large_and_sparse(problem)
+    assert evaluation.is_large_and_sparse(problem)
     v, h = reference(problem, policy)
     scale = np.abs(v).max()
     np.testing.assert_allclose(policy_values(problem, policy), v, atol=1e-9 * scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -14,7 +15,7 @@ from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
-from softrobust.returns import policy_return, static_return
+from softrobust.returns import policy_return, returns_of, static_return
 from softrobust.solvers.base import Solver, solve
 from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.baselines.safe_improvement import SPIBB
@@ -94,16 +95,17 @@ def test_returns_count_from_a_reference(seed: int) -> None:
     problem, policies, rng = instance(seed)
     practice = Policy(np.array(policies.practice), problem.models.states, problem.models.actions)
     reference = policy_return(problem, practice)
-    composite = policies.composite(problem, reference)
+    problem = replace(problem, objective=problem.objective.measured_against(practice))
+    composite = policies.composite(problem)
     np.testing.assert_allclose(
-        policy_return(composite.problem, composite.practice()), 0.0, atol=1e-10
+        returns_of(composite.problem, composite.practice()).x, 0.0, atol=1e-10
     )
     m = composite.problem.models
     other = Policy.from_decision(
         [rng.choice(np.flatnonzero(row)) for row in m.available], m.states, m.actions
     )
     np.testing.assert_allclose(
-        policy_return(composite.problem, other),
+        returns_of(composite.problem, other).x,
         policy_return(problem, composite.lift(other)) - reference,
         atol=1e-10,
     )
@@ -119,12 +121,11 @@ def test_reference_counts_in_sinks_too() -> None:
     models = LearnedPosterior().fit(log).sample(20, seed=0)
     problem = Problem(models, log.rewards, log.p0, 0.9)
     policies = PracticeClass.of(log, np.where(np.arange(3)[:, None] < 2, 0.5, [1.0, 0.0]), 1)
-    reference = policy_return(
-        problem, Policy(policies.practice, models.states, models.actions, problem.decided)
-    )
-    composite = policies.composite(problem, reference)
+    practice = Policy(policies.practice, models.states, models.actions, problem.decided)
+    problem = replace(problem, objective=problem.objective.measured_against(practice))
+    composite = policies.composite(problem)
     np.testing.assert_allclose(
-        policy_return(composite.problem, composite.practice()), 0.0, atol=1e-10
+        returns_of(composite.problem, composite.practice()).x, 0.0, atol=1e-10
     )
 
 

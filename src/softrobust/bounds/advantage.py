@@ -25,7 +25,7 @@ from softrobust._core.arrays import BoolArray, FloatArray, refuse_if_too_large
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.bounds.reduction import EPS, Reduced, reach
 from softrobust.problem import Problem
-from softrobust.returns import ModelOptima
+from softrobust.returns import ModelOptima, measured
 
 PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring
 DENSE_ROWS = 3e7  # S·A·S above which occupancies are not bounded (m = 0 stays true),
@@ -44,7 +44,8 @@ class Relaxation:
     V: FloatArray  # (N, S) optimal values per model,
     decisions: NDArray[np.int64]  # (N, S) and rules
     upper: FloatArray  # (N,) corrections that make V a bound in floating point
-    x: FloatArray  # (N,) p₀ᵀV_ω so corrected: a bound on every allowed policy's return
+    x: FloatArray  # (N,) p₀ᵀV_ω so corrected: a bound on every allowed policy's return, less c_ω
+    size: float  # the largest |p₀ᵀV_ω|: what x was rounded at
     adv: FloatArray  # (S, A, N) advantages, ≤ 0; 0 where not allowed
     m: FloatArray  # (S, A, N) least occupancies, 0 where not bounded,
     rules: NDArray[np.int16]  # (N, S, S) and the rules that attain them
@@ -102,7 +103,8 @@ def relax(
         tighten(p, allowed, targets, 1, fresh, rules, least, deadline)
     slack = 4 * S * EPS * (np.abs(V) @ p.p0)
     x = V @ p.p0 + p.p0.sum() * upper + slack
-    return Relaxation(allowed, V, decisions, upper, x, adv, least, rules, h)
+    size = float(np.abs(x).max())
+    return Relaxation(allowed, V, decisions, upper, measured(p, x), size, adv, least, rules, h)
 
 
 def _start(

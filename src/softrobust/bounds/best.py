@@ -52,7 +52,7 @@ from softrobust.bounds.reduction import EPS, reduce
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust, soft_robust
 from softrobust.problem import Problem
-from softrobust.returns import ModelOptima, optimal_returns
+from softrobust.returns import ModelOptima, measured, optimal_returns
 
 ROUNDS = 30  # of row generation
 
@@ -93,7 +93,7 @@ def clairvoyant_bound(
     the models left are bounded crudely.
     """
     best = optimal_returns(problem, deadline=deadline) if optima is None else optima
-    value = problem.objective.value(best.upper, problem.models.f)
+    value = problem.objective.value(measured(problem, best.upper), problem.models.f)
     rounding = 8 * problem.n_models * EPS * float(np.abs(best.upper).max())
     return Bound(float(value + rounding), Covers.ALL, "clairvoyant")
 
@@ -165,7 +165,7 @@ def dual_value(
     top = val.max(axis=1)
     base = float(relaxation.x @ xi)
     # ξ may miss Ξ, and sums their exact value, by a few units in the last place of what is summed.
-    size = float(np.abs(relaxation.x).max()) + float(-top.sum())
+    size = relaxation.size + float(-top.sum())
     slack = 8 * (problem.n_models + problem.n_states) * EPS * size
     value = base + float(top.sum()) + slack
     return DualBound(value, xi, value + (val - top[:, None]))
@@ -222,7 +222,7 @@ def best_xi(
     if states.size == 0:
         return None
     N, n = xi.size, states.size
-    scale = max(float(np.abs(relaxation.x).max()), 1e-300)
+    scale = max(relaxation.size, 1e-300)
     c = np.concatenate([(relaxation.x - relaxation.x.mean()) / scale, np.ones(n)])
     bounds = np.vstack([np.column_stack([lower, upper]), np.tile([-np.inf, 0.0], (n, 1))])
     equal = np.concatenate([np.ones(N), np.zeros(n)])[None, :]

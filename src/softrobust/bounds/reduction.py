@@ -26,7 +26,7 @@ is at stake. What is excused is therefore at most a millionth of the smallest re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -36,6 +36,7 @@ from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.errors import InputError
 from softrobust.objective import EDGE
 from softrobust.problem import Problem
+from softrobust.returns import reference_size
 
 EPS = float(np.finfo(np.float64).eps)
 PAIRS = 50_000  # above this many pairs (s, a), finding copies costs more than it saves
@@ -71,6 +72,10 @@ def reduce(problem: Problem) -> Reduced:
     live = problem.models.f > 0
     if not live.all():
         problem = problem.with_models(problem.models.select(live))
+        known = problem.objective.reference
+        if known is not None and known.returns is not None:
+            goal = problem.objective.measured_against(replace(known, returns=known.returns[live]))
+            problem = replace(problem, objective=goal)
     if problem.allowed.size > PAIRS:
         everywhere = np.ones(problem.n_states, dtype=bool)
         return Reduced(problem, problem.allowed.copy(), everywhere)
@@ -169,6 +174,7 @@ def rounding(problem: Problem, V: NDArray[np.float64] | None = None, excused: bo
     far = float(reach(problem).max())
     reward = float(np.abs(problem.R[problem.allowed]).max(initial=0.0))
     x = reward * far if V is None else float(np.abs(V).max(initial=0.0))
+    x += reference_size(problem)
     share = STOP + 8 * EDGE + EPS * (4 * (widest_row(problem) + 2) * far + 16 * (N + S))
     found = float(share * x + 4 * EPS * reward * far)
     return min(found, excusable(problem)) if excused else found

@@ -37,7 +37,13 @@ from softrobust.certificate.posterior import (
 from softrobust.errors import InputError, SolverError
 from softrobust.objective import Objective, SoftRobust
 from softrobust.problem import ContinuousProblem, Problem
-from softrobust.returns import Returns, returns_of, static_return, uniform_value
+from softrobust.returns import (
+    Returns,
+    reference_size,
+    returns_of,
+    static_return,
+    uniform_value,
+)
 from softrobust.solvers.base import Solution, gap_share
 from softrobust.solvers.promise import Promise
 
@@ -291,7 +297,8 @@ def _with_its_bound(
     pairs = [(static_return(problem, solution.policy), solution.static_value)]
     if solution.uniform_value is not None:
         pairs.append((uniform_value(problem), solution.uniform_value))
-    differs = any(abs(a - b) > 1e-8 * max(abs(a), abs(b), 1e-300) for a, b in pairs)
+    size = max(reference_size(problem), 1e-300)
+    differs = any(abs(a - b) > 1e-8 * max(abs(a), abs(b), size) for a, b in pairs)
     if not same or differs:
         raise InputError(
             f"The solution of '{solution.solver}' was found for another problem, where it earns "
@@ -304,7 +311,9 @@ def _with_its_bound(
 
 def _indicative(problem: Problem, policy: Policy) -> PaperErrors | None:
     S, _, N = problem.R.shape
-    if not isinstance(problem.objective, SoftRobust) or N * S**3 > INDICATIVE_WORK:
+    goal = problem.objective
+    # They are about the return alone.
+    if not isinstance(goal, SoftRobust) or goal.against or N * S**3 > INDICATIVE_WORK:
         return None
     return paper_errors(
         problem, [policy, problem.uniform_policy()], ["this policy", "the uniform policy"]
@@ -324,6 +333,7 @@ def _tightest(problem: Problem, policy: Policy, bounds: Sequence[Bound], sample:
     best = min(valid, key=lambda b: b.value)
     value = sample.objective.value
     scale = max(abs(value), abs(best.value), abs(sample.mean.value), 1e-300)
+    scale += reference_size(problem)
     # A policy's rows may miss 1 by 1e-12, which its value shows 1/(1 − γ) times; around 0 the
     # size of the returns is what rounds, not the size of the value.
     room = (ROUNDING + 4e-12 / (1 - problem.gamma)) * scale + rounding(problem, excused=False)

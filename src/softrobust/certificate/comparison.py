@@ -105,7 +105,7 @@ def paired(
     """The comparison from the returns of both policies on the same models, with the same luck."""
     new, old = Returns.of(new), Returns.of(old)
     f, difference = new.f, new.x - old.x
-    size = max(float(np.abs(new.x).max()), float(np.abs(old.x).max()), 1e-300)
+    size = max(new.size, old.size, 1e-300)
     tie = np.abs(difference) <= SAME * size
     chance = float(f @ (~tie & (difference > 0)))
     goals = (SoftRobust(lam=0.0, alpha=goal.alpha), SoftRobust(lam=1.0, alpha=goal.alpha), goal)

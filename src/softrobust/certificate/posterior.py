@@ -37,7 +37,7 @@ from softrobust.errors import InputError
 from softrobust.objective import EDGE, SoftRobust, value_at_risk
 from softrobust.posterior import FittedPosterior
 from softrobust.posterior.learned import FittedLearned
-from softrobust.returns import Returns, policy_return, returns_of
+from softrobust.returns import Returns, returns_of
 from softrobust.solvers.exact.exact import Exact
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _replicate(
         began = time.monotonic()
         there = problem.with_models(models)
         bounds.append(_bound(there, covers, seconds / replications))
-        returns.append(policy_return(there, policy))
+        returns.append(returns_of(there, policy).x)
         if len(bounds) == 1:  # how many there will be depends on the clock, not on what was seen
             took = time.monotonic() - began
             if took > seconds:
@@ -332,17 +332,17 @@ def draw_heldout(
     fewer where their storage or evaluation would outgrow a few hundred MB or some ten seconds.
     """
     pilot_seed, main_seed = seed.spawn(2)
-    train = policy_return(problem, policy)
-    spread = float(train.max() - train.min())
+    own = returns_of(problem, policy)
+    spread = float(np.ptp(own.x))
     most = _affordable(problem)
     if isinstance(posterior, FittedLearned):
         most = max(most // LEARNED, 50)
-    if spread <= 1e-9 * float(np.abs(train).max()):  # all returns equal: nothing to resolve
+    if spread <= 1e-9 * own.size:  # all returns equal: nothing to resolve
         return posterior.sample(min(PILOT, most), np.random.default_rng(main_seed))
     tail = max(1.0 - problem.objective.alpha, TAIL_DRAWS / MOST)
     n = min(max(PILOT, int(np.ceil(2 * TAIL_DRAWS / tail))), most)
     pilot = posterior.sample(n, np.random.default_rng(pilot_seed))
-    z = policy_return(problem.with_models(pilot), policy)
+    z = returns_of(problem, policy, pilot).x
     width = cvar_interval_width(z, problem.objective.alpha)
     if not np.isfinite(width):
         n = most

@@ -87,6 +87,8 @@ class ModelSet(WeightedModels):
         What came with the models, if anything: a `Problem` uses it where it is not told otherwise.
     sinks : (n_states,) bool
         States that the data never left: they stay where they are, with reward 0.
+    taken : (n_states, n_actions), optional
+        How often the data show each action: current practice, where they came from a log.
     normalise : bool
         Accept row sums off by up to 1e-6 (instead of 1e-8) and divide by them.
     """
@@ -102,6 +104,7 @@ class ModelSet(WeightedModels):
     gamma: float | None = None
     sinks: BoolArray = _LATER
     notes: tuple[Note, ...] = ()
+    taken: IntArray | None = None
     normalise: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -126,6 +129,9 @@ class ModelSet(WeightedModels):
         put(self, "prob", _checked_probabilities(self))
         sinks = np.zeros(self.n_states, dtype=bool) if self.sinks is None else self.sinks
         put(self, "sinks", shaped("sinks", sinks, np.bool_, (self.n_states,)))
+        if self.taken is not None:
+            shape = (self.n_states, self.n_actions)
+            put(self, "taken", shaped("taken", self.taken, np.int64, shape))
         if self.p0 is not None:
             put(self, "p0", check_p0(self.p0, self.states))
 

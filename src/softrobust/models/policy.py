@@ -124,6 +124,19 @@ class Policy:
         return f"Policy({kind}, {len(self.states)} states, {len(self.actions)} actions)"
 
 
+def action_shares(
+    counts: ArrayLike, among: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The share of each action (n_states, n_actions) among those marked, and where any was seen.
+
+    Elsewhere all marked ones are equally likely.
+    """
+    seen = np.where(among, counts, 0).astype(np.float64)
+    known = seen.sum(axis=1) > 0
+    seen[~known] = among[~known]
+    return seen / seen.sum(axis=1, keepdims=True), known
+
+
 def read_policy(
     path: str | Path, states: Labels, actions: Labels, rest: Policy | None = None
 ) -> Policy:

@@ -255,6 +255,7 @@ class FittedDirichlet(FittedPosterior):
             states=self.log.states,
             actions=self.log.actions,
             sinks=self.sinks,
+            taken=self.log.pair_counts,
         )
 
     def __repr__(self) -> str:

@@ -423,6 +423,7 @@ class FittedLearned(FittedPosterior):
             states=self.log.states,
             actions=self.log.actions,
             sinks=self.sinks,
+            taken=self.log.pair_counts,
         )
 
     def diagnostics(self) -> Diagnostics:

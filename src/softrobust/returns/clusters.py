@@ -18,8 +18,9 @@ from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.settings import whole
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
-from softrobust.returns.evaluation import action_values, static_return
+from softrobust.returns.evaluation import action_values
 from softrobust.returns.optimal import ModelOptima, optimal_returns
+from softrobust.returns.reference import measured, static_return
 
 
 @final
@@ -65,7 +66,7 @@ def reduce_models(problem: Problem, k: int, seed: int | np.random.Generator = 0)
 def _features(problem: Problem, optima: ModelOptima) -> FloatArray:
     """(N, S·A) optimal action values of each model at allowed pairs, and its optimal return."""
     Q = action_values(problem, optima.V)[:, problem.allowed]
-    returns = (optima.V @ problem.p0)[:, None]
+    returns = measured(problem, optima.V @ problem.p0)[:, None]
     # The return weighs as much as all action values together: CVaR ranks models by it.
     return np.hstack([Q / np.sqrt(Q.shape[1]), returns])
 

@@ -96,16 +96,6 @@ def _keep(problem: Problem, policy: Policy, V: FloatArray) -> FloatArray:
     return x
 
 
-def static_return(problem: Problem, policy: Policy) -> float:
-    """ρ^S(π): the objective applied to the returns on the models (eq. 3.1)."""
-    return problem.objective.value(policy_return(problem, policy), problem.models.f)
-
-
-def uniform_value(problem: Problem) -> float:
-    """ρ^S of the uniform policy over allowed actions: the zero of `gap_share`."""
-    return static_return(problem, problem.uniform_policy())
-
-
 def policy_values(problem: Problem, policy: Policy) -> FloatArray:
     """(n_models, n_states): the value function of the policy in every model."""
     return _evaluate(problem, policy)[0]
@@ -164,7 +154,7 @@ def _evaluate(
     S, N = problem.n_states, problem.n_models
     v = policy_reward(problem, policy.probs)
     h = np.tile(problem.p0, (N, 1))
-    if _is_large_and_sparse(problem):
+    if is_large_and_sparse(problem):
         return _krylov(problem, policy.probs, v, h, want_occupancy, deadline)
     if S > KERNEL_STATES:
         return _lapack(problem, policy.probs, v, h, want_occupancy, deadline)
@@ -173,7 +163,8 @@ def _evaluate(
     return v, h
 
 
-def _is_large_and_sparse(problem: Problem) -> bool:
+def is_large_and_sparse(problem: Problem) -> bool:
+    """Whether values are solved for by iteration, to `RELATIVE_ERROR`."""
     S, pairs = problem.n_states, problem.n_states * problem.n_actions
     return S > 3000 or (S > 300 and problem.models.next_states.size < 0.1 * S * pairs)
 
@@ -305,10 +296,3 @@ def return_gradients(problem: Problem, policy: Policy) -> tuple[FloatArray, Floa
     gradient = h[:, :, None] * action_values(problem, v)
     gradient *= problem.allowed
     return v @ problem.p0, gradient
-
-
-def static_gradient(problem: Problem, policy: Policy) -> FloatArray:
-    """Gradient of ρ^S in the action probabilities, (n_states, n_actions)."""
-    returns, gradients = return_gradients(problem, policy)
-    xi = problem.objective.worst_case(returns, problem.models.f)
-    return np.asarray(np.einsum("n,nsa->sa", xi, gradients))

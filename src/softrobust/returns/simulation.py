@@ -12,7 +12,7 @@ Gymnasium environment are rolled out one by one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
@@ -27,6 +27,7 @@ from softrobust.models.continuous_policy import ContinuousPolicy
 from softrobust.models.policy import Policy
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns.evaluation import check_policy, policy_return
+from softrobust.returns.reference import measured, reference_returns
 
 Actor = Callable[[FloatArray, np.random.Generator], IntArray]
 LEVELS = (0.1, 0.5, 0.9)  # of the bands of `Paths`
@@ -333,9 +334,20 @@ def simulate_table(
 class Returns:
     """One number per model, and the weights of the models."""
 
-    x: FloatArray  # (n_models,)
+    x: FloatArray  # (n_models,) what the objective is taken of: returns less the reference's
     f: FloatArray  # (n_models,)
     noise: Simulation | None = None  # the episodes that x averages; None where x is exact
+    reference: FloatArray | None = None  # (n_models,) what was taken off, if anything
+
+    @property
+    def plain(self) -> FloatArray:
+        """(n_models,) the returns themselves."""
+        return self.x if self.reference is None else self.x + self.reference
+
+    @property
+    def size(self) -> float:
+        """The largest |return|: what x was rounded at."""
+        return float(np.abs(self.plain).max())
 
     @classmethod
     def of(cls, found: Returns | Simulation) -> Returns:
@@ -350,11 +362,29 @@ def returns_of(
     episodes: int = 100,
     seed: int | np.random.Generator = 0,
 ) -> Returns:
-    """What the policy earns in every model of the problem, or in `models`, such as held-out ones.
+    """What the objective is taken of in every model of the problem, or in `models` (held-out ones).
 
-    `episodes` per model and `seed` are for simulations: policies with one seed meet the same luck.
+    That is the return, less the reference's where there is one. `episodes` per model and `seed` are
+    for simulations: policies with one seed meet the same luck, and so does the reference.
     """
     if isinstance(problem, ContinuousProblem):
-        return Returns.of(simulate(problem, policy, models, episodes, seed))
+        return _simulated_returns(problem, policy, models, episodes, seed)
     own = problem if models is None else problem.with_models(models)
-    return Returns(policy_return(own, policy), own.models.f)
+    x, none = policy_return(own, policy), own.objective.reference is None
+    return Returns(
+        measured(own, x), own.models.f, reference=None if none else reference_returns(own)
+    )
+
+
+def _simulated_returns(
+    problem: ContinuousProblem, policy: Any, models: Any, episodes: int, seed: Any
+) -> Returns:
+    """Episode by episode less the reference's, which meets the same luck."""
+    reference = problem.objective.reference
+    if reference is None:
+        return Returns.of(simulate(problem, policy, models, episodes, seed))
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**62))  # a generator gives its luck once
+    own, other = (simulate(problem, p, models, episodes, seed) for p in (policy, reference.policy))
+    gain = replace(own, returns=frozen(own.returns - other.returns, np.float64))
+    return replace(Returns.of(gain), reference=other.means)

@@ -21,7 +21,7 @@ from softrobust._core.show import facts_html
 from softrobust.bounds.reduction import rounding
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
-from softrobust.objective import Objective, SoftRobust
+from softrobust.objective import Objective
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns import static_return, uniform_value
 
@@ -64,11 +64,13 @@ class Solution(Generic[P]):
         The name of the solver, as on the command line.
     policy : Policy or ContinuousPolicy
     value : float or None
-        Exact ρ^S of the policy on the problem's models; None where returns are simulated.
+        Exact ρ^S of the policy on the problem's models; None where returns are simulated. Against a
+        reference, where the objective has one.
     uniform_value : float or None
         ρ^S of the uniform policy, the zero of `gap_share`; None without a bound.
     v : (n_states,), callable (n, n_variables) → (n,), or None
-        The solver's own value function, if it has one, and `model_value`, its mean over starts.
+        The solver's own value function, if it has one, and `model_value`, its mean over starts: of
+        the return, whatever the reference.
     bound : Bound or None
         No policy of the class it covers is better; None if the solver proves nothing.
     status : Status
@@ -199,7 +201,10 @@ def solve_grid(
         result: list[list[Solution]] = own(problem, lams, alphas)
         return result
     return [
-        [solve(replace(problem, objective=SoftRobust(lam, alpha)), solver) for alpha in alphas]
+        [
+            solve(replace(problem, objective=problem.objective.at(lam, alpha)), solver)
+            for alpha in alphas
+        ]
         for lam in lams
     ]
 

@@ -37,7 +37,9 @@ from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
+from softrobust.objective import Reference
 from softrobust.problem import Problem
+from softrobust.returns import reference_returns
 from softrobust.solvers.base import Solution, Solver, finish, solve
 
 if TYPE_CHECKING:
@@ -128,9 +130,9 @@ class PracticeClass:
                 out.append(row)
         return np.array(out)
 
-    def composite(self, problem: Problem, reference: FloatArray | None = None) -> Composite:
-        """The problem in composite actions; returns less `reference` (n_models,) where given."""
-        return Composite.of(self, problem, reference)
+    def composite(self, problem: Problem) -> Composite:
+        """The problem in composite actions, against the same reference."""
+        return Composite.of(self, problem)
 
 
 @final
@@ -152,9 +154,7 @@ class Composite:
     original: Problem
 
     @classmethod
-    def of(
-        cls, policies: PracticeClass, problem: Problem, reference: FloatArray | None
-    ) -> Composite:
+    def of(cls, policies: PracticeClass, problem: Problem) -> Composite:
         """Mix rows and rewards of the problem."""
         models = problem.models
         if policies.practice.shape != (models.n_states, models.n_actions):
@@ -182,7 +182,7 @@ class Composite:
         mixtures = np.zeros((models.n_states, max(map(len, rows)), models.n_actions))
         for s, vertices in enumerate(rows):
             mixtures[s, : len(vertices)] = vertices
-        return cls(mixed_problem(problem, mixtures, reference), mixtures, problem)
+        return cls(mixed_problem(problem, mixtures), mixtures, problem)
 
     def lift(self, policy: Policy) -> Policy:
         """A policy of composite actions as one of the original actions."""
@@ -227,13 +227,10 @@ def within_class(bound: Bound) -> Bound:
     return replace(bound, covers=covers)
 
 
-def mixed_problem(
-    problem: Problem, mixtures: FloatArray, reference: FloatArray | None = None
-) -> Problem:
+def mixed_problem(problem: Problem, mixtures: FloatArray) -> Problem:
     """The problem in which action j of state s is the mixture mixtures[s, j]; zeros are none."""
     m, N = problem.models, problem.n_models
     R = full_rewards(problem)
-    shift = np.zeros(N) if reference is None else (1.0 - problem.gamma) * np.asarray(reference)
     columns: list[NDArray[np.int32]] = []
     blocks: list[FloatArray] = []
     rewards: list[FloatArray] = []
@@ -249,7 +246,7 @@ def mixed_problem(
             widths[s, j] = to.size
             columns.append(to)
             blocks.append(block.reshape(-1))
-            worth = mixtures[s, j, used] @ R[s, used] - shift
+            worth = mixtures[s, j, used] @ R[s, used]
             rewards.append(np.repeat(worth, to.size))
     models = ModelSet(
         indptr=np.concatenate([[0], np.cumsum(widths.reshape(-1))]),
@@ -261,7 +258,11 @@ def mixed_problem(
         normalise=True,
     )
     paid = Rewards.of_models(np.concatenate(rewards), m.n_states, mixtures.shape[1])
-    return Problem(models, paid, problem.p0, problem.gamma, problem.objective)
+    goal = problem.objective
+    if goal.reference is not None:  # its actions are the original ones: its returns are enough
+        known = Reference(goal.reference.name, returns=reference_returns(problem))
+        goal = goal.measured_against(known)
+    return Problem(models, paid, problem.p0, problem.gamma, goal)
 
 
 def full_rewards(problem: Problem) -> FloatArray:

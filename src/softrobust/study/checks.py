@@ -236,7 +236,7 @@ def _improved(solved: Solved, seed: int, lam: float | None = None) -> Policy:
     log, _ = need_log(solved, "Choosing again")
     problem = solved.problem
     if lam is not None:
-        problem = replace(problem, objective=SoftRobust(lam, problem.objective.alpha))
+        problem = replace(problem, objective=problem.objective.at(lam, problem.objective.alpha))
     solver = Improve(log, seed)
     return solver.solution(problem, solver.choice(problem)).policy
 

@@ -19,7 +19,7 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust.certificate import Comparison, Sample, held_out, paired
 from softrobust.errors import InputError
-from softrobust.returns import Returns, policy_return
+from softrobust.returns import Returns, returns_of
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import PRACTICE, Behaviour, unmasked
 
@@ -47,7 +47,8 @@ class Compared:
         Whether it is the policy that the report is about.
     solution : Solution
     train, test : (n_models,)
-        Returns on the problem's models and on held-out ones (None without those).
+        Returns, less the reference's, on the problem's models and on held-out ones (None without
+        those).
     static : dict
         objective, mean, var, cvar of `train`.
     heldout : Sample or None
@@ -150,12 +151,11 @@ def _evaluated(
 ) -> Compared:
     objective, f = problem.objective, problem.models.f
     own = unmasked(problem) if solution.solver == PRACTICE else problem
-    train = policy_return(own, solution.policy)
-    test = None if heldout is None else policy_return(own.with_models(heldout), solution.policy)
-    fresh = None
-    if heldout is not None and test is not None:
-        fresh = held_out(Returns(train, f), Returns(test, heldout.f), objective)
-    return Compared(name, chosen, solution, train, test, objective.summary(train, f), fresh)
+    train = returns_of(own, solution.policy)
+    test = None if heldout is None else returns_of(own, solution.policy, heldout)
+    fresh = None if test is None else held_out(train, test, objective)
+    x, static = None if test is None else test.x, objective.summary(train.x, f)
+    return Compared(name, chosen, solution, train.x, x, static, fresh)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

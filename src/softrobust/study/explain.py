@@ -24,7 +24,7 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
 from softrobust.objective import Objective, tail_weights
-from softrobust.returns import evaluate_policy, policy_return
+from softrobust.returns import evaluate_policy, measured, returns_of
 from softrobust.returns.evaluation import action_values
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.baselines.nominal import Nominal
@@ -165,7 +165,7 @@ def explain_many(
 ) -> list[Explanation]:
     """Explanations of several states, by index: what they share is computed once."""
     v, h = evaluate_policy(problem, policy)
-    returns = v @ problem.p0
+    returns = measured(problem, v @ problem.p0)
     f = problem.models.f
     xi = np.asarray(problem.objective.worst_case(returns, f))
     tail = tail_weights(returns, f, problem.objective.alpha)
@@ -221,7 +221,7 @@ def _options(
         probs = policy.probs.copy()
         probs[s] = 0.0
         probs[s, a] = 1.0
-        returns = policy_return(problem, replace(policy, probs=probs))
+        returns = returns_of(problem, replace(policy, probs=probs)).x
         summary = problem.objective.summary(returns, f)
         found.append(
             Option(
@@ -262,5 +262,5 @@ def _shifts(problem: Problem, s: int, row: FloatArray, tail: FloatArray) -> tupl
 
 
 def _price(problem: Problem, own: dict[str, float], nominal: Policy) -> dict[str, float]:
-    other = problem.objective.summary(policy_return(problem, nominal), problem.models.f)
+    other = problem.objective.summary(returns_of(problem, nominal).x, problem.models.f)
     return {"mean": own["mean"] - other["mean"], "cvar": own["cvar"] - other["cvar"]}

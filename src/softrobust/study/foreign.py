@@ -96,7 +96,7 @@ def _chosen(
         found = Improve(batch, number).choice(problem)
         return found.policy, found.promise
     belief = Belief.of(batch, problem.gamma, problem.n_models, np.random.default_rng(number))
-    posed = Problem(belief.models(), p0=problem.p0, objective=problem.objective)
+    posed = Problem(belief.models(), p0=problem.p0, objective=problem.objective.anew())
     made = make_solver(solver, log=batch, seed=number, posterior=belief.fitted)
     policy = solve(posed, made).policy
     promise = promise_of(batch, problem.gamma, policy, seed=number)

@@ -23,8 +23,8 @@ from softrobust._core.limits import LiveLine
 from softrobust.bounds import Bound
 from softrobust.certificate import Certificate, certify
 from softrobust.errors import InputError
-from softrobust.objective import SoftRobust
-from softrobust.returns import occupancies, policy_return
+from softrobust.objective import Objective
+from softrobust.returns import occupancies, returns_of
 from softrobust.solvers import Exact, Solver, Status, solve_grid
 
 if TYPE_CHECKING:
@@ -70,12 +70,12 @@ class FrontierPoint:
 
     @property
     def mean(self) -> float:
-        """Mean return over the models."""
+        """Mean over the models of what the objective is taken of."""
         return self.certificate.static["mean"]
 
     @property
     def cvar(self) -> float:
-        """Average return over the worst 1 − α of the models."""
+        """Average over the worst 1 − α of the models."""
         return self.certificate.static["cvar"]
 
     def row(self) -> list[Any]:
@@ -154,7 +154,7 @@ def frontier(
     solved = _solve_all(problem, solver, lams, alphas, pool)
     for policy in also:
         pool.add(policy)
-    best = {key: pool.best(SoftRobust(*key)) for key in solved}
+    best = {key: pool.best(problem.objective.at(*key)) for key in solved}
     rows = [
         [_point(problem, (lam, alpha), best, solved, pool, lams) for alpha in alphas]
         for lam in lams
@@ -191,7 +191,9 @@ def _solve_all(
             line.update(f"frontier: point {n} of {total}".__str__)
             warm = solver
             if isinstance(solver, Exact) and pool.policies:
-                warm = replace(solver, start=pool.policies[pool.best(SoftRobust(lam, alpha))])
+                warm = replace(
+                    solver, start=pool.policies[pool.best(problem.objective.at(lam, alpha))]
+                )
             [[solution]] = solve_grid(problem, warm, [lam], [alpha])
             pool.add(solution.policy)
             out[lam, alpha] = (solution.bound, solution.status)
@@ -214,9 +216,9 @@ class _Pool:
         if key not in self.index:
             self.index[key] = len(self.policies)
             self.policies.append(policy)
-            self.returns.append(policy_return(self.problem, policy))
+            self.returns.append(returns_of(self.problem, policy).x)
 
-    def best(self, objective: SoftRobust) -> int:
+    def best(self, objective: Objective) -> int:
         """The policy of greatest value; among equals the one of greatest mean, then the first."""
         f = self.problem.models.f
         scores = [(objective.value(x, f), float(x @ f)) for x in self.returns]
@@ -236,7 +238,7 @@ def _point(
     lam, alpha = key
     policy = pool.policies[best[key]]
     bound, status = solved[key]
-    there = replace(problem, objective=SoftRobust(lam, alpha))
+    there = replace(problem, objective=problem.objective.at(lam, alpha))
     certificate = certify(there, policy, bounds=[] if bound is None else [bound], time_limit=2.0)
     i = list(lams).index(lam)
     before = None if i == 0 else pool.policies[best[lams[i - 1], alpha]]

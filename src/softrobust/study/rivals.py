@@ -146,8 +146,8 @@ def _notes(own: Returns, old: Returns, observed: Mapping[str, Any] | None) -> tu
     if blur > BLURRED:
         notes.append(Note("comparison_blurred", facts={"share": blur}))
     if observed is not None:
-        mean = float(old.f @ old.x)
-        spread = float(np.sqrt(old.f @ (old.x - mean) ** 2))
+        mean = float(old.f @ old.plain)
+        spread = float(np.sqrt(old.f @ (old.plain - mean) ** 2))
         off = abs(observed["mean"] - mean)
         off /= max(float(np.hypot(observed["se"], spread)), 1e-300)
         facts = {"mean": observed["mean"], "se": observed["se"], "n_episodes": observed["n"]}

@@ -18,7 +18,7 @@ import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust.models.policy import Policy
-from softrobust.returns import static_return
+from softrobust.returns import measured, static_return
 from softrobust.study.rule_tree import (
     Leaf,
     Question,
@@ -184,7 +184,7 @@ class Search:
                 starts.append(len(order))
         if not order:
             return []
-        x = base.returns(a, np.array(order), np.array(starts))
+        x = measured(self.problem, base.returns(a, np.array(order), np.array(starts)))
         objective, f = self.problem.objective, self.problem.models.f
         return [
             _Move(objective.value(x[i], f), m.leaf, m.part, m.action, m.question, m.inside)

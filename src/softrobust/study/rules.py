@@ -30,7 +30,7 @@ from softrobust._core.settings import whole
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
-from softrobust.returns import evaluate_policy, static_return
+from softrobust.returns import evaluate_policy, measured, static_return
 from softrobust.returns.evaluation import action_values
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.improve import Improve
@@ -339,7 +339,7 @@ def exchange_costs(problem: Problem, policy: Policy) -> FloatArray:
     """c(s, a), (n_states, n_actions); where an action is not allowed, more than all else."""
     v, h = evaluate_policy(problem, policy)
     q = action_values(problem, v)
-    xi = problem.objective.worst_case(v @ problem.p0, problem.models.f)
+    xi = problem.objective.worst_case(measured(problem, v @ problem.p0), problem.models.f)
     advantage = v[:, :, None] - q
     cost = np.einsum("n,ns,nsa->sa", xi, h, advantage)
     cost[~problem.decided] = 0.0

@@ -112,7 +112,7 @@ def judging_problem(part: TransitionLog, like: Problem, n: int, seed: list[int])
     """The learned posterior of a part of a log; every pair has a model, so any can be judged."""
     settings, rng = LearnedPosterior(min_count=0), np.random.default_rng(seed)
     models = Belief.of(part, like.gamma, n, rng, settings=settings).models()
-    return Problem(models, p0=like.p0, objective=like.objective)
+    return Problem(models, p0=like.p0, objective=like.objective.anew())
 
 
 def learned_again(
@@ -134,7 +134,7 @@ def learned_again(
     rewards = old.rewards
     if part.reward is not None and rewards.kind == "pair":
         rewards = Rewards.of_pairs(pair_means(part, rewards.pairs))
-    return Problem(models, rewards, old.p0, old.gamma, old.objective, allowed)
+    return Problem(models, rewards, old.p0, old.gamma, old.objective.anew(), allowed)
 
 
 def time_share(problem: Problem, policy: Policy) -> FloatArray:

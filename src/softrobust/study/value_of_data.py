@@ -27,7 +27,7 @@ from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust, soft_robust
 from softrobust.posterior import FittedDirichlet
-from softrobust.returns import optimal_returns, policy_return
+from softrobust.returns import optimal_returns, returns_of
 from softrobust.returns.evaluation import policy_rows
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.baselines.nominal import Nominal
@@ -232,7 +232,8 @@ def value_of_data(
     wanted = _pairs(problem, pairs)
     rng = np.random.default_rng(seed)
     pool = _pool(problem, policy, also, rng)
-    worth = _by_models if not independent else _by_rows
+    # What a reference earns changes with the rows, too: whole models are then learned about.
+    worth = _by_rows if independent and objective.reference is None else _by_models
     out = worth(problem, pool, wanted, observations, data_sets, rng, objective)
     return tuple(sorted(out, key=lambda v: -v.value))
 
@@ -242,7 +243,7 @@ def _by_models(
     rng: np.random.Generator, objective: SoftRobust,
 ) -> list[DataValue]:  # fmt: skip
     """Every model is reweighted."""
-    Z = np.array([policy_return(problem, p) for p in pool])
+    Z = np.array([returns_of(problem, p).x for p in pool])
     order = np.argsort(Z, axis=1).astype(np.int64)
     (base,), (best,) = _best(Z, order, problem.models.f[None, :], objective)
     out = []

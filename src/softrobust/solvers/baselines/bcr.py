@@ -31,7 +31,7 @@ from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.limits import Deadline
 from softrobust.kernels.balls import L1, LINF, distances
 from softrobust.models.model_set import ModelSet
-from softrobust.objective import EDGE, SoftRobust
+from softrobust.objective import EDGE
 from softrobust.problem import Problem
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.ball_robust import (
@@ -112,7 +112,7 @@ class BCR(Iterated):
         for j, alpha in enumerate(alphas):
             sets: CredibleSets | None = None
             for i, lam in enumerate(lams):
-                point = replace(problem, objective=SoftRobust(lam, alpha))
+                point = replace(problem, objective=problem.objective.at(lam, alpha))
                 deadline = Deadline(self.time_limit)
                 if sets is None and (lam > 0 or not self.shrink):
                     sets = self.sets(point)

@@ -10,16 +10,16 @@ have a model, its probability moves to the other actions seen there, and the sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
 
-from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.data import TransitionLog
-from softrobust.models.policy import Policy
+from softrobust.models.policy import Policy, action_shares
 from softrobust.problem import Problem
 from softrobust.returns import check_policy, occupancies
+from softrobust.returns.reference import unmasked as unmasked
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.baselines.nominal import check_log
 
@@ -41,17 +41,6 @@ class Behaviour(Solver):
         return given(problem, policy, self.name, {"share_moved": moved})
 
 
-def action_shares(log: TransitionLog, among: BoolArray) -> tuple[FloatArray, BoolArray]:
-    """The share of each action (n_states, n_actions) among those marked, and where any was seen.
-
-    Elsewhere all marked ones are equally likely.
-    """
-    counts = np.where(among, log.pair_counts, 0).astype(np.float64)
-    seen = counts.sum(axis=1) > 0
-    counts[~seen] = among[~seen]
-    return counts / counts.sum(axis=1, keepdims=True), seen
-
-
 def behaviour_policy(problem: Problem, log: TransitionLog) -> tuple[Policy, float]:
     """π_b on the problem's states, and the share of decisions that were for pairs without models.
 
@@ -60,7 +49,7 @@ def behaviour_policy(problem: Problem, log: TransitionLog) -> tuple[Policy, floa
     """
     models = problem.models
     check_log(problem, log, "Current practice")
-    probs, known = action_shares(log, models.available)
+    probs, known = action_shares(log.pair_counts, models.available)
     counts = np.asarray(log.pair_counts, dtype=np.float64)
     kept = float(np.where(models.available, counts, 0.0)[problem.decided].sum())
     moved = 1.0 - kept / max(float(counts.sum()), 1.0)
@@ -82,13 +71,6 @@ def rare_share(
     share = float(weight[rare].sum() / max(float(weight.sum()), 1e-300))
     s, a = np.unravel_index(int(np.argmax(np.where(rare, weight, -1.0))), weight.shape)
     return share, (int(s), int(a))
-
-
-def unmasked(problem: Problem) -> Problem:
-    """The problem in which every pair with transitions may be used, as practice does."""
-    if np.array_equal(problem.allowed, problem.models.available):
-        return problem
-    return replace(problem, allowed=np.asarray(problem.models.available))
 
 
 def given(

@@ -24,7 +24,7 @@ from softrobust._core.limits import Deadline
 from softrobust._core.settings import Count, whole
 from softrobust.models.policy import TimedPolicy
 from softrobust.problem import Problem
-from softrobust.returns import action_values, evaluate_policy
+from softrobust.returns import action_values, evaluate_policy, measured
 from softrobust.returns.optimal import horizon_return, state_probabilities
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.baselines.nominal import nominal_solution
@@ -121,7 +121,7 @@ class CADP(Solver):
         status = Status.ITERATION_LIMIT
         for _ in range(self.rounds):
             v, h = evaluate_policy(problem, problem.policy(rule))
-            returns = v @ problem.p0
+            returns = measured(problem, v @ problem.p0)
             value = self._goal(problem, returns)
             if value > best_value:
                 best_value, best = value, rule

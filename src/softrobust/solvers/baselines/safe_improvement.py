@@ -39,10 +39,10 @@ from softrobust._core.notes import Level, Note
 from softrobust._core.settings import Count, NotNegative, real
 from softrobust.data import TransitionLog
 from softrobust.data.rewards import Rewards
+from softrobust.models.policy import action_shares
 from softrobust.problem import Problem
 from softrobust.returns import action_values, optimal_returns, policy_values
 from softrobust.solvers.base import Solution, Solver, Status, finish
-from softrobust.solvers.baselines.behaviour import action_shares
 from softrobust.solvers.baselines.nominal import check_log, empirical_problem
 
 BETTER = 1e-12  # of the size of the values: less is rounding,
@@ -82,7 +82,7 @@ class SPIBB(Solver):
         """Policy iteration within the class."""
         clock = Deadline()
         check_log(problem, self.log, "SPIBB")
-        beta, seen = action_shares(self.log, problem.allowed)
+        beta, seen = action_shares(self.log.pair_counts, problem.allowed)
         rare = problem.allowed & (self.log.pair_counts < self.min_count)
         rare &= problem.decided[:, None]
         single, stats = problem.mean_problem(), {}
@@ -169,7 +169,7 @@ class SoftSPIBB(Solver):
         """Improve, evaluate, and begin again from β, until nothing moves."""
         clock = Deadline()
         single, _ = empirical_problem(problem, self.log, "Soft-SPIBB")
-        beta, seen = action_shares(self.log, problem.allowed)
+        beta, seen = action_shares(self.log.pair_counts, problem.allowed)
         errors = self._errors(problem)
         probs, v, status, rounds = improve(
             single, beta, lambda Q: self._improved(Q, beta, errors), STAYS, self.max_rounds

@@ -21,6 +21,7 @@ from softrobust._core.limits import Deadline
 from softrobust.bounds.reduction import EPS, Reduced, count_policies, reach, widest_row
 from softrobust.kernels.tail import best_row
 from softrobust.objective import EDGE
+from softrobust.returns import measured, reference_size
 
 RULES = 2e6  # more rules than this are never enumerated
 WALK = 256  # steps between two fresh inverses,
@@ -137,7 +138,7 @@ class _Walker:
     def _look(self, states: IntArray, new: IntArray, error: float) -> None:
         """Take the best rule of the stops, if it is better; keep account of errors."""
         p, n = self.p, self.actions.size
-        rows = self.X[: new.size + 1].reshape(-1, p.n_models)
+        rows = measured(p, self.X[: new.size + 1].reshape(-1, p.n_models))
         self.error = max(self.error, error)
         self.low, self.high = min(self.low, float(rows.min())), max(self.high, float(rows.max()))
         lam, alpha = p.objective.lam, p.objective.alpha
@@ -153,6 +154,7 @@ class _Walker:
     def result(self) -> Enumerated:
         """What was found, with a bound on every rule."""
         size, spread = max(abs(self.low), abs(self.high)), self.high - self.low
+        size += reference_size(self.p)
         # N products are summed, and a tail's edge counts as met when missed by EDGE of its mass.
         objective = 8 * self.p.n_models * EPS * size + 4 * EDGE * spread
         error = self.error + objective if np.isfinite(size) else np.inf

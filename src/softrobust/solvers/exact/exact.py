@@ -33,7 +33,12 @@ from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import soft_robust
 from softrobust.problem import Problem
-from softrobust.returns import check_policy, optimal_returns, static_return
+from softrobust.returns import (
+    check_policy,
+    optimal_returns,
+    reference_returns,
+    static_return,
+)
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.branch_and_bound import Node, Tree
 from softrobust.solvers.exact.enumeration import enumeration_work
@@ -268,6 +273,8 @@ def fingerprint(reduced: Reduced) -> str:
     parts: tuple[NDArray[Any], ...] = (
         m.indptr, m.next_states, m.prob, m.f, p.R, p.p0, reduced.allowed, settings,
     )  # fmt: skip
+    if p.objective.reference is not None:
+        parts = (*parts, reference_returns(p))
     for part in parts:
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()

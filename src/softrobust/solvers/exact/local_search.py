@@ -35,7 +35,13 @@ from softrobust.kernels.tail import best_row
 from softrobust.models.policy import Policy
 from softrobust.objective import Percentile
 from softrobust.problem import Problem
-from softrobust.returns import ModelOptima, evaluate_policy, optimal_returns
+from softrobust.returns import (
+    ModelOptima,
+    evaluate_policy,
+    measured,
+    optimal_returns,
+    reference_returns,
+)
 from softrobust.solvers.base import Solution, Solver, Status, finish
 
 PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring
@@ -177,7 +183,7 @@ def starting_rules(
         return
     own = optimal_returns(problem, deadline=deadline) if optima is None else optima
     votes = np.zeros(allowed.shape)
-    xi = problem.objective.worst_case(own.V @ problem.p0, f)
+    xi = problem.objective.worst_case(measured(problem, own.V @ problem.p0), f)
     for weight, rule in zip(xi, own.decisions, strict=True):
         votes[np.arange(rule.size), rule] += weight
     yield np.argmax(np.where(allowed, votes, -1.0), axis=1)
@@ -227,7 +233,7 @@ class Climber(ABC):
 
     def __init__(self, reduced: Reduced) -> None:
         self.reduced, self.moves, self.size = reduced, 0, 0.0
-        self.x = np.zeros(reduced.problem.n_models)  # returns of the rule evaluated last
+        self.x = np.zeros(reduced.problem.n_models)  # of the rule evaluated last: x − c
         self.reached: tuple[IntArray, float] | None = None
 
     def rise(self, value: float) -> float:
@@ -273,6 +279,9 @@ class ExchangeClimber(Climber):
             decision, p.gamma, self.X, self.gain, self.x,
         )  # fmt: skip
         self.size = max(self.size, float(np.abs(self.x).max()))
+        if p.objective.reference is not None:
+            self.x -= reference_returns(p)
+            self.X -= reference_returns(p)
         return p.objective.value(self.x, m.f)
 
     def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:
@@ -349,6 +358,7 @@ class BlockClimber(Climber):
         self.evaluated = True
         self.x = self.V @ p.p0
         self.size = max(self.size, float(np.abs(self.x).max()))
+        self.x = measured(p, self.x)
         return p.objective.value(self.x, p.models.f)
 
     def climb(self, decision: IntArray, deadline: Deadline) -> tuple[IntArray, float, bool]:

@@ -36,7 +36,7 @@ from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
 from softrobust.objective import soft_robust, value_at_risk
 from softrobust.problem import Problem
-from softrobust.returns import occupancies, policy_return, static_return
+from softrobust.returns import occupancies, policy_return, reference_returns, static_return
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.local_search import (
     CLIMB_SECONDS,
@@ -262,7 +262,7 @@ def load_highs(model: MilpModel) -> Any:
 
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = model.cost.size, model.row_lower.size
-    lp.sense_ = highspy.ObjSense.kMaximize
+    lp.sense_, lp.offset_ = highspy.ObjSense.kMaximize, model.constant
     lp.col_cost_, lp.col_lower_, lp.col_upper_ = model.cost, model.lower, model.upper
     lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
@@ -330,6 +330,7 @@ def _give_start(
     values[n : n + n * N] = (u * model.scale).reshape(-1)
     # Returns as the program sees them: of its own rewards and this u.
     x = np.einsum("kn,kn->n", u, terms.R.reshape(-1, N)[model.pairs])
+    x -= reference_returns(p) / terms.unit
     if model.n_switches:
         values[n + n * N] = p.objective.value(x, p.models.f)
         values[n + n * N + 1 :] = x < values[n + n * N]

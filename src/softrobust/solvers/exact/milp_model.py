@@ -23,6 +23,9 @@ The percentile criterion (eq. 2.1) counts the models below b instead:
 with C_ω the room between the clairvoyant value, which b cannot exceed, and the least return of
 model ω. At least one model is not below b (which only α = 0 would allow).
 
+Where the objective has a reference that earns c_ω, ρ_ω − c_ω takes the place of ρ_ω: constants on
+the right-hand sides, and one beside the objective.
+
 Rewards are moved and scaled for a solver whose tolerances are absolute: HiGHS meets a constraint to
 within 1e-9 at best, which rewards of 1e6 at γ = .99 (returns of 1e8) put below the spacing of
 floating-point numbers. For any constants C and unit > 0,
@@ -50,6 +53,7 @@ from softrobust.bounds.advantage import occupancy_bounds
 from softrobust.bounds.reduction import EPS, least_reach, pair_sums, reach, sum_error, widest_row
 from softrobust.objective import EDGE, Percentile
 from softrobust.problem import Problem
+from softrobust.returns import reference_returns
 
 Formulation = Literal["strengthened", "paper"]
 FORMULATIONS = ("strengthened", "paper")
@@ -119,6 +123,7 @@ class MilpModel:
     matrix: Any = None  # of the constraints, and their bounds
     row_lower: Any = None
     row_upper: Any = None
+    constant: float = 0.0  # beside cost: what the reference takes off the objective
     norm: float = 1.0  # u, b and y are this many times what they say,
     gain: float = 1.0  # and the objective this many times what they give
 
@@ -141,6 +146,7 @@ class MilpModel:
         return replace(
             self,
             cost=self.cost * gain,
+            constant=self.constant * norm * gain,
             lower=self.lower * columns,
             upper=self.upper * columns,
             matrix=matrix,
@@ -214,6 +220,7 @@ def _soft_robust(
     N, n = problem.n_models, pairs.size
     lam, alpha, f = problem.objective.lam, problem.objective.alpha, problem.models.f
     R = terms.R.reshape(-1, N)[pairs]
+    c = reference_returns(problem) / terms.unit
     scale, weight = (f.copy(), np.ones(N)) if paper else (np.ones(N), f)
     has_b = lam > 0 and alpha > 0
     has_y = has_b and 1.0 - alpha > EDGE
@@ -223,11 +230,12 @@ def _soft_robust(
     cost = np.concatenate([np.zeros(n), u_cost.reshape(-1), b_cost, y_cost])
     lower, upper = np.zeros(cost.size), np.full(cost.size, np.inf)
     if has_b:
-        most = float(np.abs(R).max() * reach(problem).max()) * (1 + 1e-6)
+        most = float(np.abs(R).max() * reach(problem).max()) * (1 + 1e-6) + float(np.abs(c).max())
         b = n + n * N
         lower[b], upper[b] = (-np.inf, np.inf) if paper else (-most, most)
-    blocks = [_tail(R, scale, n, cost.size, has_y)] if has_b else []
-    return MilpModel(pairs, cost, lower, upper, scale, has_b, has_y), blocks
+    blocks = [_tail(R, scale, n, cost.size, has_y, c)] if has_b else []
+    constant = -(1 - lam if has_b else 1.0) * float(f @ c)
+    return MilpModel(pairs, cost, lower, upper, scale, has_b, has_y, constant=constant), blocks
 
 
 def _percentile(
@@ -240,13 +248,14 @@ def _percentile(
     R = terms.R.reshape(-1, N)[pairs]
     top = terms.there(clairvoyant_bound(problem).value + terms.error)
     least = R.min(axis=0)
-    bottom = least * np.where(least < 0, reach(problem), least_reach(problem))
+    c = reference_returns(problem) / terms.unit
+    bottom = least * np.where(least < 0, reach(problem), least_reach(problem)) - c
     room = np.maximum(top - bottom, 0.0)
     cost, lower, upper = np.zeros(columns), np.zeros(columns), np.full(columns, np.inf)
     cost[b] = upper[b + 1 :] = 1.0
     lower[b], upper[b] = float(bottom.min()), top
     ones, omega = np.ones(N), np.arange(N)
-    below, _, _ = _tail(R, ones, n, columns, has_y=False)
+    below, reached, _ = _tail(R, ones, n, columns, has_y=False, c=c)
     switch = sparse.csr_array((room, (omega, b + 1 + omega)), shape=(N, columns))
     count = sparse.csr_array(
         (np.concatenate([f, ones]), (np.repeat([0, 1], N), np.tile(b + 1 + omega, 2))),
@@ -254,7 +263,7 @@ def _percentile(
     )
     few = np.array([1.0 - problem.objective.alpha + EDGE, N - 1.0])
     blocks: list[Block] = [
-        (below + switch, np.zeros(N), np.full(N, np.inf)),
+        (below + switch, reached, np.full(N, np.inf)),
         (count, np.full(2, -np.inf), few),
     ]
     return MilpModel(pairs, cost, lower, upper, ones, has_b=True, n_switches=N), blocks
@@ -346,8 +355,10 @@ def _link(
     return matrix, low, high
 
 
-def _tail(R: FloatArray, scale: FloatArray, n: int, n_columns: int, has_y: bool) -> Block:
-    """y_ω − scale_ω·b + Σ R·u ≥ 0; without y it is b ≤ ρ_ω."""
+def _tail(
+    R: FloatArray, scale: FloatArray, n: int, n_columns: int, has_y: bool, c: FloatArray
+) -> Block:
+    """y_ω − scale_ω·b + Σ R·u ≥ scale_ω·c_ω; without y it is b ≤ ρ_ω − c_ω."""
     N = scale.size
     omega = np.arange(N)
     column = n + np.arange(n)[:, None] * N + omega
@@ -357,4 +368,4 @@ def _tail(R: FloatArray, scale: FloatArray, n: int, n_columns: int, has_y: bool)
         parts.append((np.ones(N), omega, n + n * N + 1 + omega))
     values, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
     matrix = sparse.csr_array((values, (rows, columns)), shape=(N, n_columns))
-    return matrix, np.zeros(N), np.full(N, np.inf)
+    return matrix, scale * c, np.full(N, np.inf)

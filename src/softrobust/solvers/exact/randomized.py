@@ -31,7 +31,7 @@ from softrobust.bounds.reduction import count_policies, reduce
 from softrobust.models.policy import Policy
 from softrobust.objective import EDGE, soft_robust
 from softrobust.problem import Problem
-from softrobust.returns import check_policy, return_gradients, static_return
+from softrobust.returns import check_policy, measured, return_gradients, static_return
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.exact.local_search import ExchangeClimber, LocalSearch, onto, policy_of
@@ -129,7 +129,7 @@ def _scaled(problem: Problem, probs: FloatArray) -> Policy:
 def _climb(problem: Problem, policy: Policy, steps: int, tol: float, deadline: Deadline) -> _Climb:
     f, objective = problem.models.f, problem.objective
     # A start on a face of the simplex has gradients for the actions it does not take as well.
-    returns, gradients = return_gradients(problem, policy)
+    returns, gradients = _gradients(problem, policy)
     value, radius, programs = objective.value(returns, f), 1.0, 0
     while programs < steps and radius > 1e-7 and not deadline.passed:
         step, promised = _program(problem, policy.probs, returns, gradients, radius)
@@ -137,7 +137,7 @@ def _climb(problem: Problem, policy: Policy, steps: int, tol: float, deadline: D
         if step is None or promised - value <= tol * max(abs(value), 1e-12):
             break
         candidate = _scaled(problem, policy.probs + step)
-        new_returns, new_gradients = return_gradients(problem, candidate)
+        new_returns, new_gradients = _gradients(problem, candidate)
         new_value = objective.value(new_returns, f)
         kept = (new_value - value) / (promised - value)
         if kept > 0:
@@ -148,6 +148,12 @@ def _climb(problem: Problem, policy: Policy, steps: int, tol: float, deadline: D
         elif kept > 0.75:
             radius = min(1.0, 2 * radius)
     return _without_traces(problem, policy, value, programs)
+
+
+def _gradients(problem: Problem, policy: Policy) -> tuple[FloatArray, FloatArray]:
+    """Returns less the reference's, which has no gradient."""
+    returns, gradients = return_gradients(problem, policy)
+    return measured(problem, returns), gradients
 
 
 def _without_traces(problem: Problem, policy: Policy, value: float, programs: int) -> _Climb:

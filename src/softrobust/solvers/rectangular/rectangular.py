@@ -36,7 +36,6 @@ import numpy as np
 from softrobust._core.arrays import FloatArray, fits
 from softrobust._core.limits import Deadline
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME, SA_NATURE
-from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns.dynamic import nature_response
 from softrobust.returns.rectangular_sweeps import (
@@ -300,7 +299,7 @@ def solve_points(
     """Every point of the grid, as they are solved; `chains_for` says how many at a time."""
     first = Sweeps(problem, float32=solver.float32)
     walk = [
-        (at, replace(problem, objective=SoftRobust(lams[at[0]], alphas[at[1]])))
+        (at, replace(problem, objective=problem.objective.at(lams[at[0]], alphas[at[1]])))
         for at in neighbour_walk(len(lams), len(alphas))
     ]
     n = len(walk)
