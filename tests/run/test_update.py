@@ -11,7 +11,7 @@ import pytest
 
 from softrobust.cli.main import run as run_cli
 from softrobust.data import TransitionLog, write_log_csv
-from softrobust.data.join import join_logs
+from softrobust.data.join import join_logs, known_rows, rows_of
 from softrobust.errors import InputError
 from softrobust.posterior import DirichletPosterior
 from softrobust.report.summary import update_lines
@@ -150,7 +150,10 @@ def test_the_verb_writes_a_run_with_its_history(folder: Run, tmp_path: Path) -> 
     assert record[0]["old_hash"] == folder.log.data_hash
     assert record[0]["data_hash"] == again.log.data_hash
     assert record[0]["drift"]["p_value"] < 0.05
-    assert run_cli(["update", str(out), str(tmp_path / "new.csv")]) == 2  # the same rows again
+    found, once_more = update(again, tmp_path / "new.csv", LocalSearch())  # the same rows again
+    assert found is None
+    assert (once_more["new_rows"], once_more["known_rows"]) == (0, 80)
+    assert update_lines(once_more, None) == ["All 80 rows are in the run already: nothing changes."]
     write_log_csv(rows(20, 9), tmp_path / "more.csv")
     assert (
         run_cli(["update", str(out), str(tmp_path / "more.csv"), "--out", str(tmp_path / "run3")])
@@ -181,3 +184,68 @@ def test_what_the_user_forbade_stays_forbidden(folder: Run, tmp_path: Path) -> N
     found, _ = update(bound, tmp_path / "new.csv", LocalSearch())
     assert found is not None
     assert not found.problem.allowed[0, 1]
+
+
+def chain(n: int, seed: int, length: int = 10, episodes: bool = True) -> TransitionLog:
+    """Visits one after another, in episodes of the given length."""
+    rng = np.random.default_rng(seed)
+    kept, s = [], 0
+    for i in range(n):
+        s = s if i % length else int(rng.integers(2))
+        a = int(rng.integers(2))
+        to = int(rng.random() < P[s, a, 1])
+        kept.append((s, a, to, to - 0.1 * a))
+        s = to
+    number = np.arange(n) // length if episodes else None
+    states, actions, after, paid = zip(*kept, strict=True)
+    return TransitionLog.from_arrays(states, actions, after, paid, number)
+
+
+def part(log: TransitionLog, index: np.ndarray) -> TransitionLog:
+    mask = np.zeros(log.n_rows, dtype=bool)
+    mask[index] = True
+    return rows_of(log, mask)
+
+
+@pytest.mark.parametrize("episodes", [True, False])
+def test_old_rows_are_recognised_in_a_longer_export_and_new_ones_are_not(episodes: bool) -> None:
+    whole, other = chain(340, 1, episodes=episodes), chain(300, 2, episodes=episodes)
+    n, here = 325, np.arange(340)
+    old = part(whole, here[:n])
+    np.testing.assert_array_equal(known_rows(old, whole), np.where(here < n, here, -1))
+    assert (known_rows(old, other) == -1).all()  # alike, and by chance alone
+    latest = known_rows(old, part(whole, here[150:]))  # an export of the last months
+    np.testing.assert_array_equal(latest, np.where(here < n, here, -1)[150:])
+    if episodes:  # in another order of episodes, one of which went on
+        assert whole.episode is not None
+        assert whole.reward is not None
+        order = np.argsort(-whole.episode, kind="stable")
+        turned = TransitionLog.from_arrays(
+            whole.s[order], whole.a[order], whole.s_next[order], whole.reward[order], order // 10
+        )
+        found = known_rows(old, turned)
+        np.testing.assert_array_equal(np.sort(found[found >= 0]), np.arange(n))
+        both = join_logs(old, whole, known_rows(old, whole))
+        np.testing.assert_array_equal(both.pair_counts, whole.pair_counts)
+        np.testing.assert_array_equal(both.p0, whole.p0)  # 34 starts, not 35
+
+
+def test_a_full_export_again_adds_what_is_new_and_the_second_time_nothing(tmp_path: Path) -> None:
+    whole = chain(340, 1)
+    old = solved(part(whole, np.arange(320)), tmp_path)
+    write_log_csv(whole, tmp_path / "all.csv")
+    words = ["update", str(old.path), str(tmp_path / "all.csv"), "--out", str(tmp_path / "new")]
+    assert run_cli(words) == 0
+    made = load_run(tmp_path / "new")
+    assert made.log is not None
+    np.testing.assert_array_equal(made.log.pair_counts, whole.pair_counts)
+    assert (made.updates[0]["new_rows"], made.updates[0]["known_rows"]) == (20, 320)
+    before = {f.name: f.read_bytes() for f in (tmp_path / "new").iterdir()}
+    words = ["update", str(tmp_path / "new"), str(tmp_path / "all.csv"), "--out"]
+    assert run_cli([*words, str(tmp_path / "new"), "--force"]) == 0
+    assert {f.name: f.read_bytes() for f in (tmp_path / "new").iterdir()} == before
+    assert whole.reward is not None
+    corrected = replace(whole, reward=np.where(np.arange(340) == 7, 99.0, whole.reward))
+    write_log_csv(corrected, tmp_path / "other.csv")
+    _, record = update(old, tmp_path / "other.csv", LocalSearch())
+    assert record["absent_rows"] == 1

@@ -5,13 +5,19 @@ come after them, and "(end)" stays last. Episodes of the two logs are different 
 given stays; p₀ from episode starts is counted anew. Rewards that the old log's column showed are
 estimated again from both columns; rewards that were given (a table, a function) stay, and then
 the new log may not bring states or actions that they do not know.
+
+A new log may repeat rows of the old one: exports grow. Rows carry no identity, so that a match must
+be one that chance does not make: whole episodes (or their beginnings, where an episode went on), or
+runs of rows in the order in which they stand in the old log. See `known_rows`.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from softrobust._core.arrays import CodeArray
+from softrobust._core.arrays import CodeArray, FloatArray, IntArray
 from softrobust._core.notes import Note
 from softrobust.data.initial import GIVEN
 from softrobust.data.labels import Labels
@@ -19,9 +25,24 @@ from softrobust.data.log import END, TransitionLog, usual_p0, with_end
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 
+CHANCE = 1e-6  # probability below which a match is no accident
+UNKNOWN = -1
+AFTER = 3  # rows that must agree again after one that differs
+MOST_BEYOND = 100_000  # rows by which a run is made longer
 
-def join_logs(old: TransitionLog, new: TransitionLog) -> TransitionLog:
-    """The rows of both logs, with common labels."""
+
+def join_logs(
+    old: TransitionLog, new: TransitionLog, known: IntArray | None = None
+) -> TransitionLog:
+    """The rows of both logs, with common labels.
+
+    `known` (new.n_rows,) says which old row a new one is, or −1 (`known_rows`): these are left out,
+    and the rest of an episode that went on belongs to the old one.
+    """
+    went_on = None
+    if known is not None:
+        went_on = _went_on(old, new, known)
+        new = rows_of(new, known == UNKNOWN)
     states, old_s, new_s = _common(old.states, new.states)
     actions, old_a, new_a = _common(old.actions, new.actions)
     if (old.episode is None) != (new.episode is None):
@@ -32,7 +53,9 @@ def join_logs(old: TransitionLog, new: TransitionLog) -> TransitionLog:
         )
     episode = None
     if old.episode is not None and new.episode is not None:
-        episode = np.concatenate([old.episode, new.episode + old.episode.max() + 1])
+        own = new.episode + old.episode.max() + 1 if went_on is None else went_on
+        numbered = np.unique(np.concatenate([old.episode, own]), return_inverse=True)[1]
+        episode = numbered.astype(np.int32)
     reward = None
     if old.reward is not None and new.reward is not None:
         reward = np.concatenate([old.reward, new.reward])
@@ -94,3 +117,230 @@ def _from_column(log: TransitionLog) -> bool:
     theirs, _ = again.at(log.s, log.a, log.s_next)
     same_pairs = np.array_equal(log.rewards.known, again.known)
     return bool(known.all() and same_pairs and np.allclose(mine, theirs, rtol=1e-9, atol=1e-12))
+
+
+def rows_of(log: TransitionLog, rows: NDArray[np.bool_]) -> TransitionLog:
+    """Some of the rows, with the labels of all."""
+    return replace(
+        log,
+        s=log.s[rows],
+        a=log.a[rows],
+        s_next=log.s_next[rows],
+        reward=None if log.reward is None else log.reward[rows],
+        episode=None if log.episode is None else log.episode[rows],
+    )
+
+
+def _went_on(old: TransitionLog, new: TransitionLog, known: IntArray) -> CodeArray | None:
+    """The episode of every new row that is not known: the old one's number where it went on."""
+    if old.episode is None or new.episode is None:
+        return None
+    number = np.arange(int(new.episode.max()) + 1, dtype=np.int32) + old.episode.max() + 1
+    seen = known != UNKNOWN
+    number[new.episode[seen]] = old.episode[known[seen]]
+    return np.asarray(number[new.episode[~seen]])
+
+
+# --------------------------------------------------------------------------------------------------
+# Which new rows are old ones.
+#
+# A row is a code of (state, action, next state, reward); sums Σ_j x(c_j)·B^j (mod 2⁶⁴) with random
+# x name sequences of rows. The old log says how probable a sequence is: a start, then n(row)/n(s)
+# for every row.
+
+
+class _Coded(NamedTuple):
+    """Rows of one log in the order of units: code, its random word, unit and place in it.
+
+    `log_p` is the log-probability of a row in its unit, `log_run` after the row before it.
+    """
+
+    order: IntArray
+    code: IntArray
+    word: NDArray[np.uint64]
+    log_p: FloatArray
+    log_run: FloatArray
+    unit: IntArray
+    place: IntArray
+
+
+def known_rows(old: TransitionLog, new: TransitionLog) -> IntArray:
+    """(new.n_rows,): the row of the old log that each new row is, or −1 where it is new.
+
+    Three ways, each taken only where chance would make as good a match with less than one in a
+    million: whole episodes of the old log at the beginning of new ones, in any order of episodes;
+    runs of consecutive rows; and, where neither finds any, rows in any order.
+    """
+    out = np.full(new.n_rows, UNKNOWN, dtype=np.int64)
+    episodes = old.episode is not None and new.episode is not None
+    single = _coded(old, new, False)
+    if single is None:
+        return out
+    if episodes:
+        _by_units(*(_coded(old, new, True) or single), out)
+    _by_runs(*single, out)
+    if (out == UNKNOWN).all():
+        _by_units(*single, out)
+    return out
+
+
+def _coded(old: TransitionLog, new: TransitionLog, episodes: bool) -> tuple[_Coded, _Coded] | None:
+    """Rows of both logs, by episode or one by one; None where no row of one is in the other."""
+    states, old_s, new_s = _common(old.states, new.states)
+    actions, old_a, new_a = _common(old.actions, new.actions)
+    S, A = len(states), len(actions)
+    parts = []
+    for log, at_s, at_a in ((old, old_s, old_a), (new, new_s, new_a)):
+        parts.append((at_s[log.s].astype(np.int64) * A + at_a[log.a]) * S + at_s[log.s_next])
+    n = old.n_rows
+    code = np.unique(np.concatenate(parts), return_inverse=True)[1]
+    if old.reward is not None and new.reward is not None:
+        paid = np.concatenate([old.reward, new.reward])
+        size = np.floor(np.log10(np.where(np.abs(paid) < 1e-200, 1.0, np.abs(paid))))
+        digits = 10.0 ** (11 - np.clip(size, -290, 290))  # twelve, as other programs write them
+        rank = np.unique(np.round(paid * digits) / digits, return_inverse=True)[1]
+        code = np.unique(code * (int(rank.max()) + 1) + rank, return_inverse=True)[1]
+    if not np.isin(code[n:], code[:n]).any():
+        return None
+    left = np.bincount(old_s[old.s], minlength=S).astype(np.float64)
+    count = np.bincount(code[:n], minlength=int(code.max()) + 1)
+    word = np.random.default_rng(0).integers(0, 2**64, count.size, dtype=np.uint64)
+    made = []
+    for log, own, at_s in ((old, code[:n], old_s), (new, code[n:], new_s)):
+        s = at_s[log.s]
+        row = np.log(np.maximum(count[own], 0.5)) - np.log(np.maximum(left[s], 1.0))
+        whose = np.arange(log.n_rows) if not episodes else np.asarray(log.episode, np.int64)
+        order = np.argsort(whose, kind="stable")
+        whose, row, s = whose[order], row[order], s[order]
+        first = np.concatenate([[True], whose[1:] != whose[:-1]])
+        start = np.flatnonzero(first)
+        place = np.arange(log.n_rows) - np.repeat(start, np.diff([*start, log.n_rows]))
+        # A row that does not follow from the one before is as probable as its state.
+        follows = np.concatenate([[False], at_s[log.s_next][order][:-1] == s[1:]])
+        start_p = np.log(np.maximum(left[s], 0.5) / n)
+        in_unit, in_run = (row + np.where(f, 0.0, start_p) for f in (follows & ~first, follows))
+        code_ = own[order]
+        unit = np.cumsum(first, dtype=np.int64) - 1
+        made.append(_Coded(order, code_, word[code_], in_unit, in_run, unit, place))
+    return made[0], made[1]
+
+
+def _powers(n: int, base: int) -> NDArray[np.uint64]:
+    out = np.full(max(n, 1), base, dtype=np.uint64)
+    out[0] = 1
+    return np.multiply.accumulate(out)
+
+
+BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse
+INVERSE = pow(BASE, -1, 2**64)
+
+
+def _prefixes(rows: _Coded) -> NDArray[np.uint64]:
+    """The name of each unit's sequence up to and with each row."""
+    total = np.cumsum(rows.word * _powers(int(rows.place.max()) + 1, BASE)[rows.place])
+    start = np.flatnonzero(rows.place == 0)
+    before = np.concatenate([np.zeros(1, np.uint64), total[:-1]])[start]
+    return np.asarray(total - before[rows.unit])
+
+
+def _ranks(keys: NDArray[np.uint64]) -> IntArray:
+    """How many equal keys stand before each."""
+    order = np.argsort(keys, kind="stable")
+    first = np.concatenate([[True], keys[order][1:] != keys[order][:-1]])
+    at = np.flatnonzero(first)
+    rank = np.empty(keys.size, np.int64)
+    rank[order] = np.arange(keys.size) - np.repeat(at, np.diff([*at, keys.size]))
+    return rank
+
+
+def _paired(new: NDArray[np.uint64], old: NDArray[np.uint64]) -> IntArray:
+    """For every key of `new` the index of an equal one of `old`, each used once; else −1."""
+    out = np.full(new.size, UNKNOWN, dtype=np.int64)
+    if not new.size or not old.size:
+        return out
+    order = np.argsort(old, kind="stable")
+    at = np.searchsorted(old[order], new, side="left") + _ranks(new)
+    ok = at < old.size
+    ok[ok] = old[order][at[ok]] == new[ok]
+    out[ok] = order[at[ok]]
+    return out
+
+
+def _by_units(old: _Coded, new: _Coded, out: IntArray) -> None:
+    """Whole old units at the beginning of new ones, the longest first, each used once."""
+    from scipy.stats import poisson
+
+    ends = np.flatnonzero(np.concatenate([old.place[1:] == 0, [True]]))
+    whole, names = _prefixes(old)[ends], _prefixes(new)
+    hit = np.flatnonzero(np.isin(names, whole))
+    longest = np.full(int(new.unit[-1]) + 1, UNKNOWN)
+    longest[new.unit[hit]] = hit  # the last one written is the longest
+    tried = longest[longest != UNKNOWN]
+    # Those that end there before those that went on: of two equal beginnings the end is the match.
+    ended = np.concatenate([new.place[1:] == 0, [True]])[tried]
+    tried = tried[np.argsort(~ended, kind="stable")]
+    match = _paired(names[tried], whole)
+    tried, match = tried[match != UNKNOWN], match[match != UNKNOWN]
+    # How many matches chance makes: each unit has n·p equals among n new ones.
+    chance = np.bincount(old.unit, weights=old.log_p)
+    _, first, times = np.unique(whole, return_index=True, return_counts=True)
+    expected = (int(new.unit[-1]) + 1) * np.exp(chance[first])
+    all_there = match.size == whole.size
+    beyond = float(np.sum(poisson.logsf(times - 1, expected))) if all_there else 0.0
+    many = float(poisson.logsf(match.size - 1, np.minimum(times, expected).sum()))
+    if not match.size or min(beyond, many) > np.log(CHANCE):
+        return
+    begins = np.flatnonzero(old.place == 0)
+    for i, u in zip(tried.tolist(), match.tolist(), strict=True):
+        length = int(new.place[i]) + 1
+        rows = slice(begins[u], begins[u] + length)
+        out[new.order[i - length + 1 : i + 1]] = old.order[rows]
+
+
+def _by_runs(old: _Coded, new: _Coded, out: IntArray) -> None:
+    """Runs of rows that stand in the old log as they do here, long enough to be no accident."""
+    least = -np.log(CHANCE / old.code.size)  # a run may begin anywhere
+    typical = float(np.mean(-old.log_run))
+    k = int(np.ceil(least / max(typical, 1e-3))) + 1
+    if k > min(old.code.size, new.code.size):
+        return
+
+    def windows(rows: _Coded) -> NDArray[np.uint64]:
+        n = rows.code.size
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(rows.word * _powers(n, BASE))])
+        return np.asarray((sums[k:] - sums[:-k]) * _powers(n, INVERSE)[: n - k + 1])
+
+    rare = np.concatenate([[0.0], np.cumsum(-old.log_run)])
+    at = np.flatnonzero(rare[k:] - rare[:-k] >= least)
+    match = _paired(windows(new), windows(old)[at])
+    found = np.flatnonzero(match != UNKNOWN)
+    used = np.zeros(old.code.size, dtype=bool)
+    used[out[out != UNKNOWN]] = True
+    for j in range(k):
+        rows, theirs = found + j, at[match[found]] + j
+        free = (out[rows] == UNKNOWN) & ~used[theirs]
+        out[rows[free]] = theirs[free]
+        used[theirs[free]] = True
+    for step in (1, -1):  # a run goes on as long as the two logs do, past a row that was corrected
+        inner = np.flatnonzero(out != UNKNOWN)
+        edge = inner[(inner + step >= 0) & (inner + step < out.size)]
+        for i in edge[out[edge + step] == UNKNOWN].tolist():
+            left = min(_room(i, out.size, step), _room(int(out[i]), used.size, step))
+            here, there = (start + step * np.arange(1, left + 1) for start in (i, int(out[i])))
+            open_ = (out[here] == UNKNOWN) & ~used[there]
+            here, there = (side[: _first(~open_)] for side in (here, there))
+            equal = new.code[here] == old.code[there]
+            stop = _first(~equal)
+            while (again := equal[stop + 1 : stop + 1 + AFTER]).size == AFTER and again.all():
+                stop += 1 + _first(~equal[stop + 1 :])
+            same = np.flatnonzero(equal[:stop])
+            out[here[same]], used[there[same]] = there[same], True
+
+
+def _room(at: int, size: int, step: int) -> int:
+    return min(size - 1 - at if step > 0 else at, MOST_BEYOND)
+
+
+def _first(where: NDArray[np.bool_]) -> int:
+    """The first place where it holds; the length where it holds nowhere."""
+    return int(np.argmax(where)) if where.any() else int(where.size)

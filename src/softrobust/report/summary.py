@@ -153,11 +153,21 @@ def _at_a_start(run: Run) -> Lines:
 
 def update_lines(record: dict[str, Any], certificate: Certificate | None) -> list[str]:
     """What new rows changed, one sentence a line; `record` is the update's own."""
+    again = record.get("known_rows", 0)  # older records have none
+    if certificate is None and again:
+        return [f"All {again:,} rows are in the run already: nothing changes."]
     if certificate is None:
         return ["The new file has no rows: nothing changes."]
     practice, changed = certificate.practice, record["changes"]
     lines = [] if practice is None else [comparison_sentence(practice)]
-    lines += [f"{count(record['new_rows'], 'new row')}.", _drift(record["drift"])]
+    besides = f" ({again:,} more are in the run already and count once)" if again else ""
+    lines += [f"{count(record['new_rows'], 'new row')}{besides}.", _drift(record["drift"])]
+    if absent := record.get("absent_rows"):
+        lines.append(
+            f"{count(absent, 'row')} of the run {'is' if absent == 1 else 'are'} not in the file, "
+            "though most are: changed or removed since? They still count. If rows were corrected, "
+            "solve the new file afresh."
+        )
     if record["added_states"]:
         lines.append(f"New states: {', '.join(record['added_states'][:8])}.")
     if changed:
@@ -176,10 +186,19 @@ def _change(c: dict[str, Any]) -> str:
     """Old and new action, what the change gains, and what the new rows showed."""
     (b0, a0), (b1, a1) = c["seen_before"], c["seen_after"]
     return (
-        f"{c['state']}: {c['before']} → {c['after']}, gains {c['gain']:.3g} by the objective"
+        f"{c['state']}: {_taken(c, 'before')} → {_taken(c, 'after')}, gains {c['gain']:.3g} by the "
+        "objective"
         f"{' (its share of changes that pay together)' if c['together'] else ''} "
         f"({c['before']} seen {b0} → {b1} times, {c['after']} seen {a0} → {a1} times)"
     )
+
+
+def _taken(c: dict[str, Any], when: str) -> str:
+    """What is done in a state, of a mixture every action."""
+    mix = c.get(f"mix_{when}", {})
+    if len(mix) < 2:
+        return str(c[when])
+    return " or ".join(f"{name} ({100 * share:.2g} %)" for name, share in mix.items())
 
 
 def _drift(d: dict[str, Any]) -> str:

@@ -4,6 +4,9 @@ The updated problem is solved; its answer is a proposal. Starting from the old p
 after another takes the proposed action, the best exact gain first, as long as each change raises
 the objective by more than the margin; where the changes pay only together they are taken together,
 if they gain more than the margin each on average. A clinic does not want its protocol to flutter.
+
+Rows that the run knows already are recognised (`data.join.known_rows`) and left out: the file may
+be the whole export again. Where none is left, nothing changes.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 from softrobust._core.notes import read_notes
 from softrobust._core.settings import real
 from softrobust.data import read_log
-from softrobust.data.join import join_logs
+from softrobust.data.join import UNKNOWN, join_logs, known_rows, rows_of
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
@@ -47,22 +50,32 @@ def update(
 ) -> tuple[Run | None, dict[str, Any]]:
     """Add the rows of `path` to the run's log and update its policy.
 
-    A change of action must gain `margin` units of the objective. Returns the updated run (None
-    where there was no new row) and the record of what changed, ready for JSON.
+    A change of action must gain `margin` units of the objective. Rows that the log has already are
+    left out. Returns the updated run (None where there was no new row) and the record of what
+    changed, ready for JSON.
     """
     real("margin", margin, least=0)
     log, posterior = need_log(run, "An update")
     new = _read(path, columns)
     record: dict[str, Any] = {"old_hash": log.data_hash, "margin": margin, "new_file": path.name}
     if new is None:
-        return None, record | {"new_hash": None, "changes": []}
-    if new.data_hash in {log.data_hash, *(str(old.get("new_hash")) for old in run.updates)}:
-        raise InputError(
-            "These rows are part of the run already (same content): they would count twice. Give "
-            "the new rows only."
-        )
-    drift = drift_test(posterior, new, seed, log)
-    both = join_logs(log, new)
+        return None, record | {"new_hash": None, "changes": [], "new_rows": 0, "known_rows": 0}
+    before = {log.data_hash, *(str(old.get("new_hash")) for old in run.updates)}
+    known = np.zeros(new.n_rows, np.int64) if new.data_hash in before else known_rows(log, new)
+    fresh = known == UNKNOWN
+    record |= {
+        "new_hash": new.data_hash,
+        "new_rows": int(fresh.sum()),
+        "known_rows": int((~fresh).sum()),
+        "changes": [],
+    }
+    if not fresh.any():
+        return None, record
+    # A file with most of the old rows is the whole export: what it lacks was changed or removed.
+    absent = log.n_rows - record["known_rows"]
+    record["absent_rows"] = absent if record["known_rows"] > 0.5 * log.n_rows else None
+    drift = drift_test(posterior, rows_of(new, fresh), seed, log)
+    both = join_logs(log, new, known)
     setup = _setup(run, both, path.name)
     problem = setup.problem
     old = carried(run.solution.policy, problem)
@@ -72,9 +85,7 @@ def update(
     policy, gains = adopt(problem, old, proposal.policy, margin)
     differ = (proposal.policy.decision != policy.decision) & np.asarray(problem.decided)
     record |= {
-        "new_hash": new.data_hash,
         "data_hash": both.data_hash,
-        "new_rows": new.n_rows,
         "drift": drift.to_dict(),
         "changes": _changes(log, both, old, policy, gains),
         "kept": int(differ.sum()),
@@ -177,6 +188,8 @@ def _changes(
                 "state": state,
                 "before": taken[0],
                 "after": taken[1],
+                "mix_before": _mix(old, s),
+                "mix_after": _mix(new, s),
                 "gain": gain,
                 "seen_before": seen[0],
                 "seen_after": seen[1],
@@ -184,6 +197,11 @@ def _changes(
             }
         )
     return out
+
+
+def _mix(policy: Policy, s: int) -> dict[str, float]:
+    row = policy.probs[s]
+    return {policy.actions[int(a)]: float(row[a]) for a in np.flatnonzero(row > 0)}
 
 
 def _seen(log: TransitionLog, state: str, action: str) -> int:
