@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large
-from softrobust._core.files import read_npz, write_npz
+from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust._core.settings import real, whole
 from softrobust.data.initial import check_p0
 from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
@@ -525,7 +525,7 @@ def load_problem(path: str | Path) -> Problem:
     """Read what `save_problem` wrote."""
     arrays = read_npz(path, PROBLEM_FORMAT, FORMAT_VERSION)
     models = replace(models_from_arrays(arrays, path), rewards=None)
-    try:
+    with rebuilding("problem", path):
         rewards = rewards_from_arrays(arrays)
         if rewards is not None and rewards.drawn:
             models, rewards = replace(models, rewards=rewards), replace(rewards, per_model=None)
@@ -542,10 +542,3 @@ def load_problem(path: str | Path) -> Problem:
                 _reference_from_arrays(arrays, models),
             ),
         )
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"The file {Path(path).name} lacks or garbles an array of the problem ({error}). "
-            "Write it again."
-        ) from None

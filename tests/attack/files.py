@@ -48,8 +48,8 @@ RUN = tuple(
     inspect run; apply run --state s1; explain run --state s1; evaluate run --policy guide.csv
     compare run --time-limit 1; check run; rules run; rules run --out rules.csv; value-of-data run
     report run --quick; report run; update run new.csv --out run2
-    rehearse run --times 1 --workers 0 --resume; solve run/problem.npz --gamma 0.9
-    evaluate run/problem.npz --policy run/policy.csv
+    rehearse run --times 1 --workers 0 --resume
+    evaluate run --policy run/policy.csv
     """.strip()
     .replace("\n", ";")
     .split(";")
@@ -187,6 +187,7 @@ def prepare(folder: Path) -> Attack:
     os.chdir(home)
     found = scenes()
     case = folder / "case"
+    usual: dict[tuple[str, str], str] = {}  # what is refused of whole files, too
 
     def attack(rng: np.random.Generator) -> str | None:
         scene, file, verbs = pick(rng, found)
@@ -198,6 +199,13 @@ def prepare(folder: Path) -> Attack:
         case.mkdir()
         _copy(home, case, scene, file, verb)
         os.chdir(case)
+        if (scene, verb) not in usual:
+            usual[scene, verb] = say(*verb.split()).err
+            os.chdir(folder)
+            shutil.rmtree(case)
+            case.mkdir()
+            _copy(home, case, scene, file, verb)
+            os.chdir(case)
         where = mutate(case / file, rng)
         what = f"{scene}:{file} ({where}) through `{verb}`"
         try:
@@ -205,7 +213,9 @@ def prepare(folder: Path) -> Attack:
                 said = say(*verb.split())
         except TooLong as error:
             return f"{what}: {error}"
-        fault = _fault(said.code, said.err, file)
+        refused = said.err == usual[scene, verb] or not file.startswith(("run/", "sw/"))
+        plain = refused or file == "run/policy.csv"  # which later verbs take like any other policy
+        fault = _fault(said.code, said.err or said.out, "" if plain else file)
         return None if fault is None else f"{what}: {fault}: {said.err.strip()}"
 
     return attack
@@ -234,9 +244,9 @@ def _fault(code: int, words: str, file: str) -> str | None:
         return "refused without a word"
     if len(lines) > 3000:
         return "a message without end"
-    if code and not _named(lines, file):
+    if code and file and not _named(lines, file):
         return "the refusal does not name the file"
-    if code and file.startswith("run/") and "again" not in lines and "afresh" not in lines:
+    if code and file and not any(word in lines for word in ("again", "afresh", "resume")):
         return "the refusal does not say how to make it again"
     return None
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -199,12 +202,47 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     record = json.loads(file.read_text())
     for change, words in (
         ({"format_version": 4}, "newer softrobust"),
-        ({"posterior": {"lower": 1}}, "lacks or garbles"),
-        ({"static": {}}, "lacks or garbles"),
+        ({"posterior": {"lower": 1}}, r"solution\.json: posterior\.\w+ is missing"),
+        ({"static": {}}, r"static\.objective is missing. To make the run again: `softrobust solve"),
+        ({"gamma": "<script>"}, "gamma must be a finite number; it is '<script>'"),
+        ({"bound": float("inf")}, "Infinity, which is no number"),
+        ({"notes": [{"code": "rewards_vary", "level": "info", "facts": {}}]}, "lacks or garbles"),
     ):
         file.write_text(json.dumps(record | change))
         with pytest.raises(InputError, match=words):
             load_run(tmp_path / "run")
+
+
+def test_a_run_is_written_over_another_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever step of the move is the last one, the folder is read as the old run or the new."""
+    old, out = table_run(tmp_path), tmp_path / "run"
+    new, left = replace(old, seed=5), [0]
+
+    def counted(real: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+        def move(source: Path, target: Path) -> None:
+            left[0] -= ".new" in f"{source} {target}" or ".moving" in f"{source} {target}"
+            if left[0] < 0:
+                raise KeyboardInterrupt  # as good as killed: what follows is not done
+            real(source, target)
+
+        return move
+
+    for step in range(10):
+        old.save(out, force=True)
+        (out / "update.json").write_text("[]")  # of the old one
+        (out / "mine.txt").write_text("mine")
+        left[0] = step
+        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            for name in ("rename", "replace"):
+                patch.setattr(os, name, counted(getattr(os, name)))
+            new.save(out, force=True)
+        found = load_run(out)
+        assert found.seed == (old if step == 0 else new).seed
+        assert (out / "update.json").exists() == (step == 0)
+        assert (out / "mine.txt").exists()
+        assert not [path for path in out.iterdir() if path.name.startswith(".")]
 
 
 def test_errors_of_the_library_name_no_flags(

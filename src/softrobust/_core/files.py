@@ -53,6 +53,36 @@ def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
         rows.writerows(zip(*columns.values(), strict=True))
 
 
+@contextmanager
+def locked(folder: Path, shared: bool = False, wait: bool = True) -> Iterator[bool]:
+    """Keep others out of a folder, or only those who write; the system lifts a dead one's lock.
+
+    Yields False where the folder is taken and `wait` is not asked for.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield True
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # not even to be read: whoever needs it says so
+        yield True
+        return
+    try:
+        free = True
+        try:
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            free = False
+        except OSError:  # a file system without locks
+            pass
+        yield free
+    finally:
+        os.close(handle)
+
+
 # --------------------------------------------------------------------------------------------------
 # Arrays in `.npz` files: with format and version, written atomically, read without unpickling.
 
@@ -85,6 +115,12 @@ def read_npz(path: str | Path, kind: str, version: int) -> Arrays:
     with open_npz(Path(path)) as file:
         arrays = dict(file)
     check_format(str(arrays.get("format", "")), kind, arrays.get("format_version"), version, path)
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufU":
+            raise InputError(
+                f"The file {Path(path).name} holds {array.dtype} in '{name}', where numbers, text "
+                "or yes and no belong. Write it again."
+            )
     return arrays
 
 
@@ -92,7 +128,7 @@ def check_format(found: str, kind: str, its_version: Any, version: int, path: st
     """Refuse files of another kind, and those of a newer version."""
     name = Path(path).name
     if found != kind:
-        what = f"holds '{found}'" if found else "has no format name"
+        what = f"holds '{found[:60]}'" if found else "has no format name"
         raise InputError(f"The file {name} {what}; it should be a '{kind}' file.")
     try:
         number = None if its_version is None else int(its_version)
@@ -100,22 +136,25 @@ def check_format(found: str, kind: str, its_version: Any, version: int, path: st
         number = None
     if number is None or number > version:
         raise InputError(
-            f"The file {name} has format version {its_version}; this version of softrobust reads "
-            f"up to {version}. Update softrobust."
+            f"The file {name} has format version {str(its_version)[:60]}; this version of "
+            f"softrobust reads up to {version}. Update softrobust."
         )
 
 
 @contextmanager
 def rebuilding(what: str, path: str | Path) -> Iterator[None]:
-    """Make an object of the arrays of a file: what these lack or garble is an error."""
+    """Make an object of what a file holds: what that lacks or garbles is an error that names it."""
+    name = Path(path).name
     try:
         yield
-    except InputError:
-        raise
-    except (*DAMAGED, ValueError, AttributeError) as error:
+    except InputError as error:
+        if name in str(error):
+            raise
+        raise InputError(f"{name}: {error}", arguments=error.arguments) from None
+    except (*DAMAGED, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise InputError(
-            f"The file {Path(path).name} lacks or garbles a part of the {what} "
-            f"({_reason(error)}). Write it again."
+            f"The file {name} lacks or garbles a part of the {what} ({_reason(error)}). "
+            "Write it again."
         ) from None
 
 
@@ -131,9 +170,13 @@ def npz_columns(path: Path) -> dict[str, npt.NDArray[Any]]:
         return {name: column for name, column in file.items() if column.ndim == 1}
 
 
-def _reason(error: Exception) -> str:
-    """What zipfile or numpy says, without the bytes it may quote at length."""
-    words = " ".join(str(error).split())
+def _reason(error: BaseException) -> str:
+    """What Python, zipfile or numpy says, without the bytes it may quote at length."""
+    words = " ".join(str(error).split()).replace("unexpected", "unknown")
+    if isinstance(error, KeyError):
+        words = f"there is no {words}"
+    elif isinstance(error, OSError):
+        words = error.strerror or words
     return words if len(words) <= 160 else f"{words[:159]}…"
 
 

@@ -8,15 +8,17 @@ of runs with continuous states, are read too.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from softrobust._core.files import atomic_write
+from softrobust._core.files import atomic_write, rebuilding
 from softrobust._core.notes import RECORDED, Level, Note, read_notes
+from softrobust._core.schema import check, published, read_json
 from softrobust.bounds import Bound, Covers, PaperErrors
 from softrobust.certificate.certify import Certificate
 from softrobust.certificate.comparison import Comparison
@@ -34,6 +36,7 @@ FORMAT_VERSION = 3  # 3: one format for tables and vectors; notes, nominal, how 
 FILE, POLICY_FILE = "solution.json", "policy.npz"
 TABULAR, CONTINUOUS = "tabular", "continuous"
 T = TypeVar("T")
+AGAIN = "To make the run again"
 
 
 def solution_record(
@@ -93,38 +96,56 @@ def save_solution(path: str | Path, solution: Solution[Any], certificate: Certif
 
 def load_solution(path: str | Path) -> Solution[Any]:
     """Read a solution back from `solution.json`, or from the run folder that holds it."""
-    return solution_of(*read_record(path))
+    folder = Path(path) if Path(path).is_dir() else Path(path).parent
+    with run_folder(folder):
+        return solution_of(*read_record(path))
 
 
 def read_record(path: str | Path) -> tuple[dict[str, Any], Path]:
     """What a `solution.json` of this or an earlier version holds, and the file itself."""
     file = Path(path)
     file = file / FILE if file.is_dir() else file
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"There is no solution at {file}. Is it the folder of a run?") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{file} is not a readable {FILE} ({error}).") from None
+    if not file.is_file():
+        raise InputError(f"There is no solution at {file}. Is it the folder of a run?")
+    record = read_json(file)
     if not isinstance(record, dict) or "format_version" not in record:
         raise InputError(f"{file} is not a {FILE}: it has no format_version.")
     version = record["format_version"]
-    if not isinstance(version, int):
+    if not isinstance(version, int) or isinstance(version, bool):
         raise InputError(f"{file}: format_version must be a whole number.")
     if version > FORMAT_VERSION:
         raise InputError(
             f"{file} was written by a newer softrobust (format {version}). Upgrade: pip install -U "
             "softrobust"
         )
-    return {"kind": TABULAR} | record, file
+    record = {"kind": TABULAR} | record
+    if version == FORMAT_VERSION:
+        check(record, published("solution"), file)
+    return record, file
 
 
 def understood(make: Callable[[], T], file: Path) -> T:
     """What `make` makes of a record; what it lacks or garbles is an error that names the file."""
-    try:
+    with rebuilding("solution", file):
         return make()
-    except (KeyError, TypeError, ValueError) as error:  # an InputError is a ValueError
-        raise InputError(f"{file} lacks or garbles a field of {FILE}: {error}.") from None
+
+
+@contextmanager
+def run_folder(folder: Path) -> Iterator[None]:
+    """Read files of a run: an error also says which command makes the run again."""
+    try:
+        yield
+    except InputError as error:
+        if AGAIN in str(error):
+            raise
+        command = "solve"
+        for name in (FILE, "posterior.json"):  # either may be the damaged one
+            with suppress(InputError, TypeError, KeyError):
+                found = str(read_json(folder / name)["command"])
+                if found.startswith("softrobust ") and found.isprintable() and len(found) < 1000:
+                    command = f"{found} --out {folder} --force"
+                    break
+        raise InputError(f"{error} {AGAIN}: `{command}`.", arguments=error.arguments) from None
 
 
 def solution_of(record: Mapping[str, Any], file: Path) -> Solution[Any]:

@@ -105,7 +105,7 @@ def evaluate(
     if input.is_dir():
         if options != Options(seed=seed):
             raise InputError(
-                "A run folder brings its own problem: leave out --gamma, --alpha and the like, or "
+                f"'{input}' is a folder, and a run folder brings its own problem: leave out --gamma, --alpha and the like, or "
                 "give the log itself."
             )
         setup = setup_of(load_table_run(input))

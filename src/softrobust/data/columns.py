@@ -170,7 +170,8 @@ def _one_of(names: Sequence[str]) -> str:
 
 def listed(names: Sequence[str], most: int = 12) -> str:
     """Names in quotes, the first of them if there are many."""
-    text = ", ".join(f"'{name.strip()}'" for name in names[:most])
+    short = (n if len(n) <= 60 else f"{n[:60]}…" for n in (name.strip() for name in names[:most]))
+    text = ", ".join(f"'{name}'" for name in short)
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
 

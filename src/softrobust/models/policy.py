@@ -53,8 +53,9 @@ class Policy:
                 f"{float(probs[s].sum())!r}. Divide them by their sum."
             )
         object.__setattr__(self, "probs", probs)
-        decided = np.ones(shape[0], bool) if self.decided is None else self.decided
-        object.__setattr__(self, "decided", frozen(decided, np.bool_))
+        given = np.ones(shape[0], bool) if self.decided is None else self.decided
+        decided = shaped("decided", given, np.bool_, shape[:1], rule="one entry for each state")
+        object.__setattr__(self, "decided", decided)
 
     @classmethod
     def from_decision(

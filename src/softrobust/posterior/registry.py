@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from numpy.typing import NDArray
 
-from softrobust._core.files import read_npz
+from softrobust._core.files import read_npz, rebuilding
 from softrobust._core.settings import did_you_mean, from_settings
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
@@ -77,7 +77,7 @@ def load_posterior(
         The function draw → rows of an `ExternalPosterior`: a file holds no code.
     """
     arrays = read_npz(path, POSTERIOR_FORMAT, FORMAT_VERSION)
-    try:
+    with rebuilding("posterior", path):
         record = json.loads(str(arrays["record"]))
         known = POSTERIORS | {cls.name: cls for cls in kinds}
         if record["name"] not in known:
@@ -98,11 +98,6 @@ def load_posterior(
         elif record["log"] == "table":
             log = log_from_arrays(_under("log:", arrays), Path(path))
         return known[record["name"]](**values).restore(log, _under("own:", arrays))
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise InputError(
-            f"The file {Path(path).name} lacks or garbles a part of the posterior ({error}). "
-            "Write it again."
-        ) from None
 
 
 def _under(head: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

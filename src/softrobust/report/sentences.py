@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from softrobust._core.notes import RECORDED, Level, Note, read_notes
+from softrobust.errors import InputError
 from softrobust.report.data_words import DATA_WORDS, filled
 from softrobust.report.data_words import some as some
 from softrobust.report.data_words import times as times
@@ -32,6 +33,15 @@ def sorted_notes(notes: Iterable[Note]) -> tuple[list[Note], list[Note], list[No
 
 def sentence(note: Note) -> str:
     """The note in words; rows that it names follow in brackets."""
+    try:
+        return _sentence(note)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(
+            f"The note '{note.code[:60]}' lacks or garbles a fact ({error})."
+        ) from error
+
+
+def _sentence(note: Note) -> str:
     words = WORDS[note.code]
     text = filled(words if isinstance(words, str) else words(note), note.facts)
     if note.facts.get("rows") and note["n_rows"] is not None:

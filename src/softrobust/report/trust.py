@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from softrobust.posterior import Diagnostics
     from softrobust.posterior.diagnostics import Parameter
     from softrobust.study.checks import Check, Verdict
+    from softrobust.study.foreign import ForeignRehearsal
+    from softrobust.study.rehearsal import Rehearsal
     from softrobust.study.review import Review
     from softrobust.study.value_of_data import DataValue
 
@@ -55,12 +57,25 @@ def beside(found: Review, suppress: bool) -> list[dict[str, str]]:
         told = " ".join(validation_sentences(found.validation))
         lines.append(_line("held-out data", found.validation.verdict, told))
     if found.rehearsal is not None:
-        told = rehearsal_line(found.rehearsal)
-        lines.append(_line("rehearsal", found.rehearsal.verdict, told))
+        lines.append(rehearsal_lines(found.rehearsal))
     for check in found.checks or ():
         if check.code in BESIDE:
-            shown = check.without_small_counts() if suppress else check
-            lines.append(_line(check_name(check), check.verdict, check_sentence(shown, brief=True)))
+            lines.append(check_lines(check, suppress)[-1])
+    return lines
+
+
+def rehearsal_lines(found: Rehearsal | ForeignRehearsal) -> dict[str, str]:
+    """A rehearsal beside the promise."""
+    return _line("rehearsal", found.verdict, rehearsal_line(found))
+
+
+def check_lines(check: Check, suppress: bool = False) -> list[dict[str, str]]:
+    """A check in its section, and beside the promise where it belongs there."""
+    shown = check.without_small_counts() if suppress else check
+    lines = [_check(check, suppress)]
+    if check.code in BESIDE:
+        told = check_sentence(shown, brief=True)
+        lines.append(_line(check_name(check), check.verdict, told))
     return lines
 
 

@@ -12,7 +12,6 @@ that the new run does not have: nothing of another run survives in it.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -23,15 +22,19 @@ from typing import Any, final
 
 import numpy as np
 
+from softrobust._core.files import locked, rebuilding
 from softrobust._core.notes import Level, Note, read_notes
+from softrobust._core.schema import read_json
 from softrobust._core.show import facts_text
 from softrobust.bounds.reduction import rounding
 from softrobust.certificate import Certificate
 from softrobust.certificate.record import (
     CONTINUOUS,
+    FILE,
     certificate_of,
     notes_of,
     read_record,
+    run_folder,
     solution_of,
     solution_record,
     understood,
@@ -55,6 +58,8 @@ from softrobust.posterior.foresight import foresight
 from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import ContinuousProblem, Problem, load_problem, save_problem
 from softrobust.report import Report, make_report
+from softrobust.report.sentences import in_words
+from softrobust.report.trust import check_lines, rehearsal_lines
 from softrobust.run.jobs.store import check_folder
 from softrobust.run.options import folder_command
 from softrobust.run.setup import coverage_notes
@@ -67,9 +72,29 @@ from softrobust.study.rivals import VectorReview, follow_rivals, review_vectors
 from softrobust.study.validation import Validation
 
 SEARCH = "search.npz"
+NEW, MOVING = ".new", ".moving"  # a whole new run on its way into a folder that exists
 FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz", "heldout.npz",
          "log.parquet", "log.csv", "posterior.json", "report.html", SEARCH, "update.json",
          "checks.json", "rehearsal")  # fmt: skip
+# What later verbs read of files beside solution.json; the settings of a posterior check themselves.
+DRAWN = {
+    "type": "object",
+    "properties": {
+        "posterior": {"type": "string"},
+        "seed": {"type": "integer", "minimum": 0},
+        "models": {"type": "integer", "minimum": 1},
+        "heldout_models": {"type": ["integer", "null"], "minimum": 1},
+        "command": {"type": "string"},
+    },
+    "required": ["posterior"],
+}
+UPDATES = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"new_hash": {"type": "string"}},
+    },
+}
 SETTINGS = ("strength", "per_cell", "support", "min_count")
 CUT = (Status.TIME_LIMIT, Status.NODE_LIMIT, Status.INTERRUPTED)
 MOST_FORESEEN = 1000  # entries of the models up to which folds of the log are fitted for a page
@@ -165,12 +190,19 @@ class Run:
         out = Path(folder)
         check_out(out, force)
         target = out.resolve()
-        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        inside = target.exists()  # a folder of its own may be on another disk
+        place = target if inside else target.parent
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=place))
         try:
             _write(self, work, target.name)
             if search is not None and self.search_open:
                 shutil.copy2(search, work / SEARCH)
-            _move(work, target)
+            os.chmod(work, 0o755)  # mkdtemp makes private folders
+            if inside or not _renamed(work, target):
+                with locked(target):
+                    finish(target)  # what a killed one left
+                    os.rename(work, target / NEW)  # from here on the new run counts
+                    finish(target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -220,19 +252,37 @@ def _write(run: Run, work: Path, name: str) -> None:
     )
 
 
-def _move(work: Path, target: Path) -> None:
-    os.chmod(work, 0o755)  # mkdtemp makes private folders
-    if not target.exists():
+def _renamed(work: Path, target: Path) -> bool:
+    """Whether the new folder could take its place: another process may have made one since."""
+    try:
         os.rename(work, target)
-        return
-    for name in FILES:
-        stale = target / name
-        if stale.is_dir() and not stale.is_symlink():
-            shutil.rmtree(stale)
-        elif not (work / name).exists():
-            stale.unlink(missing_ok=True)
-    for file in sorted(work.iterdir()):
-        os.replace(file, target / file.name)
+    except OSError:
+        if not target.is_dir():
+            raise
+        return False
+    return True
+
+
+def finish(target: Path) -> None:
+    """Move a new run that lies whole in the folder to its place; a killed move is gone on with.
+
+    First what the new run does not have goes, then its files are moved, one by one. A folder that
+    holds `NEW` or `MOVING` is read only after this: no mixture of two runs is ever read.
+    """
+    new, moving = target / NEW, target / MOVING
+    if new.is_dir():
+        shutil.rmtree(moving, ignore_errors=True)
+        for name in FILES:
+            stale = target / name
+            if stale.is_dir() and not stale.is_symlink():
+                shutil.rmtree(stale)
+            elif not (new / name).exists():
+                stale.unlink(missing_ok=True)
+        os.rename(new, moving)
+    if moving.is_dir():
+        for file in sorted(moving.iterdir()):
+            os.replace(file, target / file.name)
+        moving.rmdir()
 
 
 def _vectors_record(problem: ContinuousProblem, r2: float | None) -> dict[str, Any]:
@@ -266,10 +316,19 @@ def load_run(path: str | Path) -> Run:
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"There is no run folder '{folder}'.")
-    if not (folder / "solution.json").exists():
-        raise InputError(f"'{folder}' is not a run folder: it has no solution.json.")
+    if (folder / NEW).is_dir() or (folder / MOVING).is_dir():  # a process was killed here
+        with locked(folder):
+            finish(folder)
+    if not (folder / FILE).exists():
+        raise InputError(f"'{folder}' is not a run folder: it has no {FILE}. Solve again.")
+    with run_folder(folder), locked(folder, shared=True):
+        return _read(folder)
+
+
+def _read(folder: Path) -> Run:
     record, file = read_record(folder)
-    drawn = _json(folder / "posterior.json") or {}
+    known = folder / "posterior.json"
+    drawn = read_json(known, DRAWN) if known.exists() else {}
     solution = solution_of(record, file)
     if record["kind"] == CONTINUOUS:
         run = _vectors(folder, record, solution)
@@ -279,13 +338,16 @@ def load_run(path: str | Path) -> Run:
     command = record.get("command", drawn.get("command"))
     if command is None and not run.continuous:
         command = folder_command(folder.resolve().name, solution.solver, seed)
+    updates = folder / "update.json"
+    with rebuilding("solution", file):
+        in_words(run.notes)  # a note without its facts is found here, not in the midst of a page
     return replace(
         run,
         source=record.get("source", ""),
         seed=seed,
         command=command or "",
         path=folder,
-        updates=tuple(_json(folder / "update.json") or ()),
+        updates=tuple(read_json(updates, UPDATES)) if updates.exists() else (),
     )
 
 
@@ -305,11 +367,20 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
     problem, held = load_problem(folder / "problem.npz"), folder / "heldout.npz"
     certificate = understood(lambda: certificate_of(record), folder / "solution.json")
     log = read_log(folder / "log.parquet") if (folder / "log.parquet").exists() else None
-    posterior = None if log is None or not drawn else prior_settings(drawn, folder).fit(log)
-    notes = notes_of(record)
+    heldout = load_models(held) if held.exists() else None
+    own = problem.models
+    for name, part in ((FILE, solution.policy), ("heldout.npz", heldout), ("log.parquet", log)):
+        if part is not None and (part.states, part.actions) != (own.states, own.actions):
+            raise InputError(
+                f"The files of '{folder}' do not belong together: {name} has other states or "
+                "actions than problem.npz."
+            )
+    with rebuilding("posterior", folder / "posterior.json"):
+        posterior = None if log is None or not drawn else prior_settings(drawn, folder).fit(log)
+    notes = understood(lambda: notes_of(record), folder / FILE)
     if notes is None:  # an older version kept none
-        own = [] if log is None else coverage_notes(log, problem)
-        notes = (*own, *found_notes(problem, solution, log, diagnosed(posterior)))
+        noted = [] if log is None else coverage_notes(log, problem)
+        notes = (*noted, *found_notes(problem, solution, log, diagnosed(posterior)))
     held_out = None
     if "validation" in record:
         file = folder / "solution.json"
@@ -320,7 +391,7 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
         replace(certificate, rounding=rounding(problem)),
         log=log,
         posterior=posterior,
-        heldout=load_models(held) if held.exists() else None,
+        heldout=heldout,
         notes=notes,
         validation=held_out,
     )
@@ -334,13 +405,15 @@ def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> R
     if not models.exists() or reward["kind"] != "linear":
         raise InputError(f"'{folder}' lacks models.npz or a linear reward: it cannot be read back.")
     problem = understood(lambda: _vectors_problem(load_gaussian(models), reward, record), file)
+    with rebuilding("log", log):
+        seen = read_continuous_log(log, problem.actions) if log.exists() else None
     return Run(
         problem,
         solution,
         understood(lambda: certificate_of(record), file),
-        log=read_continuous_log(log, problem.actions) if log.exists() else None,
+        log=seen,
         heldout=load_gaussian(held) if held.exists() else None,
-        notes=notes_of(record) or (),
+        notes=understood(lambda: notes_of(record) or (), file),
         r2=reward.get("r2"),
     )
 
@@ -353,15 +426,6 @@ def _vectors_problem(models: GaussianModels, reward: Any, record: Any) -> Contin
     earned = LinearReward(now, then, action, constant=reward["constant"])
     gamma, horizon = record["gamma"], record["horizon"]
     return ContinuousProblem(models, None, earned, gamma, horizon, goal, allowed)
-
-
-def _json(path: Path) -> Any:
-    if not path.exists():
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}). Solve again.") from None
 
 
 def prior_settings(
@@ -450,8 +514,8 @@ def run_page(
     found, csv = diagnosed(run.posterior), "policy.csv" if run.path is None else None
     if run.path is not None:
         csv = _link(run.path / "policy.csv", out)
-        more["checks"] = load_checks(run.path / "checks.json")
-        more["rehearsal"] = load_rehearsal(run.path / "rehearsal" / SUMMARY)
+        more["checks"] = load_checks(run.path / "checks.json", check_lines)
+        more["rehearsal"] = load_rehearsal(run.path / "rehearsal" / SUMMARY, rehearsal_lines)
     if full:
         found = found if run.posterior is None else run.posterior.diagnostics()
         more |= {

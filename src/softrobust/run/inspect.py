@@ -5,14 +5,15 @@ models; one with state, action and next state is a log of transitions; one with 
 is a table of visits, and so is any for which the user names such columns.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softrobust._core.files import rebuilding
 from softrobust._core.notes import Ledger
+from softrobust.certificate.record import read_record, run_folder
 from softrobust.data import Bins, read_continuous_log
 from softrobust.data.columns import ACTION, LOG_ROLES, STATE, listed, resolvable
 from softrobust.data.inspection import (
@@ -193,10 +194,13 @@ def _model_findings(models: "ModelSet") -> Ledger:
 
 def _inspect_run(path: Path) -> Inspection:
     if not (path / "solution.json").is_file():
-        raise InputError(f"{path} is a folder without solution.json, so it is no run. Name a file.")
-    try:
-        record = json.loads((path / "solution.json").read_text(encoding="utf-8"))
-        vectors = record.get("kind") == "continuous"
+        raise InputError(
+            f"{path} is a folder without solution.json, so it is no run. Name a file, or solve "
+            "again."
+        )
+    with run_folder(path), rebuilding("solution", path / "solution.json"):
+        record, _ = read_record(path)
+        vectors = record["kind"] == "continuous"
         names = [str(name) for name in record["variables" if vectors else "states"]]
         facts = {
             "path": str(path),
@@ -206,8 +210,6 @@ def _inspect_run(path: Path) -> Inspection:
             "files": sorted(file.name for file in path.iterdir()),
         }
         steps = () if vectors else (Step("apply", "apply", str(path), {"state": names[0]}),)
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OSError) as error:
-        raise InputError(f"{path}/solution.json cannot be read ({error}). Solve again.") from None
     return Inspection(source=path.name, kind="run", facts=facts, steps=steps)
 
 

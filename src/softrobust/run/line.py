@@ -30,7 +30,7 @@ from softrobust.errors import InputError
 from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import ContinuousProblem
 from softrobust.returns import policy_return
-from softrobust.run.folder import SEARCH, Run, diagnosed, found_notes
+from softrobust.run.folder import CUT, SEARCH, Run, diagnosed, found_notes
 from softrobust.run.options import Options, Setup, repeat_command
 from softrobust.run.setup import keeping, set_up
 from softrobust.solvers.base import Solution, Solver, solve
@@ -308,6 +308,8 @@ def _why(out: Path) -> str:
     try:
         record = json.loads((out / "solution.json").read_text(encoding="utf-8"))
         solver, status = str(record["solver"]), str(record["status"]).replace("_", " ")
+        if record["status"] in CUT:
+            raise ValueError("there was something to go on with")
     except (OSError, ValueError, KeyError, TypeError):
         return f"it has no {SEARCH}. Start afresh"
     if solver != Exact.name:

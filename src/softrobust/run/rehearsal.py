@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softrobust._core.schema import read_json
 from softrobust.certificate.record import write_json
 from softrobust.data import read_log
 from softrobust.errors import InputError
@@ -46,7 +46,7 @@ def _files(problem: Path, log: Path) -> tuple[Problem, TransitionLog]:
 
 @lru_cache(maxsize=2)
 def _stage(problem: Path, log: Path, posterior: Path) -> Stage:
-    record = json.loads(posterior.read_text(encoding="utf-8"))
+    record = read_json(posterior)
     solved, seen = _files(problem, log)
     return Stage.of(solved, seen, prior_settings(record, "the run").fit(seen))
 

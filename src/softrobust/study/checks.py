@@ -376,10 +376,15 @@ def checks_record(solved: Solved, checks: list[Check], seed: int) -> dict[str, A
     }
 
 
-def load_checks(path: Path) -> tuple[Check, ...] | None:
-    """The checks on record; None where none were run."""
-    return read_kept(
-        path,
-        lambda r: tuple(Check.from_dict(check) for check in r["checks"]),
-        "Check the run again.",
-    )
+def load_checks(
+    path: Path, shown: Callable[[Check], object] = lambda check: None
+) -> tuple[Check, ...] | None:
+    """The checks on record; None where none were run. `shown` must be able to show each of them."""
+
+    def make(record: Mapping[str, Any]) -> tuple[Check, ...]:
+        found = tuple(Check.from_dict(check) for check in record["checks"])
+        for check in found:
+            shown(check)
+        return found
+
+    return read_kept(path, make, "Check the run again.")

@@ -16,7 +16,7 @@ Each of them makes its own log, so that an honest procedure can find out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, final
 
@@ -289,10 +289,14 @@ def _kind(found: Mapping[str, Any]) -> KindFound:
     return KindFound(**plain | intervals)
 
 
-def load_rehearsal(path: Path) -> Rehearsal | ForeignRehearsal | None:
-    """The rehearsal on record, of either kind; None where none was done."""
+def load_rehearsal(
+    path: Path, shown: Callable[[Any], object] = lambda found: None
+) -> Rehearsal | ForeignRehearsal | None:
+    """The rehearsal on record, of either kind; None where none was done. `shown` as for checks."""
 
     def make(record: Mapping[str, Any]) -> Rehearsal | ForeignRehearsal:
-        return (ForeignRehearsal if "kinds" in record else Rehearsal).from_dict(record)
+        found = (ForeignRehearsal if "kinds" in record else Rehearsal).from_dict(record)
+        shown(found)
+        return found
 
     return read_kept(path, make, "Rehearse the run again.")

@@ -232,14 +232,20 @@ class Rehearsal:
             "failed": self.failed,
             "regret": self.regret,
             "coverage": {str(level): list(v) for level, v in self.coverage.items()},
-            "gains": {rival: list(v) for rival, v in self.gains.items()},
+            # One world leaves the interval open, and JSON has no infinity.
+            "gains": {
+                rival: [x if np.isfinite(x) else None for x in v] for rival, v in self.gains.items()
+            },
         }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`."""
         coverage = {float(level): tuple(v) for level, v in record["coverage"].items()}
-        gains = {rival: tuple(v) for rival, v in record["gains"].items()}
+        gains: dict[str, tuple[float, float, float, float]] = {}
+        for rival, (mean, low, high, share) in record["gains"].items():
+            low, high = -np.inf if low is None else low, np.inf if high is None else high
+            gains[rival] = (float(mean), float(low), float(high), float(share))
         times, world, regret, failed = (record[k] for k in ("times", "world", "regret", "failed"))
         return cls(times, world, coverage, gains, regret, failed)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.files import rebuilding
+from softrobust._core.schema import read_json
 from softrobust.data import Rewards
 from softrobust.errors import InputError
 from softrobust.posterior import FittedDirichlet
@@ -82,9 +83,10 @@ def read_kept(path: Path, make: Callable[[Any], T], remedy: str) -> T | None:
     if not path.exists():
         return None
     try:
-        return make(json.loads(path.read_text(encoding="utf-8")))
-    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}). {remedy}") from None
+        with rebuilding("record", path):
+            return make(read_json(path))
+    except InputError as error:
+        raise InputError(f"{error} {remedy}") from None
 
 
 def redraw(solved: Solved, n_models: int, seed: int) -> ModelSet:

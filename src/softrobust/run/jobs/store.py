@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, final
 
-from softrobust._core.files import atomic_write
+from softrobust._core.files import atomic_write, locked
 from softrobust.errors import InputError, SoftRobustError
 from softrobust.run.jobs.tasks import FORMAT_VERSION, Task, digest_of, make_plan, refuse_other_plan
 
@@ -76,7 +76,7 @@ class Store:
         seconds: dict[str, float] = {}
         warned: dict[str, list[str]] = {}
         with suppress(FileNotFoundError):
-            for line in (self.out / TIMINGS).read_text(encoding="utf-8").splitlines():
+            for line in (self.out / TIMINGS).read_text("utf-8", "replace").splitlines():
                 with suppress(ValueError, KeyError, TypeError):
                     record = json.loads(line)
                     if record["end"] == "done":
@@ -117,7 +117,11 @@ def open_store(out: Path, tasks: Sequence[Task], resume: bool, title: str) -> It
                 )
         for folder in (out, out / RESULTS, out / FAILURES):
             folder.mkdir(exist_ok=True)
-    with _lock(out):
+    with locked(out, wait=False) as free:
+        if not free:
+            raise InputError(
+                f"Another run is writing to '{out}'. Wait for it, or choose another folder."
+            )
         store = Store(out, plan)
         with kept_safe(store.out):
             _tidy(out)
@@ -227,26 +231,3 @@ def _tidy(out: Path) -> None:
     if timings.exists() and not timings.read_bytes().endswith(b"\n"):
         with open(timings, "a", encoding="utf-8") as file:
             file.write("\n")
-
-
-@contextmanager
-def _lock(out: Path) -> Iterator[None]:
-    """Keep a second run out of the folder; the system lifts the lock when a process dies."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        yield
-        return
-    handle = os.open(out, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"Another run is writing to '{out}'. Wait for it, or choose another folder."
-            ) from None
-        except OSError:  # a file system without locks
-            pass
-        yield
-    finally:
-        os.close(handle)

@@ -192,9 +192,10 @@ def refuse_other_plan(old: Mapping[str, Any], new: Mapping[str, Any], out: Path)
     if found:
         more = f"; and {len(found) - SHOWN} more differences" if len(found) > SHOWN else ""
         raise InputError(
-            f"The run in '{out}' was begun with another plan: {'; '.join(found[:SHOWN])}{more}. "
-            "Results of two plans are not mixed. Put the settings back to go on, or begin in a "
-            "new folder."
+            f"The run in '{out}' was begun with another plan (plan.json): "
+            f"{'; '.join(found[:SHOWN])}{more}. "
+            "Results of two plans are not mixed. Put the settings back to go on, or begin "
+            "again in a new folder."
         )
 
 

@@ -342,6 +342,11 @@ def _state(
 ) -> Checkpoint:
     if stored["decision"].shape != (shape[0],) or stored["xi"].shape[1:] != (n_models,):
         raise ValueError("its arrays have other sizes than the problem")
+    decision, floats = stored["decision"], [stored[name] for name in ("closed", "bound", "xi")]
+    if decision.dtype.kind != "i" or any(array.dtype.kind != "f" for array in floats):
+        raise ValueError("its arrays are not those of a search")
+    if ((decision < 0) | (decision >= shape[1])).any() or not np.isfinite(stored["bound"]).all():
+        raise ValueError("it holds actions or bounds that cannot be")
     masks = np.unpackbits(stored["allowed"], axis=1, count=shape[0] * shape[1]).astype(bool)
     nodes = [
         Node(float(b), mask.reshape(shape), None if np.isnan(xi).any() else xi, None, int(depth))
