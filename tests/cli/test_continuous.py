@@ -57,8 +57,8 @@ def test_a_log_of_vectors_becomes_a_run_folder(
                   "Gain of the objective over always &#39;1&#39;"):  # fmt: skip
         assert words in html
     assert sorted(p.name for p in out.iterdir()) == [
-        "heldout.npz", "log.csv", "models.npz", "policy.npz", "posterior.json", "report.html",
-        "solution.json",
+        "heldout.npz", "log.csv", "models.npz", "policy.npz", "posterior.json", "posterior.npz",
+        "report.html", "solution.json",
     ]  # fmt: skip
     record = json.loads((out / "solution.json").read_text())
     name = "schemas/solution.schema.json"

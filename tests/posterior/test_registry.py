@@ -99,6 +99,7 @@ def test_damaged_files(tmp_path: Path) -> None:
 def test_by_name() -> None:
     assert set(NAMES) == {
         "dirichlet", "learned", "tied", "hierarchical", "demand", "population", "regression",
+        "draws",
     }  # fmt: skip
     assert make_posterior("demand", max_backlog=3).shop.max_backlog == 3  # type: ignore[attr-defined]
     with pytest.raises(InputError, match=r"Unknown posterior 'stan'.*demand"):

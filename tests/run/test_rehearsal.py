@@ -10,6 +10,7 @@ import pytest
 from softrobust.cli.main import run as run_cli
 from softrobust.data import read_log
 from softrobust.errors import InputError
+from softrobust.posterior import FittedDirichlet
 from softrobust.run.folder import Run
 from softrobust.run.rehearsal import rehearse
 from softrobust.study.checks import Verdict
@@ -49,9 +50,11 @@ def test_simulated_logs_have_the_shape_of_the_real_one(folder: Run) -> None:
     np.testing.assert_array_equal(
         np.bincount(np.asarray(log.episode)), np.bincount(np.asarray(folder.log.episode))
     )
-    prior = stage.prior
-    np.testing.assert_allclose(prior, 0.5)  # strength 1 over two next states
+    assert stage.prior is not None
+    np.testing.assert_allclose(stage.prior, 0.5)  # strength 1 over two next states
     again = stage.learned(folder.log)
+    assert isinstance(again, FittedDirichlet)
+    assert isinstance(stage.fitted, FittedDirichlet)
     np.testing.assert_allclose(again.concentration, stage.fitted.concentration)
 
 

@@ -139,22 +139,32 @@ def from_settings(cls: type[Any], what: str, settings: Mapping[str, Any]) -> Any
 
     Fields named `frame` hold what is no plain value and cannot be given this way.
     """
-    default = cls()
+    default, names = cls(), setting_names(cls)
     held = {field.name: getattr(default, field.name) for field in fields(default)}
     parts: dict[str, Any] = {name: value for name, value in held.items() if is_dataclass(value)}
-    own = sorted(held.keys() - parts.keys() - {"frame"})
     place = {field.name: name for name, part in parts.items() for field in fields(part)}
     values: dict[str, Any] = {}
     for key, value in settings.items():
-        if key in own:
-            values[key] = value
-        elif key in place:
+        if key not in names:
+            raise InputError(
+                f"{what} has no setting '{key}'.{did_you_mean(key, names)} Its settings are "
+                f"{', '.join(names)}.",
+                arguments=("settings",),
+            )
+        if key in place:
             parts[place[key]] = replace(parts[place[key]], **{key: value})
         else:
-            raise InputError(
-                f"{what} has no setting '{key}'. Its settings are {', '.join([*own, *place])}."
-            )
+            values[key] = value
     return cls(**values, **parts)
+
+
+def setting_names(cls: type[Any]) -> tuple[str, ...]:
+    """What `from_settings` takes: the class's own settings, then those of its parts."""
+    default = cls()
+    held = {field.name: getattr(default, field.name) for field in fields(default)}
+    parts = {name: value for name, value in held.items() if is_dataclass(value)}
+    own = sorted(held.keys() - parts.keys() - {"frame"})
+    return (*own, *(field.name for part in parts.values() for field in fields(part)))
 
 
 def _is_bool(value: Any) -> bool:

@@ -36,6 +36,7 @@ from softrobust.certificate.intervals import (
 from softrobust.errors import InputError
 from softrobust.objective import EDGE, SoftRobust, value_at_risk
 from softrobust.posterior import FittedPosterior
+from softrobust.posterior.base import CHECKING, FRESH
 from softrobust.posterior.learned import FittedLearned
 from softrobust.returns import Returns, returns_of
 from softrobust.solvers.exact.exact import Exact
@@ -164,6 +165,11 @@ def certify_posterior(
     if not isinstance(problem.objective, SoftRobust):
         return _without(problem, heldout, covers, Note("replications_bound_averages"))
     rng = _generator(seed)
+    if isinstance(posterior, FittedPosterior):
+        posterior = posterior.share(FRESH)
+        if posterior.pool is not None:  # a sampler that kept few draws has fewer replications
+            few = posterior.pool // problem.n_models
+            replications = replications if few < LEAST else min(replications, few)
     try:
         bounds, returns = _replicate(problem, policy, posterior, covers, replications, seconds, rng)
     except InputError as error:  # a sampler that has kept too few draws
@@ -335,6 +341,9 @@ def draw_heldout(
     own = returns_of(problem, policy)
     spread = float(np.ptp(own.x))
     most = _affordable(problem)
+    posterior = posterior.share(CHECKING)
+    if posterior.pool is not None:
+        most = min(most, posterior.pool)
     if isinstance(posterior, FittedLearned):
         most = max(most // LEARNED, 50)
     if spread <= 1e-9 * own.size:  # all returns equal: nothing to resolve

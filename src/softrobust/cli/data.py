@@ -92,7 +92,7 @@ def inspect(
 def sample(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="A log of transitions.")],
     out: Annotated[Path, typer.Option(help="The models to write (.npz).")],
-    posterior: Annotated[str | None, typer.Option(help="dirichlet (default), tied, hierarchical, demand, population or regression.", autocompletion=complete.posteriors)] = None,
+    posterior: Annotated[str | None, typer.Option(help="dirichlet (default), learned, tied, hierarchical, demand, population, regression or draws (--set file=models.npz).", autocompletion=complete.posteriors)] = None,
     domain: Annotated[str | None, typer.Option(help="Take the posterior of a domain instead, with its states and rewards.", autocompletion=complete.domains)] = None,
     models: Annotated[int, typer.Option(help="How many models.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
@@ -164,30 +164,26 @@ def _settings(
 ) -> Posterior:
     """The posterior that was named; a sampler's chains take the seed, too."""
     from softrobust.domains import make_domain
-    from softrobust.posterior.registry import make_posterior
+    from softrobust.posterior.registry import make_posterior, settings_of
 
     if domain is not None:
         return make_domain(domain, **settings).posterior()
     name = posterior or "dirichlet"
-    if name in ("population", "regression"):
-        settings = {"seed": seed} | settings
-    return make_posterior(name, **settings)
+    own = {"seed": seed} if "seed" in settings_of(name) else {}
+    return make_posterior(name, **(own | settings))
 
 
-def _fit(path: Path, posterior: Posterior) -> Fitted:
+def _fit(path: Path, posterior: Posterior) -> Any:
     """Read the log that the posterior needs, and fit; its warnings are printed with the result."""
-    import warnings
-
     from softrobust.data import read_log
     from softrobust.data.continuous import read_continuous_log
-    from softrobust.posterior import PosteriorWarning, RegressionPosterior
+    from softrobust.posterior import RegressionPosterior
+    from softrobust.posterior.base import fit_quietly
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PosteriorWarning)
-        if isinstance(posterior, RegressionPosterior):
-            names = None if posterior.frame is None else posterior.frame.actions
-            return posterior.fit(read_continuous_log(path, names))
-        return posterior.fit(read_log(path))
+    if isinstance(posterior, RegressionPosterior):
+        names = None if posterior.frame is None else posterior.frame.actions
+        return fit_quietly(posterior, read_continuous_log(path, names))
+    return fit_quietly(posterior, read_log(path))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ import typer
 from softrobust.errors import InputError
 
 T = TypeVar("T")
+OWN = "posterior."  # before the name of a setting that is the posterior's
 Split = Callable[[str, str], tuple[str, str, str]]
 
 
@@ -41,6 +43,27 @@ def settings_of(words: list[str] | None) -> dict[str, Any]:
     """`["steps=100", "variant=craam"]` as a mapping; numbers, true and false become values."""
     found = _pairs(words or [], _setting, "--set takes name=value, such as steps=100")
     return {name.replace("-", "_"): value for name, value in found.items()}
+
+
+def settings_for(
+    words: list[str] | None, continuous: bool, solver: str | None
+) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Settings of the posterior (None without any), and of the solver.
+
+    With continuous states both have some: `posterior.noise=varying` is one of the posterior, and so
+    is a name that the solver does not have.
+    """
+    found = settings_of(words)
+    if not continuous:
+        return {key.removeprefix(OWN): value for key, value in found.items()} or None, {}
+    from softrobust.posterior.registry import settings_of as known
+    from softrobust.solvers.registry import CONTINUOUS_SOLVERS
+
+    kind: Any = CONTINUOUS_SOLVERS.get(solver or "srvi")
+    its = set(known("regression")) - {f.name for f in fields(kind)} if kind else set()
+    mine = {key: value for key, value in found.items() if key.startswith(OWN) or key in its}
+    rest = {key: value for key, value in found.items() if key not in mine}
+    return {key.removeprefix(OWN): value for key, value in mine.items()} or None, rest
 
 
 def _setting(text: str) -> Any:
@@ -159,7 +182,16 @@ SOLVERS = (
 )  # fmt: skip
 CONTINUOUS = ("srvi", "srvi-sa", "rpvi-control", "sr-sac", "r-sac", "sac")
 DOMAINS = ("pest-control", "inventory", "riverswim", "cancer", "random")
-POSTERIORS = ("learned", "dirichlet", "tied", "hierarchical", "demand", "population", "regression")
+POSTERIORS = (
+    "learned",
+    "dirichlet",
+    "hierarchical",
+    "tied",
+    "demand",
+    "population",
+    "draws",
+    "regression",
+)
 EXPERIMENTS = (
     "optimizers-curse", "pest-density", "pest-frontier", "inventory", "riverswim", "cancer",
     "truth", "worlds", "all",

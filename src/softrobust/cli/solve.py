@@ -22,7 +22,7 @@ OUTPUT = "Output"
 VECTORS = "Continuous states (--continuous)"
 SAME = ("gamma", "lam", "alpha", "states", "initial", "weights", "heldout", "reward_table",
         "reward_default", "allowed", "normalise", "seed", "strength", "per_cell", "support",
-        "min_count", "continuous", "horizon")  # options that the library calls alike  # fmt: skip
+        "min_count", "continuous", "horizon", "posterior")  # options that the library calls alike  # fmt: skip
 
 
 def solve(
@@ -47,7 +47,7 @@ def solve(
     normalise: Annotated[bool, typer.Option("--normalise", help="Accept row sums off by up to 1e-6 and divide by them.", rich_help_panel=INPUT)] = False,
     models: Annotated[int | None, typer.Option(help="Models drawn from the posterior to choose on (default 100).", rich_help_panel=PRIOR)] = None,
     test_models: Annotated[int | None, typer.Option(help="Held-out draws (default: as many as the intervals need, at most 10 000).", rich_help_panel=PRIOR)] = None,
-    posterior: Annotated[str | None, typer.Option(help="learned (default: rows borrow from what resembles them, as far as the log shows) or dirichlet (each row on its own; the default with the settings below).", rich_help_panel=PRIOR)] = None,
+    posterior: Annotated[str | None, typer.Option(help="learned (default: rows borrow from what resembles them, as far as the log shows), dirichlet (each row on its own; the default with the settings below), hierarchical, tied, demand, population, draws (--set file=models.npz); regression with --continuous.", rich_help_panel=PRIOR, autocompletion=complete.posteriors)] = None,
     strength: Annotated[float | None, typer.Option(help="Prior mass of a pair, in observations (default 1).", rich_help_panel=PRIOR)] = None,
     per_cell: Annotated[float | None, typer.Option(help="Prior mass of each next state instead; 1 is the uniform prior.", rich_help_panel=PRIOR)] = None,
     support: Annotated[str | None, typer.Option(help="Next states thought possible: neighbours (default), visited or all.", rich_help_panel=PRIOR)] = None,
@@ -62,7 +62,7 @@ def solve(
     reward_next: Annotated[str | None, typer.Option(metavar="X=-1,…", help="Coefficients of the next state in the reward.", rich_help_panel=VECTORS)] = None,
     clip: Annotated[str | None, typer.Option(help="Keep values in a box: x=0:10,…, or a share by which the range of the data is widened (default 0.5), or none.", rich_help_panel=VECTORS)] = None,
     test_episodes: Annotated[int | None, typer.Option(help="Episodes simulated per model to certify (default 30).", rich_help_panel=VECTORS)] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the solver, such as iterations=50 or ridge=0.1; may be given again.", rich_help_panel=VECTORS)] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the posterior, such as strength=2 or draws=2000 (an unknown one lists all); with --continuous one of the solver, such as ridge=0.1, and posterior.noise=varying one of the posterior. May be given again.", rich_help_panel=PRIOR)] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for solution.json, policy.csv, report.html and all that later verbs need.", rich_help_panel=OUTPUT)] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the search of exact that was cut short in the folder --out.", rich_help_panel=OUTPUT)] = False,
@@ -77,7 +77,7 @@ def solve(
     """
     flags = dict(locals())
 
-    from softrobust.cli.options import clip_of, coefficients_of, names_of, pairs_of, settings_of
+    from softrobust.cli.options import clip_of, coefficients_of, names_of, pairs_of, settings_for
     from softrobust.cli.output import print_run
     from softrobust.run import (
         Options,
@@ -91,8 +91,10 @@ def solve(
 
     if out is not None:
         check_out(out, force or resume)
+    for_posterior, for_solver = settings_for(set_, continuous, solver)
     options = Options(
         **{name: flags[name] for name in SAME},
+        settings=for_posterior,
         criterion=objective,
         n_models=models,
         n_test=test_models,
@@ -102,7 +104,6 @@ def solve(
         reward_now=coefficients_of("--reward-now", reward_now),
         reward_next=coefficients_of("--reward-next", reward_next),
         clip=clip_of(clip),
-        posterior=posterior,
     )
     searched = resume or export_milp is not None
     if solver is None and searched and not continuous and objective != "percentile":
@@ -123,7 +124,7 @@ def solve(
         posterior=setup.posterior,
         checkpoint=search,
         min_count=min_count,
-        settings=settings_of(set_),
+        settings=for_solver,
     )
     run = choose(setup, made, seed, replications, test_episodes, validate)
     if out is not None:

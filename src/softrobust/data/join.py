@@ -81,6 +81,22 @@ def join_logs(
     return replace(both, rewards=_rewards(old, new, both))
 
 
+def relabelled(log: TransitionLog, states: Labels, actions: Labels) -> TransitionLog:
+    """The log by labels that hold its own, perhaps in another order and among others.
+
+    Rewards are those that its column shows.
+    """
+    s = np.array([states.index(name) for name in log.states], np.int32)
+    a = np.array([actions.index(name) for name in log.actions], np.int32)
+    p0 = np.zeros(len(states))
+    p0[s] = log.p0
+    moved = replace(
+        log, s=s[log.s], a=a[log.a], s_next=s[log.s_next], states=states, actions=actions, p0=p0,
+        rewards=None,
+    )  # fmt: skip
+    return replace(moved, rewards=moved.shown_rewards())
+
+
 def _common(old: Labels, new: Labels) -> tuple[Labels, CodeArray, CodeArray]:
     """Common labels, and where the old and the new ones are among them."""
     names = [*old, *(name for name in new if name not in old.lookup)]

@@ -12,6 +12,7 @@ from softrobust.posterior.diagnostics import predictive_check as predictive_chec
 from softrobust.posterior.dirichlet import DirichletPosterior as DirichletPosterior
 from softrobust.posterior.dirichlet import FittedDirichlet as FittedDirichlet
 from softrobust.posterior.dirichlet import HierarchicalPosterior as HierarchicalPosterior
+from softrobust.posterior.external import DrawsPosterior as DrawsPosterior
 from softrobust.posterior.external import ExternalPosterior as ExternalPosterior
 from softrobust.posterior.foresight import foresight as foresight
 from softrobust.posterior.frame import Frame as Frame

@@ -13,11 +13,12 @@ samplers keep their draws and the state of their chains.
 from __future__ import annotations
 
 import json
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +33,13 @@ from softrobust.data.rewards import Rewards, rewards_to_arrays
 from softrobust.errors import InputError
 from softrobust.models.gaussian import GaussianModels
 from softrobust.models.model_set import ModelSet
-from softrobust.posterior.diagnostics import Diagnostics
+from softrobust.posterior.diagnostics import Diagnostics, PosteriorWarning
 
 POSTERIOR_FORMAT = "softrobust-posterior"
 FORMAT_VERSION = 1
 Seed = int | np.random.Generator
+CHOOSING, CHECKING, FRESH = range(3)  # what draws are for: no draw serves two of these
+USES = 3
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -45,6 +48,7 @@ class Posterior(ABC):
 
     __slots__ = ()
     name: ClassVar[str] = ""
+    learns: ClassVar[bool] = True  # from any log; draws from elsewhere know one
 
     @abstractmethod
     def fit(self, log: Any) -> Fitted:
@@ -64,6 +68,29 @@ class Fitted(ABC):
     def sample(self, n: int, seed: Seed = 0) -> ModelSet | GaussianModels:
         """`n` models drawn from the posterior, with equal weights."""
 
+    def again(self, log: Any) -> Any:
+        """The posterior of another log, by the same settings."""
+        settings = getattr(self, "settings", None)
+        if not isinstance(settings, Posterior):
+            raise InputError(
+                f"{type(self).__name__} cannot learn from other rows: it has no `settings`."
+            )
+        if not settings.learns:
+            raise InputError(
+                f"The posterior '{settings.name}' was sampled elsewhere, from the log as it was, "
+                "and cannot learn from other rows. Take a posterior that is fitted here."
+            )
+        return fit_quietly(settings, log)
+
+    @property
+    def pool(self) -> int | None:
+        """How many different draws there are; None where there is no end to them."""
+        return None
+
+    def share(self, i: int, n: int = USES) -> Self:
+        """Part i of n that have no draw in common; itself where there is no end to draws."""
+        return self
+
     def diagnostics(self) -> Diagnostics:
         """Whether the draws can be trusted; exact and independent draws need no test."""
         return Diagnostics.of_exact()
@@ -80,6 +107,10 @@ class Fitted(ABC):
     def arrays(self) -> Arrays:
         """What `Posterior.restore` needs beyond settings and log: draws of a sampler."""
         return {}
+
+    def portable(self) -> Fitted:
+        """The same draws without code of the user's, as a file can hold them."""
+        return self
 
     def save(self, path: str | Path) -> None:
         """Write settings, data and draws as `.npz`, atomically; `load_posterior` reads it."""
@@ -107,6 +138,13 @@ class Fitted(ABC):
         write_npz(path, POSTERIOR_FORMAT, FORMAT_VERSION, arrays)
 
 
+def fit_quietly(settings: Posterior, log: Any) -> Any:
+    """A fit whose problems the caller looks up among its diagnostics."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PosteriorWarning)
+        return settings.fit(log)
+
+
 class FittedPosterior(Fitted):
     """A fitted posterior over tables: its draws are a `ModelSet`."""
 
@@ -122,6 +160,13 @@ def check_count(n: int, n_entries: int = 0) -> int:
     n = whole("The number of models", n, hint="Ask for one or more.")
     refuse_if_too_large(8.0 * n_entries * n, f"{n} models", "Draw fewer, or narrow the support.")
     return n
+
+
+def span(n_draws: int, i: int, n: int) -> slice:
+    """Block i of n of the draws; all of them where there are too few to be shared out."""
+    if n_draws < n:
+        return slice(0, n_draws)
+    return slice(i * n_draws // n, (i + 1) * n_draws // n)
 
 
 def choose(n_draws: int, n: int, rng: np.random.Generator) -> IntArray:

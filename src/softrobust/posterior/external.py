@@ -1,4 +1,5 @@
-"""Draws from elsewhere: Stan, JAGS, PyMC or any sampler, with a function draw → transition rows.
+"""Draws from elsewhere: Stan, JAGS, PyMC or any sampler, with a function draw → transition rows;
+or a file of models, each of them one draw.
 
     rows(draw) → P^ω of shape (n_states, n_actions, n_states)
 
@@ -11,17 +12,28 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
+from softrobust.models.files import models_from_arrays, models_to_arrays, read_models
 from softrobust.models.model_set import ModelSet
-from softrobust.posterior.base import FittedPosterior, Posterior, Seed, check_count, choose
+from softrobust.posterior.base import (
+    USES,
+    Arrays,
+    FittedPosterior,
+    Posterior,
+    Seed,
+    check_count,
+    choose,
+    span,
+)
 from softrobust.posterior.diagnostics import Diagnostics, import_arviz
 from softrobust.posterior.frame import Frame
 
@@ -46,6 +58,7 @@ class ExternalPosterior(Posterior):
     """
 
     name: ClassVar[str] = "external"
+    learns: ClassVar[bool] = False
     draws: Mapping[str, FloatArray]
     rows: Rows
     frame: Frame
@@ -151,12 +164,108 @@ class FittedExternal(FittedPosterior):
         blocks = np.stack([s.one(int(i)) for i in pick], axis=2)
         return s.frame.dense(np.ascontiguousarray(blocks))
 
+    @property
+    def pool(self) -> int:
+        """All draws."""
+        return self.settings.n_draws
+
+    def share(self, i: int, n: int = USES) -> FittedExternal:
+        """Block i of n of every chain."""
+        s = self.settings
+        part = span(np.shape(next(iter(s.draws.values())))[1], i, n)
+        lost = None if s.diverging is None else s.diverging[:, part]
+        draws = {name: np.asarray(values)[:, part] for name, values in s.draws.items()}
+        return replace(self, settings=replace(s, draws=draws, diverging=lost))
+
+    def portable(self) -> FittedDraws:
+        """Every draw as a model."""
+        every = self.sample(self.settings.n_draws)
+        return FittedDraws(DrawsPosterior(self.settings.name), self.log, every)
+
     def diagnostics(self) -> Diagnostics:
         """R̂ and effective sizes of the draws, through ArviZ."""
         return Diagnostics.of_chains(self.settings.draws, self.settings.diverging)
 
     def __repr__(self) -> str:
         return f"FittedExternal({self.settings.n_draws} draws of {', '.join(self.settings.draws)})"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawsPosterior(Posterior):
+    """Models in a file, each of them one draw of a posterior that was sampled elsewhere.
+
+    Parameters
+    ----------
+    file : str
+        A multi-model CSV or `.npz`, as `read_models` reads it. All models count alike.
+    """
+
+    name: ClassVar[str] = "draws"
+    learns: ClassVar[bool] = False
+    file: str = ""
+
+    def fit(self, log: TransitionLog) -> FittedDraws:
+        """Read the models; they must know what the log shows."""
+        if not isinstance(self.file, str) or not self.file:
+            raise InputError(
+                f"The posterior '{self.name}' needs its file of models: file=models.npz; it is "
+                f"{self.file!r}."
+            )
+        models = read_models(self.file)
+        if np.ptp(models.f) > 1e-12:
+            raise InputError(
+                f"Draws of a posterior count alike; the models of {self.file} have weights. Draw "
+                "models by their weights, or solve the file itself."
+            )
+        name = Path(self.file).name  # where it lies is no part of the fit
+        Frame(models.states, models.actions, models.rewards).transitions(log, name)
+        return FittedDraws(DrawsPosterior(name), log, models)
+
+    def restore(self, log: Any, arrays: Mapping[str, NDArray[Any]]) -> FittedDraws:
+        """The models that were kept."""
+        return FittedDraws(self, log, models_from_arrays(arrays, self.file))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FittedDraws(FittedPosterior):
+    """The models of a file; no other log changes them."""
+
+    settings: DrawsPosterior
+    log: TransitionLog | None
+    models: ModelSet
+
+    def sample(self, n: int, seed: Seed = 0) -> ModelSet:
+        """`n` different models of the file."""
+        if check_count(n) > self.pool:
+            raise InputError(
+                f"{n} models were asked for, and the file has {self.pool} for this use (choosing, "
+                "checking and certifying share no draw). Ask for fewer, or draw more elsewhere."
+            )
+        found = self.models.select(choose(self.pool, n, np.random.default_rng(seed)))
+        return replace(found, f=np.full(n, 1.0 / n))
+
+    @property
+    def pool(self) -> int:
+        """All models."""
+        return self.models.n_models
+
+    def share(self, i: int, n: int = USES) -> FittedDraws:
+        """Block i of n."""
+        block = np.arange(self.pool)[span(self.pool, i, n)]
+        return replace(self, models=self.models.select(block))
+
+    def diagnostics(self) -> Diagnostics:
+        """How many there are; how they were drawn is not known."""
+        return Diagnostics(exact=False, n_draws=self.pool)
+
+    def arrays(self) -> Arrays:
+        """The models."""
+        return models_to_arrays(self.models)
+
+    def __repr__(self) -> str:
+        return f"FittedDraws({self.pool} models of {self.settings.file})"
 
 
 def _stan_columns(path: Path) -> dict[str, FloatArray]:

@@ -25,7 +25,7 @@ from scipy.special import gammaln
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.notes import Note
-from softrobust._core.settings import whole
+from softrobust._core.settings import real, whole
 from softrobust.data.rewards import DRAWN_REWARDS, Rewards
 from softrobust.errors import InputError
 from softrobust.kernels import resemblance as kernels
@@ -80,10 +80,13 @@ class LearnedPosterior(Posterior):
     def __post_init__(self) -> None:
         whole("min_count", self.min_count, 0)
         whole("entered", self.entered, 0)
-        if not self.strengths or min(self.strengths) <= 0:
+        given = self.strengths if isinstance(self.strengths, (tuple, list)) else ()
+        if not given:
             raise InputError(
-                f"strengths must be positive concentrations; they are {self.strengths}."
+                f"strengths must be concentrations such as (1, 4, 16); they are {self.strengths!r}."
             )
+        numbers = tuple(real("Each of the strengths", c, above=0) for c in given)
+        object.__setattr__(self, "strengths", numbers)
 
     def fit(
         self,

@@ -94,6 +94,11 @@ class Chains:
             more.state,
         )
 
+    def block(self, part: slice) -> Chains:
+        """Some consecutive draws of every chain."""
+        values = {k: v[:, part] for k, v in self.values.items()}
+        return Chains(values, self.diverging[:, part], self.state)
+
     def to_arrays(self, prefix: str = "") -> dict[str, NDArray[Any]]:
         """All of it as plain arrays."""
         out: dict[str, NDArray[Any]] = {f"{prefix}draw.{k}": v for k, v in self.values.items()}

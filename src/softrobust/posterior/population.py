@@ -34,7 +34,16 @@ from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.models.model_set import ModelSet
-from softrobust.posterior.base import Arrays, FittedPosterior, Posterior, Seed, check_count, choose
+from softrobust.posterior.base import (
+    USES,
+    Arrays,
+    FittedPosterior,
+    Posterior,
+    Seed,
+    check_count,
+    choose,
+    span,
+)
 from softrobust.posterior.diagnostics import Diagnostics
 from softrobust.posterior.frame import Frame
 from softrobust.posterior.nuts import Chains, Nuts, sampler
@@ -167,6 +176,16 @@ class FittedPopulation(FittedPosterior):
         """`n` different draws, each as one exponential model."""
         pick = choose(self.chains.n_draws, check_count(n), np.random.default_rng(seed))
         return pest_frame(self.settings.start).dense(pest_rows(drawn_growth(self.theta[pick])))
+
+    @property
+    def pool(self) -> int:
+        """The draws that the chains kept."""
+        return self.chains.n_draws
+
+    def share(self, i: int, n: int = USES) -> FittedPopulation:
+        """Block i of n of every chain."""
+        part = span(self.cubic.shape[1], i, n)
+        return replace(self, chains=self.chains.block(part), cubic=self.cubic[:, part])
 
     def extend(self, draws: int) -> FittedPopulation:
         """The same chains, `draws` steps longer."""

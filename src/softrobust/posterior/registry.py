@@ -13,7 +13,7 @@ from typing import Any, cast
 from numpy.typing import NDArray
 
 from softrobust._core.files import read_npz, rebuilding
-from softrobust._core.settings import did_you_mean, from_settings
+from softrobust._core.settings import did_you_mean, from_settings, setting_names
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
 from softrobust.data.readers import log_from_arrays
@@ -23,7 +23,7 @@ from softrobust.models.gaussian import GaussianFrame
 from softrobust.posterior.base import FORMAT_VERSION, POSTERIOR_FORMAT, Fitted, Posterior
 from softrobust.posterior.demand import DemandPosterior, Shop
 from softrobust.posterior.dirichlet import DirichletPosterior, HierarchicalPosterior
-from softrobust.posterior.external import ExternalPosterior
+from softrobust.posterior.external import DrawsPosterior, ExternalPosterior
 from softrobust.posterior.frame import Frame
 from softrobust.posterior.learned import LearnedPosterior
 from softrobust.posterior.nuts import Nuts
@@ -41,11 +41,30 @@ POSTERIORS: dict[str, type[Posterior]] = {
         DemandPosterior,
         PopulationPosterior,
         RegressionPosterior,
+        DrawsPosterior,
         ExternalPosterior,
     )
 }
 NAMES = tuple(name for name in POSTERIORS if name != ExternalPosterior.name)
+TABLES = tuple(name for name in NAMES if name != RegressionPosterior.name)
 _PARTS: dict[str, Any] = {cls.__name__: cls for cls in (Frame, GaussianFrame, Nuts, Shop)}
+
+
+def settings_of(name: str) -> tuple[str, ...]:
+    """The settings that a posterior has, those of its sampler or its shop among them.
+
+    Examples
+    --------
+    >>> settings_of("hierarchical")
+    ('centre', 'min_count', 'spread', 'support')
+    """
+    if name not in NAMES:
+        raise InputError(
+            f"Unknown posterior '{name}'.{did_you_mean(name, NAMES)} The posteriors are "
+            f"{', '.join(NAMES)}.",
+            arguments=("posterior",),
+        )
+    return setting_names(POSTERIORS[name])
 
 
 def make_posterior(name: str, **settings: Any) -> Posterior:
@@ -56,11 +75,7 @@ def make_posterior(name: str, **settings: Any) -> Posterior:
     >>> make_posterior("population", chains=2, start=10).start
     10
     """
-    if name not in NAMES:
-        raise InputError(
-            f"Unknown posterior '{name}'.{did_you_mean(name, NAMES)} The posteriors are "
-            f"{', '.join(NAMES)}."
-        )
+    settings_of(name)  # refuses a name that is none
     return cast(Posterior, from_settings(POSTERIORS[name], f"The posterior {name}", settings))
 
 

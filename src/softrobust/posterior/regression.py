@@ -27,7 +27,16 @@ from softrobust._core.settings import flag, instance, one_of, real
 from softrobust.data.continuous import ContinuousLog
 from softrobust.errors import InputError
 from softrobust.models.gaussian import GaussianFrame, GaussianModels, Scaling
-from softrobust.posterior.base import Arrays, Fitted, Posterior, Seed, check_count, choose
+from softrobust.posterior.base import (
+    USES,
+    Arrays,
+    Fitted,
+    Posterior,
+    Seed,
+    check_count,
+    choose,
+    span,
+)
 from softrobust.posterior.diagnostics import Diagnostics
 from softrobust.posterior.nuts import Chains, Nuts, sampler
 from softrobust.posterior.sampling import GridDensity
@@ -222,6 +231,16 @@ class FittedRegression(Fitted):
             clip=self.frame.box,
             seen=(self.log.s.min(axis=0), self.log.s.max(axis=0)),
         )
+
+    @property
+    def pool(self) -> int | None:
+        """The draws that the chains kept; without end where they are exact."""
+        return min((chain.n_draws for chain in self.chains), default=None)
+
+    def share(self, i: int, n: int = USES) -> FittedRegression:
+        """Block i of n of every chain."""
+        parts = [chain.block(span(chain.diverging.shape[1], i, n)) for chain in self.chains]
+        return replace(self, chains=tuple(parts))
 
     def extend(self, draws: int) -> FittedRegression:
         """The same chains, `draws` steps longer; exact draws need none."""

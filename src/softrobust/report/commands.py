@@ -15,7 +15,7 @@ from softrobust.errors import InputError
 
 # Arguments of the library that have another name on the command line.
 CALLED = {"n_models": "models", "n_test": "test_models", "lam": "lambda", "criterion": "objective",
-          "episodes": "test_episodes"}  # fmt: skip
+          "episodes": "test_episodes", "settings": "set_"}  # fmt: skip
 
 
 def command_line(verb: str, file: str, options: Mapping[str, Any], *more: str) -> str:

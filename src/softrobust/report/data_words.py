@@ -197,6 +197,7 @@ DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
         "given in {source}" if note["source"] else "given by the user"
     ),
     "p0_uniform": _START.format("uniform over the {states} visited states"),
+    "p0_of_posterior": _START.format("that of the posterior's own domain (`--initial` changes it)"),
     "p0_episode_starts": _episode_starts,
     "p0_first_visits": _first_visits,
     "p0_recorded": lambda note: _START.format(

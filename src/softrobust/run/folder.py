@@ -4,6 +4,7 @@
     policy.csv      the policy of a table; policy.npz that of vectors
     problem.npz     the problem of a table; models.npz the models of vectors
     heldout.npz, log.parquet or log.csv, posterior.json: what it was checked on and drawn from
+    posterior.npz   the fit, where settings and log alone do not make it again at once
     report.html     the page; search.npz open nodes of `exact`; update.json what new rows changed
 
 Later verbs add `checks.json` and `rehearsal/`. A folder that is written again loses all of these
@@ -53,16 +54,18 @@ from softrobust.posterior import (
     DirichletPosterior,
     FittedDirichlet,
     LearnedPosterior,
+    Posterior,
 )
 from softrobust.posterior.foresight import foresight
 from softrobust.posterior.learned import FittedLearned
+from softrobust.posterior.registry import POSTERIORS, load_posterior
 from softrobust.problem import ContinuousProblem, Problem, load_problem, save_problem
 from softrobust.report import Report, make_report
 from softrobust.report.sentences import in_words
 from softrobust.report.trust import check_lines, rehearsal_lines
 from softrobust.run.jobs.store import check_folder
 from softrobust.run.options import folder_command
-from softrobust.run.setup import coverage_notes
+from softrobust.run.setup import FLAGS, coverage_notes
 from softrobust.solvers.base import Solution, Status
 from softrobust.solvers.baselines.behaviour import RARE, rare_share
 from softrobust.study.checks import load_checks
@@ -71,10 +74,10 @@ from softrobust.study.review import data_within, frontier_within, review
 from softrobust.study.rivals import VectorReview, follow_rivals, review_vectors
 from softrobust.study.validation import Validation
 
-SEARCH = "search.npz"
+SEARCH, FIT = "search.npz", "posterior.npz"
 NEW, MOVING = ".new", ".moving"  # a whole new run on its way into a folder that exists
 FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz", "heldout.npz",
-         "log.parquet", "log.csv", "posterior.json", "report.html", SEARCH, "update.json",
+         "log.parquet", "log.csv", "posterior.json", FIT, "report.html", SEARCH, "update.json",
          "checks.json", "rehearsal")  # fmt: skip
 # What later verbs read of files beside solution.json; the settings of a posterior check themselves.
 DRAWN = {
@@ -95,7 +98,7 @@ UPDATES = {
         "properties": {"new_hash": {"type": "string"}},
     },
 }
-SETTINGS = ("strength", "per_cell", "support", "min_count")
+REFITTED = (LearnedPosterior.name, DirichletPosterior.name)  # by `fitted_again`
 CUT = (Status.TIME_LIMIT, Status.NODE_LIMIT, Status.INTERRUPTED)
 MOST_FORESEEN = 1000  # entries of the models up to which folds of the log are fitted for a page
 WHY_SECONDS = 15.0  # for explanations and rules on a full page
@@ -244,6 +247,9 @@ def _write(run: Run, work: Path, name: str) -> None:
         if isinstance(run.posterior, FittedLearned):
             drawn["learned"] = run.posterior.learned()
         write_json(work / "posterior.json", run.posterior.describe() | drawn)
+        settings = getattr(run.posterior, "settings", None)
+        if isinstance(settings, Posterior) and settings.name not in ("", *REFITTED):
+            run.posterior.portable().save(work / FIT)
     if run.updates:
         write_json(work / "update.json", list(run.updates))
     hint = f"`softrobust report {name}` adds the frontier, the value of data and checks."
@@ -376,7 +382,7 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
                 "actions than problem.npz."
             )
     with rebuilding("posterior", folder / "posterior.json"):
-        posterior = None if log is None or not drawn else prior_settings(drawn, folder).fit(log)
+        posterior = None if log is None or not drawn else fitted_again(drawn, log, folder / FIT)
     notes = understood(lambda: notes_of(record), folder / FILE)
     if notes is None:  # an older version kept none
         noted = [] if log is None else coverage_notes(log, problem)
@@ -398,9 +404,8 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
 
 
 def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> Run:
-    file, models, held, log = (
-        folder / name for name in ("solution.json", "models.npz", "heldout.npz", "log.csv")
-    )
+    names = ("solution.json", "models.npz", "heldout.npz", "log.csv", FIT)
+    file, models, held, log, fit = (folder / name for name in names)
     reward = understood(lambda: record["reward"], file)
     if not models.exists() or reward["kind"] != "linear":
         raise InputError(f"'{folder}' lacks models.npz or a linear reward: it cannot be read back.")
@@ -412,6 +417,7 @@ def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> R
         solution,
         understood(lambda: certificate_of(record), file),
         log=seen,
+        posterior=load_posterior(fit) if fit.exists() else None,
         heldout=load_gaussian(held) if held.exists() else None,
         notes=understood(lambda: notes_of(record) or (), file),
         r2=reward.get("r2"),
@@ -428,20 +434,16 @@ def _vectors_problem(models: GaussianModels, reward: Any, record: Any) -> Contin
     return ContinuousProblem(models, None, earned, gamma, horizon, goal, allowed)
 
 
-def prior_settings(
-    drawn: Mapping[str, Any], folder: Path | str
-) -> DirichletPosterior | LearnedPosterior:
-    """The settings that `posterior.json` records."""
-    if drawn.get("posterior") == LearnedPosterior.name:
-        return LearnedPosterior(tuple(drawn["strengths"]), drawn["min_count"], drawn["entered"])
-    if drawn.get("posterior") != DirichletPosterior.name:
-        raise InputError(
-            f"The run in '{folder}' used the posterior '{drawn.get('posterior')}', which cannot be "
-            "fitted again from the folder."
-        )
-    if drawn.get("support") == "mask":
-        raise InputError(f"The run in '{folder}' used a support mask, which the folder lacks.")
-    return DirichletPosterior(**{name: drawn[name] for name in SETTINGS})
+def fitted_again(drawn: Mapping[str, Any], log: TransitionLog, file: Path) -> Any:
+    """The posterior of a run, from its record or from `file`; None for classes of the user's."""
+    if drawn["posterior"] == LearnedPosterior.name:
+        own = LearnedPosterior(tuple(drawn["strengths"]), drawn["min_count"], drawn["entered"])
+        return own.fit(log)
+    if drawn["posterior"] == DirichletPosterior.name:
+        if drawn["support"] == "mask":
+            raise InputError("The run used a support mask, which its folder lacks.")
+        return DirichletPosterior(**{name: drawn[name] for name in FLAGS}).fit(log)
+    return load_posterior(file) if drawn["posterior"] in POSTERIORS and file.exists() else None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -449,8 +451,9 @@ def prior_settings(
 
 
 def diagnosed(posterior: Any) -> Diagnostics | None:
-    """Diagnostics where they cost nothing: of the closed form, some milliseconds."""
-    return posterior.diagnostics() if isinstance(posterior, FittedDirichlet) else None
+    """Diagnostics where they cost little: of the closed form, and of chains, which need them."""
+    cheap = isinstance(posterior, FittedDirichlet) or getattr(posterior, "pool", None) is not None
+    return posterior.diagnostics() if cheap else None
 
 
 def found_notes(

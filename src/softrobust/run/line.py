@@ -136,7 +136,7 @@ def _chooser(setup: Setup, solver: Solver, seed: int) -> Chooser:
         own = {name: learned.get(name, value) for name, value in own.items()}
         for name, value in own.items():
             if isinstance(value, PosteriorDraws):
-                own[name] = replace(value, posterior=posterior.settings.fit(part))
+                own[name] = replace(value, posterior=posterior.again(part))
         problem = learned_again(part, posterior, old, old.n_models, [seed, 11])
         policies, same = keeping(part, problem, posterior, setup.options), type(solver)(**own)
         if policies is not None:

@@ -13,6 +13,7 @@ import numpy as np
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
 from softrobust.objective import Objective, Percentile, make_objective
+from softrobust.posterior import Posterior
 from softrobust.report.commands import command_line, flags
 from softrobust.solvers.registry import CONTINUOUS_SOLVERS, DEFAULT_SECONDS, SOLVERS
 
@@ -25,7 +26,7 @@ TABLES_ONLY = ("states", "initial", "allowed", "reward_table", "reward_default",
                "normalise", "strength", "per_cell", "support")  # fmt: skip
 VECTORS_ONLY = ("horizon", "actions", "start", "reward_now", "reward_next", "clip")
 LOG_ONLY = ("columns", "states", "reward_table", "reward_default", "n_models", "n_test", "strength",
-            "per_cell", "support", "min_count", "actions", "posterior")  # fmt: skip
+            "per_cell", "support", "min_count", "actions", "posterior", "settings")  # fmt: skip
 MODELS_ONLY = ("weights",)
 READING = ("columns", "states", "initial", "reward_table", "reward_default", "actions")
 
@@ -42,9 +43,12 @@ class Options:
     columns : mapping role → column
     n_models, n_test : int
         Models drawn from the posterior of a log, to choose on and to check on.
-    posterior : str
-        Of a log of tables: learned (default), or dirichlet, whose settings are strength, per_cell
-        and support.
+    posterior : str or Posterior
+        By its name (`posterior.registry`), learned by default (regression for vectors), or one with
+        its settings.
+    settings : mapping name → value
+        Of the posterior that was named; strength, per_cell and support are given by themselves, and
+        make the posterior dirichlet where none is named.
     min_count : int
         Pairs seen fewer times get no more probability than practice gives them; 0 has models of
         pairs never seen, too. Under dirichlet, and for actions of vectors: such are not considered.
@@ -75,7 +79,8 @@ class Options:
     n_models: int | None = None
     n_test: int | None = None
     seed: int = 0
-    posterior: str | None = None
+    posterior: str | Posterior | None = None
+    settings: Mapping[str, Any] | None = None
     strength: float | None = None
     per_cell: float | None = None
     support: str | None = None
@@ -164,10 +169,15 @@ def repeat_command(setup: Setup, solver: Solver, **more: int | str | None) -> st
     question = {"gamma": problem.gamma, **goal, "alpha": problem.objective.alpha}
     if setup.log is not None:
         question["n_models"] = problem.n_models
-    given = [f.name for f in fields(options) if f.name not in SPELLED]
+    if isinstance(options.posterior, Posterior):
+        return ""
+    given = [f.name for f in fields(options) if f.name not in (*SPELLED, "settings")]
     asked = question | {name: getattr(options, name) for name in options.given(*given)}
     asked |= {"seed": options.seed}
     extra = flags({k: v for k, v in more.items() if v is not None})
+    head = "posterior." if setup.options.continuous else ""
+    for name, value in (options.settings or {}).items():
+        said += ["--set", f"{head}{name}={value if isinstance(value, str) else json.dumps(value)}"]
     return command_line("solve", setup.source, {}, *flags(asked, short=True), *said, *extra)
 
 

@@ -10,9 +10,10 @@ from softrobust._core.schema import read_json
 from softrobust.certificate.record import write_json
 from softrobust.data import read_log
 from softrobust.errors import InputError
+from softrobust.posterior import FittedDirichlet
 from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import load_problem
-from softrobust.run.folder import prior_settings
+from softrobust.run.folder import FIT, fitted_again
 from softrobust.run.jobs import Task, run_tasks
 from softrobust.solvers.registry import SOLVERS, make_solver
 from softrobust.study import foreign
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
     from softrobust.problem import Problem
     from softrobust.run.folder import Run
 
-TIMES = 200  # worlds of a Dirichlet posterior
+TIMES, SAMPLED = 200, 20  # worlds of an exact posterior, and of one that a sampler learns anew
 FILES = {"problem": "problem.npz", "log": "log.parquet", "posterior": "posterior.json"}
 
 
-def rehearse_one(problem: Path, log: Path, posterior: Path, **settings: Any) -> dict[str, Any]:
-    """One repetition with a Dirichlet posterior; a function that tasks name."""
-    return repetition(_stage(problem, log, posterior), **settings)
+def rehearse_one(
+    problem: Path, log: Path, posterior: Path, fit: Path | None = None, **settings: Any
+) -> dict[str, Any]:
+    """One repetition with another posterior than the learned one; a function that tasks name."""
+    return repetition(_stage(problem, log, posterior, fit), **settings)
 
 
 def rehearse_foreign(problem: Path, log: Path, **settings: Any) -> dict[str, Any]:
@@ -45,10 +48,10 @@ def _files(problem: Path, log: Path) -> tuple[Problem, TransitionLog]:
 
 
 @lru_cache(maxsize=2)
-def _stage(problem: Path, log: Path, posterior: Path) -> Stage:
+def _stage(problem: Path, log: Path, posterior: Path, fit: Path | None) -> Stage:
     record = read_json(posterior)
     solved, seen = _files(problem, log)
-    return Stage.of(solved, seen, prior_settings(record, "the run").fit(seen))
+    return Stage.of(solved, seen, fitted_again(record, seen, fit or posterior))
 
 
 def rehearse(
@@ -69,14 +72,14 @@ def rehearse(
     """Rehearse a run in `times` worlds; results are kept in `out`, one file each, and a summary.
 
     A run with the learned posterior is rehearsed by its solver, in worlds of its posterior and in
-    foreign ones (`study.foreign`); one with a Dirichlet posterior by `solver` in worlds of the
-    posterior or of the prior (`study.rehearsal`).
+    foreign ones (`study.foreign`); one with another posterior by `solver` in worlds of that, or
+    (Dirichlet) of its prior (`study.rehearsal`).
     """
     _, posterior = need_log(folder, "A rehearsal")
     if times is not None and times < 1:
         raise InputError(f"A rehearsal is done at least once; times is {times}.")
     default = isinstance(posterior, FittedLearned)
-    plan = _default_plan if default else _dirichlet_plan
+    plan = _default_plan if default else _own_plan
     tasks, name = plan(folder, times, world, solver, draws, seed)
     done = run_tasks(
         tasks, out, workers=workers, cluster=cluster, resume=resume, progress=progress,
@@ -121,17 +124,26 @@ def _default_plan(
     ], ""
 
 
-def _dirichlet_plan(
+def _own_plan(
     folder: Run, times: int | None, world: str | None, solver: str | None, draws: int, seed: int
 ) -> tuple[list[Task], str]:
     world, solver = world or WORLDS[0], solver or "local-search"
-    if world not in WORLDS:
-        raise InputError(f"Worlds are drawn from the {' or the '.join(WORLDS)}; it got '{world}'.")
+    known = WORLDS if isinstance(folder.posterior, FittedDirichlet) else WORLDS[:1]
+    if world not in known:
+        raise InputError(f"Worlds are drawn from the {' or the '.join(known)}; it got '{world}'.")
+    if not folder.posterior.settings.learns:
+        raise InputError(
+            "A rehearsal learns from the log of every world, and the posterior "
+            f"'{folder.posterior.settings.name}' was sampled elsewhere: it cannot."
+        )
     make_solver(solver, log=folder.log)  # an unknown name is refused before any work
     files = {name: folder.path / file for name, file in FILES.items()}
+    if (folder.path / FIT).exists():
+        files["fit"] = folder.path / FIT
+    usual = TIMES if folder.posterior.pool is None else SAMPLED
     settings = {"world": world, "solver": solver, "draws": draws, "seed": seed,
                 "models": folder.problem.n_models}  # fmt: skip
     return [
         Task(f"world{i}", "softrobust.run.rehearsal:rehearse_one", {**settings, "number": i}, files)
-        for i in range(times or TIMES)
+        for i in range(times or usual)
     ], world

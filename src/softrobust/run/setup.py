@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ from softrobust._core.settings import whole
 from softrobust.data import TransitionLog, read_log, sniff
 from softrobust.data.columns import ACTION, STATE
 from softrobust.data.continuous import ContinuousLog
-from softrobust.data.initial import initial_distribution
+from softrobust.data.initial import GIVEN, initial_distribution
+from softrobust.data.join import relabelled
 from softrobust.data.reward_rules import NOISY
 from softrobust.data.rewards import DRAWN_REWARDS
 from softrobust.data.table import read_table
@@ -21,7 +22,14 @@ from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.models.gaussian import GAUSSIAN_FORMAT
 from softrobust.objective import SoftRobust
-from softrobust.posterior import DirichletPosterior, FittedLearned, LearnedPosterior
+from softrobust.posterior import (
+    DirichletPosterior,
+    FittedLearned,
+    LearnedPosterior,
+    Posterior,
+)
+from softrobust.posterior.base import CHECKING, CHOOSING, fit_quietly
+from softrobust.posterior.registry import TABLES, make_posterior, settings_of
 from softrobust.problem import Problem, load_problem
 from softrobust.run.options import (
     LOG_ONLY,
@@ -40,8 +48,10 @@ if TYPE_CHECKING:
     from softrobust._core.arrays import BoolArray
     from softrobust.data.labels import Labels
     from softrobust.models.model_set import ModelSet
+    from softrobust.objective import Objective
 
 DEFAULT_MODELS = 100
+FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with options of their own
 
 
 def set_up(source: str | Path | TransitionLog | ContinuousLog, options: Options) -> Setup:
@@ -82,27 +92,33 @@ def set_up(source: str | Path | TransitionLog | ContinuousLog, options: Options)
 
 
 def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
+    train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
+    fitted = fit_quietly(_prior(options), log)
+    n = DEFAULT_MODELS if options.n_models is None else options.n_models
+    models = fitted.share(CHOOSING).sample(n, np.random.default_rng(train_seed))
+    own = models.rewards
+    if own is not None and not own.drawn and own is not log.rewards:
+        given = ("reward_table", "reward_default")
+        options.refuse(given, "posteriors that bring no rewards of their own")
+    log, posterior = on_models(log, fitted, models)
     if log.rewards is None:
         raise InputError(
             f"{source or 'The log'} has no rewards, and a policy needs to know what is good. Add a "
             "column 'reward', or give a reward table (state,action,reward).",
             arguments=("reward_table",),
         )
-    train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
-    posterior = _prior(options).fit(log)
-    n = DEFAULT_MODELS if options.n_models is None else options.n_models
-    problem = Problem(
-        posterior.sample(n, np.random.default_rng(train_seed)),
-        rewards=log.rewards,
-        p0=log.p0,
-        gamma=options.need_gamma(),
-        objective=options.objective(SoftRobust()),
-        allowed=_allowed(options.allowed, log.states, log.actions),
+    problem = problem_of(
+        log,
+        models,
+        models.gamma if options.gamma is None and models.gamma else options.need_gamma(),
+        options.objective(SoftRobust()),
+        _allowed(options.allowed, log.states, log.actions),
     )
     heldout = _heldout(options, problem)
     if heldout is None and options.n_test is not None:
-        heldout = posterior.sample(options.n_test, np.random.default_rng(test_seed))
-    notes = (*read_notes(log.notes), *coverage_notes(log, problem))
+        rng = np.random.default_rng(test_seed)
+        heldout = posterior.share(CHECKING).sample(options.n_test, rng)
+    notes = (*read_notes(log.notes), *read_notes(models.notes), *coverage_notes(log, problem))
     if problem.paid.drawn:
         notes = tuple(replace(n, code=DRAWN_REWARDS) if n.code == NOISY else n for n in notes)
     asked, drawn = options if source else None, options.heldout is None
@@ -110,6 +126,33 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
         problem, log, posterior, heldout, notes, test_seed, source, asked, drawn,
         policies=keeping(log, problem, posterior, options),
     )  # fmt: skip
+
+
+def on_models(log: TransitionLog, fitted: Any, models: ModelSet) -> tuple[TransitionLog, Any]:
+    """Log and posterior by the labels of the models, with what these know of rewards and start."""
+    own, old = models.rewards, log
+    if (models.states, models.actions) != (log.states, log.actions):
+        log = relabelled(log, models.states, models.actions)
+    if own is not None and own.kind != "model" and own is not log.rewards:
+        log = replace(log, rewards=own)
+    start, given = models.p0, log.p0_source.code == GIVEN
+    if start is not None and not given and not np.array_equal(start, log.p0):
+        log = replace(log, p0=start, p0_source=Note("p0_of_posterior"))
+    if log is not old and is_dataclass(fitted) and getattr(fitted, "log", None) is not None:
+        fitted = replace(fitted, log=log)  # type: ignore[type-var]
+    return log, fitted
+
+
+def problem_of(
+    log: TransitionLog,
+    models: ModelSet,
+    gamma: float,
+    objective: Objective,
+    allowed: BoolArray | None = None,
+) -> Problem:
+    """The problem on drawn models; rewards are theirs where they bring some."""
+    own = models.rewards is not None and not models.rewards.drawn
+    return Problem(models, None if own else log.rewards, log.p0, gamma, objective, allowed)
 
 
 def keeping(
@@ -122,23 +165,31 @@ def keeping(
     return PracticeClass.of(log, practice_of(log, problem.models.available), least)
 
 
-def _prior(options: Options) -> DirichletPosterior | LearnedPosterior:
-    """The learned prior, unless what was given asks for the plain one."""
+def _prior(options: Options) -> Posterior:
+    """The posterior that was asked for: the learned one, or that of the settings given."""
     given = options.given("strength", "per_cell", "support")
+    if isinstance(options.posterior, Posterior):
+        options.refuse((*FLAGS, "settings"), "a posterior that is named")
+        return options.posterior
     name = options.posterior or (DirichletPosterior if given else LearnedPosterior).name
-    if name == DirichletPosterior.name:
-        given += options.given("min_count")
-        return DirichletPosterior(**{setting: getattr(options, setting) for setting in given})
-    if name != LearnedPosterior.name:
+    known, settings = settings_of(name), dict(options.settings or {})
+    if name not in TABLES:
+        text = f"The posterior '{name}' is for continuous states; this is a table of states."
+        raise InputError(text, arguments=("posterior", "continuous"))
+    given += [] if options.min_count is None else ["min_count"]
+    if strange := [setting for setting in given if setting not in known]:
         raise InputError(
-            f"A run fits the posterior '{LearnedPosterior.name}' or '{DirichletPosterior.name}'; "
-            f"it was asked for '{name}'. Draw models of others with `softrobust sample`.",
+            f"The posterior '{name}' has no {', '.join(strange)}. Its settings are "
+            f"{', '.join(known)}.",
             arguments=("posterior",),
         )
-    if given:
-        text = f"{', '.join(given)} are settings of the posterior 'dirichlet', not of 'learned'."
-        raise InputError(text, arguments=("posterior",))
-    return LearnedPosterior(min_count=0 if options.min_count == 0 else 1)
+    if twice := [setting for setting in given if setting in settings]:
+        raise InputError(f"'{twice[0]}' was given twice. Leave one of the two out.")
+    settings |= {setting: getattr(options, setting) for setting in given}
+    if name == LearnedPosterior.name and given:  # it keeps to practice on pairs seen rarely
+        settings["min_count"] = 0 if options.min_count == 0 else 1
+    seed = {"seed": options.seed} if "seed" in known else {}
+    return make_posterior(name, **(seed | settings))
 
 
 def coverage_notes(log: TransitionLog, problem: Problem) -> list[Note]:

@@ -23,11 +23,12 @@ from softrobust.data import read_log
 from softrobust.data.join import UNKNOWN, join_logs, known_rows, rows_of
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
-from softrobust.problem import Problem
+from softrobust.posterior.base import CHOOSING, FRESH
 from softrobust.returns import static_return
 from softrobust.run.folder import Run
 from softrobust.run.line import certified
 from softrobust.run.options import Setup
+from softrobust.run.setup import on_models, problem_of
 from softrobust.solvers.base import Solver, Status, finish, solve
 from softrobust.solvers.improve import promise_of
 from softrobust.study.solved import need_log
@@ -35,6 +36,7 @@ from softrobust.study.solved import need_log
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.posterior import FittedPosterior
+    from softrobust.problem import Problem
 
 
 EMPTY = "A log needs at least one transition"
@@ -77,7 +79,7 @@ def update(
     drift = drift_test(posterior, rows_of(new, fresh), seed, log)
     both = join_logs(log, new, known)
     setup = _setup(run, both, path.name)
-    problem = setup.problem
+    problem, both = setup.problem, setup.log
     old = carried(run.solution.policy, problem)
     if "log" in {f.name for f in fields(solver)}:  # type: ignore[arg-type]
         solver = replace(solver, log=both)  # type: ignore[type-var]
@@ -115,20 +117,18 @@ def _read(path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
 
 def _setup(run: Run, log: TransitionLog, source: str) -> Setup:
     """The run's problem on models drawn from the updated posterior."""
-    fitted = run.posterior.settings.fit(log)
+    fitted = run.posterior.again(log)
     # The run's own seed: what changes comes from the new rows, not from other random numbers.
     train_seed, test_seed = np.random.SeedSequence(run.seed).spawn(2)
     old = run.problem
-    models = fitted.sample(old.n_models, np.random.default_rng(train_seed))
+    models = fitted.share(CHOOSING).sample(old.n_models, np.random.default_rng(train_seed))
+    log, fitted = on_models(log, fitted, models)
     barred = old.models.available & ~old.allowed  # what the user forbade, not what was unseen
     allowed = np.ones((models.n_states, models.n_actions), dtype=bool)
     s = np.array([models.states.lookup[name] for name in old.models.states])
     a = np.array([models.actions.lookup[name] for name in old.models.actions])
     allowed[np.ix_(s, a)] = ~barred
-    problem = Problem(
-        models, rewards=log.rewards, p0=log.p0, gamma=old.gamma, objective=old.objective,
-        allowed=allowed,
-    )  # fmt: skip
+    problem = problem_of(log, models, old.gamma, old.objective, allowed)
     return Setup(problem, log, fitted, None, read_notes(log.notes), test_seed, source)
 
 
@@ -258,7 +258,8 @@ def drift_test(
 
     With `old`, the log that the posterior was fitted to, rewards are compared too.
     """
-    models = posterior.sample(DRAWS, np.random.default_rng([seed, 7]))
+    fresh = posterior.share(FRESH)
+    models = fresh.sample(min(DRAWS, fresh.pool or DRAWS), np.random.default_rng([seed, 7]))
     known, total = _counts_on(models, new)
     rows = int(known.sum())
     reward_p = None if old is None else reward_test(old, new)

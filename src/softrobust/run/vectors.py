@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from softrobust.models.continuous import Box
 from softrobust.models.continuous_rewards import LinearReward, fit_linear_reward
 from softrobust.models.gaussian import GAUSSIAN_FORMAT, GaussianFrame, GaussianModels, load_gaussian
 from softrobust.objective import SoftRobust
-from softrobust.posterior import RegressionPosterior
+from softrobust.posterior import Posterior, RegressionPosterior
+from softrobust.posterior.base import CHECKING, CHOOSING, fit_quietly
+from softrobust.posterior.registry import make_posterior
 from softrobust.problem import ContinuousProblem
 from softrobust.run.options import LOG_ONLY, Options, Setup
 
@@ -108,20 +110,39 @@ def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
     if log.terminal is not None and log.terminal.any():
         facts = {"n_rows": int(log.terminal.sum())}
         notes.append(Note("ends_not_modelled", Level.CAUTION, facts))
-    posterior = RegressionPosterior(frame=frame).fit(log)
+    posterior = fit_quietly(replace(_prior(options), frame=frame), log)
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
     n = DEFAULT_MODELS if options.n_models is None else whole("n_models", options.n_models)
-    train = posterior.sample(n, np.random.default_rng(train_seed))
+    train = posterior.share(CHOOSING).sample(n, np.random.default_rng(train_seed))
     goal, heldout = options.objective(SoftRobust()), _heldout(options)
     if heldout is None:
-        n_test = _test_models(options, goal.tail)
-        heldout = posterior.sample(n_test, np.random.default_rng(test_seed))
+        held, n_test = posterior.share(CHECKING), _test_models(options, goal.tail)
+        if held.pool is not None and options.n_test is None:
+            n_test = min(n_test, held.pool)
+        heldout = held.sample(n_test, np.random.default_rng(test_seed))
     problem = ContinuousProblem(train, reward=reward, objective=goal, allowed=allowed)
     notes += read_notes(posterior.diagnostics().problems)
     asked, drawn = options if source else None, options.heldout is None
     return Setup(
         problem, log, posterior, heldout, tuple(notes), test_seed, source, asked, drawn, r2
     )
+
+
+def _prior(options: Options) -> RegressionPosterior:
+    """The regression, with the settings that were given."""
+    asked = options.posterior or RegressionPosterior.name
+    if isinstance(asked, RegressionPosterior):
+        options.refuse(("settings",), "a posterior that is named")
+        return asked
+    name = asked.name if isinstance(asked, Posterior) else asked
+    if name != RegressionPosterior.name:
+        raise InputError(
+            f"Continuous states have the posterior '{RegressionPosterior.name}'; it was asked for "
+            f"'{name}'.",
+            arguments=("posterior",),
+        )
+    settings = {"seed": options.seed} | dict(options.settings or {})
+    return cast(RegressionPosterior, make_posterior(name, **settings))
 
 
 def _test_models(options: Options, tail: float) -> int:

@@ -124,16 +124,17 @@ def replay(solved: Solved, seed: int = 0) -> Check:
     if n < FEWEST_REPLAYED:
         return _cannot_tell("replay", "few_episodes", n_episodes=n, needed=FEWEST_REPLAYED)
     problem = unmasked(solved.problem.with_models(redraw(solved, DRAWS, seed)))
+    many = problem.n_models
     policy, _ = behaviour_policy(problem, log)
     returns = episodes.returns(problem.gamma)
-    start, length = np.tile(episodes.s[:, 0], DRAWS), np.tile(episodes.lengths, DRAWS)
-    world = simulate_table(problem, policy, start, length, np.repeat(np.arange(DRAWS), n), seed)
+    start, length = np.tile(episodes.s[:, 0], many), np.tile(episodes.lengths, many)
+    world = simulate_table(problem, policy, start, length, np.repeat(np.arange(many), n), seed)
     pair = world.s * problem.n_actions + world.a
     reward, known = problem.rewards.lookup(pair.reshape(-1), world.s_next.reshape(-1))
     if not known.reshape(pair.shape)[world.live].all():
         return _cannot_tell("replay", "unknown_rewards")
     reward = np.where(world.live, reward.reshape(pair.shape), 0.0)
-    each = (reward @ problem.gamma ** np.arange(pair.shape[1])).reshape(DRAWS, n)
+    each = (reward @ problem.gamma ** np.arange(pair.shape[1])).reshape(many, n)
     means, observed = each.mean(axis=1), float(returns.mean())
     low, high = (float(q) for q in np.quantile(means, INSIDE))
     ends = np.quantile(each, [0.05, 0.95], axis=0)

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import FloatArray
 from softrobust.data import Rewards
 from softrobust.data.log import reward_noise
-from softrobust.errors import InputError
 from softrobust.objective import value_at_risk
 from softrobust.posterior import FittedDirichlet
+from softrobust.posterior.base import CHECKING, CHOOSING, FRESH
 from softrobust.posterior.dirichlet import dirichlet_blocks
 from softrobust.returns import optimal_returns, policy_return
 from softrobust.returns.simulation import simulate_table
@@ -59,32 +59,32 @@ Interval = tuple[float, float, float]  # value, low, high
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """What every repetition shares: problem, log, and the posterior split into prior and counts."""
+    """What every repetition shares: problem, log, and posterior.
+
+    `prior` is what a Dirichlet posterior had before the counts of the log.
+    """
 
     problem: Problem
     log: TransitionLog
-    fitted: FittedDirichlet
-    prior: FloatArray
+    fitted: FittedPosterior
+    prior: FloatArray | None
     practice: Policy
     noise: float
 
     @classmethod
     def of(cls, problem: Problem, log: TransitionLog, fitted: FittedPosterior) -> Stage:
         """Set the stage for a problem and the posterior that it was drawn from."""
-        if not isinstance(fitted, FittedDirichlet):
-            raise InputError(
-                "A rehearsal draws worlds and posteriors of logs like the real one, which is known "
-                f"for the Dirichlet posterior; the run has {type(fitted).__name__}."
-            )
-        counts = _counts(fitted, log)
         practice, _ = behaviour_policy(problem, log)
-        prior = fitted.concentration - counts
+        prior = None
+        if isinstance(fitted, FittedDirichlet):
+            prior = fitted.concentration - _counts(fitted, log)
         return cls(problem, log, fitted, prior, practice, reward_noise(problem.rewards, log))
 
     def world(self, kind: str, rng: np.random.Generator) -> ModelSet:
         """One model: the truth of this repetition."""
-        if kind == "posterior":
-            return self.fitted.sample(1, rng)
+        if kind == "posterior" or self.prior is None:
+            return self.fitted.share(FRESH).sample(1, rng)
+        assert isinstance(self.fitted, FittedDirichlet)  # it alone has a prior here
         prob = dirichlet_blocks(self.fitted.indptr, self.prior, 1, rng)
         return self.fitted.storage(prob, 1)
 
@@ -126,13 +126,16 @@ class Stage:
             episode=np.repeat(np.arange(start.size, dtype=np.int32), steps.length),
         )
 
-    def learned(self, log: TransitionLog) -> FittedDirichlet:
-        """The posterior of a simulated log: the same prior on the same support."""
+    def learned(self, log: TransitionLog) -> FittedPosterior:
+        """The posterior of a simulated log: the same prior, on the same support."""
+        if not isinstance(self.fitted, FittedDirichlet) or self.prior is None:
+            found: FittedPosterior = self.fitted.again(log)
+            return found
         return replace(self.fitted, log=log, concentration=self.prior + _counts(self.fitted, log))
 
     def seen(self, log: TransitionLog) -> NDArray[np.bool_]:
         """What the line may choose: pairs seen often enough; all, in states where none was."""
-        least = self.fitted.settings.min_count
+        least = getattr(getattr(self.fitted, "settings", None), "min_count", 0)
         kept = self.problem.allowed & (np.asarray(log.pair_counts) >= least)
         return np.asarray(kept | (~kept.any(axis=1, keepdims=True) & self.problem.allowed))
 
@@ -166,14 +169,17 @@ def repetition(
     truth, rewards = stage.world(world, rng), stage.true_rewards(rng)
     batch = stage.paid(stage.simulated(truth, rng), rewards, rng)
     fitted = stage.learned(batch)
+    drawn = fitted.share(CHOOSING).sample(models, rng)
     line = replace(
-        stage.problem.with_models(fitted.sample(models, rng)),
-        allowed=stage.seen(batch),
-        rewards=stage.believed(batch),
+        stage.problem.with_models(drawn),
+        allowed=stage.seen(batch) & drawn.available,
+        rewards=stage.believed(batch) if drawn.rewards is None else drawn.rewards,
     )
     chosen = make_solver(solver, log=batch, seed=number)
     policy, nominal = solve(line, chosen).policy, solve(line, Nominal()).policy
-    fresh = policy_return(line.with_models(fitted.sample(draws, rng)), policy)
+    held = fitted.share(CHECKING)
+    draws = draws if held.pool is None else min(draws, held.pool)
+    fresh = policy_return(line.with_models(held.sample(draws, rng)), policy)
     real = replace(unmasked(stage.problem.with_models(truth)), rewards=rewards)
     masked = replace(stage.problem.with_models(truth), rewards=rewards)
     return {

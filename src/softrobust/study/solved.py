@@ -14,6 +14,7 @@ from softrobust._core.schema import read_json
 from softrobust.data import Rewards
 from softrobust.errors import InputError
 from softrobust.posterior import FittedDirichlet
+from softrobust.posterior.base import FRESH
 from softrobust.posterior.belief import Belief
 from softrobust.posterior.learned import FittedLearned, LearnedPosterior
 from softrobust.posterior.reward_draws import drawn_rewards
@@ -90,10 +91,15 @@ def read_kept(path: Path, make: Callable[[Any], T], remedy: str) -> T | None:
 
 
 def redraw(solved: Solved, n_models: int, seed: int) -> ModelSet:
-    """Fresh draws of the posterior: not those that were solved or tested on."""
+    """Fresh draws of the posterior: not those that were solved or tested on.
+
+    Fewer where a sampler has kept fewer.
+    """
     _, posterior = need_log(solved, "Drawing models again")
     entropy = np.random.SeedSequence([solved.seed, seed, 0x5EED])
-    return posterior.sample(n_models, np.random.default_rng(entropy))
+    fresh = posterior.share(FRESH)
+    n_models = n_models if fresh.pool is None else min(n_models, fresh.pool)
+    return fresh.sample(n_models, np.random.default_rng(entropy))
 
 
 def rows_of(log: TransitionLog, rows: BoolArray) -> TransitionLog:
@@ -127,10 +133,13 @@ def learned_again(
     """
     if isinstance(posterior, FittedLearned):
         return judging_problem(part, old, n, seed)
-    if not isinstance(posterior, FittedDirichlet):
-        raise InputError(f"{type(posterior).__name__} cannot be fitted to a part of the log.")
-    fitted = replace(posterior.settings, min_count=0).fit(part)
+    if isinstance(posterior, FittedDirichlet):
+        fitted: FittedPosterior = replace(posterior.settings, min_count=0).fit(part)
+    else:
+        fitted = posterior.again(part)
     models = fitted.sample(n, np.random.default_rng(seed))
+    if models.rewards is not None:  # those of its domain, whatever was seen
+        return Problem(models, None, old.p0, old.gamma, old.objective, old.allowed)
     allowed = old.allowed & models.available & (np.asarray(part.pair_counts) > 0)
     allowed |= ~allowed.any(axis=1, keepdims=True) & models.available
     rewards = old.rewards

@@ -72,8 +72,7 @@ class PosteriorDraws:
         return int(most if known is None else min(most, known))
 
     def _kept(self) -> int | None:
-        diagnostics = self.posterior.diagnostics()
-        return None if diagnostics.exact else diagnostics.n_draws
+        return self.posterior.pool
 
     def parts(self, n: int, model_size: int) -> Iterator[ModelSet]:
         """`n` draws in parts of at most 64 MiB; a sampler's draws come as one part."""
