@@ -23,7 +23,8 @@ model: of current practice (a gain), of the best policy that the model has (a re
 so that x_ω − c_ω takes the place of x_ω everywhere.
 
 Accumulated weights carry rounding errors (0.1 + 0.2 > 0.3), so an edge is taken as reached when it
-is missed by less than `EDGE` of the total.
+is missed by less than `EDGE` of the total. Bounds take ties in favour of what they bound
+(`Objective.most`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.errors import InputError
 
 EDGE = 1e-12
+EPS = float(np.finfo(np.float64).eps)
 
 
 def check_share(name: str, value: float) -> float:
@@ -133,14 +135,16 @@ def upper_value_at_risk(x: ArrayLike, f: ArrayLike | None = None, alpha: float =
     return _quantile(x, f, alpha, upper=True)
 
 
-def _quantile(x: ArrayLike, f: ArrayLike | None, alpha: float, *, upper: bool) -> float:
+def _quantile(
+    x: ArrayLike, f: ArrayLike | None, alpha: float, *, upper: bool, slack: float = EDGE
+) -> float:
     values, weights = _sample(x, f)
     tail = 1.0 - check_share("alpha", alpha)
     live = np.flatnonzero(weights > 0)
     order = live[np.argsort(values[live], kind="stable")]
     cumulative = np.cumsum(weights[order])
     edge = tail * cumulative[-1]
-    slack = EDGE * cumulative[-1]
+    slack *= cumulative[-1]
     # Lower: first atom whose cumulative weight reaches the edge. Upper: first one that passes it.
     if upper:
         n = int(np.searchsorted(cumulative, edge + slack, side="right"))
@@ -264,6 +268,10 @@ class Objective(ABC):
         """The figure to maximise."""
 
     @abstractmethod
+    def most(self, x: FloatArray, f: FloatArray) -> float:
+        """A bound of `value` for returns of at most x, whichever way ties and sums are rounded."""
+
+    @abstractmethod
     def worst_case(self, x: ArrayLike, f: ArrayLike | None = None) -> FloatArray:
         """Weights ξ over models with value = Σ ξ_ω x_ω: the models that decide, and how much."""
 
@@ -335,6 +343,11 @@ class SoftRobust(Objective):
             return cvar(x, f, self.alpha)
         return (1 - self.lam) * mean(x, f) + self.lam * cvar(x, f, self.alpha)
 
+    def most(self, x: FloatArray, f: FloatArray) -> float:
+        """`value`, the rounding of N products, and what a tie at the tail's edge can hide."""
+        tie = 4 * EDGE * float(np.ptp(x)) if self.lam > 0 else 0.0
+        return self.value(x, f) + 8 * x.size * EPS * float(np.abs(x).max()) + tie
+
     def worst_case(self, x: ArrayLike, f: ArrayLike | None = None) -> FloatArray:
         """The ξ ∈ Ξ of which `value` is the expectation: the models that hurt, and how much."""
         n = np.asarray(x).size
@@ -360,7 +373,7 @@ class SoftRobust(Objective):
 def soft_robust(
     objective: Objective,
     who: str,
-    instead: str = "Use LocalSearch or MILP, or another objective.",
+    instead: str = "Use Exact, MILP or LocalSearch, or another objective.",
 ) -> SoftRobust:
     """The objective as soft-robust, or an error: some methods exist for that criterion only."""
     if not isinstance(objective, SoftRobust):
@@ -399,6 +412,10 @@ class Percentile(Objective):
         """sup{y : P[x ≥ y] ≥ α}."""
         return upper_value_at_risk(x, f, self.alpha)
 
+    def most(self, x: FloatArray, f: FloatArray) -> float:
+        """The quantile, its edge passed wherever sums of weights in another order might pass it."""
+        return _quantile(x, f, self.alpha, upper=True, slack=self._generous(f))
+
     def worst_case(self, x: ArrayLike, f: ArrayLike | None = None) -> FloatArray:
         """All weight on a model at the quantile."""
         returns = np.asarray(x, dtype=np.float64)
@@ -408,15 +425,19 @@ class Percentile(Objective):
         out[at] = 1.0
         return out
 
-    def values(self, X: FloatArray, f: FloatArray) -> FloatArray:
-        """`value` of every row of X (n, n_models), all with weights f."""
+    def values(self, X: FloatArray, f: FloatArray, most: bool = False) -> FloatArray:
+        """`value`, or `most`, of every row of X (n, n_models), all with weights f."""
         live = np.flatnonzero(f > 0)
         order = np.argsort(X[:, live], axis=1, kind="stable")
         cumulative = np.cumsum(f[live][order], axis=1)
-        edge = (1.0 - self.alpha) * cumulative[:, -1:]
-        at = np.minimum((cumulative <= edge + 1e-12).sum(axis=1), live.size - 1)
+        edge = (1.0 - self.alpha + (self._generous(f) if most else EDGE)) * cumulative[:, -1:]
+        at = np.minimum((cumulative <= edge).sum(axis=1), live.size - 1)
         rows = np.arange(X.shape[0])
         return np.asarray(X[:, live][rows, order[rows, at]])
+
+    @staticmethod
+    def _generous(f: FloatArray) -> float:
+        return EDGE + 4 * (f.size + 2) * EPS
 
 
 CRITERIA = (SoftRobust.criterion, Percentile.criterion)

@@ -25,7 +25,7 @@ from softrobust._core.arrays import BoolArray, FloatArray, refuse_if_too_large
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.bounds.reduction import EPS, Reduced, reach
 from softrobust.problem import Problem
-from softrobust.returns import ModelOptima, measured
+from softrobust.returns import ModelOptima, measured, reference_size
 
 PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring
 DENSE_ROWS = 3e7  # S·A·S above which occupancies are not bounded (m = 0 stays true),
@@ -45,7 +45,7 @@ class Relaxation:
     decisions: NDArray[np.int64]  # (N, S) and rules
     upper: FloatArray  # (N,) corrections that make V a bound in floating point
     x: FloatArray  # (N,) p₀ᵀV_ω so corrected: a bound on every allowed policy's return, less c_ω
-    size: float  # the largest |p₀ᵀV_ω|: what x was rounded at
+    size: float  # the largest |p₀ᵀV_ω| and |c_ω|: what x was rounded at
     adv: FloatArray  # (S, A, N) advantages, ≤ 0; 0 where not allowed
     m: FloatArray  # (S, A, N) least occupancies, 0 where not bounded,
     rules: NDArray[np.int16]  # (N, S, S) and the rules that attain them
@@ -103,7 +103,7 @@ def relax(
         tighten(p, allowed, targets, 1, fresh, rules, least, deadline)
     slack = 4 * S * EPS * (np.abs(V) @ p.p0)
     x = V @ p.p0 + p.p0.sum() * upper + slack
-    size = float(np.abs(x).max())
+    size = float(np.abs(x).max()) + reference_size(p)
     return Relaxation(allowed, V, decisions, upper, measured(p, x), size, adv, least, rules, h)
 
 

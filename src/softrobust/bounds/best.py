@@ -19,6 +19,14 @@ in s earns more than
 
 so actions with UB(s,a) below a known value can be taken away (reduced-cost fixing).
 
+A percentile is no minimum over weights, but it never falls when a return rises. In one state s at a
+time ρ(π, P̂^ω) ≤ p₀ᵀV_ω + m_ω(s,π(s))·adv_ω(s,π(s)) for all ω, so that with q the percentile
+
+    UB(s,a) = q_ω[p₀ᵀV_ω + m_ω(s,a)·adv_ω(s,a)],     UB = min_s max_a UB(s,a):
+
+the single-state bound. Randomized policies mix the returns of actions, which a percentile does not
+bound, so it is for deterministic ones.
+
 Each is never above the one before. A bound for fewer policies is not used for more (action-wise
 occupancies and fixing are not valid for randomized policies); the reverse is always allowed.
 
@@ -50,11 +58,12 @@ from softrobust._core.settings import real
 from softrobust.bounds.advantage import Relaxation, can_bound_occupancies, relax, relaxation_bytes
 from softrobust.bounds.reduction import EPS, reduce
 from softrobust.errors import InputError
-from softrobust.objective import SoftRobust, soft_robust
+from softrobust.objective import Percentile, soft_robust
 from softrobust.problem import Problem
-from softrobust.returns import ModelOptima, measured, optimal_returns
+from softrobust.returns import ModelOptima, measured, optimal_returns, reference_size
 
 ROUNDS = 30  # of row generation
+ROWS_NUMBERS = 1e6  # returns that are sorted at a time
 
 
 class Covers(StrEnum):
@@ -93,8 +102,9 @@ def clairvoyant_bound(
     the models left are bounded crudely.
     """
     best = optimal_returns(problem, deadline=deadline) if optima is None else optima
-    value = problem.objective.value(measured(problem, best.upper), problem.models.f)
-    rounding = 8 * problem.n_models * EPS * float(np.abs(best.upper).max())
+    value = problem.objective.most(measured(problem, best.upper), problem.models.f)
+    # x − c is rounded at the size of both.
+    rounding = 8 * EPS * (float(np.abs(best.upper).max()) + reference_size(problem))
     return Bound(float(value + rounding), Covers.ALL, "clairvoyant")
 
 
@@ -108,7 +118,8 @@ def best_bound(
     clairvoyant bound stands.
     """
     deadline = Deadline() if time_limit is None else Deadline(max(time_limit, 1e-9))
-    if covers is Covers.ALL or not isinstance(problem.objective, SoftRobust):
+    percentile = isinstance(problem.objective, Percentile)
+    if covers is Covers.ALL or (percentile and covers is not Covers.DETERMINISTIC):
         return clairvoyant_bound(problem, deadline=deadline)
     reduced = reduce(problem)
     p = reduced.problem
@@ -121,6 +132,10 @@ def best_bound(
         relaxation = relax(reduced, reduced.allowed, deadline=deadline, optima=optima)
     except OutOfTime:
         return bound
+    if percentile:
+        single = percentile_bound(p, relaxation, relaxation.terms)
+        better = single.value < bound.value
+        return Bound(single.value, covers, "single states") if better else bound
     dual = dual_bound(p, relaxation, state_terms(relaxation), deadline=deadline)
     if dual.value < bound.value:
         bound = Bound(dual.value, Covers.STATIONARY, "safe dual")
@@ -197,6 +212,25 @@ def dual_bound(
         solved = dual_value(problem, relaxation, terms, into_xi(proposal, lower, upper))
         best = solved if solved.value < best.value else best
     return best
+
+
+def percentile_bound(problem: Problem, relaxation: Relaxation, terms: FloatArray) -> DualBound:
+    """The single-state bound, with what it says of every choice; ξ is that of the models' optima.
+
+    `terms` (n_states, n_actions, n_models) are m·adv ≤ 0.
+    """
+    objective, f, allowed = problem.objective, problem.models.f, relaxation.allowed
+    assert isinstance(objective, Percentile)
+    choice = np.full(allowed.shape, -np.inf)
+    pairs = np.flatnonzero(allowed.reshape(-1))
+    step = max(1, int(ROWS_NUMBERS / f.size))
+    for some in (pairs[i : i + step] for i in range(0, pairs.size, step)):
+        rows = relaxation.x + terms.reshape(-1, f.size)[some]
+        choice.reshape(-1)[some] = objective.values(rows, f, most=True)
+    slack = 8 * EPS * (relaxation.size + float(-terms.min(initial=0.0)))
+    value = float(choice.max(axis=1).min()) + slack
+    xi = objective.worst_case(relaxation.x, f)
+    return DualBound(value, xi, np.minimum(choice + slack, value))
 
 
 def best_xi(

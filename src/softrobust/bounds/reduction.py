@@ -34,11 +34,10 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.errors import InputError
-from softrobust.objective import EDGE
+from softrobust.objective import EDGE, EPS
 from softrobust.problem import Problem
 from softrobust.returns import reference_size
 
-EPS = float(np.finfo(np.float64).eps)
 PAIRS = 50_000  # above this many pairs (s, a), finding copies costs more than it saves
 EXCUSED = 1e-6  # of the smallest reward that is not 0
 STOP = 1e-11  # `optimal_returns` and `kernels.optimal` stop at this share of the largest value

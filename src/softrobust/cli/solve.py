@@ -33,7 +33,7 @@ def solve(
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9: the worst 10 %).")] = None,
     lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts: 0 the mean alone, 1 the bad case alone (default 0.5).")] = None,
     objective: Annotated[str | None, typer.Option(help="soft-robust (default), or percentile: the return that a share alpha of models reach.")] = None,
-    solver: Annotated[str | None, typer.Option(help=f"{SOLVERS} (default {DEFAULT}; milp for percentile).", autocompletion=complete.solvers)] = None,
+    solver: Annotated[str | None, typer.Option(help=f"{SOLVERS} (default {DEFAULT}; exact for percentile).", autocompletion=complete.solvers)] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned (default 60 for exact, milp, local-search, randomized).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…", rich_help_panel=INPUT)] = None,

@@ -99,10 +99,10 @@ def default_solver(problem: Problem | ContinuousProblem, posterior: object = Non
     """
     if isinstance(problem, ContinuousProblem):
         return SRVI.name
-    if not isinstance(problem.objective, SoftRobust):
-        return MILP.name
+    plain = isinstance(problem.objective, SoftRobust)
     free = problem.allowed[problem.models.available].all()
-    return Improve.name if isinstance(posterior, FittedLearned) and free else DEFAULT_SOLVER
+    improves = plain and isinstance(posterior, FittedLearned) and free
+    return Improve.name if improves else DEFAULT_SOLVER
 
 
 def make_solver(

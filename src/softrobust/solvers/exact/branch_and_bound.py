@@ -25,8 +25,9 @@ import numpy as np
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline, OutOfTime
 from softrobust.bounds.advantage import Relaxation, relax
-from softrobust.bounds.best import DualBound, dual_bound
+from softrobust.bounds.best import DualBound, dual_bound, percentile_bound
 from softrobust.bounds.reduction import Reduced
+from softrobust.objective import Percentile
 from softrobust.returns import ModelOptima
 from softrobust.solvers.base import Status
 from softrobust.solvers.exact.enumeration import Enumerated, enumerate_rules, enumeration_work
@@ -235,6 +236,8 @@ class Tree:
 
     def _dual(self, relaxation: Relaxation, xi: FloatArray | None, deadline: Deadline) -> DualBound:
         terms = relaxation.terms if self.dual else np.zeros_like(relaxation.adv)
+        if isinstance(self.reduced.problem.objective, Percentile):
+            return percentile_bound(self.reduced.problem, relaxation, terms)
         return dual_bound(self.reduced.problem, relaxation, terms, xi, self.floor, deadline)
 
     def _children(

@@ -5,8 +5,8 @@ move by at most as much as the returns do, so
 
     ρ^S(d) ≤ (greatest computed value) + (greatest error) + (rounding of the objective itself)
 
-for every rule d seen. A walk on which errors have grown is walked again in shorter pieces, each
-from a fresh inverse.
+for every rule d seen. The same holds of a percentile, with its ties in favour of the bound. A walk
+on which errors have grown is walked again in shorter pieces, each from a fresh inverse.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from softrobust._core.arrays import BoolArray, IntArray
 from softrobust._core.limits import Deadline
 from softrobust.bounds.reduction import EPS, Reduced, count_policies, reach, widest_row
 from softrobust.kernels.tail import best_row
-from softrobust.objective import EDGE
+from softrobust.objective import EDGE, Percentile
 from softrobust.returns import measured, reference_size
 
 RULES = 2e6  # more rules than this are never enumerated
@@ -75,10 +75,10 @@ def enumerate_rules(
     while True:
         if deadline.passed:
             return Enumerated(walker.found, walker.best, float("inf"), complete=False)
-        which, digit = np.empty(walker.most, np.int64), np.empty(walker.most, np.int64)
+        which, digit = np.empty(walker.stops, np.int64), np.empty(walker.stops, np.int64)
         n = int(gray_steps(sizes, digits, directions, focus, which, digit))
         walker.walk(which[:n], digit[:n])
-        if n < walker.most:
+        if n < walker.stops:
             return walker.result()
 
 
@@ -95,15 +95,15 @@ class _Walker:
         self.sizes = sizes[self.walked]
         self.choices = [np.flatnonzero(allowed[s]) for s in self.walked]
         self.decision = np.argmax(allowed, axis=1).astype(np.int64)
-        self.most = int(np.clip(NUMBERS / (self.actions.size * p.n_models) - 1, 1, WALK))
-        self.piece = self.most
-        self.X = np.empty((self.most + 1, self.actions.size, p.n_models))
-        self.live = np.ones((self.most + 1) * self.actions.size, np.bool_)
+        self.stops = int(np.clip(NUMBERS / (self.actions.size * p.n_models) - 1, 1, WALK))
+        self.piece = self.stops
+        self.X = np.empty((self.stops + 1, self.actions.size, p.n_models))
+        self.live = np.ones((self.stops + 1) * self.actions.size, np.bool_)
         self.errors = np.empty((2, p.n_models))
         self.reach, self.widest = reach(p), widest_row(p)
         self.found: IntArray | None = None
         self.best, self.xi = floor, p.models.f
-        self.error, self.low, self.high = 0.0, np.inf, -np.inf
+        self.error, self.low, self.high, self.most = 0.0, np.inf, -np.inf, -np.inf
 
     def walk(self, which: IntArray, digit: IntArray) -> None:
         """Take the steps: digit which[i] of the Gray code becomes digit[i]."""
@@ -141,11 +141,18 @@ class _Walker:
         rows = measured(p, self.X[: new.size + 1].reshape(-1, p.n_models))
         self.error = max(self.error, error)
         self.low, self.high = min(self.low, float(rows.min())), max(self.high, float(rows.max()))
-        lam, alpha = p.objective.lam, p.objective.alpha
-        k, top = best_row(rows, self.live, p.models.f, lam, alpha, self.xi, self.best)
+        objective, f = p.objective, p.models.f
+        if isinstance(objective, Percentile):
+            values = objective.values(rows, f)
+            self.most = max(self.most, float(objective.values(rows, f, most=True).max()))
+            k, top = int(np.argmax(values)), float(values.max())
+            k = k if top > self.best else -1
+        else:
+            lam, alpha = objective.lam, objective.alpha
+            k, top = best_row(rows, self.live, f, lam, alpha, self.xi, self.best)
         if k < 0:
             return
-        self.best, self.xi = float(top), p.objective.worst_case(rows[k], p.models.f)
+        self.best, self.xi = float(top), objective.worst_case(rows[k], f)
         self.found = self.decision.copy()
         for s, a in zip(states[: k // n], new[: k // n], strict=True):
             self.found[s] = a
@@ -158,5 +165,5 @@ class _Walker:
         # N products are summed, and a tail's edge counts as met when missed by EDGE of its mass.
         objective = 8 * self.p.n_models * EPS * size + 4 * EDGE * spread
         error = self.error + objective if np.isfinite(size) else np.inf
-        bound = self.best + error
+        bound = max(self.best, self.most) + error
         return Enumerated(self.found, self.best, bound, complete=True, error=error, size=size)

@@ -1,8 +1,9 @@
-"""The deterministic static soft-robust optimum with its proof (section 4.1).
+"""The deterministic static optimum with its proof (section 4.1), by either criterion.
 
 Local search finds the policy, which is nearly always the best one at once; what follows proves it:
 the clairvoyant bound, then enumeration where the rules are few, else branch and bound with the safe
-dual. Whatever stops it, the incumbent comes back with a bound that holds.
+dual, or for percentiles the single-state bound (`bounds.best`). Whatever stops it, the incumbent
+comes back with a bound that holds.
 
 A branch and bound can be kept on disk and taken up again: one `.npz` file without pickled objects,
 in which `meta` is a JSON text, `allowed` the open nodes' actions as packed bits, `bound`, `xi` and
@@ -31,7 +32,7 @@ from softrobust.bounds.advantage import relaxation_bytes
 from softrobust.bounds.reduction import EXCUSED, Reduced, excusable, reduce, rounding
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
-from softrobust.objective import soft_robust
+from softrobust.objective import Percentile
 from softrobust.problem import Problem
 from softrobust.returns import (
     check_policy,
@@ -91,7 +92,6 @@ class Exact(Solver):
 
     def solve(self, problem: Problem) -> Solution:
         """Find the best deterministic policy and prove it, or say how far the proof got."""
-        soft_robust(problem.objective, "The proof by branch and bound")
         return _Run(self, problem).solve()
 
 
@@ -277,6 +277,8 @@ def fingerprint(reduced: Reduced) -> str:
         parts = (*parts, reference_returns(p))
     for part in parts:
         digest.update(np.ascontiguousarray(part).tobytes())
+    if isinstance(p.objective, Percentile):  # files of the other criterion stay as they were
+        digest.update(p.objective.criterion.encode())
     return digest.hexdigest()
 
 

@@ -1,20 +1,15 @@
 """SR-MILP on HiGHS (section 4.1): the paper's own route to the best deterministic policy.
 
-The program is that of `milp_model`, with rewards moved and scaled where their size asks for it
-(what `write_milp` writes is never touched). The policy is read from π, improved by the exact local
-search, and always re-evaluated exactly.
+The program is that of `milp_model`, with rewards moved and scaled where their size asks for it, and
+u, b and y of order 1. The policy is read from π, and always re-evaluated exactly.
 
-HiGHS's bound is never taken as it is, and not at all where it contradicts itself. HiGHS works in
-floating point with tolerances of 1e-7, and proves nothing beyond them: raw bounds have been seen
-below the true optimum by 2e-7 of the returns on well-conditioned programs, and by all of it where γ
-was near 1 (its presolve then cuts off feasible rules). So its bound counts
-
-    with a margin of `MARGIN` of the returns of the program, and what rounding did to its rewards,
-    where returns are at most `TRUSTED` times the rewards, Σp₀/(1 − γσ) ≤ 2·10⁴, that is γ ≤ .99995,
-    where the policy it found earns what it says, and no policy known earns more than it allows.
-
-Otherwise the bounds that do not come from HiGHS stand. `method` tells the two apart: "HiGHS with
-margin" is careful bookkeeping, and no proof like the others.
+HiGHS proposes, and never proves. It works in floating point with tolerances of 1e-7: its bounds
+have been seen below the true optimum by 2e-7 of the returns on well-conditioned programs, and by
+all of it where γ was near 1 (its presolve then cuts off feasible rules), although the policy it
+called optimal earned exactly what it said. So the proof is that of `Exact`, from HiGHS's policy on:
+an enumeration, or branch and bound, each with its own account of rounding. Where that does not end
+in its share of the time, the bound is the least it had reached, at worst the clairvoyant one. What
+HiGHS said is kept as `stats["highs_bound"]`.
 """
 
 from __future__ import annotations
@@ -31,20 +26,15 @@ from softrobust._core.limits import Deadline, Gap, Seconds, Seed
 from softrobust._core.settings import Natural, one_of
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.bounds.best import best_bound
-from softrobust.bounds.reduction import Reduced, reach, reduce
+from softrobust.bounds.reduction import Reduced, reduce
 from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
 from softrobust.objective import soft_robust, value_at_risk
 from softrobust.problem import Problem
-from softrobust.returns import occupancies, policy_return, reference_returns, static_return
+from softrobust.returns import occupancies, reference_returns, static_return
 from softrobust.solvers.base import Solution, Solver, Status, finish
-from softrobust.solvers.exact.local_search import (
-    CLIMB_SECONDS,
-    Found,
-    make_climber,
-    policy_of,
-    search,
-)
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.local_search import policy_of, search
 from softrobust.solvers.exact.milp_model import (
     FORMULATIONS,
     Conditioned,
@@ -54,13 +44,13 @@ from softrobust.solvers.exact.milp_model import (
     condition,
 )
 
-MARGIN = 1e-6  # added to HiGHS's bound, as a share of the largest |return|
-TRUSTED = 2e4  # returns over rewards up to which HiGHS's tolerances leave enough digits
 # Feasibility, below HiGHS's default of 1e-6. At 1e-9 its presolve cut off optimal rules in 13 of 55
 # small programs with γ = .999, at 1e-7 in none, with u of order 1 (`MilpModel.normalised`).
 TOLERANCE = 1e-7
 STARTS = 10
-BUILD_SHARE = 1 / 3  # of the time left, for bounds on occupancies: HiGHS is to have the rest
+BUILD_SHARE = 1 / 3  # of the time left, for bounds on occupancies,
+HIGHS_SHARE = 0.8  # of what is then left, for HiGHS: the proof is to have the rest,
+PROOF_NODES = 10_000  # or so many nodes where there is no limit at all
 
 
 @final
@@ -75,11 +65,10 @@ class MILP(Solver):
     time_limit : float, optional
         Seconds in all.
     node_limit : int, optional
-        Nodes of HiGHS's tree. Unlike seconds it stops at the same place on every run, so HiGHS
-        then works on one thread.
+        Nodes of HiGHS's tree, and of the proof's. Unlike seconds it stops at the same place on
+        every run, so HiGHS then works on one thread.
     gap : float
-        Relative gap at which HiGHS stops. `tolerance_reached` means proven to within it and the
-        margin that is added to HiGHS's own bound.
+        Relative gap at which HiGHS stops, and the proof.
     seed : int or Generator
         For the local search.
     """
@@ -116,29 +105,45 @@ class MILP(Solver):
         if terms.unit != 1.0 or terms.shift != 0.0:
             stats |= {"rewards_shift": terms.shift, "rewards_unit": terms.unit}
         start = None if self.formulation == "paper" else found.decision
-        decision, status, raw, claimed = self._run(reduced, model, terms, start, deadline, stats)
-        best, claims = found.decision, None
+        until = deadline.part(HIGHS_SHARE)
+        decision, status = self._run(reduced, model, terms, start, until, stats)
+        policy = local
         if decision is not None:
-            stats["milp_value"] = static_return(problem, policy_of(problem, reduced, decision))
-            claims = (claimed, stats["milp_value"])
-            best, cut = _climbed(reduced, decision, found, deadline)
-            status = Status.INTERRUPTED if cut else status
-        policy = policy_of(problem, reduced, best)
-        bound, doubt = safe_bound(problem, policy, raw, claims, known, terms)
-        if doubt is not None:
-            stats["highs_bound_dropped"] = doubt
-        stats["seconds"] = deadline.elapsed
-        solution = finish(problem, self.name, policy, status, stats, bound=bound)
-        return self._honest(problem, solution, terms)
+            proposed = policy_of(problem, reduced, decision)
+            stats["milp_value"] = static_return(problem, proposed)
+            policy = proposed if stats["milp_value"] > found.value else local
+        return self._proven(problem, policy, status, known, deadline, stats)
 
-    def _honest(self, problem: Problem, solution: Solution, terms: Conditioned) -> Solution:
-        """HiGHS may call optimal what its bound, made safe, does not prove: then it is local."""
-        room = self.gap * abs(solution.static_value)
-        room += 2 * margin(problem, solution.policy, solution.static_value, terms)
-        proven = solution.gap_abs is not None and solution.gap_abs <= room
-        if solution.status is Status.TOLERANCE_REACHED and not proven:
-            return replace(solution, status=Status.LOCAL_OPTIMUM)
-        return solution
+    def _proven(
+        self,
+        problem: Problem,
+        policy: Policy,
+        status: Status,
+        known: Bound,
+        deadline: Deadline,
+        stats: dict[str, Any],
+    ) -> Solution:
+        """The proof from HiGHS's policy on; after Ctrl-C the bound that was known before."""
+        if status is not Status.INTERRUPTED:
+            nodes = self.node_limit
+            if self.time_limit is None and nodes is None:
+                nodes = PROOF_NODES
+            left = None if self.time_limit is None else max(deadline.left, 1e-3)
+            try:
+                proof = Exact(self.gap, nodes, left, self.seed, start=policy).solve(problem)
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+            else:
+                stats |= {
+                    "proof_seconds": proof.stats["seconds"],
+                    "proof_nodes": proof.stats["nodes"],
+                }
+                policy, status = proof.policy, proof.status
+                known = min(known, proof.bound or known, key=lambda bound: bound.value)
+        # Rounding never makes the two cross.
+        bound = replace(known, value=max(known.value, static_return(problem, policy)))
+        stats["seconds"] = deadline.elapsed
+        return finish(problem, self.name, policy, status, stats, bound=bound)
 
     def _only_local(self, problem: Problem, policy: Policy, deadline: Deadline) -> Solution:
         """Ctrl-C before HiGHS began: the local search's policy with the clairvoyant bound."""
@@ -153,8 +158,8 @@ class MILP(Solver):
         start: IntArray | None,
         deadline: Deadline,
         stats: dict[str, Any],
-    ) -> tuple[IntArray | None, Status, float, float]:
-        """HiGHS: a decision if it has one, how it ended, its raw bound, what it says it earns."""
+    ) -> tuple[IntArray | None, Status]:
+        """HiGHS: a decision if it has one, and how it ended."""
         highs = load_highs(model)
         highs.setOptionValue("mip_rel_gap", float(self.gap))
         highs.setOptionValue("mip_abs_gap", 0.0)
@@ -171,7 +176,6 @@ class MILP(Solver):
         info = highs.getInfo()
         outcome = highs.modelStatusToString(highs.getModelStatus())
         raw = terms.back(model.value(float(info.mip_dual_bound)))
-        claimed = terms.back(model.value(float(info.objective_function_value)))
         stats.update(
             highs_status=outcome,
             nodes=int(max(info.mip_node_count, 0)),
@@ -187,51 +191,12 @@ class MILP(Solver):
             "Interrupted by HiGHS": Status.INTERRUPTED,
         }.get(outcome)
         if status is None:
-            # The program always has a solution (any rule gives one), so this is numerical: the
-            # local search's policy stands, with the bounds that do not come from HiGHS.
-            return None, Status.LOCAL_OPTIMUM, np.inf, np.nan
+            # The program always has a solution (any rule gives one), so this is numerical.
+            return None, Status.LOCAL_OPTIMUM
         values = np.asarray(highs.getSolution().col_value)
         if values.size == 0 or info.primal_solution_status == 0:
-            return None, status, raw, np.nan
-        return _decision(reduced, model, values), status, raw, claimed
-
-
-def margin(problem: Problem, policy: Policy, raw: float, terms: Conditioned) -> float:
-    """What is added to HiGHS's bound: `MARGIN` of the returns in the program, and rounding.
-
-    HiGHS's tolerances are absolute: returns count as no smaller than rewards of 1 would make them.
-    """
-    returns = float(np.abs(policy_return(problem, policy) - terms.shift).max())
-    least = terms.unit * float(reach(problem).max())
-    return MARGIN * max(returns, abs(raw - terms.shift), least) + terms.error
-
-
-def safe_bound(
-    problem: Problem,
-    policy: Policy,
-    raw: float,
-    claims: tuple[float, float] | None,
-    known: Bound,
-    terms: Conditioned,
-) -> tuple[Bound, dict[str, Any] | None]:
-    """The lesser of `known` and HiGHS's bound with its margin; and why the latter was not used.
-
-    `policy` is the best one known, `raw` HiGHS's bound in the problem's units, `claims` what HiGHS
-    says that its policy earns, and what that policy earns.
-    """
-    value = static_return(problem, policy)
-    known = replace(known, value=max(known.value, value))  # rounding never makes the two cross
-    if not np.isfinite(raw):
-        return known, None
-    room = margin(problem, policy, raw, terms)
-    if float(reach(problem).max()) > TRUSTED:
-        return known, {"reason": "gamma_near_one", "gamma": problem.gamma}
-    if claims is not None and abs(claims[0] - claims[1]) > room:
-        return known, {"reason": "policy_misjudged", "claimed": claims[0], "earned": claims[1]}
-    if raw + room < value:
-        return known, {"reason": "bound_exceeded", "bound": raw, "earned": value}
-    highs = Bound(raw + room, Covers.DETERMINISTIC, "HiGHS with margin")
-    return min(known, highs, key=lambda bound: bound.value), None
+            return None, status
+        return _decision(reduced, model, values), status
 
 
 def write_milp(
@@ -294,19 +259,6 @@ def run_highs(highs: Any) -> None:
             ended = highs.wait(0.1)[0]
         except KeyboardInterrupt:
             highs.cancelSolve()
-
-
-def _climbed(
-    reduced: Reduced, decision: IntArray, found: Found, deadline: Deadline
-) -> tuple[IntArray, bool]:
-    """HiGHS's decision improved, or the search's if that is better; and whether Ctrl-C came."""
-    climber, cut = make_climber(reduced), False
-    try:
-        climber.climb(decision, deadline.at_least(CLIMB_SECONDS))
-    except KeyboardInterrupt:
-        cut = True
-    end = climber.reached
-    return (end[0] if end is not None and end[1] > found.value else found.decision), cut
 
 
 def _columns(problem: Problem, formulation: Formulation) -> tuple[Reduced, NDArray[np.bool_]]:

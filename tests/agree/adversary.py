@@ -1,0 +1,202 @@
+"""Small problems where floating point is at its worst, and a referee in exact fractions.
+
+Discounts up to .9999, rewards of 1e-3 to 1e6 on offsets up to 1e9, weights of 0 and 1e-12, α at its
+ends and within 1e-9 of them (and of sums of weights), rows of nearly nothing but staying, actions
+that are copies of each other but for the last bit. `wrong_certificate` tries every solver that
+proves something, and every bound, against all deterministic rules.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from softrobust.bounds import Bound, best_bound, clairvoyant_bound
+from softrobust.bounds.best import CLASSES
+from softrobust.data import Rewards
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import EDGE, Objective, Percentile, SoftRobust
+from softrobust.problem import Problem
+from softrobust.solvers.base import Solution, Status
+from softrobust.solvers.exact import branch_and_bound, exact
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.milp import MILP
+from softrobust.solvers.exact.randomized import RandomizedAscent
+from tests.agree.static_instances import FloatArray, all_decisions, all_returns
+from tests.solvers.exact_fractions import exact_objective, exact_returns
+
+NEAR = 1e-9  # of the largest return: below this, fractions decide
+RULES = 100
+
+
+def adversary(rng: np.random.Generator, percentile: bool | None = None) -> Problem:
+    """A problem with few rules; one in three by the percentile criterion unless told."""
+    S, A, N = (int(rng.integers(*some)) for some in ((1, 5), (2, 4), (1, 6)))
+    while A**S > RULES:
+        A -= 1
+    P = _rows(rng, S, A, N)
+    r = rng.normal(size=(N if rng.random() < 0.5 else 1, S, A))  # models may pay differently
+    r = np.round(r, 2) * float(rng.choice([1.0, 50.0, 1e-3, 1e6]))
+    if rng.random() < 0.3:  # copies, or copies but for the last bit
+        r[..., 1] = r[..., 0] * (1 + rng.choice([0.0, 1e-15]))
+        P[:, :, 1] = P[:, :, 0]
+    offset = float(rng.choice([0.0, 0.0, 0.0, 1.0, 1e3, 1e6, -1e6, 1e9]))
+    allowed = rng.random((S, A)) < 0.9
+    allowed[np.arange(S), rng.integers(A, size=S)] = True
+    f = _weights(rng, N)
+    p0 = rng.dirichlet(np.ones(S)) if rng.random() < 0.7 else np.eye(S)[rng.integers(S)]
+    models = ModelSet.from_dense(P, f)
+    paid = np.broadcast_to(r + offset, (N, S, A)).reshape(N, -1).T.reshape(-1)  # model fastest
+    paid = np.repeat(paid, np.repeat(np.diff(models.indptr), N))
+    return Problem(
+        models,
+        rewards=Rewards.of_models(paid, S, A),
+        p0=p0,
+        gamma=float(rng.choice([0.5, 0.9, 0.99, 0.999, 0.9999, 0.9999])),
+        allowed=allowed,
+        objective=_objective(rng, f, percentile),
+    )
+
+
+def _rows(rng: np.random.Generator, S: int, A: int, N: int) -> FloatArray:
+    P = rng.dirichlet(
+        np.full(S, float(rng.choice([0.03, 0.1, 0.1, 0.3, 1.0, 10.0]))), size=(N, S, A)
+    )
+    kind = rng.random()
+    if kind < 0.25:  # nearly nothing but staying
+        leave = 10.0 ** rng.uniform(-12, -1, size=(N, S, A, 1))
+        P = (1 - leave) * np.eye(S)[:, None] + leave * P
+    elif kind < 0.4:  # stay for ever, or go to one state
+        P[:] = 0.0
+        P[..., rng.integers(S)] = 1.0
+        P[:, :, 0] = np.eye(S)
+    elif kind < 0.55:  # models that hardly differ
+        P = P[:1] + 1e-9 * P
+    P = np.where(P < 1e-300, 0.0, P)
+    P /= P.sum(axis=-1, keepdims=True)
+    return np.asarray(P * (1 + rng.choice([0.0, 0.0, 9e-9, -9e-9])))
+
+
+def _weights(rng: np.random.Generator, N: int) -> FloatArray:
+    f = rng.dirichlet(np.ones(N)) if rng.random() < 0.6 else np.full(N, 1.0 / N)
+    if N > 1:
+        small = rng.choice([0.0, 1e-12, 1e-9, 1.0], size=N)
+        f = np.where(small < 1, small, f)
+        if f.max() < 0.1:
+            f[rng.integers(N)] = 1.0
+    return np.asarray(f / f.sum())
+
+
+def _objective(rng: np.random.Generator, f: FloatArray, percentile: bool | None) -> Objective:
+    edge = float(rng.choice([0.0, 1.0, 0.5, 0.9, 1 - np.cumsum(rng.permutation(f))[0]]))
+    step = float(rng.choice([0.0, 0.0, 1e-9, -1e-9, 1e-12, -1e-12]))
+    alpha = float(np.clip(edge + step, 0.0, 1.0))
+    if rng.random() < 1 / 3 if percentile is None else percentile:
+        return Percentile(alpha)
+    return SoftRobust(float(rng.choice([0.0, 1.0, 0.5, 0.3, 1e-9, 1 - 1e-9])), alpha)
+
+
+def exact_value(problem: Problem, x: list[Fraction]) -> Fraction:
+    """The objective in fractions, as documented: an edge missed by less than `EDGE` is met."""
+    objective = problem.objective
+    if isinstance(objective, SoftRobust):
+        if 1 - objective.alpha <= EDGE:
+            problem = _at_alpha_one(problem)
+        return exact_objective(problem, x)
+    f = [Fraction(float(w)) for w in problem.models.f]
+    live = sorted((y, w) for y, w in zip(x, f, strict=True) if w > 0)
+    edge = (1 - Fraction(objective.alpha) + Fraction(EDGE)) * sum(f)
+    below = Fraction(0)
+    for y, w in live:
+        below += w
+        if below > edge:
+            return y
+    return live[-1][0]
+
+
+def _at_alpha_one(problem: Problem) -> Problem:
+    from dataclasses import replace
+
+    return replace(problem, objective=SoftRobust(problem.objective.lam, 1.0))
+
+
+class Referee:
+    """The best of all rules: in extended precision, and where it matters in fractions."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.decisions = all_decisions(problem)
+        returns = all_returns(problem, self.decisions)
+        f = problem.models.f
+        self.size = float(np.abs(returns).max())
+        self.values = np.array([problem.objective.value(x, f) for x in returns])
+        # A tie at an edge may be read in two ways; fractions decide among all that may be best.
+        most = np.array([problem.objective.most(x, f) for x in returns])
+        self.near = np.flatnonzero(most >= self.values.max() - NEAR * self.size)
+        self._optimum: Fraction | None = None
+
+    @property
+    def optimum(self) -> Fraction:
+        """The best value, exactly."""
+        if self._optimum is None:
+            p = self.problem
+            best = [exact_value(p, exact_returns(p, self.decisions[i])) for i in self.near[:8]]
+            self._optimum = max(best)
+        return self._optimum
+
+    def breaks(self, bound: Bound) -> bool:
+        """Whether some rule earns more than the bound allows."""
+        if bound.value > float(self.values.max()) + NEAR * self.size:
+            return False
+        return Fraction(bound.value) < self.optimum
+
+    def misjudged(self, solution: Solution) -> bool:
+        """Whether the policy earns something else than it is said to, beyond rounding."""
+        if solution.policy.probs.max(axis=1).min() < 1:
+            return False  # randomized
+        x = exact_returns(self.problem, solution.policy.decision)
+        off = abs(Fraction(solution.static_value) - exact_value(self.problem, x))
+        return float(off) > 1e-7 * self.size
+
+
+def wrong_certificate(problem: Problem, rng: np.random.Generator) -> str | None:
+    """None if everything that is claimed of the problem holds; else what does not."""
+    referee = Referee(problem)
+    claims: list[tuple[str, Bound | None]] = [("clairvoyant", clairvoyant_bound(problem))]
+    claims += [(covers.value, best_bound(problem, covers)) for covers in CLASSES]
+    solutions: list[tuple[str, Solution]] = [("exact", Exact(gap=1e-9).solve(problem))]
+    with _OnlyBranching():
+        for dual in (True, False):
+            solution = Exact(gap=1e-9, dual=dual, node_limit=500).solve(problem)
+            solutions.append((f"branching, dual={dual}", solution))
+    printed = isinstance(problem.objective, SoftRobust) and rng.random() < 0.3
+    form: Any = "paper" if printed else "strengthened"
+    solutions.append((f"milp, {form}", MILP(formulation=form, gap=1e-9).solve(problem)))
+    if isinstance(problem.objective, SoftRobust) and rng.random() < 0.1:
+        solutions.append(("randomized", RandomizedAscent(starts=1, steps=5).solve(problem)))
+    for name, solution in solutions:
+        claims.append((name, solution.bound))
+        if referee.misjudged(solution):
+            return f"{name}: its policy does not earn {solution.static_value!r}"
+        if solution.gap_abs is None or solution.gap_abs < 0:
+            return f"{name}: a gap of {solution.gap_abs}"
+        proven = solution.status in (Status.OPTIMAL, Status.TOLERANCE_REACHED)
+        if proven and solution.gap_abs > 1e-6 * referee.size + solution.rounding:
+            return f"{name}: {solution.status.value} with a gap of {solution.gap_abs}"
+    for name, bound in claims:
+        if bound is not None and referee.breaks(bound):
+            return f"{name}: bound {bound.value!r} below {float(referee.optimum)!r}"
+    return None
+
+
+class _OnlyBranching:
+    """No rule is enumerated, so that nodes are bounded and branched on."""
+
+    def __enter__(self) -> None:
+        self.kept = branch_and_bound.LEAF_WORK, branch_and_bound.LEAST_LEAF, exact.ENUMERATION_WORK
+        branch_and_bound.LEAF_WORK = branch_and_bound.LEAST_LEAF = exact.ENUMERATION_WORK = 0.0
+
+    def __exit__(self, *_: object) -> None:
+        branch_and_bound.LEAF_WORK, branch_and_bound.LEAST_LEAF, exact.ENUMERATION_WORK = self.kept
