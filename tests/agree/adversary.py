@@ -8,6 +8,7 @@ proves something, and every bound, against all deterministic rules.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,8 +18,11 @@ from softrobust.bounds import Bound, best_bound, clairvoyant_bound
 from softrobust.bounds.best import CLASSES
 from softrobust.data import Rewards
 from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
 from softrobust.objective import EDGE, Objective, Percentile, SoftRobust
 from softrobust.problem import Problem
+from softrobust.returns import reference_returns
+from softrobust.returns.reference import unmasked
 from softrobust.solvers.base import Solution, Status
 from softrobust.solvers.exact import branch_and_bound, exact
 from softrobust.solvers.exact.exact import Exact
@@ -47,7 +51,8 @@ def adversary(rng: np.random.Generator, percentile: bool | None = None) -> Probl
     allowed[np.arange(S), rng.integers(A, size=S)] = True
     f = _weights(rng, N)
     p0 = rng.dirichlet(np.ones(S)) if rng.random() < 0.7 else np.eye(S)[rng.integers(S)]
-    models = ModelSet.from_dense(P, f)
+    taken = rng.integers(0, 4, size=(S, A))
+    models = ModelSet.from_dense(P, f, taken=taken)
     paid = np.broadcast_to(r + offset, (N, S, A)).reshape(N, -1).T.reshape(-1)  # model fastest
     paid = np.repeat(paid, np.repeat(np.diff(models.indptr), N))
     return Problem(
@@ -56,7 +61,7 @@ def adversary(rng: np.random.Generator, percentile: bool | None = None) -> Probl
         p0=p0,
         gamma=float(rng.choice([0.5, 0.9, 0.99, 0.999, 0.9999, 0.9999])),
         allowed=allowed,
-        objective=_objective(rng, f, percentile),
+        objective=_objective(rng, models, percentile),
     )
 
 
@@ -89,18 +94,28 @@ def _weights(rng: np.random.Generator, N: int) -> FloatArray:
     return np.asarray(f / f.sum())
 
 
-def _objective(rng: np.random.Generator, f: FloatArray, percentile: bool | None) -> Objective:
+def _objective(rng: np.random.Generator, models: ModelSet, percentile: bool | None) -> Objective:
+    f, reference = models.f, rng.choice(["none", "none", "practice", "optimum", "policy"])
+    against: Any = str(reference)
+    if reference == "policy":
+        probs = rng.dirichlet(np.full(models.n_actions, 0.3), size=models.n_states)
+        against = Policy(probs, models.states, models.actions)
     edge = float(rng.choice([0.0, 1.0, 0.5, 0.9, 1 - np.cumsum(rng.permutation(f))[0]]))
     step = float(rng.choice([0.0, 0.0, 1e-9, -1e-9, 1e-12, -1e-12]))
     alpha = float(np.clip(edge + step, 0.0, 1.0))
     if rng.random() < 1 / 3 if percentile is None else percentile:
-        return Percentile(alpha)
-    return SoftRobust(float(rng.choice([0.0, 1.0, 0.5, 0.3, 1e-9, 1 - 1e-9])), alpha)
+        return Percentile(alpha, against)
+    lam = float(rng.choice([0.0, 1.0, 0.5, 0.3, 1e-9, 1 - 1e-9]))
+    return SoftRobust(lam, alpha, against)
 
 
 def exact_value(problem: Problem, x: list[Fraction]) -> Fraction:
-    """The objective in fractions, as documented: an edge missed by less than `EDGE` is met."""
+    """The objective in fractions, as documented: an edge missed by less than `EDGE` is met.
+
+    What the reference earns is a constant of the problem, and taken as it is (`reference_is_true`).
+    """
     objective = problem.objective
+    x = [y - Fraction(float(c)) for y, c in zip(x, reference_returns(problem), strict=True)]
     if isinstance(objective, SoftRobust):
         if 1 - objective.alpha <= EDGE:
             problem = _at_alpha_one(problem)
@@ -117,9 +132,7 @@ def exact_value(problem: Problem, x: list[Fraction]) -> Fraction:
 
 
 def _at_alpha_one(problem: Problem) -> Problem:
-    from dataclasses import replace
-
-    return replace(problem, objective=SoftRobust(problem.objective.lam, 1.0))
+    return replace(problem, objective=problem.objective.at(problem.objective.lam, 1.0))
 
 
 class Referee:
@@ -129,8 +142,9 @@ class Referee:
         self.problem = problem
         self.decisions = all_decisions(problem)
         returns = all_returns(problem, self.decisions)
-        f = problem.models.f
-        self.size = float(np.abs(returns).max())
+        f, c = problem.models.f, reference_returns(problem)
+        self.size = float(np.abs(returns).max()) + float(np.abs(c).max())
+        returns = returns - c
         self.values = np.array([problem.objective.value(x, f) for x in returns])
         # A tie at an edge may be read in two ways; fractions decide among all that may be best.
         most = np.array([problem.objective.most(x, f) for x in returns])
@@ -161,8 +175,31 @@ class Referee:
         return float(off) > 1e-7 * self.size
 
 
+def reference_is_true(problem: Problem) -> bool:
+    """Whether what the reference earns is what it is said to be, beyond rounding."""
+    reference, c = problem.objective.reference, reference_returns(problem)
+    if reference is None:
+        return not c.any()
+    if (
+        reference.policy is None
+    ):  # no rule of a model is better than its optimum, and one attains it
+        own = all_returns(problem, all_decisions(problem)).max(axis=0)
+        truth, above = own, bool((c >= own - 1e-15 * np.abs(own)).all())
+    else:
+        truth, above = np.zeros(problem.n_models), True
+        S, P, d = problem.n_states, np.asarray(problem.models.P), reference.policy.probs
+        R = unmasked(problem).R
+        for omega in range(problem.n_models):
+            M = np.eye(S) - problem.gamma * np.einsum("sa,saj->sj", d, P[omega])
+            truth[omega] = problem.p0 @ np.linalg.solve(M, (d * R[:, :, omega]).sum(axis=1))
+    size = max(float(np.abs(truth).max()), float(np.abs(c).max()))
+    return above and bool((np.abs(c - truth) <= 1e-8 * size).all())
+
+
 def wrong_certificate(problem: Problem, rng: np.random.Generator) -> str | None:
     """None if everything that is claimed of the problem holds; else what does not."""
+    if not reference_is_true(problem):
+        return "the reference does not earn what is taken off"
     referee = Referee(problem)
     claims: list[tuple[str, Bound | None]] = [("clairvoyant", clairvoyant_bound(problem))]
     claims += [(covers.value, best_bound(problem, covers)) for covers in CLASSES]
