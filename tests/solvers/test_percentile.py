@@ -75,10 +75,11 @@ def test_milp_and_local_search_against_brute_force(seed: int) -> None:
         assert solution.static_value == pytest.approx(best, abs=1e-7 * scale)
         assert solution.bound is not None
         assert solution.bound.value >= best
+        bound = solution.bound
     found = LocalSearch().solve(problem)
     assert found.static_value <= best + 1e-9 * scale
     assert clairvoyant_bound(problem).value >= best
-    certificate = certify(problem, found.policy, bounds=[solution.bound])
+    certificate = certify(problem, found.policy, bounds=[bound])
     assert certificate.gap_abs >= 0
 
 

@@ -34,7 +34,8 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.errors import InputError
-from softrobust.objective import EDGE, EPS
+from softrobust.objective import EDGE
+from softrobust.objective import EPS as EPS
 from softrobust.problem import Problem
 from softrobust.returns import reference_size
 
