@@ -344,9 +344,13 @@ class SoftRobust(Objective):
         return (1 - self.lam) * mean(x, f) + self.lam * cvar(x, f, self.alpha)
 
     def most(self, x: FloatArray, f: FloatArray) -> float:
-        """`value`, the rounding of N products, and what a tie at the tail's edge can hide."""
-        tie = 4 * EDGE * float(np.ptp(x)) if self.lam > 0 else 0.0
-        return self.value(x, f) + 8 * x.size * EPS * float(np.abs(x).max()) + tie
+        """`value`, the rounding of N products, and what an edge taken as met can hide."""
+        over = 0.0  # weight that q has beyond f/(1 − α)
+        if self.lam > 0 and 1.0 - self.alpha > EDGE:
+            q = tail_weights(x, f, self.alpha)
+            over = max(0.0, float((q - f / ((1.0 - self.alpha) * f.sum())).max()))
+        rounding = 8 * x.size * EPS * float(np.abs(x).max())
+        return self.value(x, f) + self.lam * over * float(np.ptp(x)) + rounding
 
     def worst_case(self, x: ArrayLike, f: ArrayLike | None = None) -> FloatArray:
         """The ξ ∈ Ξ of which `value` is the expectation: the models that hurt, and how much."""
