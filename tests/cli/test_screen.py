@@ -90,7 +90,8 @@ def test_every_verb_shows_labels_as_they_are(
     )
     new = place / "new.csv"
     head, *rows = log.read_text(encoding="utf-8").splitlines()
-    new.write_text("\n".join([head, *(f"9{row}" for row in rows[:60])]) + "\n", encoding="utf-8")
+    others = (f"9{row}1" for row in rows[:60])  # a digit more: other rewards, so other rows
+    new.write_text("\n".join([head, *others]) + "\n", encoding="utf-8")
     state = STATES[0]
     out = str(place / "out")
     grid = ["--gamma", ".8", "--lambdas", "0,1", "--models", "10", "--solver", "local-search"]
@@ -102,6 +103,7 @@ def test_every_verb_shows_labels_as_they_are(
         "compare": ([str(run)], ["[x]run (local-search)"]),
         "report": ([str(run), "--quick", "--out", f"{place}/p.html"], ["[y]/p.html"]),
         "apply": ([str(run), "--state", state], ["["]),
+        "export": ([str(run), "--out", f"{place}/e.json"], ["[y]/e.json"]),
         "explain": ([str(run), "--state", state], [state, *ACTIONS]),
         "rules": ([str(run), "--max-loss", "0"], ["["]),
         "value-of-data": ([str(run), "--draws", "20"], []),

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from softrobust.errors import InputError
+from softrobust.errors import InputError, MissingExtraError
 
 
 @contextmanager
@@ -45,12 +45,76 @@ def atomic_write(
         raise
 
 
-def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Write columns of equal length with their names, atomically."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a cell begins with that a spreadsheet runs
+
+
+def defused(cell: Any) -> Any:
+    """Text that a spreadsheet would run gets an apostrophe before it; numbers are what they are."""
+    if not isinstance(cell, str) or not cell.startswith(FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def write_csv(
+    path: str | Path, columns: Mapping[str, Sequence[Any]], *, people: bool = False
+) -> None:
+    """Write columns of equal length with their names, atomically.
+
+    A file for `people` may be opened in a spreadsheet: no cell runs there, and where it holds other
+    than plain letters it begins with the mark by which a spreadsheet knows UTF-8.
+    """
+    cells: list[Sequence[Any]] = [list(columns), *zip(*columns.values(), strict=True)]
+    if people:
+        cells = [[defused(cell) for cell in row] for row in cells]
     with atomic_write(path, "w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(columns)
-        rows.writerows(zip(*columns.values(), strict=True))
+        if people and not all(str(cell).isascii() for row in cells for cell in row):
+            file.write("\ufeff")
+        csv.writer(file).writerows(cells)
+
+
+MOST_ROWS = 1_048_576  # of a sheet
+
+
+def write_workbook(path: str | Path, sheets: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+    """Write sheets of columns as .xlsx, atomically; text stays text, whatever it begins with."""
+    try:
+        from openpyxl import Workbook
+        from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE as ILLEGAL
+        from openpyxl.styles import Alignment, Font
+    except ImportError as error:
+        raise MissingExtraError("openpyxl", "excel", "Writing a workbook") from error
+    book = Workbook()
+    del book[book.sheetnames[0]]  # a workbook begins with an empty sheet
+    for title, columns in sheets.items():
+        rows = [list(columns), *zip(*columns.values(), strict=True)]
+        if len(rows) > MOST_ROWS:
+            raise InputError(
+                f"A sheet holds {MOST_ROWS - 1:,} rows; there are {len(rows) - 1:,}. Write a .csv."
+            )
+        sheet = book.create_sheet(title)
+        for i, row in enumerate(rows, 1):
+            for j, value in enumerate(row, 1):
+                cell = sheet.cell(i, j)
+                if isinstance(value, (int, float)) and np.isfinite(value):
+                    cell.value = value
+                    continue
+                cell.value = ILLEGAL.sub("\ufffd", str(value))
+                cell.data_type = "s"  # else "=1+1" would be a formula
+                cell.quotePrefix = cell.value.startswith(FORMULA)
+        for cell in sheet[1]:
+            cell.font = Font(bold=True)
+        for column in sheet.columns:
+            width = max(len(str(cell.value or "")) for cell in column)
+            sheet.column_dimensions[column[0].column_letter].width = min(max(width + 2, 8), 100)
+            for cell in column if width > 100 else ():
+                cell.alignment = Alignment(wrap_text=True, vertical="top")
+        sheet.freeze_panes = "A2"
+    with atomic_write(path, "wb") as file:
+        book.save(file)
 
 
 @contextmanager

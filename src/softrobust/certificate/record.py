@@ -74,6 +74,7 @@ def solution_record(
         "n_models": certificate.n_models,
         "n_actions": len(policy.actions),
         "actions": list(policy.actions),
+        "integer_actions": policy.actions.integers,
         "model_value": solution.model_value,
         **certificate.to_dict(),
         **own,
@@ -170,7 +171,7 @@ def _solution(record: Mapping[str, Any], policy: Any) -> Solution[Any]:
     policy = Policy(
         np.array(record["policy"], dtype=np.float64),
         Labels(tuple(record["states"]), noun="state"),
-        Labels(tuple(record["actions"]), noun="action"),
+        Labels(tuple(record["actions"]), "action", record.get("integer_actions", False)),
         np.array(record["decided"], dtype=bool),
     )
     return Solution(

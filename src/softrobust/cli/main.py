@@ -20,7 +20,7 @@ from softrobust.cli.screen import visible
 from softrobust.cli.solve import solve
 from softrobust.cli.study import check, explain, frontier, rehearse, rules, value_of_data
 from softrobust.cli.sweep import reproduce, sweep
-from softrobust.cli.use import apply, compare, evaluate, report, update
+from softrobust.cli.use import apply, compare, evaluate, export, report, update
 from softrobust.errors import InputError, SoftRobustError
 
 # What the library calls by the name of a function, and no verb has as an option.
@@ -50,7 +50,7 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     return answer
 
 
-VERBS = (inspect, solve, evaluate, compare, report, apply, explain, rules, value_of_data, frontier,
+VERBS = (inspect, solve, evaluate, compare, report, apply, export, explain, rules, value_of_data, frontier,
          sample, domains, collect, check, rehearse, update, reproduce, sweep)  # fmt: skip
 for verb in VERBS:
     app.command()(_interruptible(verb))

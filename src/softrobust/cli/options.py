@@ -228,7 +228,7 @@ def states(ctx: typer.Context, incomplete: str) -> list[str]:
 def _states_of(run: Path) -> list[str]:
     path = run / "policy.csv" if run.is_dir() else run.parent / "policy.csv"
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             names = [row["state"] for row in csv.DictReader(file)]
     except (OSError, KeyError, UnicodeDecodeError, csv.Error):
         return []

@@ -1,30 +1,39 @@
-"""`softrobust apply RUN --state LABEL` (or --observation x=1,y=2): what to do here."""
+"""`softrobust apply RUN --state LABEL` (or --measure x=1,y=2, or --file cases.csv): what to do."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from softrobust.cli import options as complete
 
+if TYPE_CHECKING:
+    from softrobust.models import Policy
+
 
 def apply(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, or its solution.json.")],
-    state: Annotated[str | None, typer.Option(help="The state, by its label.", autocompletion=complete.states)] = None,
+    state: Annotated[str | None, typer.Option(help="The state, by its label; >=4 and 7-8 may stand for ≥4 and 7–8.", autocompletion=complete.states)] = None,
+    measure: Annotated[str | None, typer.Option(metavar="BILI=3.2,…", help="The state, by the raw measurements that it is made of.")] = None,
+    file: Annotated[Path | None, typer.Option(help="A table of cases: a column 'state', or the measurements in columns of their names.")] = None,
+    columns: Annotated[str | None, typer.Option(help="With --file: what its columns are called: state=site or bili=bilirubin,…")] = None,
+    out: Annotated[Path | None, typer.Option(help="With --file: the same table with the action of each row, .csv or .xlsx.")] = None,
     observation: Annotated[str | None, typer.Option(metavar="X=1.5,…", help="The state of a run with continuous states: its variables, by name or in order.")] = None,
     seed: Annotated[int | None, typer.Option(help="Draw the action where the policy randomizes.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the action and its probabilities as JSON.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
 ) -> None:  # fmt: skip
-    """Say which action the policy takes in a state.
+    """Say which action the policy takes in a state, or in every row of a table.
+
+    With --measure bili=3.2,albumin=3.4 the state is found by what was measured.
 
     Example: softrobust apply run --state "n=7"
     """
     from softrobust.certificate import load_solution
-    from softrobust.cli.options import observation_of, refuse
-    from softrobust.cli.screen import say_exactly
+    from softrobust.cli.options import observation_of, pairs_of, refuse
+    from softrobust.cli.screen import print_record, say_exactly
     from softrobust.errors import InputError
     from softrobust.models import Policy
     from softrobust.models.lookahead import load_continuous_policy
@@ -32,34 +41,102 @@ def apply(
     if not run.exists():
         raise InputError(f"There is no run '{run}'. Give the folder that `solve --out` wrote.")
     policy: Any = load_continuous_policy(run) if run.suffix == ".npz" else load_solution(run).policy
-    where: Any = state
-    if isinstance(policy, Policy):
-        refuse({"observation": observation}, "continuous states")
-        if state is None:
-            raise InputError("Give the state by its label: --state 'n=7'.")
-        place: dict[str, Any] = {"state": state}
-    else:
-        refuse({"state": state}, "tables of states")
+    table = isinstance(policy, Policy)
+    if file is None:
+        refuse({"columns": columns, "out": out}, "a table of cases (--file)")
+    given = {"state": state, "measure": measure, "file": file, "observation": observation}
+    named = [f"--{name}" for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise InputError(f"Give one of {', '.join(named)}: each says where the policy is asked.")
+    if not table:
+        refuse({"state": state, "measure": measure, "file": file}, "tables of states")
         if observation is None:
             raise InputError(
                 "This run has continuous states: give --observation with "
                 f"{', '.join(policy.variables)}, as x=1.5,y=2."
             )
-        where = observation_of(observation, list(policy.variables))
-        place = {"observation": dict(zip(policy.variables, where, strict=True))}
-    table = isinstance(policy, Policy)
-    row = policy.probs[policy.states.index(where)] if table else policy.probs([where])[0]
+        where: Any = observation_of(observation, list(policy.variables))
+        place: dict[str, Any] = {"observation": dict(zip(policy.variables, where, strict=True))}
+        row, decided = policy.probs([where])[0], True
+    else:
+        refuse({"observation": observation}, "continuous states")
+        if not named:
+            raise InputError(
+                "Say where: --state 'n=7', --measure bili=3.2,albumin=3.4, or --file cases.csv."
+            )
+        if file is not None:
+            _apply_file(policy, file, pairs_of(columns), out, seed, json)
+            return
+        s = policy.index(pairs_of(measure, "--measure") or str(state))
+        where = policy.states[s]
+        place = {"state": where}
+        row, decided = policy.probs[s], bool(policy.decided[s])
     mix = {policy.actions[a]: float(p) for a, p in enumerate(row) if p > 0}
-    decided = table and bool(policy.decided[policy.states.index(where)])
-    action = None if decided and len(mix) > 1 and seed is None else policy.action(where, seed)
+    mixed = table and decided and len(mix) > 1 and seed is None
+    action = None if mixed else policy.action(where, seed)
     if json:
-        import json as json_
-
-        print(json_.dumps(place | {"action": action, "probabilities": mix}))
-    elif action is None:  # practice itself, most often: the shares are the answer
+        print_record(place | {"action": action, "probabilities": mix})
+        return
+    if measure is not None:
+        say_exactly(f"{where}:")
+    if action is None:  # practice itself, most often: the shares are the answer
         say_exactly(" or ".join(f"{name} ({share:.0%})" for name, share in mix.items()))
     else:
-        say_exactly(action)
+        say_exactly(str(action))
+
+
+def _apply_file(
+    policy: Policy, file: Path, columns: dict[str, str] | None, out: Path | None,
+    seed: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Every row of a table, to another table or to the screen."""
+    from softrobust.cli.screen import make_console, print_record, say, show_table
+    from softrobust.run.export import ACTION, CHANCES, NOTE, STATE, apply_table, write_table
+
+    made = apply_table(policy, file, columns, seed)
+    rows = list(zip(*(made[name] for name in (STATE, ACTION, CHANCES, NOTE)), strict=True))
+    if out is not None:
+        write_table(out, made)
+    if as_json:
+        names = ("state", "action", "probabilities", "note")
+        print_record([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    if out is None:
+        cells = [(state, str(action) or chances, note) for state, action, chances, note in rows]
+        show_table(make_console(), ("state", "action", "note"), cells, words={0, 1, 2})
+        return
+    without = sum(not state for state in made[STATE])
+    said = f"{len(rows):,} row{'s' * (len(rows) != 1)} written to {out}"
+    say(f"{said}; {without:,} without a recommendation: see {NOTE}." if without else f"{said}.")
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust export RUN --out FILE`: for those who have no softrobust.
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
+    out: Annotated[Path, typer.Option(help="run.xlsx: a workbook of the run. policy.py: the policy as one Python file that needs nothing else. policy.json, policy.csv: as a table.")],
+    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Write a run as a workbook, or its policy for a program that has no softrobust.
+
+    Example: softrobust export run --out run.xlsx
+    """
+    from softrobust.cli.screen import print_record, say
+    from softrobust.errors import InputError
+    from softrobust.run import load_run
+    from softrobust.run.export import export as export_run
+
+    if not out.resolve().parent.is_dir():
+        raise InputError(f"The folder that is to hold '{out}' does not exist.")
+    export_run(load_run(run), out)
+    if json:
+        print_record({"run": str(run), "written": [str(out)]})
+    elif not quiet:
+        say(f"Written to {out}.")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -192,6 +269,8 @@ def _interval(e: dict[str, float]) -> str:
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
     out: Annotated[Path | None, typer.Option(help="The file to write (default: report.html in the run folder).")] = None,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Print it to a PDF as well (report.pdf beside it), by a browser that is installed.")] = False,
+    browser: Annotated[str | None, typer.Option(metavar="PATH", help="With --pdf: the browser (default: Chromium, Chrome, Edge or Brave, as found).")] = None,
     suppress_small: Annotated[bool, typer.Option("--suppress-small", help='Show counts below 5 as "<5", and nothing that they follow from.')] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out the frontier, the value of data and diagnostics.")] = False,
     observations: Annotated[int, typer.Option(help="More observations of one pair whose worth is shown.")] = 10,
@@ -201,7 +280,7 @@ def report(
 ) -> None:  # fmt: skip
     """Write the full page of a run: frontier, reasons, value of data, and the checks on record.
 
-    Run `softrobust check RUN` first to have the checks in it.
+    Run `softrobust check RUN` first to have the checks in it. With --out page.pdf the PDF alone.
 
     Example: softrobust report run --suppress-small
     """
@@ -209,12 +288,17 @@ def report(
     from softrobust.cli.screen import print_record, say
     from softrobust.errors import InputError
     from softrobust.run import load_run, run_page
+    from softrobust.run.export import find_browser, print_pdf
 
     target = run / "report.html" if out is None else out
     if target.is_dir():
         raise InputError(f"'{target}' is a folder; --out needs a file, such as page.html.")
     if not target.resolve().parent.is_dir():
         raise InputError(f"The folder that is to hold '{target}' does not exist.")
+    alone = target.suffix.lower() == ".pdf"
+    if not (pdf or alone):
+        refuse({"browser": browser}, "printing (--pdf)")
+    printer = find_browser(browser) if pdf or alone else ""  # before any work is done
     found = load_run(run)
     if found.continuous:
         given = {"quick": quick, "suppress_small": suppress_small}
@@ -222,11 +306,20 @@ def report(
     page = run_page(
         found, target, full=not quick, suppress_small=suppress_small, observations=observations
     )
-    page.save(target)
+    written = [] if alone else [target]
+    if not alone:
+        page.save(target)
+    if printer:
+        written.append(target.with_suffix(".pdf"))
+        print_pdf(page.html, written[-1], printer)
     if json:
-        print_record({"run": str(run), "written": [str(target)], "bytes": target.stat().st_size})
+        sizes = [path.stat().st_size for path in written]
+        print_record(
+            {"run": str(run), "written": [str(path) for path in written], "bytes": sizes[0]}
+        )
     elif not quiet:
-        say(f"Written to {target}: open it in a browser.")
+        for path in written:
+            say(f"Written to {path}{'' if path.suffix == '.pdf' else ': open it in a browser'}.")
 
 
 # --------------------------------------------------------------------------------------------------

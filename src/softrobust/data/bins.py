@@ -11,6 +11,7 @@ are saved beside a policy; `bins.label(observation)` is then the state to look u
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from softrobust._core.arrays import FloatArray, IntArray, frozen
 from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust._core.settings import whole
 from softrobust.data.continuous import ContinuousLog, as_numbers, vectors
-from softrobust.data.labels import Labels
+from softrobust.data.labels import Labels, as_typed, split_state
 from softrobust.data.log import TransitionLog
 from softrobust.errors import InputError
 
@@ -227,3 +228,110 @@ def _centres(x: FloatArray, k: int, seed: int) -> FloatArray:
         centres, nearest = kmeans2(x, k, iter=50, minit="++", rng=np.random.default_rng(seed))
     kept = centres[np.unique(nearest)]
     return np.asarray(kept[np.lexsort(kept.T[::-1])], dtype=np.float64)
+
+
+# --------------------------------------------------------------------------------------------------
+# From raw measurements back to a state, by the names of states alone: these hold the cuts.
+
+_BOUNDS = re.compile(r"(?:([^≤<≥]+)≤)?([^≤<≥]+)(?:(<|≥)([^≤<≥]+))?")
+
+
+def interval_of(text: str) -> tuple[float, float] | None:
+    """[low, high) of "<7", "7–8", "≥8" and "any"; None for other texts.
+
+    >>> interval_of("7–8.5"), interval_of("≥8"), interval_of("high")
+    ((7.0, 8.5), (8.0, inf), None)
+    """
+    plain = as_typed(text)
+    if plain == "any":
+        return -float("inf"), float("inf")
+    low, dash, high = text.partition("–")
+    if plain[:1] == "<":
+        low, high = "-inf", plain[1:]
+    elif plain[:1] == "≥":
+        low, high = plain[1:], "inf"
+    elif not dash:  # typed, with a hyphen, which may be a sign as well
+        low, _, high = plain[1:].partition("-")
+        low = plain[:1] + low
+    try:
+        return float(as_typed(low)), float(as_typed(high))
+    except ValueError:
+        return None
+
+
+def state_parts(name: str) -> dict[str, str]:
+    """What a state's name says of each column; one without columns has the column ""."""
+    split = split_state(name)
+    if split is not None:
+        return split
+    for sign in ("|", ";", ","):
+        if sign in name or sign == ",":
+            pairs = [part.partition("=") for part in name.split(sign)]
+            if all(column.strip() and equals for column, equals, _ in pairs):
+                return {column.strip(): value.strip() for column, _, value in pairs}
+    out: dict[str, str] = {}
+    for part in name.split(", "):  # as `Bins.states` writes them
+        found = _BOUNDS.fullmatch(part)
+        if part.startswith("any "):
+            out[part.removeprefix("any ")] = "any"
+        elif found is None or not (found[1] or found[3]):
+            return {"": name}
+        else:
+            low, column, sign, high = found.groups()
+            out[column] = f"{low}–{high}" if low else f"{sign}{high}"
+    return {"": name} if "" in out or any(not c.strip() for c in out) else out
+
+
+def held(text: str, given: Any) -> bool:
+    """Whether a cell of a state's name holds a measurement: the same text, number or interval."""
+    if as_typed(text) == as_typed(str(given)):
+        return True
+    try:
+        x = float(given)
+    except (TypeError, ValueError):
+        return False
+    span = interval_of(text)
+    if span is not None:
+        return span[0] <= x < span[1]
+    try:
+        return float(as_typed(text)) == x
+    except ValueError:
+        return False
+
+
+def measured_state(states: Labels, given: Mapping[str, Any]) -> int:
+    """The index of the one state that holds all these measurements.
+
+    Where states have a name and no columns, any one measurement is that of the name.
+    """
+    parts = [state_parts(name) for name in states]
+    needed = list(dict.fromkeys(column for part in parts for column in part if column))
+    if not needed:
+        if len(given) != 1:
+            raise InputError(
+                f"The states are not made of columns ({states.shortened(range(len(states)), 3)}): "
+                f"give one measurement; there are {len(given)}."
+            )
+        given, needed = {"": next(iter(given.values()))}, [""]
+    unknown = [name for name in given if name not in needed]
+    lacking = [name for name in needed if name not in given]
+    if unknown or lacking:
+        what = f"there is no '{unknown[0]}'" if unknown else f"'{lacking[0]}' is missing"
+        raise InputError(f"States are made of {', '.join(needed)}: {what}.")
+    found = [
+        i
+        for i, part in enumerate(parts)
+        if part.keys() >= given.keys() and all(held(part[c], given[c]) for c in given)
+    ]
+    told = ", ".join(f"{c}={x}" if c else f"{x}" for c, x in given.items())
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"{told} is in several states: {states.shortened(found)}. Name one.")
+    known = [
+        f"{column or 'state'}: {', '.join(dict.fromkeys(p[column] for p in parts if column in p))}"
+        for column in needed
+        if not any(column in p and held(p[column], given[column]) for p in parts)
+    ]
+    why = f" Known are {'; '.join(known)}." if known else " This combination was never seen."
+    raise InputError(f"No state of the policy holds {told}.{why}")

@@ -236,7 +236,7 @@ class Columns:
         """
         self.require(role, unless)
         codes, names = self.codes[role], self.names[role]
-        place = [labels.lookup.get(name, MISSING) for name in names]
+        place = [labels.find(name) for name in names]
         out = np.array([*place, MISSING], dtype=np.int32)[codes]
         unknown = (out == MISSING) & (codes != MISSING)
         if unknown.any():

@@ -100,7 +100,7 @@ def relabelled(log: TransitionLog, states: Labels, actions: Labels) -> Transitio
 def _common(old: Labels, new: Labels) -> tuple[Labels, CodeArray, CodeArray]:
     """Common labels, and where the old and the new ones are among them."""
     names = [*old, *(name for name in new if name not in old.lookup)]
-    labels = Labels(tuple(names), noun=old.noun)
+    labels = replace(old, names=tuple(names))
     if END in labels.lookup:
         labels = with_end(labels)
     places = [np.array([labels.lookup[name] for name in part], np.int32) for part in (old, new)]

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, SupportsIndex, final
 
+from softrobust._core.files import FORMULA
 from softrobust._core.notes import Note
 from softrobust.errors import InputError
 
@@ -21,6 +22,8 @@ from softrobust.errors import InputError
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,17})(?:\.0*)?")
 _DIGITS = re.compile(r"([0-9]+)")
+DASHES = str.maketrans(dict.fromkeys("–—−", "-"))
+UNKNOWN = -1
 # Suggestions compare strings one by one; beyond this many candidates they would take seconds.
 _MOST_COMPARED = 20_000
 
@@ -29,6 +32,8 @@ _MOST_COMPARED = 20_000
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Labels:
     """Ordered, distinct names; a name's position is its index, `noun` what messages call one.
+
+    With `integers` the names were numbers when they came in, and `value` gives them back so.
 
     Examples
     --------
@@ -39,7 +44,9 @@ class Labels:
 
     names: tuple[str, ...]
     noun: str = "label"
+    integers: bool = False
     _lookup: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    _typed: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         names = tuple(self.names)
@@ -55,6 +62,8 @@ class Labels:
                 f"The names of {self.noun}s must be distinct: '{twice}' stands there twice. "
                 "Remove or rename one of them."
             )
+        if self.integers and not all(map(_INTEGER.fullmatch, names)):
+            raise InputError(f"Not every {self.noun} is an integer: {', '.join(names[:5])}.")
         object.__setattr__(self, "names", names)
 
     @classmethod
@@ -81,10 +90,29 @@ class Labels:
     def index(self, label: str | SupportsIndex) -> int:
         """Return the index of a name; an integer is its decimal text, never a position."""
         name = label_text(label, self.noun)
-        position = self.lookup.get(name)
-        if position is None:
+        position = self.find(name)
+        if position == UNKNOWN:
             raise InputError(f"Unknown {self.noun} '{name}'. {self.suggest(name)}")
         return position
+
+    def find(self, name: str) -> int:
+        """The index of a name as it is, or as a keyboard types it; −1 where none or several fit.
+
+        >>> Labels(("<4", "4–6", "≥6")).find(">= 6"), Labels(("<4", "4–6", "≥6")).find("4-6")
+        (2, 1)
+        """
+        position = self.lookup.get(name)
+        if position is not None:
+            return position
+        if not self._typed:
+            for i, known in enumerate(self.names):
+                key = as_typed(known)
+                self._typed[key] = UNKNOWN if key in self._typed else i
+        return self._typed.get(as_typed(name), UNKNOWN)
+
+    def value(self, position: SupportsIndex) -> str | int:
+        """The name, as a number where it came in as one."""
+        return int(self.names[position]) if self.integers else self.names[position]
 
     def suggest(self, name: str) -> str:
         """Return a sentence that helps after an unknown name: close matches, or what there is."""
@@ -143,6 +171,16 @@ def label_text(label: object, noun: str = "label") -> str:
         except TypeError:
             pass
     raise InputError(f"The name of every {noun} must be a string or an integer, not {label!r}.")
+
+
+def as_typed(name: str) -> str:
+    """A name in the signs of a keyboard, without spaces, and without a spreadsheet's apostrophe.
+
+    >>> as_typed("4 – 6") == as_typed("4-6"), as_typed(">=4") == as_typed("≥ 4")
+    (True, True)
+    """
+    plain = name[1:] if name[:1] == "'" and name[1:2] in FORMULA else name
+    return "".join(plain.translate(DASHES).replace(">=", "≥").replace("<=", "≤").split())
 
 
 def natural_key(name: str) -> tuple[list[tuple[int, int, str]], str]:

@@ -139,7 +139,10 @@ class TransitionLog:
         }  # fmt: skip
         given = {name: array for name, array in arrays.items() if array is not None}
         columns = read_arrays(given, LOG_ROLES, source)
-        return build_log(columns, states=state_names, actions=action_names)
+        log = build_log(columns, states=state_names, actions=action_names)
+        if np.asarray(actions).dtype.kind not in "iu":
+            return log
+        return replace(log, actions=replace(log.actions, integers=True))
 
     # ---------------------------------------------------------------- sizes
     @property

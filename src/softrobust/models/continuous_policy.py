@@ -87,9 +87,9 @@ class ContinuousPolicy(ABC):
         """The index of the action for one observation (n_variables,)."""
         return int(self.act(np.asarray(observation, dtype=np.float64)[None], seed)[0])
 
-    def action(self, observation: ArrayLike, seed: Seed | None = None) -> str:
+    def action(self, observation: ArrayLike, seed: Seed | None = None) -> str | int:
         """The label of the action for one observation (n_variables,)."""
-        return self.actions[self(observation, seed)]
+        return self.actions.value(self(observation, seed))
 
 
 def choose_actions(probs: FloatArray, seed: Seed | None, actions: Labels) -> IntArray:

@@ -6,9 +6,11 @@ finite horizon has one decision rule per step (`TimedPolicy`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Self, cast, final
+from typing import Any, Self, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from softrobust._core.arrays import frozen, shaped
 from softrobust._core.files import write_csv
 from softrobust._core.show import SHOWN, facts_html
+from softrobust.data.bins import measured_state
 from softrobust.data.columns import ACTION, STATE, Role
 from softrobust.data.labels import Labels
 from softrobust.data.table import read_table
-from softrobust.errors import InputError
+from softrobust.errors import InputError, MissingExtraError
 
 PROBABILITY = Role("probability", ("probability", "prob", "p"), "number", required=False)
 SUM_TOLERANCE = 1e-6  # how far typed probabilities may miss 1 before they are refused
@@ -88,13 +91,25 @@ class Policy:
         """Whether every state has one action of probability 1."""
         return bool((self.probs.max(axis=1) == 1.0).all())
 
-    def action(self, state: str | int, seed: int | np.random.Generator | None = None) -> str:
-        """The action for a state label; where the policy randomizes, drawn with `seed`.
+    def index(self, state: str | int | Mapping[str, Any]) -> int:
+        """The index of a state: by its label, or by the measurements that it is made of."""
+        if isinstance(state, Mapping):
+            return measured_state(self.states, state)
+        return self.states.index(state)
 
-        Without a seed a randomized state is an error: it says the probabilities instead of
-        hiding them behind the most probable action.
+    def action(
+        self,
+        state: str | int | Mapping[str, Any],
+        seed: int | np.random.Generator | None = None,
+    ) -> str | int:
+        """The action for a state; where the policy randomizes, drawn with `seed`.
+
+        The state is its label, also as a keyboard types it (">=4"), or its measurements
+        ({"bili": 3.2, "albumin": 3.4}). Actions that came in as integers come back so. Without a
+        seed a randomized state is an error: it says the probabilities instead of hiding them behind
+        the most probable action.
         """
-        s = self.states.index(state)
+        s = self.index(state)
         if not self.decided[s]:
             raise InputError(
                 f"State '{self.states[s]}' was never left in the data, so no action can be "
@@ -102,23 +117,38 @@ class Policy:
             )
         row = self.probs[s]
         if row.max() == 1.0:
-            return self.actions[int(np.argmax(row))]
+            return self.actions.value(int(np.argmax(row)))
         if seed is None:
             mix = ", ".join(f"{self.actions[a]}: {row[a]:.3g}" for a in np.flatnonzero(row))
             raise InputError(
                 f"The policy randomizes in state '{self.states[s]}' ({mix}). "
                 "Pass a seed to draw an action."
             )
-        return self.actions[int(np.random.default_rng(seed).choice(row.size, p=row))]
+        return self.actions.value(int(np.random.default_rng(seed).choice(row.size, p=row)))
 
-    def save(self, path: str | Path) -> None:
-        """Write `state,action,probability` rows (probability > 0), atomically.
+    def columns(self) -> dict[str, list[Any]]:
+        """`state`, `action`, `probability` of every action that is taken.
 
         States without a recommendation (`decided` is False) are left out.
         """
         s, a = np.nonzero((self.probs > 0) & self.decided[:, None])
-        names = {"state": [self.states[i] for i in s], "action": [self.actions[i] for i in a]}
-        write_csv(path, names | {"probability": self.probs[s, a].tolist()})
+        return {
+            "state": [self.states[i] for i in s],
+            "action": [self.actions.value(i) for i in a],
+            "probability": self.probs[s, a].tolist(),
+        }
+
+    def to_frame(self) -> Any:
+        """The same as a pandas frame."""
+        try:
+            pandas = import_module("pandas")
+        except ImportError as error:
+            raise MissingExtraError("pandas", "pandas", "A frame") from error
+        return pandas.DataFrame(self.columns())
+
+    def save(self, path: str | Path) -> None:
+        """Write the columns as CSV, atomically; cells are safe to open in a spreadsheet."""
+        write_csv(path, self.columns(), people=True)
 
     def __repr__(self) -> str:
         kind = "deterministic" if self.deterministic else "randomized"
@@ -208,11 +238,11 @@ class TimedPolicy:
         """Number of steps."""
         return int(self.decisions.shape[0])
 
-    def action(self, state: str | int, step: int) -> str:
+    def action(self, state: str | int, step: int) -> str | int:
         """The action for a state label at a step counted from 0."""
         if not 0 <= step < self.horizon:
             raise InputError(f"step must lie in 0…{self.horizon - 1}; it is {step}.")
-        return self.actions[self.decisions[step, self.states.index(state)]]
+        return self.actions.value(self.decisions[step, self.states.index(state)])
 
     def __repr__(self) -> str:
         return f"TimedPolicy({self.horizon} steps, {len(self.states)} states)"

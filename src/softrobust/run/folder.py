@@ -7,8 +7,8 @@
     posterior.npz   the fit, where settings and log alone do not make it again at once
     report.html     the page; search.npz open nodes of `exact`; update.json what new rows changed
 
-Later verbs add `checks.json` and `rehearsal/`. A folder that is written again loses all of these
-that the new run does not have: nothing of another run survives in it.
+Later verbs add `checks.json`, `rehearsal/` and `report.pdf`. A folder that is written again loses
+all of these that the new run does not have: nothing of another run survives in it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ SEARCH, FIT = "search.npz", "posterior.npz"
 NEW, MOVING = ".new", ".moving"  # a whole new run on its way into a folder that exists
 FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz", "heldout.npz",
          "log.parquet", "log.csv", "posterior.json", FIT, "report.html", SEARCH, "update.json",
-         "checks.json", "rehearsal")  # fmt: skip
+         "checks.json", "rehearsal", "report.pdf")  # fmt: skip
 # What later verbs read of files beside solution.json; the settings of a posterior check themselves.
 DRAWN = {
     "type": "object",

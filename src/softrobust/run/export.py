@@ -1,0 +1,403 @@
+"""What leaves the house: a policy applied to a table, or alone in a file; a run as a workbook; PDF.
+
+Nothing that is written here needs this package to be read: a workbook opens anywhere, the policy as
+JSON is a list of states, and the policy as Python is one file that knows no other. Its rules for
+names and intervals are those of the package, word for word.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softrobust._core.files import FORMULA, atomic_write, write_csv, write_workbook
+from softrobust.data.bins import held, interval_of, state_parts
+from softrobust.data.columns import MISSING
+from softrobust.data.labels import DASHES, as_typed
+from softrobust.data.table import opened
+from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.report.sentences import in_words, sorted_notes
+from softrobust.report.summary import summary_lines
+from softrobust.run.folder import Run
+from softrobust.solvers.baselines.behaviour import behaviour_policy
+
+STATE, ACTION, CHANCES, NOTE = "policy_state", "policy_action", "policy_chances", "policy_note"
+Columns = dict[str, list[Any]]
+
+
+# -- a table of cases ------------------------------------------------------------------------------
+
+
+def apply_table(
+    policy: Policy,
+    source: Any,
+    columns: Mapping[str, str] | None = None,
+    seed: int | None = None,
+) -> Columns:
+    """The cells of a table, and beside each row what the policy does there.
+
+    The state of a row is its column `state`, or the measurements that states are made of; `columns`
+    names them where they are called otherwise. A row without a recommendation says why in its note;
+    where the policy mixes, an action is drawn with `seed`, and without one the chances stand alone.
+    """
+    with opened(source) as table:
+        read = table.cells(table.names)
+    names = list(read.names)
+    cells = {
+        name: ["" if c == MISSING else read.names[name][c] for c in read.codes[name]]
+        for name in names
+    }
+    known = set().union(*(state_parts(name) for name in policy.states)) - {""}
+    given = {"state": "state"} | {c: c for c in known} | dict(columns or {})
+    absent = [name for name in (columns or {}).values() if name not in cells]
+    if absent:
+        raise InputError(f"There is no column '{absent[0]}'; there are {', '.join(names)}.")
+    by_label = given["state"] in cells and not (columns and "state" not in columns)
+    if not by_label and not (known and all(given[c] in cells for c in known)):
+        wanted = f", or the measurements {', '.join(sorted(known))}" if known else ""
+        raise InputError(
+            f"The state of a row must be in the table: a column 'state'{wanted}. There are "
+            f"{', '.join(names)}.",
+            arguments={"columns": "state=…"},
+        )
+    needed = ["state"] if by_label else sorted(known)
+    rows = list(zip(*(cells[given[c]] for c in needed), strict=True))
+    rng = None if seed is None else np.random.default_rng(seed)
+    found: dict[tuple[str, ...], tuple[int | None, str]] = {}
+    for row in rows:
+        if row not in found:
+            found[row] = _place(policy, row[0] if by_label else dict(zip(needed, row, strict=True)))
+    out: Columns = {name: [] for name in (STATE, ACTION, CHANCES, NOTE)}
+    for row in rows:
+        s, note = found[row]
+        mix = {} if s is None else _mix(policy, s)
+        action: Any = next(iter(mix)) if len(mix) == 1 else ""
+        if s is not None and len(mix) > 1:
+            action, note = ("", "several actions") if rng is None else (policy.action(
+                policy.states[s], rng), "drawn")  # fmt: skip
+        told = "; ".join(f"{a}: {p:.4g}" for a, p in mix.items()) if len(mix) > 1 else ""
+        for name, cell in zip(
+            out, ("" if s is None else policy.states[s], action, told, note), strict=True
+        ):
+            out[name].append(cell)
+    return cells | out
+
+
+def _place(policy: Policy, case: str | dict[str, str]) -> tuple[int | None, str]:
+    """The state of a case, or why it has none."""
+    empty = not case if isinstance(case, str) else not all(case.values())
+    if empty:
+        return None, "a cell is empty"
+    try:
+        s = policy.index(case)
+    except InputError as error:
+        return None, str(error)
+    if not policy.decided[s]:
+        return None, "this state was never left in the data: nothing can be recommended"
+    return s, ""
+
+
+def _mix(policy: Policy, s: int) -> dict[str | int, float]:
+    row = policy.probs[s]
+    return {policy.actions.value(a): float(row[a]) for a in np.flatnonzero(row > 0)}
+
+
+def write_table(path: Path, columns: Columns, sheet: str = "policy") -> None:
+    """Columns as CSV or as a workbook, by the name of the file."""
+    if path.suffix.lower() == ".xlsx":
+        write_workbook(path, {sheet: columns})
+    elif path.suffix.lower() == ".csv":
+        write_csv(path, columns, people=True)
+    else:
+        raise InputError(f"A table is written as .csv or .xlsx; the file is '{path.name}'.")
+
+
+# -- the policy alone ------------------------------------------------------------------------------
+
+
+def policy_record(policy: Policy) -> dict[str, Any]:
+    """A policy for programs that do not know this package; chances null where none is recommended.
+
+    `where` says what the name of a state holds of each column of measurements.
+    """
+    states = []
+    for s, name in enumerate(policy.states):
+        chances = {str(a): p for a, p in _mix(policy, s).items()} if policy.decided[s] else None
+        states.append({"state": name, "where": state_parts(name), "probabilities": chances})
+    return {
+        "format": "softrobust-policy",
+        "format_version": 1,
+        "actions": list(policy.actions),
+        "integer_actions": policy.actions.integers,
+        "states": states,
+    }
+
+
+ALONE = '''"""A policy by itself: what to do in a state. Made by softrobust, which it does not need.
+
+    python {name} "STATE"              the action, or the actions with their probabilities
+    python {name} COLUMN=VALUE …       the same, by measurements
+    from {stem} import action           action("STATE"), action(column=value), with seed=0 drawn
+"""
+
+import json
+import random
+import sys
+
+FORMULA = {formula}
+DASHES = {dashes}
+POLICY = json.loads({record})
+
+
+{rules}
+
+
+def probabilities(state=None, **measurements):
+    """The actions taken in a state and their probabilities."""
+    if (state is None) == (not measurements):
+        raise ValueError("Give a state, or its measurements.")
+    found = [
+        row
+        for row in POLICY["states"]
+        if (
+            as_typed(row["state"]) == as_typed(str(state))
+            if state is not None
+            else row["where"].keys() == measurements.keys()
+            and all(held(row["where"][c], x) for c, x in measurements.items())
+            or list(row["where"]) == [""]
+            and len(measurements) == 1
+            and held(row["where"][""], *measurements.values())
+        )
+    ]
+    found = [row for row in found if row["state"] == state] or found
+    if len(found) != 1:
+        raise LookupError(f"{{len(found)}} states fit {{state or measurements}}.")
+    if found[0]["probabilities"] is None:
+        raise LookupError(f"Nothing can be recommended in {{found[0]['state']}}.")
+    number = int if POLICY["integer_actions"] else str
+    return {{number(a): p for a, p in found[0]["probabilities"].items()}}
+
+
+def action(state=None, seed=None, **measurements):
+    """The action in a state; where several are taken, one drawn with `seed`."""
+    mix = probabilities(state, **measurements)
+    if len(mix) > 1 and seed is None:
+        raise LookupError(f"Several actions are taken here, {{mix}}: give a seed to draw one.")
+    return random.Random(seed).choices(list(mix), list(mix.values()))[0]
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    names = [as_typed(row["state"]) for row in POLICY["states"]]
+    if len(words) == 1 and (as_typed(words[0]) in names or "=" not in words[0]):
+        mix = probabilities(words[0])
+    else:
+        mix = probabilities(**dict(word.split("=", 1) for word in words))
+    print(" or ".join(str(a) if len(mix) == 1 else f"{{a}} ({{p:.3g}})" for a, p in mix.items()))
+'''
+
+
+def standalone(policy: Policy, name: str = "policy.py") -> str:
+    """The policy as one Python file that needs nothing but Python."""
+    rules = "\n\n".join(_bare(f) for f in (as_typed, interval_of, held))
+    return ALONE.format(
+        name=name,
+        stem=Path(name).stem,
+        formula=repr(FORMULA),
+        dashes=repr(DASHES),
+        record=repr(json.dumps(policy_record(policy))),
+        rules=rules,
+    )
+
+
+def _bare(function: Any) -> str:
+    """The source of a function, without types."""
+    import ast
+
+    tree = ast.parse(inspect.getsource(function))
+    made = tree.body[0]
+    assert isinstance(made, ast.FunctionDef)
+    made.returns = None
+    for argument in made.args.args:
+        argument.annotation = None
+    made.body = made.body[1:]  # the docstring, whose examples are tested where it stands
+    return ast.unparse(tree) + "\n"
+
+
+def export(run: Run, path: Path) -> None:
+    """Write a run's policy (.py, .json, .csv), or all that a person reads of it (.xlsx)."""
+    kind = path.suffix.lower()
+    policy = run.solution.policy
+    if kind not in (".py", ".json", ".csv", ".xlsx"):
+        raise InputError(
+            f"A run is exported as .xlsx (a workbook), or its policy as .py, .json or .csv; the "
+            f"file is '{path.name}'."
+        )
+    if kind == ".xlsx":
+        write_workbook(path, workbook(run))
+    elif not isinstance(policy, Policy):
+        raise InputError(
+            "A policy for continuous states is a function of vectors, which no table holds: its "
+            "file is policy.npz in the run folder. A workbook (.xlsx) of the run can be written."
+        )
+    elif kind == ".csv":
+        policy.save(path)
+    else:
+        text = standalone(policy, path.name) if kind == ".py" else _json(policy)
+        with atomic_write(path) as file:
+            file.write(text)
+
+
+def _json(policy: Policy) -> str:
+    return json.dumps(policy_record(policy), indent=1, ensure_ascii=False) + "\n"
+
+
+# -- the run as a workbook -------------------------------------------------------------------------
+
+FIGURES = {
+    "promise.gain.value": "gain over what is done now, promised: about",
+    "promise.gain.low": "gain over what is done now, promised: at least",
+    "promise.chance": "probability of being better than what is done now",
+    "promise.return": "what it earns in all, promised: about",
+    "promise.return_low": "what it earns in all, promised: at least",
+    "promise.level": "confidence of what is promised",
+    "static.objective": "objective on the models it was chosen on",
+    "static.mean": "average over these models",
+    "static.cvar": "bad case over these models",
+    "heldout.objective.value": "objective on held-out models",
+    "heldout.objective.low": "objective on held-out models: low end",
+    "heldout.objective.high": "objective on held-out models: high end",
+    "heldout.mean.value": "average over held-out models",
+    "heldout.cvar.value": "bad case over held-out models",
+    "bound": "no policy earns more on these models than",
+    "gap_abs": "what the bound leaves open",
+    "uniform_value": "acting at random",
+    "gamma": "discount γ",
+    "lam": "how much the bad case counts, λ",
+    "alpha": "confidence of the bad case, α",
+    "n_models": "models drawn",
+    "seed": "seed",
+}
+
+
+def workbook(run: Run) -> dict[str, Columns]:
+    """The sheets: the answer, the policy, figures, cautions and notes."""
+    record = run.record()
+    lines = [line for line in summary_lines(run) if line[0] in ("head", "text", "row")]
+    cautions, assumed, promise = sorted_notes(run.notes)
+    figures = {told: _figure(record, key) for key, told in FIGURES.items()}
+    known = {told: value for told, value in figures.items() if value is not None}
+    notes = [("caution", text) for text in in_words(cautions)]
+    notes += [("note", text) for text in in_words([*promise, *assumed])]
+    sheets: dict[str, Columns] = {
+        "answer": {"in words": [f"{'  ' * (kind == 'row')}{text}" for kind, text in lines]}
+    }
+    if not run.continuous:
+        sheets["policy"] = _policy_sheet(run)
+    return sheets | {
+        "figures": {"figure": list(known), "value": list(known.values())},
+        "cautions": {"level": [n[0] for n in notes], "in words": [n[1] for n in notes]},
+        "about": {
+            "what": ["solver", "status", "source", "command"],
+            "value": [record["solver"], record["status"], run.source, run.command],
+        },
+    }
+
+
+def _figure(record: Mapping[str, Any], key: str) -> Any:
+    found: Any = record
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _policy_sheet(run: Run) -> Columns:
+    """A row for each state and action taken, or taken now; measurements have their columns."""
+    policy: Policy = run.solution.policy
+    log, states = run.log, run.problem.models.states
+    usual = None if log is None else behaviour_policy(run.problem, log)[0].probs
+    parts = [state_parts(name) for name in states]
+    columns = list(dict.fromkeys(c for part in parts for c in part if c))
+    taken = policy.probs > 0 if usual is None else (policy.probs > 0) | (usual > 0)
+    s, a = np.nonzero(taken & np.asarray(policy.decided)[:, None])
+    out: Columns = {"state": [states[i] for i in s]}
+    for column in columns:
+        out[f"{column} " if column in ("state", "action") else column] = [
+            parts[i].get(column, "") for i in s
+        ]
+    out |= {
+        "action": [policy.actions.value(i) for i in a],
+        "probability": policy.probs[s, a].tolist(),
+    }
+    if log is not None and usual is not None:
+        out |= {
+            "done now": usual[s, a].tolist(),
+            "times seen": np.asarray(log.pair_counts)[s, a].tolist(),
+        }
+    return out
+
+
+# -- the page as PDF -------------------------------------------------------------------------------
+
+BROWSERS = (
+    "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge",
+    "microsoft-edge", "brave-browser",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
+    r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
+)  # fmt: skip
+PRINT_SECONDS = 120
+
+
+def find_browser(given: str | Path | None = None) -> str:
+    """A browser that prints to PDF: the given one, or the first that is installed."""
+    tried = BROWSERS if given is None else (str(given),)
+    found = next((path for name in tried if (path := shutil.which(name))), None)
+    if found is None:
+        what = "none of the known ones is installed" if given is None else f"'{given}' is not one"
+        raise InputError(
+            "A PDF is printed by a browser (Chromium, Chrome, Edge or Brave), and "
+            f"{what}. Install one, give its path, or open report.html in any browser and print it "
+            "to a PDF there.",
+            arguments={"browser": "PATH"},
+        )
+    return found
+
+
+def print_pdf(page: str, out: Path, browser: str) -> None:
+    """Print a page (HTML) to a PDF, atomically; whatever is not a whole PDF is an error."""
+    with tempfile.TemporaryDirectory(prefix="softrobust-print-") as place:
+        source, made = Path(place) / "page.html", Path(place) / "page.pdf"
+        source.write_text(page, encoding="utf-8")
+        line = [
+            browser, "--headless", "--disable-gpu", "--no-pdf-header-footer", "--no-first-run",
+            f"--user-data-dir={place}/profile", f"--print-to-pdf={made}", source.as_uri(),
+        ]  # fmt: skip
+        if getattr(os, "geteuid", lambda: 1)() == 0:
+            line.insert(1, "--no-sandbox")  # browsers refuse their sandbox to root
+        try:
+            done = subprocess.run(line, capture_output=True, timeout=PRINT_SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InputError(f"{browser} did not print the page: {error}.") from None
+        data = made.read_bytes() if made.exists() else b""
+        if not (data.startswith(b"%PDF-") and b"%%EOF" in data[-1024:]):
+            words = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise InputError(
+                f"{browser} wrote no PDF (exit code {done.returncode}"
+                f"{': ' + words[-1][:200] if words else ''}). Open report.html in a browser and "
+                "print it there."
+            )
+        with atomic_write(out, "wb") as file:
+            file.write(data)
