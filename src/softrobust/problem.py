@@ -7,10 +7,11 @@ policy earns in each of their models.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, cast, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -36,6 +37,9 @@ from softrobust.objective import (
     SoftRobust,
     make_objective,
 )
+from softrobust.posterior.base import FittedPosterior
+from softrobust.posterior.registry import REFITTED, posterior_of
+from softrobust.posterior.sampling import Draws, origin
 
 if TYPE_CHECKING:
     from softrobust.data.labels import Labels
@@ -143,8 +147,9 @@ class Problem(_OnModels):
         """(n_states,): where there is something to decide."""
         return ~self.models.sinks
 
-    def with_models(self, models: ModelSet) -> Self:
+    def with_models(self, models: ModelSet | Draws) -> Self:
         """The same problem on other models (held-out draws, a mean model, a selection)."""
+        models = models.models if isinstance(models, Draws) else models
         own = models.rewards
         rewards = self.rewards if own is None or own.drawn else own
         return replace(self, models=models, rewards=rewards)
@@ -481,11 +486,22 @@ def _actions_allowed(allowed: ArrayLike | None, models: ContinuousModels) -> Boo
 PROBLEM_FORMAT = "softrobust-problem"
 
 
+SKETCH = 64  # numbers of the drawn models that are kept, to know them again
+SAME = 1e-6  # of the largest number: what another machine's rounding may change
+
+
 def save_problem(path: str | Path, problem: Problem) -> None:
-    """Write the problem, atomically."""
-    arrays = models_to_arrays(replace(problem.models, rewards=None))
-    # Drawn rewards and their estimate are written as one.
-    paid = replace(problem.rewards, per_model=problem.paid.per_model, notes=problem.paid.notes)
+    """Write the problem, atomically.
+
+    Models that a posterior drew are written as its data, settings and seeds where that is shorter
+    than they are, and drawn again when the file is read.
+    """
+    paid = problem.rewards
+    arrays = _recipe(problem)
+    if not arrays:
+        arrays = models_to_arrays(replace(problem.models, rewards=None))
+        # Drawn rewards and their estimate are written as one.
+        paid = replace(paid, per_model=problem.paid.per_model, notes=problem.paid.notes)
     arrays |= rewards_to_arrays(paid)
     arrays |= {
         "p0": problem.p0,
@@ -521,15 +537,47 @@ def _reference_from_arrays(arrays: Mapping[str, Any], models: ModelSet) -> Refer
     )
 
 
+def _recipe(problem: Problem) -> dict[str, NDArray[Any]]:
+    """How the models are drawn, as arrays; empty where they are kept as they are."""
+    draws = origin(problem.models)
+    if draws is None or not isinstance(getattr(draws.posterior, "settings", None), REFITTED):
+        return {}
+    own = {f"posterior:{name}": x for name, x in draws.posterior.to_arrays().items()}
+    if sum(x.nbytes for x in own.values()) >= problem.models.prob.nbytes:
+        return {}
+    return own | {"draws": np.array(json.dumps(draws.record())), "sketch": _sketch(problem)}
+
+
+def _sketch(problem: Problem) -> FloatArray:
+    """A few of the numbers that were drawn."""
+    flat = (problem.models.prob, problem.R.reshape(-1))
+    return np.concatenate([x[np.linspace(0, x.size - 1, SKETCH).astype(int)] for x in flat])
+
+
+def _like(a: FloatArray, b: FloatArray) -> bool:
+    return a.shape == b.shape and bool(np.abs(a - b).max() <= SAME * np.abs(a).max())
+
+
+def _drawn_again(arrays: dict[str, NDArray[Any]], path: Path) -> ModelSet:
+    head = "posterior:"
+    own = {k.removeprefix(head): x for k, x in arrays.items() if k.startswith(head)}
+    posterior = cast(FittedPosterior, posterior_of(own, path))
+    return Draws.again(posterior, json.loads(str(arrays["draws"]))).models
+
+
 def load_problem(path: str | Path) -> Problem:
     """Read what `save_problem` wrote."""
     arrays = read_npz(path, PROBLEM_FORMAT, FORMAT_VERSION)
-    models = replace(models_from_arrays(arrays, path), rewards=None)
+    again = "draws" in arrays
+    if not again:
+        models = replace(models_from_arrays(arrays, path), rewards=None)
     with rebuilding("problem", path):
         rewards = rewards_from_arrays(arrays)
-        if rewards is not None and rewards.drawn:
+        if again:
+            models = _drawn_again(arrays, Path(path))
+        elif rewards is not None and rewards.drawn:
             models, rewards = replace(models, rewards=rewards), replace(rewards, per_model=None)
-        return Problem(
+        problem = Problem(
             models,
             rewards=rewards,
             p0=arrays["p0"],
@@ -542,3 +590,10 @@ def load_problem(path: str | Path) -> Problem:
                 _reference_from_arrays(arrays, models),
             ),
         )
+        same = not again or _like(np.asarray(arrays["sketch"], np.float64), _sketch(problem))
+    if not same:
+        raise InputError(
+            f"The models of {Path(path).name} cannot be drawn again as they were: another version "
+            "of NumPy or of this package drew them. Solve again."
+        )
+    return problem

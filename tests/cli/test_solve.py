@@ -14,7 +14,6 @@ import pytest
 
 from softrobust.certificate import load_solution
 from softrobust.cli.main import run
-from softrobust.models import load_models
 from softrobust.problem import load_problem
 from softrobust.returns import static_return
 from tests.instances import random_problem
@@ -54,15 +53,16 @@ def test_a_log_becomes_a_run_folder(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "the worst 10 % of models" in " ".join(printed.out.split())
     assert printed.err == ""
     assert sorted(p.name for p in out.iterdir()) == [
-        "heldout.npz", "log.parquet", "policy.csv", "posterior.json", "problem.npz",
-        "report.html", "solution.json",
+        "log.parquet", "policy.csv", "posterior.json", "problem.npz", "report.html",
+        "solution.json",
     ]  # fmt: skip
     record = json.loads((out / "solution.json").read_text())
     jsonschema.validate(record, schema())
     solution = load_solution(out)
     problem = load_problem(out / "problem.npz")
     assert static_return(problem, solution.policy) == pytest.approx(record["static"]["objective"])
-    assert record["heldout"]["n_models"] == load_models(out / "heldout.npz").n_models
+    drawn = json.loads((out / "posterior.json").read_text())
+    assert record["heldout"]["n_models"] == drawn["heldout"]["models"]
     assert record["bound"] >= record["static"]["objective"]
     assert json.loads((out / "posterior.json").read_text())["seed"] == 0
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]

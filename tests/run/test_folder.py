@@ -100,7 +100,7 @@ def test_nothing_of_another_run_survives(
     line = ["solve", str(tmp_path / "table.csv"), "--gamma", "0.9", "--replications", "0"]
     assert run_cli([*line, "--out", str(out), "--quiet", "--force"]) == 0
     assert sorted(path.name for path in out.iterdir()) == [
-        "heldout.npz", "log.parquet", "notes.txt", "policy.csv", "posterior.json", "problem.npz",
+        "log.parquet", "notes.txt", "policy.csv", "posterior.json", "problem.npz",
         "report.html", "solution.json",
     ]  # fmt: skip
     capsys.readouterr()

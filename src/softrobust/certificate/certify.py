@@ -35,7 +35,9 @@ from softrobust.certificate.posterior import (
     certify_posterior,
 )
 from softrobust.errors import InputError, SolverError
+from softrobust.models.model_set import ModelSet
 from softrobust.objective import Objective, SoftRobust
+from softrobust.posterior.sampling import Draws
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns import (
     Returns,
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from softrobust._core.notes import Note
-    from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
     from softrobust.posterior import FittedPosterior
 
@@ -321,9 +322,9 @@ def _indicative(problem: Problem, policy: Policy) -> PaperErrors | None:
 
 
 def _against(
-    problem: Problem, policy: Policy, practice: Policy, heldout: ModelSet | None
+    problem: Problem, policy: Policy, practice: Policy, heldout: ModelSet | Draws | None
 ) -> Comparison:
-    if heldout is not None and heldout.n_models > PAIRED_DRAWS:
+    if isinstance(heldout, ModelSet) and heldout.n_models > PAIRED_DRAWS:
         heldout = heldout.select(range(PAIRED_DRAWS))
     return compare_policies(problem, policy, practice, heldout)
 

@@ -93,9 +93,8 @@ def compare_policies(
 
     `episodes` per model and `seed` are for continuous states, where returns are simulated.
     """
-    where = problem if heldout is None else problem.with_models(heldout)
-    where = unmasked(where) if isinstance(where, Problem) else where
-    new, old = (returns_of(where, p, None, episodes, seed) for p in (policy, rival))
+    where = unmasked(problem) if isinstance(problem, Problem) else problem
+    new, old = (returns_of(where, p, heldout, episodes, seed) for p in (policy, rival))
     return paired(new, old, problem.objective, name, heldout is not None)
 
 

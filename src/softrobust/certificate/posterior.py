@@ -38,6 +38,7 @@ from softrobust.objective import EDGE, SoftRobust, value_at_risk
 from softrobust.posterior import FittedPosterior
 from softrobust.posterior.base import CHECKING, FRESH
 from softrobust.posterior.learned import FittedLearned
+from softrobust.posterior.sampling import Draws, stream
 from softrobust.returns import Returns, returns_of
 from softrobust.solvers.exact.exact import Exact
 
@@ -320,8 +321,9 @@ def _without(
 INTERVAL_SHARE = 0.01  # of the range of the training returns: how well CVaR is to be known
 PILOT = 500
 MOST = 10_000
-MOST_BYTES = 256 * 2**20  # the draws are kept in the run folder
-LEARNED = 3  # times as long as others do draws of the learned prior take
+MOST_CELLS = 2**25  # probabilities of all draws: some seconds to draw
+PILOT_STREAM, TEST_STREAM = 0, 1  # below the seed of held-out models
+LEARNED = 2  # times as long as others do draws of the learned prior take
 MOST_WORK = 1e11  # multiply-adds to evaluate them: some ten seconds
 
 
@@ -331,13 +333,12 @@ def draw_heldout(
     policy: Policy,
     seed: np.random.SeedSequence,
     share: float = INTERVAL_SHARE,
-) -> ModelSet:
+) -> Draws:
     """As many draws as make the CVaR interval at most `share` of the range of training returns.
 
     A pilot of 500 draws measures the spread; the interval shrinks as 1/√n. At most 10 000 draws,
-    fewer where their storage or evaluation would outgrow a few hundred MB or some ten seconds.
+    fewer where their evaluation would outgrow some ten seconds.
     """
-    pilot_seed, main_seed = seed.spawn(2)
     own = returns_of(problem, policy)
     spread = float(np.ptp(own.x))
     most = _affordable(problem)
@@ -346,24 +347,22 @@ def draw_heldout(
         most = min(most, posterior.pool)
     if isinstance(posterior, FittedLearned):
         most = max(most // LEARNED, 50)
-    if spread <= 1e-9 * own.size:  # all returns equal: nothing to resolve
-        return posterior.sample(min(PILOT, most), np.random.default_rng(main_seed))
-    tail = max(1.0 - problem.objective.alpha, TAIL_DRAWS / MOST)
-    n = min(max(PILOT, int(np.ceil(2 * TAIL_DRAWS / tail))), most)
-    pilot = posterior.sample(n, np.random.default_rng(pilot_seed))
-    z = returns_of(problem, policy, pilot).x
-    width = cvar_interval_width(z, problem.objective.alpha)
-    if not np.isfinite(width):
-        n = most
-    elif width > share * spread:
-        n = int(min(most, np.ceil(1.1 * n * (width / (share * spread)) ** 2)))
-    return posterior.sample(n, np.random.default_rng(main_seed))
+    n = min(PILOT, most)
+    if spread > 1e-9 * own.size:  # else all returns are equal
+        tail = max(1.0 - problem.objective.alpha, TAIL_DRAWS / MOST)
+        n = min(max(PILOT, int(np.ceil(2 * TAIL_DRAWS / tail))), most)
+        z = returns_of(problem, policy, Draws.of(posterior, n, stream(seed, PILOT_STREAM))).x
+        width = cvar_interval_width(z, problem.objective.alpha)
+        if not np.isfinite(width):
+            n = most
+        elif width > share * spread:
+            n = int(min(most, np.ceil(1.1 * n * (width / (share * spread)) ** 2)))
+    return Draws.of(posterior, n, stream(seed, TEST_STREAM))
 
 
 def _affordable(problem: Problem) -> int:
-    """Draws whose storage and evaluation stay within `MOST_BYTES` and about `MOST_WORK`."""
+    """Draws of at most `MOST_CELLS`, whose evaluation takes about `MOST_WORK` at most."""
     S, stored = problem.n_states, max(problem.models.next_states.size, 1)
-    by_size = MOST_BYTES / (8.0 * stored)
     # A factorisation, or some hundred products with the policy's own rows where models are sparse.
     work = min(S**3 / 3.0, 400.0 * (stored / problem.n_actions) + 2e4 * S)
-    return int(np.clip(min(by_size, MOST_WORK / work), 50, MOST))
+    return int(np.clip(min(MOST_CELLS / stored, MOST_WORK / work), 50, MOST))

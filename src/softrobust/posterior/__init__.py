@@ -22,4 +22,5 @@ from softrobust.posterior.nuts import Nuts as Nuts
 from softrobust.posterior.population import PopulationPosterior as PopulationPosterior
 from softrobust.posterior.registry import load_posterior as load_posterior
 from softrobust.posterior.regression import RegressionPosterior as RegressionPosterior
+from softrobust.posterior.sampling import Draws as Draws
 from softrobust.posterior.tied import TiedPosterior as TiedPosterior

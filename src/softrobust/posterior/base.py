@@ -114,6 +114,10 @@ class Fitted(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write settings, data and draws as `.npz`, atomically; `load_posterior` reads it."""
+        write_npz(path, POSTERIOR_FORMAT, FORMAT_VERSION, self.to_arrays())
+
+    def to_arrays(self) -> Arrays:
+        """Settings, data and draws as the arrays of a file."""
         settings, log = getattr(self, "settings", None), getattr(self, "log", None)
         if not isinstance(settings, Posterior) or not settings.name or not is_dataclass(settings):
             raise InputError(
@@ -134,8 +138,7 @@ class Fitted(ABC):
         elif log is not None:
             arrays |= {f"log:{k}": np.asarray(v) for k, v in log_to_arrays(log).items()}
         arrays |= {f"own:{k}": v for k, v in self.arrays().items()}
-        arrays["record"] = np.array(json.dumps(record))
-        write_npz(path, POSTERIOR_FORMAT, FORMAT_VERSION, arrays)
+        return arrays | {"record": np.array(json.dumps(record))}
 
 
 def fit_quietly(settings: Posterior, log: Any) -> Any:

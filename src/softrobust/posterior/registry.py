@@ -45,6 +45,7 @@ POSTERIORS: dict[str, type[Posterior]] = {
         ExternalPosterior,
     )
 }
+REFITTED = tuple(cls for cls in POSTERIORS.values() if cls is not ExternalPosterior)
 NAMES = tuple(name for name in POSTERIORS if name != ExternalPosterior.name)
 TABLES = tuple(name for name in NAMES if name != RegressionPosterior.name)
 _PARTS: dict[str, Any] = {cls.__name__: cls for cls in (Frame, GaussianFrame, Nuts, Shop)}
@@ -92,12 +93,22 @@ def load_posterior(
         The function draw → rows of an `ExternalPosterior`: a file holds no code.
     """
     arrays = read_npz(path, POSTERIOR_FORMAT, FORMAT_VERSION)
+    return posterior_of(arrays, Path(path), kinds, rows)
+
+
+def posterior_of(
+    arrays: Mapping[str, NDArray[Any]],
+    path: Path,
+    kinds: Iterable[type[Posterior]] = (),
+    rows: Any = None,
+) -> Fitted:
+    """The fit in the arrays of a file (`Fitted.to_arrays`)."""
     with rebuilding("posterior", path):
         record = json.loads(str(arrays["record"]))
         known = POSTERIORS | {cls.name: cls for cls in kinds}
         if record["name"] not in known:
             raise InputError(
-                f"{Path(path).name} holds a posterior '{record['name']}', which is not known. "
+                f"{path.name} holds a posterior '{record['name']}', which is not known. "
                 "Pass its class: load_posterior(path, kinds=[…])."
             )
         values = {k: _decode(v, arrays) for k, v in record["settings"].items()}
@@ -109,9 +120,9 @@ def load_posterior(
             values["rows"] = rows
         log: Any = None
         if record["log"] == "continuous":
-            log = ContinuousLog.restored(_under("log:", arrays), Path(path).name)
+            log = ContinuousLog.restored(_under("log:", arrays), path.name)
         elif record["log"] == "table":
-            log = log_from_arrays(_under("log:", arrays), Path(path))
+            log = log_from_arrays(_under("log:", arrays), path)
         return known[record["name"]](**values).restore(log, _under("own:", arrays))
 
 

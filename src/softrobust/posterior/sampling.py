@@ -3,20 +3,35 @@
 Rows are normalised gamma variates, safe where a variate would underflow. A density on a line is
 evaluated on a grid in a coordinate where it is smooth, refined to where the mass lies, and treated
 as piecewise linear between nodes; draws invert its distribution function.
+
+Models of a posterior are a stream (`Draws`): block b of models is what the posterior draws with the
+seed (root, stream, b). So a model is known by its number alone. It is drawn where it is needed,
+used and forgotten, and is the same whoever draws it, in chunks of any size, and however many are
+drawn beside it; the first n of a stream are the first n of any longer one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import final
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import FloatArray, refuse_if_too_large, seal
+from softrobust._core.settings import whole
+from softrobust.models.model_set import ModelSet
+
+if TYPE_CHECKING:
+    from softrobust.posterior.base import FittedPosterior
 
 NODES = 2001
 NEGLIGIBLE = 40.0  # e^−40 of the mode's density
+BLOCK, BLOCK_PAIRS = 128, 16_384  # models of one seed, and their rows in all, at most
+KEPT_BYTES = 256 * 2**20  # of models that are kept for the next who asks
 
 
 def dirichlet_rows(rng: np.random.Generator, shape: FloatArray, n: int) -> FloatArray:
@@ -76,3 +91,160 @@ class GridDensity:
     def mean(self) -> float:
         """E[x], by the trapezoidal rule."""
         return float(np.trapezoid(self.x * self.density, self.x))
+
+
+# --------------------------------------------------------------------------------------------------
+# A stream of models.
+
+# How a set of models was drawn, as long as it lives: files keep that in place of its arrays.
+_ORIGIN: WeakKeyDictionary[ModelSet, Draws] = WeakKeyDictionary()
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Draws:
+    """The first `n_models` models of a stream of a posterior, none of which is drawn yet.
+
+    Attributes
+    ----------
+    seed, key : int, tuple of int
+        Root and name of the stream, as `SeedSequence(seed, spawn_key=key)` has them.
+    block : int
+        Models of one seed.
+    first : int
+        Number of the first model, a multiple of `block`.
+    """
+
+    posterior: FittedPosterior
+    n_models: int
+    seed: int
+    key: tuple[int, ...]
+    block: int
+    first: int = 0
+    _kept: list[ModelSet] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        whole("The number of models", self.n_models, hint="Ask for one or more.")
+        whole("block", self.block)
+
+    @classmethod
+    def of(cls, posterior: FittedPosterior, n: int, seed: int | np.random.SeedSequence) -> Self:
+        """The first `n` models of the stream of a seed."""
+        root = np.random.SeedSequence(seed) if isinstance(seed, int) else seed
+        log = getattr(posterior, "log", None)
+        pairs = 1 if log is None else max(log.n_states * log.n_actions, 1)
+        block = min(BLOCK, max(1, BLOCK_PAIRS // pairs))
+        if (
+            posterior.pool is not None
+        ):  # draws that are there already are shuffled once, all of them
+            block = n
+        assert isinstance(root.entropy, int)  # seeds are numbers throughout
+        return cls(posterior, n, root.entropy, tuple(root.spawn_key), block)
+
+    @property
+    def f(self) -> FloatArray:
+        """(n_models,): equal weights."""
+        return np.full(self.n_models, 1.0 / self.n_models)
+
+    def drawn(self, b: int) -> ModelSet:
+        """Block `b` of the stream: `block` models."""
+        seed = np.random.SeedSequence(self.seed, spawn_key=(*self.key, b))
+        return self.posterior.sample(self.block, np.random.default_rng(seed))
+
+    def blocks(self) -> Iterator[ModelSet]:
+        """All models in order, a block at a time; kept where they are few, else drawn each time."""
+        if self._kept:
+            yield from self._kept
+            return
+        kept: list[ModelSet] = []
+        size = 0.0
+        for models in self._ahead():
+            size += 8.0 * models.prob.size
+            kept = [*kept, models] if size <= KEPT_BYTES else []
+            yield models
+        if size <= KEPT_BYTES and not self._kept:
+            self._kept.extend(kept)
+
+    def _ahead(self) -> Iterator[ModelSet]:
+        """Blocks in order, while threads draw the next ones."""
+        from numba import get_num_threads
+
+        start, stop = self.first // self.block, -(-(self.first + self.n_models) // self.block)
+        left, threads = self.n_models, get_num_threads()
+        with ThreadPoolExecutor(threads) as pool:
+            ahead = [pool.submit(self.drawn, b) for b in range(start, min(start + threads, stop))]
+            todo = deque(ahead)
+            for b in range(start + threads, stop + threads):
+                models = todo.popleft().result()
+                if b < stop:
+                    todo.append(pool.submit(self.drawn, b))
+                yield models if left >= self.block else models.select(range(left))
+                left -= self.block
+                if not todo:
+                    return
+
+    @property
+    def models(self) -> ModelSet:
+        """All of them at once."""
+        parts = self.blocks()
+        one = next(parts)
+        size = 8.0 * one.next_states.size * self.n_models
+        refuse_if_too_large(size, f"{self.n_models} models", "Draw fewer, or narrow the support.")
+        found = joined([one, *parts])
+        _ORIGIN[found] = replace(self, _kept=[])
+        return found
+
+    def part(self, first: int, n: int) -> Self:
+        """`n` models from number `first` on, counted from this stream's own first."""
+        return replace(self, first=self.first + first, n_models=n, _kept=[])
+
+    def record(self) -> dict[str, Any]:
+        """Plain values: with the posterior, enough to draw the same models again."""
+        return {
+            "models": self.n_models, "seed": self.seed, "stream": list(self.key),
+            "block": self.block, "first": self.first,
+        }  # fmt: skip
+
+    @classmethod
+    def again(cls, posterior: FittedPosterior, record: Mapping[str, Any]) -> Self:
+        """The inverse of `record`."""
+        key = tuple(int(k) for k in record["stream"])
+        n, seed, block, first = (int(record[x]) for x in ("models", "seed", "block", "first"))
+        return cls(posterior, n, seed, key, block, first)
+
+    def __repr__(self) -> str:
+        return f"Draws({self.n_models} models of {self.posterior!r})"
+
+
+def stream(seed: np.random.SeedSequence, name: int) -> np.random.SeedSequence:
+    """The seed of a stream below another: as `spawn` makes it, whoever spawned before."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, name))
+
+
+def origin(models: ModelSet) -> Draws | None:
+    """How a set of models was drawn, where it is the whole of some `Draws`."""
+    return _ORIGIN.get(models)
+
+
+def joined(parts: list[ModelSet]) -> ModelSet:
+    """Sets of equally weighted models of one storage as one set."""
+    if len(parts) == 1:
+        return parts[0]
+    one, n = parts[0], sum(part.n_models for part in parts)
+    rewards = one.rewards
+    if rewards is not None and rewards.kind == "model":
+        values = [part.rewards.values for part in parts if part.rewards is not None]
+        rewards = replace(rewards, per_model=_interleaved(parts, values, n))
+    prob = _interleaved(parts, [part.prob for part in parts], n)
+    return replace(one, prob=prob, f=np.full(n, 1.0 / n), rewards=rewards)
+
+
+def _interleaved(parts: list[ModelSet], flat: list[FloatArray], n: int) -> FloatArray:
+    """Arrays laid out as `ModelSet.prob`, pair after pair."""
+    indptr = parts[0].indptr
+    out = np.empty(int(indptr[-1]) * n)
+    for k in np.flatnonzero(np.diff(indptr)):
+        lo, hi = indptr[k], indptr[k + 1]
+        pieces = [x[lo * p.n_models : hi * p.n_models] for p, x in zip(parts, flat, strict=True)]
+        np.concatenate(pieces, out=out[lo * n : hi * n])
+    return seal(out)

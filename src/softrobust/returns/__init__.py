@@ -32,3 +32,4 @@ from softrobust.returns.simulation import follow as follow
 from softrobust.returns.simulation import returns_of as returns_of
 from softrobust.returns.simulation import roll_out_policy as roll_out_policy
 from softrobust.returns.simulation import simulate as simulate
+from softrobust.returns.simulation import stream_returns as stream_returns

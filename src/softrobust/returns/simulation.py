@@ -11,7 +11,7 @@ Gymnasium environment are rolled out one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast, final
 
@@ -25,6 +25,7 @@ from softrobust.kernels.evaluate import roll_episodes
 from softrobust.models.continuous import ContinuousModels
 from softrobust.models.continuous_policy import ContinuousPolicy
 from softrobust.models.policy import Policy
+from softrobust.posterior.sampling import Draws
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns.evaluation import check_policy, policy_return
 from softrobust.returns.reference import measured, reference_returns
@@ -369,11 +370,33 @@ def returns_of(
     """
     if isinstance(problem, ContinuousProblem):
         return _simulated_returns(problem, policy, models, episodes, seed)
+    if isinstance(models, Draws):
+        return stream_returns(problem, [policy], models)[0]
     own = problem if models is None else problem.with_models(models)
     x, none = policy_return(own, policy), own.objective.reference is None
     return Returns(
         measured(own, x), own.models.f, reference=None if none else reference_returns(own)
     )
+
+
+def stream_returns(problem: Problem, policies: Sequence[Policy], draws: Draws) -> list[Returns]:
+    """The same of policies in a stream of models, which is drawn once for all of them.
+
+    A block of models is evaluated at a time and forgotten, so that memory is bounded and a figure
+    does not hang on how many others were asked for.
+    """
+    found: list[list[Returns]] = [[] for _ in policies]
+    for models in draws.blocks():
+        for parts, policy in zip(found, policies, strict=True):
+            parts.append(returns_of(problem, policy, models))
+    f, none = draws.f, problem.objective.reference is None
+    return [
+        Returns(
+            np.concatenate([part.x for part in parts]), f,
+            reference=None if none else np.concatenate([part.plain - part.x for part in parts]),
+        )
+        for parts in found
+    ]  # fmt: skip
 
 
 def _simulated_returns(

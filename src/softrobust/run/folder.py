@@ -7,6 +7,9 @@
     posterior.npz   the fit, where settings and log alone do not make it again at once
     report.html     the page; search.npz open nodes of `exact`; update.json what new rows changed
 
+Models that a posterior of tables drew are kept as seeds (in problem.npz and posterior.json), and
+drawn again where a command needs them; older folders hold the models themselves.
+
 Later verbs add `checks.json`, `rehearsal/` and `report.pdf`. A folder that is written again loses
 all of these that the new run does not have: nothing of another run survives in it.
 """
@@ -48,6 +51,7 @@ from softrobust.errors import InputError
 from softrobust.models.continuous_rewards import LinearReward
 from softrobust.models.files import load_models, save_models
 from softrobust.models.gaussian import GaussianModels, load_gaussian, save_gaussian
+from softrobust.models.model_set import ModelSet
 from softrobust.objective import make_objective
 from softrobust.posterior import (
     Diagnostics,
@@ -56,9 +60,11 @@ from softrobust.posterior import (
     LearnedPosterior,
     Posterior,
 )
+from softrobust.posterior.base import CHECKING
 from softrobust.posterior.foresight import foresight
 from softrobust.posterior.learned import FittedLearned
 from softrobust.posterior.registry import POSTERIORS, load_posterior
+from softrobust.posterior.sampling import Draws
 from softrobust.problem import ContinuousProblem, Problem, load_problem, save_problem
 from softrobust.report import Report, make_report
 from softrobust.report.sentences import in_words
@@ -87,6 +93,15 @@ DRAWN = {
         "seed": {"type": "integer", "minimum": 0},
         "models": {"type": "integer", "minimum": 1},
         "heldout_models": {"type": ["integer", "null"], "minimum": 1},
+        "heldout": {
+            "type": "object",
+            "required": ["models", "seed", "stream", "block", "first"],
+            "properties": {
+                **{name: {"type": "integer", "minimum": 1} for name in ("models", "block")},
+                **{name: {"type": "integer", "minimum": 0} for name in ("seed", "first")},
+                "stream": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+            },
+        },
         "command": {"type": "string"},
     },
     "required": ["posterior"],
@@ -233,7 +248,7 @@ def _write(run: Run, work: Path, name: str) -> None:
     else:
         save_problem(work / "problem.npz", run.problem)
         run.solution.policy.save(work / "policy.csv")
-        if run.heldout is not None:
+        if isinstance(run.heldout, ModelSet):
             save_models(work / "heldout.npz", run.heldout)
         if run.log is not None:
             save_log(run.log, work / "log.parquet")
@@ -244,6 +259,8 @@ def _write(run: Run, work: Path, name: str) -> None:
             "heldout_models": None if run.heldout is None else run.heldout.n_models,
             "command": run.command,
         }
+        if isinstance(run.heldout, Draws):
+            drawn["heldout"] = run.heldout.record()
         if isinstance(run.posterior, FittedLearned):
             drawn["learned"] = run.posterior.learned()
         write_json(work / "posterior.json", run.posterior.describe() | drawn)
@@ -370,19 +387,19 @@ def load_table_run(path: str | Path) -> Run:
 def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any) -> Run:
     if not (folder / "problem.npz").exists():
         raise InputError(f"'{folder}' is not a whole run folder: it has no problem.npz.")
-    problem, held = load_problem(folder / "problem.npz"), folder / "heldout.npz"
+    problem = load_problem(folder / "problem.npz")
     certificate = understood(lambda: certificate_of(record), folder / "solution.json")
     log = read_log(folder / "log.parquet") if (folder / "log.parquet").exists() else None
-    heldout = load_models(held) if held.exists() else None
-    own = problem.models
-    for name, part in ((FILE, solution.policy), ("heldout.npz", heldout), ("log.parquet", log)):
+    with rebuilding("posterior", folder / "posterior.json"):
+        posterior = None if log is None or not drawn else fitted_again(drawn, log, folder / FIT)
+    heldout = _heldout(folder, posterior, drawn)
+    held, own = None if isinstance(heldout, Draws) else heldout, problem.models
+    for name, part in ((FILE, solution.policy), ("heldout.npz", held), ("log.parquet", log)):
         if part is not None and (part.states, part.actions) != (own.states, own.actions):
             raise InputError(
                 f"The files of '{folder}' do not belong together: {name} has other states or "
                 "actions than problem.npz."
             )
-    with rebuilding("posterior", folder / "posterior.json"):
-        posterior = None if log is None or not drawn else fitted_again(drawn, log, folder / FIT)
     notes = understood(lambda: notes_of(record), folder / FILE)
     if notes is None:  # an older version kept none
         noted = [] if log is None else coverage_notes(log, problem)
@@ -401,6 +418,17 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
         notes=notes,
         validation=held_out,
     )
+
+
+def _heldout(folder: Path, posterior: Any, drawn: Mapping[str, Any]) -> ModelSet | Draws | None:
+    """Models that were handed in, or how to draw those that were drawn."""
+    file = folder / "heldout.npz"
+    if file.exists():
+        return load_models(file)
+    if posterior is None or "heldout" not in drawn:
+        return None
+    held = posterior.share(CHECKING)
+    return understood(lambda: Draws.again(held, drawn["heldout"]), folder / "posterior.json")
 
 
 def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> Run:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from softrobust.data.continuous import ContinuousLog
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
+    from softrobust.posterior.sampling import Draws
     from softrobust.problem import Problem
 
 
@@ -227,7 +228,7 @@ def _learned(posterior: Any) -> list[Note]:
 def _certify_table(
     setup: Setup,
     solution: Solution,
-    heldout: ModelSet | None,
+    heldout: ModelSet | Draws | None,
     replications: int,
     seed: int,
     indicative: bool,
@@ -246,7 +247,9 @@ def _certify_table(
     return replace(made, nominal=_against_nominal(problem, solution, heldout))
 
 
-def _against_nominal(problem: Problem, solution: Solution, heldout: ModelSet | None) -> Comparison:
+def _against_nominal(
+    problem: Problem, solution: Solution, heldout: ModelSet | Draws | None
+) -> Comparison:
     """Against the policy that is best for the average model, with figures on the own models."""
     nominal = solve(problem, Nominal())
     found = compare_policies(problem, solution.policy, nominal.policy, heldout, "nominal")

@@ -10,6 +10,7 @@ import numpy as np
 
 from softrobust._core.notes import Note, read_notes
 from softrobust._core.settings import whole
+from softrobust.certificate.posterior import TEST_STREAM
 from softrobust.data import TransitionLog, read_log, sniff
 from softrobust.data.columns import ACTION, STATE
 from softrobust.data.continuous import ContinuousLog
@@ -30,6 +31,7 @@ from softrobust.posterior import (
 )
 from softrobust.posterior.base import CHECKING, CHOOSING, fit_quietly
 from softrobust.posterior.registry import TABLES, make_posterior, settings_of
+from softrobust.posterior.sampling import Draws, stream
 from softrobust.problem import Problem, load_problem
 from softrobust.run.options import (
     LOG_ONLY,
@@ -95,7 +97,7 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
     fitted = fit_quietly(_prior(options), log)
     n = DEFAULT_MODELS if options.n_models is None else options.n_models
-    models = fitted.share(CHOOSING).sample(n, np.random.default_rng(train_seed))
+    models = Draws.of(fitted.share(CHOOSING), n, train_seed).models
     own = models.rewards
     if own is not None and not own.drawn and own is not log.rewards:
         given = ("reward_table", "reward_default")
@@ -114,10 +116,10 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
         options.objective(SoftRobust()),
         _allowed(options.allowed, log.states, log.actions),
     )
-    heldout = _heldout(options, problem)
+    heldout: ModelSet | Draws | None = _heldout(options, problem)
     if heldout is None and options.n_test is not None:
-        rng = np.random.default_rng(test_seed)
-        heldout = posterior.share(CHECKING).sample(options.n_test, rng)
+        held = posterior.share(CHECKING)
+        heldout = Draws.of(held, options.n_test, stream(test_seed, TEST_STREAM))
     notes = (*read_notes(log.notes), *read_notes(models.notes), *coverage_notes(log, problem))
     if problem.paid.drawn:
         notes = tuple(replace(n, code=DRAWN_REWARDS) if n.code == NOISY else n for n in notes)

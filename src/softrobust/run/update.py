@@ -24,6 +24,7 @@ from softrobust.data.join import UNKNOWN, join_logs, known_rows, rows_of
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.posterior.base import CHOOSING, FRESH
+from softrobust.posterior.sampling import Draws
 from softrobust.returns import static_return
 from softrobust.run.folder import Run
 from softrobust.run.line import certified
@@ -121,7 +122,7 @@ def _setup(run: Run, log: TransitionLog, source: str) -> Setup:
     # The run's own seed: what changes comes from the new rows, not from other random numbers.
     train_seed, test_seed = np.random.SeedSequence(run.seed).spawn(2)
     old = run.problem
-    models = fitted.share(CHOOSING).sample(old.n_models, np.random.default_rng(train_seed))
+    models = Draws.of(fitted.share(CHOOSING), old.n_models, train_seed).models
     log, fitted = on_models(log, fitted, models)
     barred = old.models.available & ~old.allowed  # what the user forbade, not what was unseen
     allowed = np.ones((models.n_states, models.n_actions), dtype=bool)

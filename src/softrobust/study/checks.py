@@ -17,7 +17,7 @@ from softrobust._core.notes import RECORDED, Note
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
 from softrobust.posterior import FittedDirichlet
-from softrobust.returns import policy_return, static_return
+from softrobust.returns import policy_return, returns_of
 from softrobust.returns.simulation import simulate_table
 from softrobust.solvers.base import solve, solve_grid
 from softrobust.solvers.baselines.behaviour import RARE, behaviour_policy, rare_share, unmasked
@@ -247,8 +247,9 @@ def _against(solved: Solved, base: Policy, other: Policy) -> dict[str, float]:
     out = changed(solved.problem, base, other)
     if solved.heldout is None:
         return out
-    fresh = solved.problem.with_models(solved.heldout)
-    return out | {"gain": static_return(fresh, other) - static_return(fresh, base)}
+    found = [returns_of(solved.problem, policy, solved.heldout) for policy in (other, base)]
+    new, old = (solved.problem.objective.value(x.x, x.f) for x in found)
+    return out | {"gain": new - old}
 
 
 def _alternatives(code: str, rows: list[dict[str, Any]]) -> Check:

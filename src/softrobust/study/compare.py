@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
+    from softrobust.posterior.sampling import Draws
     from softrobust.problem import Problem
 
 NOMINAL = "nominal"
@@ -107,7 +108,7 @@ class Compared:
 def compare(
     problem: Problem,
     solutions: Sequence[Solution] | Solution,
-    heldout: ModelSet | None,
+    heldout: ModelSet | Draws | None,
     log: TransitionLog | None = None,
 ) -> tuple[Compared, ...]:
     """Evaluate every solution; nominal, and with a log practice, are added where missing."""
@@ -147,7 +148,12 @@ def _paired(problem: Problem, chosen: Compared, other: Compared, f: FloatArray) 
 
 
 def _evaluated(
-    problem: Problem, heldout: ModelSet | None, solution: Solution, name: str, *, chosen: bool
+    problem: Problem,
+    heldout: ModelSet | Draws | None,
+    solution: Solution,
+    name: str,
+    *,
+    chosen: bool,
 ) -> Compared:
     objective, f = problem.objective, problem.models.f
     own = unmasked(problem) if solution.solver == PRACTICE else problem

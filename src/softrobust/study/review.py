@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
     from softrobust.posterior import Diagnostics, FittedPosterior
+    from softrobust.posterior.sampling import Draws
     from softrobust.problem import Problem
     from softrobust.solvers.base import Solution
     from softrobust.study.checks import Check
@@ -70,7 +71,7 @@ class Review:
     problem: Problem
     compared: tuple[Compared, ...]
     certificate: Certificate
-    heldout: ModelSet | None
+    heldout: ModelSet | Draws | None
     log: TransitionLog | None
     posterior: FittedPosterior | None
     visits: FloatArray
@@ -103,7 +104,7 @@ class Review:
 def review(
     problem: Problem,
     solutions: Sequence[Solution] | Solution,
-    heldout: ModelSet | None = None,
+    heldout: ModelSet | Draws | None = None,
     log: TransitionLog | None = None,
     posterior: FittedPosterior | None = None,
     certificate: Certificate | None = None,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
     from softrobust.posterior import FittedPosterior
+    from softrobust.posterior.sampling import Draws
     from softrobust.solvers.base import Solution
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class Solved(Protocol):
         """By whom, and how."""
 
     @property
-    def heldout(self) -> ModelSet | None:
+    def heldout(self) -> ModelSet | Draws | None:
         """Models that the policy was not chosen on."""
 
     @property
