@@ -87,6 +87,24 @@ def test_what_lies_beyond_a_border_is_learned(falls: bool) -> None:
         assert edge["n=0"] < 0.05
 
 
+def test_actions_that_lead_to_the_same_place_teach_each_other() -> None:
+    """A store is filled by 0, 3 or 5, then 0 to 3 are sold: a rare order knows what others saw."""
+    rng = np.random.default_rng(0)
+    s, rows = 0, []
+    for _ in range(400):
+        order = (5 if s < 3 else 0) if rng.random() < 0.9 else int(rng.choice([0, 3, 5]))
+        t = max(min(s + order, 9) - int(rng.integers(0, 4)), 0)
+        rows.append((f"stock={s}", f"order {order}", f"stock={t}"))
+        s = t
+    log = TransitionLog.from_arrays(*zip(*rows, strict=True))
+    fitted = LearnedPosterior().fit(log)
+    push = {name: int(x) for name, x in zip(log.actions, fitted.common.push[:, 0], strict=True)}
+    assert push["order 5"] - push["order 0"] == 5
+    assert push["order 3"] - push["order 0"] == 3
+    after = base_of(log, "stock=3", "order 3", "after")
+    assert sum(after.get(f"stock={t}", 0.0) for t in (3, 4, 5, 6)) > 0.9
+
+
 def test_ends_belong_to_states() -> None:
     """Episodes end in state 0 whatever is done: a rare action there borrows that."""
     rng = np.random.default_rng(0)

@@ -233,6 +233,7 @@ def _promise(found: Mapping[str, Any]) -> Promise:
         found["shuffled"],
         found["splits"],
         found["unit"],
+        found.get("hidden", 0.0),
     )
 
 

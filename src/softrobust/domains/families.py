@@ -9,7 +9,7 @@ more or less strictly. In some of the ordered worlds labels do not say that ther
 `mixed` are worlds in which there is something to gain, `faint` those in which practice is nearly
 right and rewards are noisy: there the promise of a gain is most often a mistake. In `flow` a stock
 is filled by orders and emptied by demand, and rewards belong to what flows: an error in where a
-row leads is one in what it earns.
+row leads is one in what it earns. In `veiled` people see what the log does not have.
 """
 
 from __future__ import annotations
@@ -253,6 +253,66 @@ def _stock(rng: Rng, seed: int) -> World:
         p0=np.eye(S)[start],
         gamma=gamma,
         practice=(1 - other) * np.eye(A)[rule] + other / A,
+        sizes=(size, size, size),
+    )
+
+
+# -------------------------------------------------------------------- what the log does not have
+def veiled(seed: int) -> World:
+    """Something that people see and the log does not have: it changes outcomes and decisions."""
+    for attempt in range(ATTEMPTS):
+        made = _veiled(np.random.default_rng([14, seed, attempt]), seed)
+        if made.optimum - made.practice_return > 0.05 * _range(made):
+            return made
+    raise SolverError(f"No world of 'veiled' came within its limits in {ATTEMPTS} trials.")
+
+
+def _veiled(rng: Rng, seed: int) -> World:
+    """Two kinds of cases with rows, rewards and rules of their own; a case may change its kind."""
+    S, A = ((int(rng.integers(4, 10)), 2), (int(rng.integers(4, 7)), 3))[int(rng.integers(2))]
+    shape, at = str(rng.choice(["line", "places"])), np.arange(S)[:, None]
+
+    def rows() -> FloatArray:
+        return _places(rng, S, A) if shape == "places" else _displaced(rng, at, (S,), A)
+
+    P = rows()
+    apart = rng.uniform(0.2, 0.8)
+    kind, r = _rewards(rng, P, at, shape)
+    spread = float(np.einsum("sat,sat->sa", P, r).std())
+    cases = ((P, r), ((1 - apart) * P + apart * rows(), r - spread * rng.uniform(0, 2)))
+    stays = float(rng.choice([1.0, 0.95, 0.5]))
+    change = np.array([[stays, 1 - stays], [1 - stays, stays]])
+    full, paid = np.zeros((S, 2, A, S, 2)), np.zeros((S, 2, A, S, 2))
+    practice, first = np.zeros((S, 2, A)), rng.dirichlet([3, 3])
+    for z, (Pz, rz) in enumerate(cases):
+        full[:, z] = Pz[..., None] * change[z]
+        paid[:, z] = rz[..., None]
+        practice[:, z] = _practice(rng, Pz, rz, spread, (0.1, 0.5, 1.0))[1]
+    ends = np.zeros((S, 2), dtype=bool)
+    if rng.random() < 0.5:
+        end = int(rng.integers(S))
+        ends[end] = True
+        paid[:, :, :, end] += rng.normal(0, 5)
+    starts = rng.choice(np.flatnonzero(~ends[:, 0]), 2, replace=False)
+    p0 = np.zeros((S, 2))
+    p0[starts] = first / 2
+    steps = int(rng.choice([6, 12, 30]))
+    rows_ = int(rng.choice([150, 400, 1000, 3000]))
+    size = Size(max(10, rows_ // steps), steps)
+    return World(
+        name=f"veiled-{seed}",
+        kinds=(shape, kind, "confounded"),
+        about="One of the family 'veiled'.",
+        states=_labels(rng, shape, at),
+        actions=tuple(f"do {chr(65 + a)}" for a in range(A)),
+        P=full.reshape(2 * S, A, 2 * S),
+        r=paid.reshape(2 * S, A, 2 * S),
+        noise=np.array(spread * rng.choice([0.0, 0.5, 2.0])),
+        p0=p0.reshape(-1),
+        gamma=float(rng.choice([0.9, 0.95])),
+        practice=practice.reshape(2 * S, A),
+        ends=ends.reshape(-1),
+        observed=np.repeat(np.arange(S), 2),
         sizes=(size, size, size),
     )
 

@@ -20,7 +20,10 @@ data lean on coarser ones, one pseudo-observation a step:
                 actions in s: ends belong to states, displacements to actions
    11 edge      as near, but what would cross a border stops there or goes elsewhere, as often as
                 (and to where) such moves did in all rows: waterfalls, resets, full stores
-   12 columns   each column moves on its own, as the action moved it in near states
+   12 after     transitions of any action from where it leads to about the same place before chance
+                comes in: every action has a push (its displacement beyond that of the state), so
+                an order of 4 at stock 2 is like one of 6 at stock 0
+   13 columns   each column moves on its own, as the action moved it in near states
 """
 
 from __future__ import annotations
@@ -33,8 +36,13 @@ from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust.kernels._jit import REORDER, kernel, unowned
 from softrobust.kernels.evaluate import lu_inplace, lu_solve, policy_matrix
 
-PLAIN, ALL, MARGINAL, OTHER, SAME, FAR, MID, NEAR, PLACE, DRIFT, LEAVE, EDGE, COLUMNS = range(13)
+PLAIN, ALL, MARGINAL, OTHER, SAME, FAR, MID, NEAR, PLACE, DRIFT = range(10)
+LEAVE, EDGE, AFTER, COLUMNS = range(10, 14)
 BORDER_STEPS = 3  # of EM, for what lies beyond borders
+PUSH_STEPS = 2  # times that every action's push is searched,
+REACH = 16  # as far as this from where the search begins,
+LEAN = 4.0  # with so many pseudo-observations of all next states alike
+SAME_PLACE = 0.7  # ranks by which the places may differ
 LEAK = 0.1  # of the plain base that goes to the marginal
 
 
@@ -57,6 +65,7 @@ class Tokens(NamedTuple):
     wide: FloatArray  # (S, S)
     placed: BoolArray  # (S,)
     live: BoolArray  # (S,) states thought to exist
+    push: IntArray  # (A, columns) how far actions move a state before chance comes in
 
 
 class Sums(NamedTuple):
@@ -161,7 +170,8 @@ def _row_bases(g, x, row, B):
         return
     _displaced(g, x, s, lo, hi, first, last, B)
     _leave(g.placed, S, B)
-    _edge(g, x, s, lo, hi, first, last, B)
+    halt, out = _edge(g, x, s, lo, hi, first, last, B)
+    _after(g, s, a, lo, hi, halt, out, B)
     if B.shape[0] > COLUMNS:
         _columns(g, s, lo, hi, first, last, B)
 
@@ -295,8 +305,76 @@ def fill_sums(g, x):
 
 
 @kernel
+def fill_pushes(g, push):
+    """push (A, columns) ← by how far actions move a state before chance comes in, in whole ranks.
+
+    Those under which an action's transitions are likeliest by the rows of other actions that lead
+    to the same place; the action seen most has none. Starts from mean displacements.
+    """
+    g = unowned(g)
+    seen, moved = np.zeros(g.n_actions), np.zeros((g.n_actions, g.sizes.size))
+    for a in range(g.n_actions):
+        for i in range(g.action_ptr[a], g.action_ptr[a + 1]):
+            if g.placed[g.s[i]] and g.placed[g.t[i]]:
+                seen[a] += g.w[i]
+                for j in range(g.sizes.size):
+                    moved[a, j] += g.w[i] * (g.ranks[g.t[i], j] - g.ranks[g.s[i], j])
+    usual = np.argmax(seen)
+    push[:] = 0
+    for a in range(g.n_actions):
+        for j in range(g.sizes.size):
+            if g.numeric[j] and seen[a] > 0.0:
+                push[a, j] = int(np.rint(moved[a, j] / seen[a] - moved[usual, j] / seen[usual]))
+    for _ in range(PUSH_STEPS):
+        for a in range(g.n_actions):
+            for j in range(g.sizes.size):
+                if a == usual or not g.numeric[j] or g.action_ptr[a] == g.action_ptr[a + 1]:
+                    continue
+                start = push[a, j]
+                best, most = start, _foreseen(g, push, a)
+                for d in range(start - REACH, start + REACH + 1):
+                    push[a, j] = d
+                    value = _foreseen(g, push, a)
+                    if value > most + 1e-9:
+                        best, most = d, value
+                push[a, j] = best
+
+
+@kernel
+def _foreseen(g, push, a):
+    """Log likelihood of an action's transitions by other actions' rows that lead to the same."""
+    total, even = 0.0, LEAN / g.live.size
+    for i in range(g.action_ptr[a], g.action_ptr[a + 1]):
+        s, t = g.s[i], g.t[i]
+        if not (g.placed[s] and g.placed[t]):
+            continue
+        hits, size = even, LEAN
+        for b in range(g.n_actions):
+            if b == a:
+                continue
+            code = 0
+            for j in range(g.sizes.size):
+                r = g.ranks[s, j]
+                if g.numeric[j]:
+                    r += push[a, j] - push[b, j]
+                if r < 0 or r >= g.sizes[j]:
+                    code = -1
+                    break
+                code = code * g.sizes[j] + r
+            s2 = g.lookup[code] if code >= 0 else -1
+            if s2 < 0:
+                continue
+            for k in range(g.pair_lo[s2 * g.n_actions + b], g.pair_hi[s2 * g.n_actions + b]):
+                size += g.w[k]
+                if g.t[k] == t:
+                    hits += g.w[k]
+        total += g.w[i] * np.log(hits / size)
+    return total
+
+
+@kernel
 def _edge(g, x, s, lo, hi, first, last, B):
-    """B[EDGE] ← moves inside, and across borders as other rows' moves went on."""
+    """B[EDGE] ← moves inside, and across borders as other rows' moves went on: halt and out."""
     S = g.placed.size
     inside, stop, crossing = np.empty(S), np.empty(x.beyond.shape), np.empty(x.stops.size)
     total = _moves(g, s, lo, hi, first, last, inside, stop, crossing)
@@ -311,6 +389,52 @@ def _edge(g, x, s, lo, hi, first, last, B):
             onward = halt[k] * stop[k, t] + (1.0 - halt[k]) * crossing[k] * out[k, t]
             B[EDGE, t] += total * onward
     _blend_down(B[EDGE], B[MARGINAL], S, B[EDGE])
+    return halt, out
+
+
+@kernel
+def _after(g, s, a, lo, hi, halt, out, B):
+    """B[AFTER] ← next states of any action from where its push leads to about the same place.
+
+    What is carried across a border stops there or goes on, as for B[EDGE].
+    """
+    crossing = np.zeros(halt.size)
+    for b in range(g.n_actions):
+        for i in range(g.action_ptr[b], g.action_ptr[b + 1]):
+            s2, t2 = g.s[i], g.t[i]
+            if (lo <= i < hi) or not g.placed[s2]:
+                continue
+            square, code, border = 0.0, 0, -1
+            for j in range(g.sizes.size):
+                r = g.ranks[t2, j]
+                if g.numeric[j]:
+                    gap = g.ranks[s, j] + g.push[a, j] - g.ranks[s2, j] - g.push[b, j]
+                    square += gap * gap
+                    r += gap
+                    if r < 0 or r >= g.sizes[j]:
+                        border = 2 * j + (1 if r > 0 else 0)
+                        r = min(max(r, 0), g.sizes[j] - 1)
+                elif g.ranks[s, j] != g.ranks[s2, j]:
+                    square += 1.0
+                    if r == g.ranks[s2, j]:
+                        r = g.ranks[s, j]
+                code = code * g.sizes[j] + r
+            share = g.w[i] * (
+                np.exp(-square / (2.0 * SAME_PLACE**2)) + 0.1 * np.exp(-square / 18.0)
+            )
+            to = g.lookup[code] if g.placed[t2] else t2
+            if share <= 1e-3 * g.w[i] or to < 0:
+                continue
+            if border >= 0 and g.placed[t2]:
+                B[AFTER, to] += share * halt[border]
+                crossing[border] += share * (1.0 - halt[border])
+            else:
+                B[AFTER, to] += share
+    for k in range(crossing.size):
+        if crossing[k] > 0.0:
+            for t in range(g.live.size):
+                B[AFTER, t] += crossing[k] * out[k, t]
+    _blend_down(B[AFTER], B[EDGE], g.live.size, B[AFTER])
 
 
 @kernel

@@ -146,6 +146,13 @@ class Belief:
         out = _solved(self.indptr, self.next_states, self.mean_prob, probs, self.gamma, v)
         return np.asarray(out[0])
 
+    def mean_visits(self, probs: FloatArray) -> FloatArray:
+        """(n_states,): Σ_t γ^t P(s_t = s) of a policy in the mean model."""
+        S = probs.shape[0]
+        P = np.empty((S, S))
+        policy_matrix(self.indptr, self.next_states, self.mean_prob, 1, 0, probs, P)
+        return np.asarray(np.linalg.solve((np.eye(S) - self.gamma * P).T, self.mean_p0))
+
     def mean_q(self, v: FloatArray) -> FloatArray:
         """(n_states, n_actions): action values in the mean model; −∞ without a model."""
         shape = (*self.mean_rewards.shape, 1)

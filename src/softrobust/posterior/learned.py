@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 BASES = (
     "plain", "all", "marginal", "other", "same", "far", "mid", "near", "place", "drift", "leave",
-    "edge", "columns",
+    "edge", "after", "columns",
 )  # fmt: skip
 BLEND = "blend"
 Parts = tuple[FloatArray, FloatArray, FloatArray]  # of rewards: rows, next states, last steps
@@ -145,13 +145,18 @@ class _Common:
     tokens: Tokens
     live: BoolArray
     n_actions: int
+    push: IntArray
 
     @classmethod
     def of(cls, log: TransitionLog, geometry: Geometry, tokens: Tokens) -> _Common:
         live = np.zeros(log.n_states, dtype=bool)
         live[log.s] = True
         live[log.s_next] = True
-        return cls(geometry, tokens, live, log.n_actions)
+        push = np.zeros((log.n_actions, geometry.sizes.size), dtype=np.int64)
+        common = cls(geometry, tokens, live, log.n_actions, push)
+        if geometry.has_coordinates:
+            kernels.fill_pushes(common._tokens(tokens.n), push)
+        return common
 
     @property
     def n_bases(self) -> int:
@@ -160,13 +165,16 @@ class _Common:
             return kernels.FAR
         return kernels.COLUMNS + int(g.sizes.size > 1)
 
+    def _tokens(self, w: FloatArray) -> kernels.Tokens:
+        g, t = self.geometry, self.tokens
+        return kernels.Tokens(
+            self.n_actions, self.n_bases, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks,
+            g.sizes, g.numeric, g.lookup, g.near, g.wide, g.placed, self.live, self.push,
+        )  # fmt: skip
+
     def shared(self, w: FloatArray) -> tuple[kernels.Tokens, kernels.Sums]:
         """The tokens with weights w, and their sums."""
-        g, t, S, d = self.geometry, self.tokens, self.live.size, 2 * self.geometry.sizes.size
-        tokens = kernels.Tokens(
-            self.n_actions, self.n_bases, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks,
-            g.sizes, g.numeric, g.lookup, g.near, g.wide, g.placed, self.live,
-        )  # fmt: skip
+        tokens, S, d = self._tokens(w), self.live.size, 2 * self.geometry.sizes.size
         shapes = ((S, S), (S,), (S, S), (d,), (d, S))
         sums = kernels.Sums(*(np.empty(shape) for shape in shapes))
         kernels.fill_sums(tokens, sums)

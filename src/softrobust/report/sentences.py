@@ -120,6 +120,7 @@ _BASES = {
     **dict.fromkeys(("same", "far"), "what the same action did in all states"),
     **dict.fromkeys(("plain", "other"), "what other actions did in the same state"),
     "drift": "what any action did in near states",
+    "after": "any action that leads to the same place",
     **dict.fromkeys(("all", "marginal"), "where rows lead on the whole"),
 }
 LOOSE = 1.0  # observations that borrowing must be worth to be called so

@@ -58,6 +58,11 @@ def promise_sentences(p: Promise, solver: str) -> list[str]:
         f"Halves of the log judged each other: {_amount(p.optimism, 'less', 'more')} is promised "
         "than the models alone say."
     )
+    if p.hidden > 0:
+        checked += (
+            f" {p.hidden:.4g} of it because cases that get more of an action than usual fare "
+            "otherwise at other times, too: decisions seem to follow something that the log lacks."
+        )
     if p.verdict == Verdict.CHANGE:
         sure = "pays" if p.chance >= p.level and p.gain.low >= 0 else "probably pays"
         return [f"A change {sure}: {figures}{earns}", checked]

@@ -18,6 +18,7 @@ from softrobust._core.settings import instance, whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.solvers.base import Solution, Solver, Status, finish
+from softrobust.solvers.hidden import hidden_bias
 from softrobust.solvers.promise import (
     FEWEST_ROWS,
     HALF_MODELS,
@@ -32,6 +33,7 @@ from softrobust.solvers.promise import (
     candidates_for,
     choose,
     corrected,
+    lessened,
     promised,
     units,
 )
@@ -124,4 +126,6 @@ def promise_of(
     freest = (Candidate(1, 0.0),)
     own, other = run.splits(freest, groups, N_SPLITS, rng)
     (found,), (draws,) = corrected(freest, gains[None], own, other, rng)
-    return promised(found, draws, worth, run.shuffled(rng), level, N_SPLITS, unit)
+    hidden = hidden_bias(run.belief, run.practice, probs, groups)
+    draws = lessened(draws, hidden, rng)
+    return promised(found, draws, worth, run.shuffled(rng), level, N_SPLITS, unit, hidden)

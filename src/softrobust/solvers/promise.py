@@ -23,7 +23,8 @@ widened for what no row of a short log shows.
 
 Where actions have no effect, the log is one of many alike, with actions shuffled within states. If
 actions tell as much about transitions and rewards (by evidence) in more than 5 % of those, there is
-no gain; else the chance is at most one minus that share.
+no gain; else the chance is at most one minus that share. Where the log shows that something which
+it does not have guided decisions, what that adds to the gain is taken off (`hidden`).
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from softrobust.posterior.learned import ENTERED, LearnedPosterior
 from softrobust.posterior.resemblance import Geometry
 from softrobust.posterior.reward_draws import drawn_rewards
 from softrobust.solvers.cautious import improved
+from softrobust.solvers.hidden import NOTHING, Hidden, hidden_bias
 from softrobust.solvers.practice_class import PracticeClass
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ class Candidate:
 
     `posterior` is the mean gain that the posterior alone says, `optimism` what splits showed of it,
     `confirmed` the share of other halves that saw a gain, `gain` and `spread` mean and standard
-    deviation of what remains.
+    deviation of what remains, of which `believed` is the share k.
     """
 
     min_count: int
@@ -107,6 +109,7 @@ class Candidate:
     confirmed: float = 0.0
     gain: float = 0.0
     spread: float = 0.0
+    believed: float = 0.0
 
     @property
     def score(self) -> float:
@@ -149,6 +152,8 @@ class Promise:
     n_splits : int
     unit : str
         What halves were made of: "episodes", or "blocks" of rows.
+    hidden : float
+        What of the optimism is due to causes that the log does not have.
     """
 
     verdict: Verdict
@@ -162,6 +167,7 @@ class Promise:
     shuffled: float | None
     n_splits: int
     unit: str
+    hidden: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -176,6 +182,7 @@ class Promise:
             "shuffled": self.shuffled,
             "splits": self.n_splits,
             "unit": self.unit,
+            "hidden": self.hidden,
         }
 
 
@@ -269,7 +276,9 @@ def choose(
     best = int(max(sound, key=lambda i: judged[i].score))
     chosen = judged[best]
     as_much = run.shuffled(rng) if chosen.gain > 0.0 else 1.0
-    promise = promised(chosen, draws[best], worth, as_much, level, n_splits, unit)
+    hidden = hidden_bias(run.belief, run.practice, tried[best], groups)
+    draws_ = lessened(draws[best], hidden, rng)
+    promise = promised(chosen, draws_, worth, as_much, level, n_splits, unit, hidden)
     if promise.verdict is Verdict.KEEP:
         return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits)
     return Choice(
@@ -286,19 +295,31 @@ def promised(
     level: float,
     n_splits: int,
     unit: str,
+    hidden: Hidden,
 ) -> Promise:
-    """The promise of a candidate from draws of its confirmed gain and of what practice earns."""
+    """The promise of a candidate from draws of its gain and of what practice earns.
+
+    The draws are those of h, less what hidden causes add.
+    """
     chance = min(float((draws > 0).mean()), 1.0 - as_much)
-    clear = chance >= CLEAR and as_much <= NOISE and found.gain > 0.0
     mean = float(draws.mean())
-    gain = draws * (found.gain / mean) if mean > 0.0 else draws  # sure of the sign as before
-    total = worth + draws - (mean - found.gain)
+    value = mean * found.believed
+    clear = chance >= CLEAR and as_much <= NOISE and value > 0.0
+    gain = draws * found.believed if mean > 0.0 else draws  # sure of the sign as before
+    total = worth + draws - (mean - value)
     return Promise(
         Verdict.CHANGE if clear else Verdict.KEEP, level,
         float(total.mean()), float(np.quantile(total, 1.0 - level)),
-        Gain(found.gain, float(np.quantile(gain, 1.0 - level))), chance,
-        found.posterior - found.gain, cvar(gain, None, level), as_much, n_splits, unit,
+        Gain(value, float(np.quantile(gain, 1.0 - level))), chance,
+        found.posterior - value, cvar(gain, None, level), as_much, n_splits, unit, hidden.bias,
     )  # fmt: skip
+
+
+def lessened(draws: FloatArray, hidden: Hidden, rng: np.random.Generator) -> FloatArray:
+    """Draws of a gain less what hidden causes add to it."""
+    if hidden is NOTHING:
+        return draws
+    return draws - (hidden.bias + hidden.error * rng.standard_normal(draws.size))
 
 
 def corrected(
@@ -318,14 +339,16 @@ def corrected(
         gain = gains[i] * (1.0 - share * WRONG * rng.beta(2.0, 2.0, n))
         gain += noise * rng.standard_normal(n)
         draws.append(gain)
+        believed = _believed(gains[i])
         judged.append(
             replace(
                 candidate,
                 posterior=float(gains[i].mean()),
                 optimism=share,
                 confirmed=float((other[:, i] > 0.0).mean()),
-                gain=_believed(gains[i]) * float(gain.mean()),
+                gain=believed * float(gain.mean()),
                 spread=float(gain.std()),
+                believed=believed,
             )
         )
     return judged, draws
