@@ -319,3 +319,38 @@ def test_rewards_that_vary_are_drawn_with_the_models(tmp_path: Path) -> None:
     again = load_problem(tmp_path / "problem.npz")
     np.testing.assert_array_equal(again.R, problem.R)
     assert again.rewards.kind == noisy.rewards.kind
+
+
+def test_conjugate_gradients_estimate_rewards_as_a_factorisation_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    s, a = rng.integers(0, 12, 300), rng.integers(0, 3, 300)
+    after = np.minimum(s + a, 11)
+    paid = s - 2.0 * a + rng.normal(size=300)
+    log = TransitionLog.from_arrays(s, a, after, paid)
+    dense = RewardPosterior.fit(log, Geometry.of(log.states))
+    monkeypatch.setattr("softrobust.posterior.reward_draws.HUGE", 0)
+    sparse = RewardPosterior.fit(log, Geometry.of(log.states), dense.variances)
+    assert sparse.root is None
+    np.testing.assert_allclose(sparse.mean, dense.mean, atol=1e-4)
+    one, two = (x.draws(4000, np.random.default_rng(1))[0] for x in (dense, sparse))
+    np.testing.assert_allclose(two.mean(axis=0), one.mean(axis=0), atol=0.1)
+    np.testing.assert_allclose(two.std(axis=0), one.std(axis=0), rtol=0.15)
+    own = RewardPosterior.fit(log, Geometry.of(log.states)).variances  # by random probes
+    assert 0.8 < own.noise / dense.variances.noise < 1.25
+
+
+@pytest.mark.parametrize("per_model", [False, True])
+def test_large_sparse_beliefs_are_solved_by_iteration(
+    per_model: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    s, a = np.tile(np.arange(220), 2), rng.integers(0, 2, 440)
+    log = TransitionLog.from_arrays(s, a, np.clip(s + a - rng.integers(0, 2, 440), 0, 219), s / 9.0)
+    belief = Belief.of(log, 0.9, 3, 0)
+    probs = belief.available / belief.available.sum(axis=1, keepdims=True)
+    probs = np.tile(probs, (3, 1, 1)) if per_model else probs
+    direct = belief.values(probs)
+    monkeypatch.setattr("softrobust.posterior.belief.SPARSE_SHARE", 1.0)
+    np.testing.assert_allclose(belief.values(probs), direct, rtol=1e-7)

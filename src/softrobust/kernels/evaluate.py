@@ -11,6 +11,8 @@ lists next_states[indptr[k]:indptr[k+1]], and its block of prob is (N, n_next), 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import prange
 
@@ -329,3 +331,10 @@ def roll_episodes(
             s_next[e, t] = now
             t += 1
         length[e] = t
+
+
+def policy_sparsity(indptr: Any, next_states: Any, probs: Any) -> tuple[Any, Any]:
+    """Row pointers (S + 1,) and columns (nnz,) of a policy's rows, action after action."""
+    widths, taken = np.diff(indptr), probs.reshape(-1) > 0
+    lengths = np.where(taken, widths, 0).reshape(probs.shape).sum(axis=1)
+    return np.concatenate([[0], np.cumsum(lengths)]), next_states[np.repeat(taken, widths)]

@@ -16,7 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
-from softrobust.kernels.evaluate import evaluate_models, policy_matrix
+from softrobust.kernels.evaluate import (
+    evaluate_models,
+    evaluate_sparse,
+    policy_matrix,
+    policy_sparsity,
+)
 from softrobust.kernels.resemblance import action_values, evaluate_each, simulate
 from softrobust.posterior.learned import ENTERED, FittedLearned, LearnedPosterior, Parts
 from softrobust.posterior.resemblance import Geometry
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
 
 SMALL = 96  # states up to which the kernel beats LAPACK
+SPARSE_STATES, SPARSE_SHARE = 200, 0.1  # from here, up to this share of states in a row: iterate,
+SPARSE_ERROR = 1e-9  # to this error, of the largest value
 
 
 @final
@@ -118,17 +125,10 @@ class Belief:
             v = np.ascontiguousarray(np.einsum("sa,san->ns", probs, self.R))
             return _solved(self.indptr, self.next_states, self.prob, probs, self.gamma, v)
         v = np.ascontiguousarray(np.einsum("nsa,san->ns", probs, self.R))
-        S = v.shape[1]
-        if S <= SMALL:
+        if v.shape[1] <= SMALL:
             evaluate_each(self.indptr, self.next_states, self.prob, probs, self.R, self.gamma, v)
             return v
-        P, eye = np.empty((S, S)), np.eye(S)
-        for omega in range(self.n_models):
-            policy_matrix(
-                self.indptr, self.next_states, self.prob, self.n_models, omega, probs[omega], P
-            )
-            v[omega] = np.linalg.solve(eye - self.gamma * P, v[omega])
-        return v
+        return _solved(self.indptr, self.next_states, self.prob, probs, self.gamma, v)
 
     def returns(self, probs: FloatArray) -> FloatArray:
         """(N,): ρ(π, ω) of a policy, or of one per model."""
@@ -227,14 +227,33 @@ def _solved(
     gamma: float,
     v: FloatArray,
 ) -> FloatArray:
-    """v (N, S) ← (I − γP^ω_π)⁻¹ v^ω."""
+    """v (N, S) ← (I − γP^ω_π)⁻¹ v^ω, of one policy or of one per model."""
     N, S = v.shape
     if S <= SMALL:
         h = np.zeros((N, S))
         evaluate_models(False, indptr, next_states, prob, probs, gamma, v, h)
         return v
-    P, eye = np.empty((S, S)), np.eye(S)
-    for omega in range(N):
-        policy_matrix(indptr, next_states, prob, N, omega, probs, P)
-        v[omega] = np.linalg.solve(eye - gamma * P, v[omega])
+    each = probs if probs.ndim == 3 else None
+    width = max(float(np.diff(indptr).max(initial=0)), 1.0)
+    if S < SPARSE_STATES or width > SPARSE_SHARE * S:
+        P, eye = np.empty((S, S)), np.eye(S)
+        for omega in range(N):
+            own = probs if each is None else each[omega]
+            policy_matrix(indptr, next_states, prob, N, omega, own, P)
+            v[omega] = np.linalg.solve(eye - gamma * P, v[omega])
+        return v
+    r, h, reached = v.copy(), np.zeros((1, 1)), np.zeros((N, 2))
+    blocks = [(0, N)] if each is None else [(omega, omega + 1) for omega in range(N)]
+    for first, last in blocks:
+        own = probs if each is None else each[first]
+        rows, columns = policy_sparsity(indptr, next_states, own)
+        evaluate_sparse(
+            indptr, prob, rows, columns, own, gamma, (1 - gamma) * SPARSE_ERROR, False, first, last,
+            v, h, reached,
+        )  # fmt: skip
+    for omega in map(int, np.flatnonzero(~(reached[:, 0] <= (1 - gamma) * SPARSE_ERROR))):
+        P = np.empty((S, S))
+        own = probs if each is None else each[omega]
+        policy_matrix(indptr, next_states, prob, N, omega, own, P)
+        v[omega] = np.linalg.solve(np.eye(S) - gamma * P, r[omega])
     return v

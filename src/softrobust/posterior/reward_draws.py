@@ -8,12 +8,15 @@ are learned by maximising the evidence (MacKay's fixed point). A pair seen often
 one seen once leans on what its state, action and next states earn elsewhere. Where rewards are a
 function of the transition, noise and the variances that are not needed fall to nothing, and what
 was seen is exact.
+
+With thousands of effects nothing is factorised: systems are solved by conjugate gradients, traces
+are those of random probes, and a draw is the solution for data and prior that are drawn anew.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +33,9 @@ if TYPE_CHECKING:
 FLOOR = 1e-7  # of the variance of rewards: below this a variance is nothing
 BLOCKS = 8
 STEPS = 20
-LARGE = 700  # effects above which fewer steps are taken
+LARGE = 700  # effects above which fewer steps are taken,
+HUGE = 1500  # and above which nothing is factorised
+PROBES, ROUNDS, CLOSE = 16, 300, 1e-6  # random vectors of a trace; steps and residual of a solve
 
 
 @final
@@ -51,8 +56,10 @@ class RewardPosterior:
     Attributes
     ----------
     mean : (n_effects,)
-    root : (n_effects, n_effects)
-        Cholesky factor of the precision.
+    root : (n_effects, n_effects) or None
+        Cholesky factor of the precision; None with thousands of effects.
+    design : (n_rows, n_effects) sparse, block : (n_effects,)
+        What the mean was solved from.
     to_pair : (n_states·n_actions, n_effects) sparse
     to_next : (n_states, n_effects) sparse
     to_last : (n_states, n_effects) sparse
@@ -62,7 +69,9 @@ class RewardPosterior:
     """
 
     mean: FloatArray
-    root: FloatArray
+    root: FloatArray | None
+    design: sp.csr_array
+    block: NDArray[np.intp]
     to_pair: sp.csr_array
     to_next: sp.csr_array
     to_last: sp.csr_array
@@ -83,26 +92,37 @@ class RewardPosterior:
         if log.end is not None:
             ends = sp.diags_array((log.s_next == log.end).astype(np.float64))
             X = sp.csr_array(X + ends @ to_last[log.s])
-        gram, target = np.asarray((X.T @ X).todense()), np.asarray(X.T @ y)
+        square: Any = sp.csr_array(X.T @ X)
+        gram = np.asarray(square.todense()) if block.size <= HUGE else square
+        target = np.asarray(X.T @ y)
         scale = max(float(y.var()), 1e-12 * max(float(np.abs(y).max()) ** 2, 1e-200))
         if variances is None:
             variances = _evidence(gram, target, float(y @ y), y.size, block, scale)
         root, mean = _solve(gram, target, variances, block)
+        keys, values = _exact(log, pair, y)
+        where = (mean, root, X, block, to_pair, to_next, to_last, keys, values, variances)
+        if root is None:  # the evidence of transitions is all that is known
+            return cls(*where, 0.0)
         evidence = -0.5 * (
             y.size * np.log(2 * np.pi * variances.noise)
             + 2 * float(np.log(np.diag(root)).sum())
             + float(np.log(variances.blocks[block]).sum())
             + (float(y @ y) - float(mean @ target)) / variances.noise
         )
-        keys, values = _exact(log, pair, y)
-        return cls(mean, root, to_pair, to_next, to_last, keys, values, variances, evidence)
+        return cls(*where, evidence)
 
     def draws(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:
         """u (n, n_pairs), z (n, n_states) and e (n, n_states) of `n` draws."""
         noise = rng.standard_normal((self.mean.size, n))
         spread = np.sqrt(self.variances.freedom / rng.chisquare(self.variances.freedom, n))
-        effects = self.mean[:, None] + solve_triangular(self.root.T, noise, lower=False) * spread
-        return self._parts(effects)
+        if self.root is None:
+            v, X = self.variances, self.design
+            noise /= np.sqrt(v.blocks[self.block])[:, None]
+            noise += X.T @ rng.standard_normal((X.shape[0], n)) / np.sqrt(v.noise)
+            apart = _conjugate(sp.csr_array(X.T @ X), v, self.block, noise)
+        else:
+            apart = solve_triangular(self.root.T, noise, lower=False)
+        return self._parts(self.mean[:, None] + apart * spread)
 
     def means(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """u, z and e of the mean, as one draw."""
@@ -152,32 +172,66 @@ def _effects(log: TransitionLog, geometry: Geometry) -> tuple[list[sp.csr_array]
         width = np.maximum(geometry.sizes - 1, 1)
         trend = np.where(geometry.placed[:, None], geometry.ranks / width - 0.5, 0.0)
         trend = trend[:, geometry.numeric]
-    last = np.concatenate([trend, np.eye(S)], axis=1)
-    if log.end is None:
-        last = last[:, :0]
-    one, d, own = np.ones((S * A, 1)), trend.shape[1], np.zeros((S * A, seen.size))
-    own[seen, np.arange(seen.size)] = 1.0
-    state, action = np.eye(S)[every // A], np.eye(A)[every % A]
-    sizes = [1, d, S, A, seen.size, d, S, last.shape[1]]
-    pairs = [one, trend[every // A], state, action, own, np.zeros((S * A, sum(sizes[5:])))]
-    nexts = [np.zeros((S, sum(sizes[:5]))), trend, np.eye(S), np.zeros((S, sizes[7]))]
-    lasts = [np.zeros((S, sum(sizes[:7]))), last]
-    designs = [sp.csr_array(np.concatenate(part, axis=1)) for part in (pairs, nexts, lasts)]
+    d, unit, flat = trend.shape[1], sp.eye_array(S, format="csr"), sp.csr_array(trend)
+    last = [flat, unit] if log.end is not None else []
+    own = sp.csr_array((np.ones(seen.size), (seen, np.arange(seen.size))), shape=(S * A, seen.size))
+    sizes = [1, d, S, A, seen.size, d, S, (d + S) * len(last) // 2]
+    action = sp.eye_array(A, format="csr")[every % A]
+    pairs = [sp.csr_array(np.ones((S * A, 1))), flat[every // A], unit[every // A], action, own,
+             sp.csr_array((S * A, sum(sizes[5:])))]  # fmt: skip
+    nexts = [sp.csr_array((S, sum(sizes[:5]))), flat, unit, sp.csr_array((S, sizes[7]))]
+    lasts = [sp.csr_array((S, sum(sizes[:7]))), *last]
+    parts: list[list[Any]] = [pairs, nexts, lasts]
+    designs = [sp.csr_array(sp.hstack(part)) for part in parts]
     return designs, np.repeat(np.arange(BLOCKS), sizes)
 
 
 def _solve(
-    gram: FloatArray, target: FloatArray, v: Variances, block: NDArray[np.intp]
-) -> tuple[FloatArray, FloatArray]:
-    """Cholesky factor of the precision, and the mean."""
+    gram: Any, target: FloatArray, v: Variances, block: NDArray[np.intp]
+) -> tuple[FloatArray | None, FloatArray]:
+    """Cholesky factor of the precision (None where `gram` is sparse), and the mean."""
+    if sp.issparse(gram):
+        return None, _conjugate(gram, v, block, (target / v.noise)[:, None])[:, 0]
     precision = gram / v.noise
     precision[np.diag_indices_from(precision)] += 1.0 / v.blocks[block]
     root = np.asarray(np.linalg.cholesky(precision), dtype=np.float64)
     return root, np.asarray(cho_solve((root, True), target / v.noise))
 
 
+def _conjugate(gram: Any, v: Variances, block: NDArray[np.intp], b: FloatArray) -> FloatArray:
+    """x with (gram/noise + 1/blocks)·x = b (n_effects, n), by conjugate gradients."""
+    own = 1.0 / v.blocks[block][:, None]
+    weight = 1.0 / (gram.diagonal()[:, None] / v.noise + own)
+    x, r = np.zeros_like(b), b.copy()
+    z = weight * r
+    p, rz = z.copy(), (r * z).sum(axis=0)
+    least = CLOSE**2 * np.maximum(rz, 1e-300)
+    for _ in range(ROUNDS):
+        if (rz <= least).all():
+            break
+        q = gram @ p / v.noise + own * p
+        step = rz / np.maximum((p * q).sum(axis=0), 1e-300)
+        x += step * p
+        r -= step * q
+        z = weight * r
+        before, rz = rz, (r * z).sum(axis=0)
+        p = z + rz / np.maximum(before, 1e-300) * p
+    return np.asarray(x)
+
+
+def _covered(gram: Any, root: FloatArray | None, v: Variances, block: NDArray[np.intp]) -> Any:
+    """(n_blocks,): traces of the covariance; by random probes where nothing was factorised."""
+    if root is None:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (block.size, PROBES))
+        spread = (signs * _conjugate(gram, v, block, signs)).mean(axis=1)
+    else:
+        inverse = solve_triangular(root, np.eye(block.size), lower=True)
+        spread = np.square(inverse).sum(axis=0)  # the diagonal of the covariance
+    return np.bincount(block, weights=spread, minlength=BLOCKS)
+
+
 def _evidence(
-    gram: FloatArray, target: FloatArray, square: float, n: int, block: NDArray[np.intp],
+    gram: Any, target: FloatArray, square: float, n: int, block: NDArray[np.intp],
     scale: float,
 ) -> Variances:  # fmt: skip
     """Variances that maximise the evidence; the intercept's is wide and fixed."""
@@ -188,9 +242,7 @@ def _evidence(
     v = Variances(blocks, 0.25 * scale, max(n / 2, 3.0))
     for _ in range(STEPS if block.size <= LARGE else STEPS // 4):
         root, mean = _solve(gram, target, v, block)
-        inverse = solve_triangular(root, np.eye(block.size), lower=True)
-        spread = np.square(inverse).sum(axis=0)  # the diagonal of the covariance
-        spare = np.bincount(block, weights=spread, minlength=BLOCKS) / v.blocks
+        spare = _covered(gram, root, v, block) / v.blocks
         used = np.maximum(size - spare, 1e-3)
         blocks = np.maximum(np.bincount(block, weights=mean**2, minlength=BLOCKS) / used, floor)
         blocks[0] = wide

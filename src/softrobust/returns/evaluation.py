@@ -35,6 +35,7 @@ from softrobust.kernels.evaluate import (
     fill_action_values,
     fill_policy_rows,
     policy_matrix,
+    policy_sparsity,
 )
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
@@ -43,6 +44,7 @@ PARALLEL_WORK = 4_000_000  # multiply-adds below which threads cost more than th
 PARALLEL_CELLS = 200_000  # stored probabilities below which they do for action values
 KERNEL_STATES = 96  # above this LAPACK's blocked factorisation wins
 RELATIVE_ERROR = 1e-10  # of a Krylov value, relative to the largest |v|
+SPARSE_STATES, SPARSE_SHARE = 200, 0.1  # from here, up to this share of states in a row: iterate
 KRYLOV = 40  # length of a Krylov cycle
 FIRST = 4  # models of the first chunk of a Krylov evaluation
 KEPT = 16  # evaluations kept per set of models
@@ -165,8 +167,9 @@ def _evaluate(
 
 def is_large_and_sparse(problem: Problem) -> bool:
     """Whether values are solved for by iteration, to `RELATIVE_ERROR`."""
-    S, pairs = problem.n_states, problem.n_states * problem.n_actions
-    return S > 3000 or (S > 300 and problem.models.next_states.size < 0.1 * S * pairs)
+    S, stored = problem.n_states, problem.models.next_states.size
+    pairs = max(int(problem.models.available.sum()), 1)
+    return S > 3000 or (S >= SPARSE_STATES and stored < SPARSE_SHARE * S * pairs)
 
 
 def _lapack(
@@ -222,15 +225,6 @@ def _krylov(
         if want_occupancy:
             h[omega] = solve_checked(M.T.tocsr(), p0[omega], gamma, norm=1)
     return v, h
-
-
-def policy_sparsity(
-    indptr: NDArray[np.int64], next_states: NDArray[np.int32], probs: FloatArray
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Row pointers (S + 1,) and columns (nnz,) of a policy's rows, action after action."""
-    widths, taken = np.diff(indptr), probs.reshape(-1) > 0
-    lengths = np.where(taken, widths, 0).reshape(probs.shape).sum(axis=1)
-    return np.concatenate([[0], np.cumsum(lengths)]), next_states[np.repeat(taken, widths)]
 
 
 def policy_rows(

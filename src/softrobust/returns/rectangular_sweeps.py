@@ -28,7 +28,13 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, refuse_if_too_large
 from softrobust.errors import InputError, SolverError
-from softrobust.kernels.evaluate import fill_policy_rows, lu_inplace, lu_solve, policy_matrix
+from softrobust.kernels.evaluate import (
+    fill_policy_rows,
+    lu_inplace,
+    lu_solve,
+    policy_matrix,
+    policy_sparsity,
+)
 from softrobust.kernels.expected import (
     LANES,
     PARALLEL_READ,
@@ -53,7 +59,6 @@ from softrobust.kernels.tail import SLACK
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import soft_robust
 from softrobust.problem import Problem
-from softrobust.returns.evaluation import policy_sparsity
 
 LAPACK_STATES = 128  # above this LAPACK's blocked factorisation wins
 DENSE_STATES = 300  # up to here, or where rows are full, a dense factorisation
