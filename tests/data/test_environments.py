@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from softrobust.data import TransitionLog
-from softrobust.data.continuous import ContinuousLog
+from softrobust.certificate import load_solution
+from softrobust.cli.main import run as run_cli
+from softrobust.data import TransitionLog, read_log
+from softrobust.data.continuous import ContinuousLog, read_continuous_log
 from softrobust.data.environments import read_minari, roll_out
 from softrobust.domains import register_envs
 from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.run.folder import load_run
 
 gymnasium: Any = pytest.importorskip("gymnasium")
 
@@ -79,3 +83,26 @@ def test_a_local_minari_dataset(name: str, tmp_path: Path, monkeypatch: pytest.M
     assert by_path.data_hash == read_minari("own/log-v0").data_hash == log.data_hash
     with pytest.raises(InputError, match="no local Minari dataset"):
         read_minari("own/nothing-v0")
+    # On the command line it is a log like any other, by its name or by its folder.
+    for source in ("minari:own/log-v0", str(tmp_path / "own" / "log-v0")):
+        assert run_cli(["inspect", source]) == (0 if isinstance(log, TransitionLog) else 2)
+    if isinstance(log, TransitionLog):
+        out = tmp_path / "run"
+        words = "--gamma 0.9 --models 10 --test-models 20 --replications 0 --quiet --out"
+        assert run_cli(["solve", "minari:own/log-v0", *words.split(), str(out)]) == 0
+        policy = load_solution(out).policy
+        assert policy.actions.integers
+        assert "minari:own/log-v0" in load_run(out).command
+    else:
+        by_table = read_continuous_log("minari:own/log-v0")
+        np.testing.assert_array_equal(by_table.s, log.s)
+    assert run_cli(["inspect", "minari:own/nothing-v0"]) == 2
+
+
+def test_integers_in_a_frame_come_back_as_integers() -> None:
+    columns = {"state": [0, 1], "next_state": [1, 0], "reward": [1.0, 0.0]}
+    for actions, integers in (([3, 5], True), (["3", "5"], False), (["a", "b"], False)):
+        log = read_log(columns | {"action": actions})
+        assert log.actions.integers is integers
+        policy = Policy.from_decision([1, 0], log.states, log.actions)
+        assert policy.action(0) == actions[1]

@@ -16,6 +16,7 @@ import numpy as np
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
 from softrobust.data.log import TransitionLog
+from softrobust.data.table import minari_columns, minari_dataset
 from softrobust.errors import InputError, MissingExtraError
 
 Log = TransitionLog | ContinuousLog
@@ -62,30 +63,21 @@ def roll_out(
 
 def read_minari(dataset: Any) -> Log:
     """Read a Minari dataset: the object, the folder it lies in, or the name of a local one."""
-    minari = _need("minari", "Reading a Minari dataset")
-    data = dataset
-    if isinstance(dataset, (str, Path)):
-        folder = Path(dataset)
-        inner = folder / "data" if (folder / "data").is_dir() else folder
-        try:
-            known = folder.exists()
-            data = minari.MinariDataset(inner) if known else minari.load_dataset(str(dataset))
-        except (FileNotFoundError, OSError, KeyError, ValueError) as error:
-            raise InputError(
-                f"'{dataset}' is no local Minari dataset ({error}). Give its folder, or download "
-                "it first with `minari download`."
-            ) from None
-    rows: list[tuple[Any, ...]] = []
-    for number, episode in enumerate(data.iterate_episodes()):
-        seen = episode.observations
-        if isinstance(seen, (dict, tuple)):
-            raise InputError(
-                "Only discrete or vector observations can be read; this dataset has others."
-            )
-        for t, a in enumerate(episode.actions):
-            ended = episode.terminations[t]
-            rows.append((seen[t], a, seen[t + 1], episode.rewards[t], number, ended))
-    return _log(rows, data.observation_space, data.action_space, f"the dataset {dataset}")
+    data = minari_dataset(dataset) if isinstance(dataset, (str, Path)) else dataset
+    c, source = minari_columns(data), f"the dataset {dataset}"
+    names = _numbered(data.action_space, "action")
+    rest = (c["reward"], c["episode"], c["terminal"])
+    if "state" in c:
+        return TransitionLog.from_arrays(
+            c["state"], c["action"], c["next_state"], *rest,
+            state_names=_numbered(data.observation_space, "state"), action_names=names,
+            source=source,
+        )  # fmt: skip
+    variables = [name for name in c if f"next_{name}" in c]
+    here, there = (np.column_stack([c[p + v] for v in variables]) for p in ("", "next_"))
+    return ContinuousLog.from_arrays(
+        here, c["action"], there, *rest, action_names=names, source=source
+    )
 
 
 def _log(rows: list[tuple[Any, ...]], observations: Any, actions: Any, source: str) -> Log:

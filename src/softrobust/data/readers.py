@@ -13,6 +13,7 @@ import base64
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -89,6 +90,8 @@ def read_log(
         log = _saved(table)
         if log is None:
             log = build_log(_log_table(table, columns), *names, initial)
+            if table.kind == "frame" and "action" in table.integers(LOG_ROLES, columns):
+                log = replace(log, actions=replace(log.actions, integers=True))
         elif names != (None, None):
             raise InputError("A saved log carries its own labels: give no others with it.")
         elif initial is not None:

@@ -18,7 +18,8 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, final
 
@@ -35,7 +36,7 @@ from softrobust.data.columns import (
     resolvable,
     resolve_columns,
 )
-from softrobust.errors import InputError
+from softrobust.errors import InputError, MissingExtraError
 
 FileKind = Literal["text", "gzip", "xz", "parquet", "npz", "frame"]
 Batches = Iterator[Mapping[str, Any]]
@@ -78,6 +79,13 @@ class Table:
     batches: Callable[[Header, Mapping[Role, int]], Batches]
     path: Path | None = None
     metadata: Mapping[bytes, bytes] = field(default_factory=dict)
+    whole: frozenset[str] = frozenset()
+
+    def integers(self, roles: Sequence[Role], columns: Mapping[str, str] | None) -> set[str]:
+        """The roles whose columns hold integers, where a table knows the types of its columns."""
+        names = self.headers[0].names
+        at = resolve_columns(names, roles, columns, self.source)
+        return {role for role, i in at.items() if names[i] in self.whole}
 
     @property
     def names(self) -> list[str]:
@@ -115,6 +123,8 @@ def opened(source: Any) -> Iterator[Table]:
     """Open a table given as path, Arrow table, frame, mapping of columns, or as a `Table`."""
     if isinstance(source, Table):
         yield source
+    elif isinstance(source, (str, Path)) and is_minari(source):
+        yield replace(_frame_table(minari_columns(source)), source=str(source))
     elif isinstance(source, (str, Path)):
         path = Path(source)
         with _open(path) as file:
@@ -487,7 +497,8 @@ def _frame_table(source: Any) -> Table:
             yield {role.name: batch.column(i) for role, i in found.items()}
 
     header = Header([str(name) for name in table.schema.names])
-    return Table(_words_for(source), "frame", (header,), batches)
+    whole = frozenset(str(f.name) for f in table.schema if str(f.type).startswith(("int", "uint")))
+    return Table(_words_for(source), "frame", (header,), batches, whole=whole)
 
 
 def _arrow_table(source: Any) -> Any:
@@ -517,3 +528,80 @@ def _arrow_table(source: Any) -> Any:
 
 def _words_for(source: Any) -> str:
     return "the table" if isinstance(source, Mapping) else f"the {type(source).__name__}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Minari data sets: "minari:NAME" of a local one, or the folder it lies in.
+
+MINARI = "minari:"
+
+
+def is_minari(source: str | Path) -> bool:
+    """Whether a path names a Minari data set, by its prefix or by the file that it holds."""
+    path = Path(source)
+    inside = (path / "main_data.hdf5", path / "data" / "main_data.hdf5")
+    return str(source).startswith(MINARI) or any(file.exists() for file in inside)
+
+
+def minari_dataset(source: str | Path) -> Any:
+    """The data set, opened by its own package."""
+    try:
+        minari = import_module("minari")
+    except ImportError as error:
+        raise MissingExtraError("minari", "gym", "Reading a Minari dataset") from error
+    name = str(source).removeprefix(MINARI)
+    folder = Path(name)
+    try:
+        if not folder.exists():
+            return minari.load_dataset(name)
+        inner = folder / "data"
+        return minari.MinariDataset(inner if inner.is_dir() else folder)
+    except (FileNotFoundError, OSError, KeyError, ValueError) as error:
+        raise InputError(
+            f"'{name}' is no local Minari dataset ({error}). Give its folder, or download it first "
+            "with `minari download`."
+        ) from None
+
+
+def minari_columns(source: Any) -> dict[str, Any]:
+    """Columns of a data set (or of its path): state, or x0, x1 … of vectors; action and the rest.
+
+    A step that ends its episode is terminal; one that is cut off is not.
+    """
+    data = minari_dataset(source) if isinstance(source, (str, Path)) else source
+    if not hasattr(data.action_space, "n"):
+        raise InputError(
+            f"Actions must be discrete; {source} has {data.action_space}. Discretise them first."
+        )
+    parts: dict[str, list[Any]] = {name: [] for name in ("now", "then", "action", "reward", "end")}
+    lengths = []
+    for episode in data.iterate_episodes():
+        seen = episode.observations
+        if isinstance(seen, (dict, tuple)):
+            raise InputError(
+                "Only discrete or vector observations can be read; this dataset has others."
+            )
+        n = len(episode.actions)
+        seen = np.asarray(seen).reshape(n + 1, -1)
+        rows = (seen[:-1], seen[1:], episode.actions, episode.rewards, episode.terminations)
+        for name, part in zip(parts, rows, strict=True):
+            parts[name].append(np.asarray(part))
+        lengths.append(n)
+    if not sum(lengths):
+        raise InputError(f"A log needs at least one transition: {source} has none.")
+    now, then, action, reward, end = (np.concatenate(part) for part in parts.values())
+    rest = {
+        "action": action.reshape(-1).astype(np.int64),
+        "reward": reward.astype(np.float64).reshape(-1),
+        "episode": np.repeat(np.arange(len(lengths)), lengths),
+        "terminal": end.astype(bool).reshape(-1),
+    }
+    if hasattr(data.observation_space, "n"):
+        states = {"state": now[:, 0].astype(np.int64), "next_state": then[:, 0].astype(np.int64)}
+        return states | rest
+    variables = range(now.shape[1])
+    return (
+        {f"x{j}": now[:, j].astype(float) for j in variables}
+        | {f"next_x{j}": then[:, j].astype(float) for j in variables}
+        | rest
+    )

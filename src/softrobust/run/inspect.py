@@ -26,7 +26,7 @@ from softrobust.data.inspection import (
 )
 from softrobust.data.profile import looks_like_visits
 from softrobust.data.readers import kind_of
-from softrobust.data.table import Table, opened
+from softrobust.data.table import Table, is_minari, opened
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.problem import load_problem
@@ -62,7 +62,7 @@ def inspect_file(
         Replace files that exist.
     """
     path = Path(path)
-    if path.is_dir():
+    if path.is_dir() and not is_minari(path):
         return _inspect_run(path)
     given = {name: value for name, value in (visits or {}).items() if value is not None}
     with opened(path) as table:

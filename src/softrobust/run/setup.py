@@ -18,7 +18,7 @@ from softrobust.data.initial import GIVEN, initial_distribution
 from softrobust.data.join import relabelled
 from softrobust.data.reward_rules import NOISY
 from softrobust.data.rewards import DRAWN_REWARDS
-from softrobust.data.table import read_table
+from softrobust.data.table import is_minari, read_table
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.models.gaussian import GAUSSIAN_FORMAT
@@ -81,7 +81,8 @@ def set_up(source: str | Path | TransitionLog | ContinuousLog, options: Options)
         options.refuse(MODELS_ONLY, "models", "a log")
         names = ("columns", "states", "initial", "reward_table", "reward_default")
         given = {name: getattr(options, name) for name in names}
-        return _from_log(read_log(path, **given), options, path.name)
+        name = str(path) if is_minari(path) else path.name
+        return _from_log(read_log(path, **given), options, name)
     options.refuse(LOG_ONLY, "a log", "models")
     notes: tuple[Note, ...] = ()
     if kind == "models":
