@@ -28,7 +28,7 @@ from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.lookahead import load_continuous_policy
 from softrobust.models.policy import Policy
-from softrobust.objective import make_objective
+from softrobust.objective import Objective, Reference, make_objective
 from softrobust.solvers.base import Solution, Status
 from softrobust.solvers.promise import Gain, Promise, Verdict
 
@@ -71,6 +71,7 @@ def solution_record(
         "alpha": objective.alpha,
         "tail": objective.tail,
         "lam": objective.lam,
+        "reference": objective.against,
         "n_models": certificate.n_models,
         "n_actions": len(policy.actions),
         "actions": list(policy.actions),
@@ -161,7 +162,7 @@ def _solution(record: Mapping[str, Any], policy: Any) -> Solution[Any]:
         "solver": record["solver"],
         "status": Status(record["status"]),
         "gamma": record["gamma"],
-        "objective": make_objective(record["criterion"], record["lam"], record["alpha"]),
+        "objective": objective_of(record),
         "n_models": record["n_models"],
         "model_value": record["model_value"],
         "stats": record["stats"],
@@ -184,9 +185,16 @@ def _solution(record: Mapping[str, Any], policy: Any) -> Solution[Any]:
     )
 
 
+def objective_of(record: Mapping[str, Any], policy: Any = None) -> Objective:
+    """The objective in a record, which names the reference; its `policy` lies elsewhere."""
+    name = record.get("reference")
+    against = None if name is None else Reference(name, policy)
+    return make_objective(record["criterion"], record["lam"], record["alpha"], against)
+
+
 def certificate_of(record: Mapping[str, Any]) -> Certificate:
     """The certificate in a record."""
-    goal = make_objective(record["criterion"], record["lam"], record["alpha"])
+    goal = objective_of(record)
 
     def part(name: str, read: Callable[[Any], T]) -> T | None:
         return None if record.get(name) is None else read(record[name])

@@ -20,7 +20,7 @@ INPUT = "The input"
 PRIOR = "The posterior (logs only)"
 OUTPUT = "Output"
 VECTORS = "Continuous states (--continuous)"
-SAME = ("gamma", "lam", "alpha", "states", "initial", "weights", "heldout", "reward_table",
+SAME = ("gamma", "lam", "alpha", "reference", "states", "initial", "weights", "heldout", "reward_table",
         "reward_default", "allowed", "normalise", "seed", "strength", "per_cell", "support",
         "min_count", "continuous", "horizon", "posterior")  # options that the library calls alike  # fmt: skip
 
@@ -33,6 +33,7 @@ def solve(
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9: the worst 10 %).")] = None,
     lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts: 0 the mean alone, 1 the bad case alone (default 0.5).")] = None,
     objective: Annotated[str | None, typer.Option(help="soft-robust (default), or percentile: the return that a share alpha of models reach.")] = None,
+    reference: Annotated[str | None, typer.Option(metavar="none|practice|optimum|FILE", help="What returns are measured against in each model: none (default), practice (the gain), optimum (the regret), or a policy: CSV state,action[,probability].")] = None,
     solver: Annotated[str | None, typer.Option(help=f"{SOLVERS} (default {DEFAULT}; exact for percentile).", autocompletion=complete.solvers)] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned (default 60 for exact, milp, local-search, randomized).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,

@@ -200,6 +200,7 @@ def frontier(
     gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1); may come from parameters.csv beside models.")] = None,
     lambdas: Annotated[str, typer.Option(help="How much the bad case counts: values that rise, with commas.")] = "0,.1,.2,.3,.4,.5,.6,.7,.8,.9,1",
     alphas: Annotated[str, typer.Option(help="Confidences: the bad case is the worst 1 − alpha of models.")] = ".9",
+    reference: Annotated[str | None, typer.Option(metavar="none|practice|optimum|FILE", help="What returns are measured against: none (default), practice, optimum, or a policy's CSV.")] = None,
     solver: Annotated[str, typer.Option(help="As for solve; exact proves every point.", autocompletion=complete.solvers)] = "exact",
     time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole grid (default 8 a point).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
@@ -228,6 +229,7 @@ def frontier(
         check_out(out, force)
     options = Options(
         gamma=gamma,
+        reference=reference,
         columns=pairs_of(columns),
         initial=initial,
         weights=weights,

@@ -151,6 +151,7 @@ def evaluate(
     gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1).")] = None,
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9).")] = None,
     lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts (default 0.5).")] = None,
+    reference: Annotated[str | None, typer.Option(metavar="none|practice|optimum|FILE", help="What returns are measured against: none (default), practice, optimum, or another policy's CSV.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,…")] = None,
     initial: Annotated[Path | None, typer.Option(help="CSV state,probability: where episodes start.")] = None,
@@ -176,7 +177,8 @@ def evaluate(
     if out is not None:
         check_out(out, force)
     options = Options(
-        gamma=gamma, lam=lam, alpha=alpha, columns=pairs_of(columns), initial=initial,
+        gamma=gamma, lam=lam, alpha=alpha, reference=reference, columns=pairs_of(columns),
+        initial=initial,
         reward_table=reward_table, n_models=models, min_count=min_count, seed=seed,
     )  # fmt: skip
     if input.is_dir():
@@ -224,11 +226,11 @@ def compare(
 
 def print_side_by_side(found: dict[str, Any]) -> None:
     """A table, and what its columns mean."""
+    from softrobust.certificate.record import objective_of
     from softrobust.cli.screen import make_console, paragraph, show_table
-    from softrobust.objective import make_objective
     from softrobust.report import in_words
 
-    goal = make_objective(found["criterion"], found["lam"], found["alpha"])
+    goal = objective_of(found)
     head = ["policy", "objective", "mean", "bad case", "open", "held-out\nobjective",
             "held-out\nbad case", "same\naction"]  # fmt: skip
     rows = [_cells(row) for row in found["policies"]]

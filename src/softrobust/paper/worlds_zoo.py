@@ -32,6 +32,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -49,6 +50,7 @@ from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust, cvar
 from softrobust.paper.claims import markdown, table
 from softrobust.posterior import DirichletPosterior
+from softrobust.posterior.belief import Belief
 from softrobust.problem import Problem
 from softrobust.returns import policy_return
 from softrobust.solvers import Solver, promise
@@ -72,10 +74,12 @@ SOLVERS: dict[str, Callable[..., Solver]] = {
     "duipi": solvers.DUIPI,
     "round-one": lambda _: solvers.LocalSearch(),
 }
+# The static optimum under the learned prior, of the return, the gain over practice, the regret.
+GOALS: dict[str, str | None] = {"of-return": None, "of-gain": "practice", "of-regret": "optimum"}
 # "name@x" runs one of these at another setting: N∧, ε, κ, ξ.
 PUBLISHED = ("spibb", "spibb-at-most", "soft-spibb", "ramdp", "duipi")
 RIVALS = ("practice", *SOLVERS)
-METHODS = (OURS, *RIVALS)
+METHODS = (OURS, *RIVALS, *GOALS)
 
 
 def answer(
@@ -92,13 +96,16 @@ def answer(
         gain, gain_low = float(said.gain.value), float(said.gain.low)
         return found.policy, _said(low, gain, gain_low, float(said.chance))
     name, at, value = method.partition("@")
-    if name not in (PUBLISHED if at else RIVALS):
+    if name not in (PUBLISHED if at else (*RIVALS, *GOALS)):
         raise InputError(
             f"There is no method '{method}'. Methods: {', '.join(METHODS)}; with a setting, such "
             f"as spibb@20: {', '.join(PUBLISHED)}."
         )
-    train, test, practice = _round_one(log, gamma, seed)
+    train, test, practice = (_learned if name in GOALS else _round_one)(log, gamma, seed)
     policy = practice
+    if name in GOALS:
+        goal = train.objective.measured_against(GOALS[name])
+        policy = solvers.LocalSearch().solve(replace(train, objective=goal)).policy
     if name in SOLVERS:
         setting = [float(value)] if at else []
         policy = SOLVERS[name](log, *setting).solve(train).policy
@@ -123,6 +130,16 @@ def _round_one(log: TransitionLog, gamma: float, seed: int) -> tuple[Problem, Pr
     train, test = DirichletPosterior().fit(log).sample(N_TRAIN + N_TEST, rng).split(N_TRAIN)
     goal = SoftRobust(0.5, ALPHA)
     problem = Problem(train, rewards=log.rewards, p0=log.p0, gamma=gamma, objective=goal)
+    return problem, problem.with_models(test), solvers.behaviour_policy(problem, log)[0]
+
+
+@lru_cache(maxsize=4)
+def _learned(log: TransitionLog, gamma: float, seed: int) -> tuple[Problem, Problem, Policy]:
+    """The same under the learned prior, rewards drawn with the models where they are noisy."""
+    rng = np.random.default_rng([3, seed])
+    draws = Belief.of(log, gamma, N_TRAIN + N_TEST, rng).models()
+    train, test = draws.split(N_TRAIN)
+    problem = Problem(train, objective=SoftRobust(0.5, ALPHA))
     return problem, problem.with_models(test), solvers.behaviour_policy(problem, log)[0]
 
 

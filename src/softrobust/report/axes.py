@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from softrobust._core.files import atomic_write
 from softrobust.objective import SoftRobust
-from softrobust.report.words import count, shorten
+from softrobust.report.words import count, measure, shorten
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate, Estimate
@@ -66,6 +66,7 @@ def plot_certificate(certificate: Certificate, axes: Any = None) -> Any:
     title = f"{certificate.n_models:,} models"
     if held is not None:
         title += f"; hollow: {held.n_models:,} held out, 95 % intervals"
+    title += "" if certificate.objective.against is None else f"; {measure(certificate.objective)}"
     axes.set_title(title, loc="left", fontsize=10)
     axes.set_ylim(-0.55, 2.5)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -133,8 +134,9 @@ def plot_frontier(frontier: Frontier, axes: Any = None) -> Any:
     axes = _axes(axes, (7.2, 4.6))
     for j, alpha in enumerate(frontier.alphas):
         _curve(axes, frontier, j, alpha)
-    axes.set_xlabel("bad case: average return over the worst models (CVaR)")
-    axes.set_ylabel("average return over all models")
+    of = measure(frontier.points[0][0].certificate.objective)
+    axes.set_xlabel(f"bad case: average {of} over the worst models (CVaR)")
+    axes.set_ylabel(f"average {of} over all models")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -17,7 +17,7 @@ from softrobust._core.notes import Note
 from softrobust.errors import InputError
 from softrobust.report.sentences import sentence
 from softrobust.report.svg import Labeller, Scale, dot, grid, mark, path, picture, text
-from softrobust.report.words import Figures, bad_case, count, label, percent
+from softrobust.report.words import Figures, bad_case, count, label, measure, percent
 from softrobust.study.compare import SAME
 
 if TYPE_CHECKING:
@@ -143,7 +143,8 @@ def _picture(found: Review, groups: list[Group], number: Figures) -> str:
     gutter = 10 + 6.1 * max(len(t) for _, t in Scale(*y_range, 0, 1).ticks(4))
     x = Scale(*x_range, gutter, WIDTH - 10)
     y = Scale(*y_range, HEIGHT - 44, 24)
-    parts = [text(0, 12, "average over all models ↑", "soft"), *grid(x, y, 4)]
+    of = "" if found.problem.objective.against is None else f" ({measure(found.problem.objective)})"
+    parts = [text(0, 12, f"average over all models{of} ↑", "soft"), *grid(x, y, 4)]
     below = f"average over {found.problem.objective.words} →"
     parts.append(text(x.end, HEIGHT - 6, below, "soft", "end"))
     parts += _points(found.chosen, groups, near, x, y, number)

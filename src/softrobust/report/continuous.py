@@ -15,11 +15,13 @@ from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.notes import Note, read_notes
 from softrobust.certificate import PRACTICE, Sample, sample_of
 from softrobust.report import plots
-from softrobust.report.sections import Row, asked, figure_names, panel, rerun
+from softrobust.report.sections import Row, asked, figure_names, panel, read, rerun
 from softrobust.report.sentences import in_words, sorted_notes
 from softrobust.report.svg import LETTER, Scale, dot, grid, path, picture, text
 from softrobust.report.verdict import certificate_sentences, earns, first_sentences
-from softrobust.report.words import Figures, bad_case, count, label, percent, shorten
+from softrobust.report.words import Figures, bad_case, count, label, measure, percent, shorten
+from softrobust.returns.simulation import less
+from softrobust.study.compare import Reading
 
 if TYPE_CHECKING:
     from softrobust.models.continuous_policy import ContinuousPolicy
@@ -117,7 +119,24 @@ def _returns(found: VectorReview, number: Figures) -> dict[str, Any]:
         "panels": [shown],
         "heads": [head for head in figure_names(goal) if not head[0].startswith("VaR")],
         "tail": 0 < goal.tail < 1 and not curves[0].flat,
+        "measure": measure(goal),
+        "readings": read(_readings(found)),
     }
+
+
+def _readings(found: VectorReview) -> list[Reading]:
+    """Return and gain of the policy and of practice; the optimum of a model is not known."""
+    every = {found.solution.solver: found.own}
+    every |= {name: x for name, x in found.rivals.items() if name == PRACTICE}
+    goal, given, out = found.problem.objective, found.fresh is None, []
+    usual = found.rivals.get(PRACTICE)
+    for i, (name, own) in enumerate(every.items()):
+        kinds = {"return": own.itself}
+        kinds |= {} if usual is None else {"gain": less(own.itself, usual.itself)}
+        for of, x in kinds.items():
+            s = sample_of(x, goal, given=given)
+            out.append(Reading(name, i == 0, of, s.mean.value, s.cvar.value))
+    return out
 
 
 def _row(i: int, name: str, sample: Sample, number: Figures) -> Row:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from softrobust.report.counts import Seen
     from softrobust.solvers.base import Solution
     from softrobust.solvers.promise import Promise
-    from softrobust.study.compare import Compared
+    from softrobust.study.compare import Compared, Reading
     from softrobust.study.review import Review
 
 PACKAGES = ("numpy", "scipy", "numba", "highspy")
@@ -74,9 +74,10 @@ def _tile_names(chosen: Compared, objective: Objective) -> Pairs:
     """(name, figure) of the tiles; they say so where they are held out."""
     held = chosen.heldout
     n, over = (chosen.train.size, "") if held is None else (held.n_models, ", held-out models")
-    tiles = [(f"on average{over}", "mean")]
+    of = "" if objective.against is None else f"{words.measure(objective)} "
+    tiles = [(f"{of}on average{over}", "mean")]
     if objective.tail < 1 and n > 1:
-        tiles.append((f"in {bad_case(objective)}{over}", "cvar"))
+        tiles.append((f"{of}in {bad_case(objective)}{over}", "cvar"))
     return tiles
 
 
@@ -183,6 +184,34 @@ def returns(found: Review, number: Figures) -> dict[str, Any]:
         ],
         "heads": figure_names(problem.objective),
         "tail": 0 < problem.objective.tail < 1 and not train[0].flat,
+        "measure": words.measure(problem.objective),
+        "readings": read(found.readings),
+    }
+
+
+READ = {"return": "what it earns", "gain": "over current practice",
+        "regret": "each model's best is 0"}  # fmt: skip
+
+
+def read(found: Sequence[Reading]) -> dict[str, Any] | None:
+    """The readings side by side; None where there is but one."""
+    kinds = list(dict.fromkeys(r.of for r in found))
+    if len(kinds) < 2:
+        return None
+    x = {of: np.array([(r.mean, r.cvar) for r in found if r.of == of]) for of in kinds}
+    nothing = 1e-9 * max(float(np.abs(part).max()) for part in x.values())  # what rounding leaves
+    x = {of: np.where(np.abs(part) <= nothing, 0.0, part) for of, part in x.items()}
+    number = {of: Figures.of([part.ravel()]) for of, part in x.items()}
+    rows: dict[str, Row] = {}
+    for r in found:
+        row = rows.setdefault(r.policy, {"name": r.policy, "chosen": r.chosen, "cells": []})
+        own = x[r.of][len(rows) - 1]
+        row["cells"] += [number[r.of](float(value)) for value in own]
+    return {
+        "title": f"Side by side: {', '.join(kinds[:-1])} and {kinds[-1]}",
+        "kinds": [(of, READ[of]) for of in kinds],
+        "rows": list(rows.values()),
+        "gain": "gain" in kinds,
     }
 
 
@@ -196,7 +225,7 @@ def panel(
     return {
         "key": key,
         "title": title,
-        "alt": f"Density of the return over models. {'; '.join(spans)}.",
+        "alt": f"Density of the {words.measure(objective)} over models. {'; '.join(spans)}.",
         "svg": plots.density_svg(curves, names, objective, limits),
         "scaled": plots.scaled(curves),
         "flat": all(curve.flat for curve in curves),
@@ -239,6 +268,7 @@ def rerun(
         *([] if horizon is None else [("horizon", str(horizon))]),
         ("lambda", repr(problem.objective.lam)),
         ("alpha", repr(problem.objective.alpha)),
+        *([] if (name := problem.objective.against) is None else [("reference", name)]),
         ("models", str(problem.n_models)),
     ]
     out += [(str(key), without_folder(value)) for key, value in given.items()]

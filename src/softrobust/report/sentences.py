@@ -232,9 +232,13 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
     ),
     "policy_silent": "Nothing is said of {states} in {file}: current practice goes on there.",
     "policy_forbidden": "The policy takes actions that are not allowed in {states}.",
+    "own_value_of_return": (
+        "The solver {solver} looks for a good return; its own value, {value:.6g}, is of the "
+        "return. All other figures are against the reference '{reference}'."
+    ),
     "other_question": (
-        "'{run}' was solved for γ = {gamma:g}, λ = {lam:g}, α = {alpha:g}; its figures here are "
-        "for the question of '{first}'."
+        "'{run}' was solved for γ = {gamma:g}, λ = {lam:g}, α = {alpha:g}, reference {reference}; "
+        "its figures here are for the question of '{first}'."
     ),
     # vectors
     "reward_fitted": _reward_fitted,

@@ -22,7 +22,7 @@ from softrobust.report.verdict import (
     first_sentences,
     nominal_sentence,
 )
-from softrobust.report.words import Figures, bad_case, count
+from softrobust.report.words import Figures, bad_case, count, measure, measured
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 
 if TYPE_CHECKING:
@@ -82,15 +82,16 @@ def _question(run: Run) -> str:
     if run.log is not None:
         rows = count(len(run.log) if run.continuous else run.log.n_rows, "transition")
         models = f"{rows}, {models} drawn"
-    return f"{source}{models}; {what}. γ = {problem.gamma:g}. {_goal(problem.objective)}"
+    goal, of = _goal(problem.objective), measured(problem.objective)
+    return f"{source}{models}; {what}. γ = {problem.gamma:g}. {goal}{' ' if of else ''}{of}"
 
 
 def _goal(objective: Objective) -> str:
     """What is maximised, in words and letters."""
     if objective.criterion == "percentile":
         return (
-            f"The goal is the return that {100 * objective.alpha:g} % of models reach "
-            f"(the percentile criterion, α = {objective.alpha:g})."
+            f"The goal is the {measure(objective)} that {100 * objective.alpha:g} % of models "
+            f"reach (the percentile criterion, α = {objective.alpha:g})."
         )
     return (
         f"The bad case is {bad_case(objective)} (α = {objective.alpha:g}) and counts "

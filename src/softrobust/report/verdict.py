@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from softrobust.certificate.intervals import MUCH, NORMAL, Estimate
 from softrobust.report.sentences import sentence
-from softrobust.report.words import COVERED, FIRM, Figures, bad_case, between, count, estimate
+from softrobust.report.words import (
+    COVERED,
+    FIRM,
+    Figures,
+    against,
+    bad_case,
+    between,
+    count,
+    estimate,
+    measured,
+)
 from softrobust.solvers.improve import Improve
 from softrobust.solvers.promise import Verdict
 
@@ -92,8 +102,10 @@ def earns(c: Certificate, number: Callable[[float], str] = "{:.6g}".format) -> s
     own, kind = (c.sample, "model") if c.heldout is None else (c.heldout, "held-out model")
     mean, bad = number(own.mean.value), number(own.cvar.value)
     if own.n_models == 1:
-        return f"This policy earns {mean} in the one model given: how bad it can get is not known."
-    start = f"This policy earns {mean} on average over {count(own.n_models, kind)}"
+        only = "in the one model given: how bad it can get is not known."
+        return f"This policy earns {mean}{against(c.objective)} {only}"
+    start = f"This policy earns {mean}{against(c.objective)} on average over "
+    start += count(own.n_models, kind)
     return f"{start}." if c.objective.tail == 1 else f"{start}, {bad} in {bad_case(c.objective)}."
 
 
@@ -173,6 +185,7 @@ def certificate_sentences(c: Certificate) -> list[str]:
     """The certificate in words, one sentence a line: what is exact, proven or estimated."""
     words = bad_case(c.objective)
     lines = [] if c.practice is None else [comparison_sentence(c.practice)]
+    lines += [text for text in (measured(c.objective),) if text]
     if c.sample.simulation is not None:
         return lines + _simulated(c)
     lines += [

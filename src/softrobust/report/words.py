@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from softrobust.bounds import Covers
+from softrobust.objective import OPTIMUM, PRACTICE_REFERENCE
 from softrobust.solvers.base import Status
 
 if TYPE_CHECKING:
@@ -145,6 +146,38 @@ def unbroken(text: str) -> bool:
     return any(len(word) > LONGEST_WORD for word in re.split(r"[\s|–-]", text))
 
 
+# -- what is measured --------------------------------------------------------------------------
+
+RIVAL = {PRACTICE_REFERENCE: "current practice", OPTIMUM: "the best policy of each model"}
+
+
+def rival(objective: Objective) -> str:
+    """What returns are measured against, inside a sentence; empty where they are themselves."""
+    name = objective.against
+    return "" if name is None else RIVAL.get(name, f"the policy '{name}'")
+
+
+def measure(objective: Objective) -> str:
+    """What figures are of: "return", "gain over current practice", "regret"."""
+    if objective.against is None:
+        return "return"
+    regret = objective.against == OPTIMUM
+    return "regret" if regret else f"gain over {rival(objective)}"
+
+
+def against(objective: Objective) -> str:
+    """What follows a figure: nothing, or " against current practice"."""
+    return f" against {rival(objective)}" if objective.against else ""
+
+
+def measured(objective: Objective) -> str:
+    """One sentence on what figures are of; empty where they are of the return."""
+    if objective.against is None:
+        return ""
+    more = ": 0 is the best there is" if objective.against == OPTIMUM else ""
+    return f"Figures are of the {measure(objective)}, model by model{more}."
+
+
 # -- the answer --------------------------------------------------------------------------------
 
 
@@ -168,7 +201,8 @@ def question(gamma: float, objective: Objective) -> list[tuple[str, str]]:
     lam, alpha = objective.lam, objective.alpha
     weight = f"{lam:g}: the bad case counts {percent(lam)}, the average {percent(1 - lam)}"
     if objective.criterion == "percentile":
-        weight = f"none: what counts is the return that {percent(alpha)} of models reach"
+        weight = f"none: what counts is the {measure(objective)} that {percent(alpha)} of models "
+        weight += "reach"
     tail = f"{alpha:g}: the bad case is the average over {bad_case(objective)}"
     if objective.tail == 0:
         tail = f"{alpha:g}: the bad case is {bad_case(objective)}"
@@ -176,7 +210,10 @@ def question(gamma: float, objective: Objective) -> list[tuple[str, str]]:
         tail = "0: the bad case is the average over all models, so no caution is asked for"
     ahead = f"about {1 / (1 - gamma):.3g} steps ahead matter"
     discount = f"{gamma:g}: a reward one step later counts {percent(1 - gamma)} less, so {ahead}"
-    return [("Discount γ", discount), ("Caution λ", weight), ("Bad case α", tail)]
+    asked = [("Discount γ", discount), ("Caution λ", weight), ("Bad case α", tail)]
+    if objective.against is not None:
+        asked.append(("Measured against", f"{rival(objective)}. {measured(objective)}"))
+    return asked
 
 
 def other_questions(problem: Problem, compared: Iterable[Compared]) -> list[str]:
@@ -187,6 +224,7 @@ def other_questions(problem: Problem, compared: Iterable[Compared]) -> list[str]
         if s.solver != "nominal" and (s.objective != problem.objective or s.gamma != problem.gamma):
             out.append(
                 f"The policy '{c.name}' was found for γ = {s.gamma:g}, λ = {s.objective.lam:g}, "
-                f"α = {s.objective.alpha:g}; all figures here are for the question above."
+                f"α = {s.objective.alpha:g}{against(s.objective)}; all figures here are for the "
+                "question above."
             )
     return out

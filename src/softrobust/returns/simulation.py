@@ -338,12 +338,23 @@ class Returns:
     x: FloatArray  # (n_models,) what the objective is taken of: returns less the reference's
     f: FloatArray  # (n_models,)
     noise: Simulation | None = None  # the episodes that x averages; None where x is exact
-    reference: FloatArray | None = None  # (n_models,) what was taken off, if anything
+    # What was taken off, if anything: (n_models,), or where simulated (n_models, n_episodes).
+    reference: FloatArray | None = None
+
+    @property
+    def itself(self) -> Returns:
+        """The returns themselves, against nothing."""
+        if self.reference is None:
+            return self
+        if self.noise is None:
+            return Returns(self.x + self.reference, self.f)
+        whole = frozen(self.noise.returns + self.reference, np.float64)
+        return Returns.of(replace(self.noise, returns=whole))
 
     @property
     def plain(self) -> FloatArray:
         """(n_models,) the returns themselves."""
-        return self.x if self.reference is None else self.x + self.reference
+        return self.itself.x
 
     @property
     def size(self) -> float:
@@ -354,6 +365,14 @@ class Returns:
     def of(cls, found: Returns | Simulation) -> Returns:
         """A simulation as averages over its episodes; returns are what they are."""
         return cls(found.means, found.f, found) if isinstance(found, Simulation) else found
+
+
+def less(own: Returns, other: Returns) -> Returns:
+    """Returns less those of another policy on the same models, episode by episode if simulated."""
+    if own.noise is None or other.noise is None:
+        return Returns(own.x - other.x, own.f, reference=other.x)
+    gain = frozen(own.noise.returns - other.noise.returns, np.float64)
+    return replace(Returns.of(replace(own.noise, returns=gain)), reference=other.noise.returns)
 
 
 def returns_of(
@@ -409,5 +428,4 @@ def _simulated_returns(
     if isinstance(seed, np.random.Generator):
         seed = int(seed.integers(2**62))  # a generator gives its luck once
     own, other = (simulate(problem, p, models, episodes, seed) for p in (policy, reference.policy))
-    gain = replace(own, returns=frozen(own.returns - other.returns, np.float64))
-    return replace(Returns.of(gain), reference=other.means)
+    return less(Returns.of(own), Returns.of(other))

@@ -17,11 +17,12 @@ import numpy as np
 from softrobust._core.notes import Note, read_notes
 from softrobust.certificate import certify
 from softrobust.errors import InputError
-from softrobust.models.policy import read_policy
+from softrobust.objective import NONE
 from softrobust.report import save_frontier_plot
 from softrobust.run.folder import Run
 from softrobust.run.line import certified
 from softrobust.run.options import Setup
+from softrobust.run.setup import read_whole_policy
 from softrobust.solvers.base import Solution, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, given, unmasked
 from softrobust.solvers.practice_class import check_within, within_class
@@ -51,17 +52,7 @@ def evaluate_file(setup: Setup, path: Path, seed: int = 0) -> Run:
     problem = unmasked(setup.problem)
     models, barred = problem.models, ~setup.problem.allowed
     practice = None if setup.log is None else behaviour_policy(problem, setup.log)[0]
-    rest = problem.uniform_policy() if practice is None else practice
-    nowhere = np.zeros(models.n_states, dtype=bool)
-    policy = read_policy(path, models.states, models.actions, replace(rest, decided=nowhere))
-    silent = np.flatnonzero(problem.decided & ~policy.decided)
-    if silent.size and practice is None:
-        raise InputError(
-            f"A policy must say what to do in every state: {path.name} lacks "
-            f"{models.states.shortened(silent)}. Add them; without a log there is no practice to "
-            "go on with."
-        )
-    policy = replace(policy, decided=policy.decided | rest.decided)
+    policy, silent = read_whole_policy(path, models, practice)
     notes = []
     if silent.size:
         facts = {"file": path.name, "states": models.states.shortened(silent)}
@@ -113,6 +104,7 @@ def compare_runs(
         "criterion": problem.objective.criterion,
         "lam": problem.objective.lam,
         "alpha": problem.objective.alpha,
+        "reference": problem.objective.against,
         "n_states": problem.n_states,
         "n_models": problem.n_models,
         "policies": [_scored(problem, c, compared[0], shared, visits) for c in compared],
@@ -182,7 +174,8 @@ def _notes(runs: Sequence[Run]) -> list[Note]:
         own, goal = run.problem, run.problem.objective
         if goal != first.objective or own.gamma != first.gamma:
             facts = {"run": str(run.path), "first": str(runs[0].path), "gamma": own.gamma,
-                     "lam": goal.lam, "alpha": goal.alpha}  # fmt: skip
+                     "lam": goal.lam, "alpha": goal.alpha,
+                     "reference": goal.against or NONE}  # fmt: skip
             out.append(Note("other_question", facts=facts))
     return out
 

@@ -2,7 +2,8 @@
 
     solution.json   policy, certificate, notes and how it was made (`schemas/solution.schema.json`)
     policy.csv      the policy of a table; policy.npz that of vectors
-    problem.npz     the problem of a table; models.npz the models of vectors
+    problem.npz     the problem of a table; models.npz the models of vectors, reference.npz the
+                    policy that they are measured against
     heldout.npz, log.parquet or log.csv, posterior.json: what it was checked on and drawn from
     posterior.npz   the fit, where settings and log alone do not make it again at once
     report.html     the page; search.npz open nodes of `exact`; update.json what new rows changed
@@ -37,6 +38,7 @@ from softrobust.certificate.record import (
     FILE,
     certificate_of,
     notes_of,
+    objective_of,
     read_record,
     run_folder,
     solution_of,
@@ -51,8 +53,8 @@ from softrobust.errors import InputError
 from softrobust.models.continuous_rewards import LinearReward
 from softrobust.models.files import load_models, save_models
 from softrobust.models.gaussian import GaussianModels, load_gaussian, save_gaussian
+from softrobust.models.lookahead import load_continuous_policy
 from softrobust.models.model_set import ModelSet
-from softrobust.objective import make_objective
 from softrobust.posterior import (
     Diagnostics,
     DirichletPosterior,
@@ -80,11 +82,11 @@ from softrobust.study.review import data_within, frontier_within, review
 from softrobust.study.rivals import VectorReview, follow_rivals, review_vectors
 from softrobust.study.validation import Validation
 
-SEARCH, FIT = "search.npz", "posterior.npz"
+SEARCH, FIT, REFERENCE = "search.npz", "posterior.npz", "reference.npz"
 NEW, MOVING = ".new", ".moving"  # a whole new run on its way into a folder that exists
-FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz", "heldout.npz",
-         "log.parquet", "log.csv", "posterior.json", FIT, "report.html", SEARCH, "update.json",
-         "checks.json", "rehearsal", "report.pdf")  # fmt: skip
+FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz", REFERENCE,
+         "heldout.npz", "log.parquet", "log.csv", "posterior.json", FIT, "report.html", SEARCH,
+         "update.json", "checks.json", "rehearsal", "report.pdf")  # fmt: skip
 # What later verbs read of files beside solution.json; the settings of a posterior check themselves.
 DRAWN = {
     "type": "object",
@@ -239,6 +241,8 @@ def _write(run: Run, work: Path, name: str) -> None:
     write_json(work / "solution.json", run.record())
     if run.continuous:
         run.solution.policy.save(work / "policy.npz")
+        if run.problem.objective.reference is not None:
+            run.problem.objective.reference.policy.save(work / REFERENCE)
         if isinstance(run.problem.models, GaussianModels):
             save_gaussian(work / "models.npz", run.problem.models)
         if run.heldout is not None:
@@ -437,7 +441,11 @@ def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> R
     reward = understood(lambda: record["reward"], file)
     if not models.exists() or reward["kind"] != "linear":
         raise InputError(f"'{folder}' lacks models.npz or a linear reward: it cannot be read back.")
-    problem = understood(lambda: _vectors_problem(load_gaussian(models), reward, record), file)
+    against = folder / REFERENCE
+    known = load_continuous_policy(against) if against.exists() else None
+    problem = understood(
+        lambda: _vectors_problem(load_gaussian(models), reward, record, known), file
+    )
     with rebuilding("log", log):
         seen = read_continuous_log(log, problem.actions) if log.exists() else None
     return Run(
@@ -452,10 +460,12 @@ def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> R
     )
 
 
-def _vectors_problem(models: GaussianModels, reward: Any, record: Any) -> ContinuousProblem:
+def _vectors_problem(
+    models: GaussianModels, reward: Any, record: Any, reference: Any
+) -> ContinuousProblem:
     now, then = ([reward[part][name] for name in models.variables] for part in ("now", "next"))
     action = [reward["action"][name] for name in models.actions] if "action" in reward else None
-    goal = make_objective(record["criterion"], record["lam"], record["alpha"])
+    goal = objective_of(record, reference)
     allowed = [name in record["allowed"] for name in models.actions]
     earned = LinearReward(now, then, action, constant=reward["constant"])
     gamma, horizon = record["gamma"], record["horizon"]
@@ -484,11 +494,19 @@ def diagnosed(posterior: Any) -> Diagnostics | None:
     return posterior.diagnostics() if cheap else None
 
 
+def own_value_notes(solution: Solution[Any]) -> list[Note]:
+    """A solver of the return serves against a reference too, but its own value is of the return."""
+    if solution.objective.reference is None or solution.model_value is None:
+        return []
+    facts = {"solver": solution.solver, "value": solution.model_value}
+    return [Note("own_value_of_return", facts=facts | {"reference": solution.objective.against})]
+
+
 def found_notes(
     problem: Problem, solution: Solution, log: TransitionLog | None, found: Diagnostics | None
 ) -> list[Note]:
     """What the solver noted, and where much rests on pairs hardly seen, or on noisy rewards."""
-    notes = list(read_notes(solution.stats.get("notes", ())))
+    notes = [*read_notes(solution.stats.get("notes", ())), *own_value_notes(solution)]
     if log is not None:
         share, _ = rare_share(problem, solution.policy, log)
         noise = reward_noise(problem.rewards, log)
@@ -575,7 +593,7 @@ def _review_vectors(run: Run) -> VectorReview:
         where = (run.problem, run.solution, run.heldout, run.log)
         found = review_vectors(*where, then.simulation.episodes, run.seed)
         now, old = found.certificate.sample.objective.value, then.objective.value
-        if abs(now - old) > SAME * max(abs(now), abs(old)):
+        if abs(now - old) > SAME * max(abs(now), abs(old), found.train.size):
             raise InputError(
                 f"The files of '{run.path}' do not belong together: solution.json says that the "
                 f"policy earns {old:.6g} on its training models, and policy.npz earns {now:.6g}. "

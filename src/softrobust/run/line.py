@@ -30,7 +30,7 @@ from softrobust.errors import InputError
 from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import ContinuousProblem
 from softrobust.returns import policy_return
-from softrobust.run.folder import CUT, SEARCH, Run, diagnosed, found_notes
+from softrobust.run.folder import CUT, SEARCH, Run, diagnosed, found_notes, own_value_notes
 from softrobust.run.options import Options, Setup, repeat_command
 from softrobust.run.setup import keeping, set_up
 from softrobust.solvers.base import Solution, Solver, solve
@@ -193,7 +193,8 @@ def certified(
     made: dict[str, Any] = {"heldout": setup.heldout}
     if isinstance(problem, ContinuousProblem):
         simulated = review_vectors(problem, solution, setup.heldout, log, episodes, seed)
-        made["simulated"], more = simulated, simulated.certificate.notes
+        made["simulated"] = simulated
+        more = (*simulated.certificate.notes, *own_value_notes(solution))
         certificate = replace(simulated.certificate, notes=())  # a run has them all in one place
     else:
         heldout = setup.heldout

@@ -12,7 +12,13 @@ import numpy as np
 
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
-from softrobust.objective import Objective, Percentile, make_objective
+from softrobust.objective import (
+    REFERENCES,
+    Objective,
+    Percentile,
+    Reference,
+    make_objective,
+)
 from softrobust.posterior import Posterior
 from softrobust.report.commands import command_line, flags
 from softrobust.solvers.registry import CONTINUOUS_SOLVERS, DEFAULT_SECONDS, SOLVERS
@@ -54,6 +60,9 @@ class Options:
         pairs never seen, too. Under dirichlet, and for actions of vectors: such are not considered.
     actions : sequence of str
         Vectors: the actions there are; any other in the log is an error.
+    reference : str or Path
+        What returns are measured against: none (default), practice, optimum, or the file of a
+        policy.
     start : mapping variable → value
         Vectors: the one state in which episodes start.
     reward_now, reward_next : mapping variable → coefficient
@@ -67,6 +76,7 @@ class Options:
     criterion: str | None = None
     lam: float | None = None
     alpha: float | None = None
+    reference: str | Path | None = None
     columns: Mapping[str, str] | None = None
     states: Path | None = None
     initial: Path | None = None
@@ -93,13 +103,26 @@ class Options:
     reward_next: Mapping[str, float] | None = None
     clip: Mapping[str, tuple[float, float]] | float | None = None
 
-    def objective(self, default: Objective) -> Objective:
-        """Criterion, λ and α as given, else those of `default`."""
+    @property
+    def reference_file(self) -> Path | None:
+        """The file of a policy that is the reference, if one was named."""
+        given = self.reference
+        return None if given is None or str(given) in REFERENCES else Path(given)
+
+    def objective(self, default: Objective, reference: Reference | None = None) -> Objective:
+        """Criterion, λ and α as given, else those of `default`; so the reference.
+
+        `reference` is what was found in the file of one.
+        """
+        asked: Any = reference
+        if reference is None:
+            asked = default.reference if self.reference is None else str(self.reference)
         criterion = default.criterion if self.criterion is None else self.criterion
         if criterion == Percentile.criterion and self.lam is not None:
             raise InputError("The percentile criterion has no lambda. Leave it out.")
         lam = default.lam if self.lam is None else self.lam
-        return make_objective(criterion, lam, default.alpha if self.alpha is None else self.alpha)
+        alpha = default.alpha if self.alpha is None else self.alpha
+        return make_objective(criterion, lam, alpha, asked)
 
     def given(self, *names: str) -> list[str]:
         """Those of the named options that were given."""

@@ -22,7 +22,8 @@ from softrobust.data.table import is_minari, read_table
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.models.gaussian import GAUSSIAN_FORMAT
-from softrobust.objective import SoftRobust
+from softrobust.models.policy import Policy, action_shares, read_policy
+from softrobust.objective import REFERENCES, Reference, SoftRobust
 from softrobust.posterior import (
     DirichletPosterior,
     FittedLearned,
@@ -47,7 +48,7 @@ from softrobust.solvers.practice_class import PracticeClass
 from softrobust.solvers.promise import practice_of
 
 if TYPE_CHECKING:
-    from softrobust._core.arrays import BoolArray
+    from softrobust._core.arrays import BoolArray, IntArray
     from softrobust.data.labels import Labels
     from softrobust.models.model_set import ModelSet
     from softrobust.objective import Objective
@@ -110,11 +111,12 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
             "column 'reward', or give a reward table (state,action,reward).",
             arguments=("reward_table",),
         )
+    models = replace(models, taken=log.pair_counts)  # practice, whatever the posterior
     problem = problem_of(
         log,
         models,
         models.gamma if options.gamma is None and models.gamma else options.need_gamma(),
-        options.objective(SoftRobust()),
+        options.objective(SoftRobust(), read_reference(options, models)),
         _allowed(options.allowed, log.states, log.actions),
     )
     heldout: ModelSet | Draws | None = _heldout(options, problem)
@@ -223,7 +225,7 @@ def _from_models(path: Path, options: Options) -> tuple[Problem, tuple[Note, ...
         )
     problem = Problem(
         models,
-        objective=options.objective(SoftRobust()),
+        objective=options.objective(SoftRobust(), read_reference(options, models)),
         allowed=_allowed(options.allowed, models.states, models.actions),
     )
     notes = read_notes(models.notes)
@@ -232,7 +234,8 @@ def _from_models(path: Path, options: Options) -> tuple[Problem, tuple[Note, ...
 
 def _from_problem(path: Path, options: Options) -> Problem:
     problem = load_problem(path)
-    changes: dict[str, Any] = {"objective": options.objective(problem.objective)}
+    reference = read_reference(options, problem.models)
+    changes: dict[str, Any] = {"objective": options.objective(problem.objective, reference)}
     if options.gamma is not None:
         changes["gamma"] = options.gamma
     if options.initial is not None:
@@ -241,6 +244,46 @@ def _from_problem(path: Path, options: Options) -> Problem:
     if mask is not None:
         changes["allowed"] = mask & problem.allowed
     return replace(problem, **changes)
+
+
+def read_reference(options: Options, models: ModelSet) -> Reference | None:
+    """The policy in the file of a reference, if one was named."""
+    path = options.reference_file
+    if path is None:
+        return None
+    practice = None if models.taken is None else action_shares(models.taken, models.available)
+    rest = None if practice is None else Policy(practice[0], models.states, models.actions)
+    policy, _ = read_whole_policy(path, models, rest)
+    stray = np.argwhere((policy.probs > 0) & ~models.available)
+    if stray.size:
+        s, a = (int(i) for i in stray[0])
+        raise InputError(
+            f"The reference takes action '{models.actions[a]}' in state '{models.states[s]}', and "
+            f"no model knows what follows ({len(stray)} such pairs). Correct {path.name}, or keep "
+            "such pairs in the posterior (min_count=0).",
+            arguments=("reference",),
+        )
+    name = path.name if path.name not in REFERENCES else f"file {path.name}"
+    return Reference(name, policy)
+
+
+def read_whole_policy(
+    path: Path, models: ModelSet, practice: Policy | None
+) -> tuple[Policy, IntArray]:
+    """A policy from its table, and the states that it is silent on, where practice goes on."""
+    decided = ~np.asarray(models.sinks)
+    available = models.available / models.available.sum(axis=1, keepdims=True)
+    rest = Policy(available, models.states, models.actions) if practice is None else practice
+    nowhere = np.zeros(models.n_states, dtype=bool)
+    policy = read_policy(path, models.states, models.actions, replace(rest, decided=nowhere))
+    silent = np.flatnonzero(decided & ~policy.decided)
+    if silent.size and practice is None:
+        raise InputError(
+            f"A policy must say what to do in every state: {path.name} lacks "
+            f"{models.states.shortened(silent)}. Add them; without a log there is no practice to "
+            "go on with."
+        )
+    return replace(policy, decided=policy.decided | rest.decided), silent
 
 
 def _allowed(path: Path | None, states: Labels, actions: Labels) -> BoolArray | None:

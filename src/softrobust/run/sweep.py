@@ -35,7 +35,7 @@ from softrobust.domains.base import TabularDomain
 from softrobust.errors import InputError, SolverError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
-from softrobust.objective import SoftRobust
+from softrobust.objective import NONE, PRACTICE_REFERENCE, Reference, SoftRobust
 from softrobust.posterior import FittedPosterior
 from softrobust.problem import Problem
 from softrobust.returns import policy_return
@@ -45,6 +45,7 @@ from softrobust.run.jobs.store import kept_safe
 from softrobust.run.jobs.tasks import Task, task_key, task_seed, versions
 from softrobust.run.sweep_file import Source, Sweep
 from softrobust.solvers.base import Status, gap_share, solve
+from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.registry import make_solver
 
 FUNCTION = "softrobust.run.sweep:solve_one"
@@ -99,7 +100,7 @@ def _task(sweep: Sweep, source: Source, seed: int, lam: float, alpha: float, sol
             "models": sweep.models,
             "heldout": sweep.heldout,
             "node_limit": sweep.node_limit,
-        },
+        } | ({} if sweep.reference == NONE else {"reference": sweep.reference}),
         files=source.files,
     )  # fmt: skip
 
@@ -134,6 +135,7 @@ def solve_one(
     models: int,
     heldout: int,
     node_limit: int,
+    reference: str = NONE,
     **files: Path,
 ) -> dict[str, Any]:
     """One task of a sweep: draw (or find) the data, solve, certify, and put it down."""
@@ -142,7 +144,7 @@ def solve_one(
     known = {"domain": domain, "settings": source_settings, "seed": data_seed, "models": models}
     places = {name: str(path) for name, path in files.items()}
     data = _data(json.dumps(known | {"heldout": heldout, "files": places}, sort_keys=True))
-    problem = replace(data.problem, objective=SoftRobust(lam, alpha))
+    problem = replace(data.problem, objective=_goal(data, lam, alpha, reference))
     chosen = make_solver(
         solver, log=data.log, seed=solver_seed, node_limit=node_limit, posterior=data.posterior
     )
@@ -175,6 +177,14 @@ def solve_one(
         "policy": list(_stretches(solution.policy)),
         "versions": versions(),
     }
+
+
+def _goal(data: Data, lam: float, alpha: float, reference: str) -> SoftRobust:
+    """The objective; practice is what the log shows, whatever the posterior."""
+    if reference != PRACTICE_REFERENCE:
+        return SoftRobust(lam, alpha, reference)
+    practice = behaviour_policy(data.problem, data.log)[0]
+    return SoftRobust(lam, alpha, Reference(reference, practice))
 
 
 def _stretches(policy: Policy) -> Iterator[list[Any]]:

@@ -33,7 +33,7 @@ from softrobust._core.settings import did_you_mean, one_of, real, whole
 from softrobust.domains import DOMAINS, make_domain
 from softrobust.domains.base import TabularDomain
 from softrobust.errors import InputError
-from softrobust.objective import SoftRobust, check_share
+from softrobust.objective import NONE, REFERENCES, SoftRobust, check_share
 from softrobust.solvers.registry import SOLVERS
 
 T = TypeVar("T")
@@ -71,6 +71,7 @@ class Sweep:
     node_limit: int
     seed: int
     sources: tuple[Source, ...]
+    reference: str = NONE
 
     def record(self) -> dict[str, Any]:
         """Plain values for results.json."""
@@ -219,6 +220,7 @@ SWEEP: dict[str, tuple[Check, Any]] = {  # how each setting is checked, and its 
     "solvers": (lambda name, given: _list(name, given, _solver), None),
     "lambdas": (_shares, [SoftRobust().lam]),
     "alphas": (_shares, [SoftRobust().alpha]),
+    "reference": (partial(one_of, words=REFERENCES), NONE),
     "seeds": (_seeds, 1),
     "models": (whole, 100),
     "heldout": (partial(whole, hint="Draw one or more."), 400),

@@ -22,7 +22,7 @@ from softrobust._core.settings import real
 from softrobust.data import read_log
 from softrobust.data.join import UNKNOWN, join_logs, known_rows, rows_of
 from softrobust.errors import InputError
-from softrobust.models.policy import Policy
+from softrobust.models.policy import Policy, action_shares
 from softrobust.posterior.base import CHOOSING, FRESH
 from softrobust.posterior.sampling import Draws
 from softrobust.returns import static_return
@@ -36,6 +36,8 @@ from softrobust.study.solved import need_log
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
+    from softrobust.models.model_set import ModelSet
+    from softrobust.objective import Objective
     from softrobust.posterior import FittedPosterior
     from softrobust.problem import Problem
 
@@ -129,8 +131,27 @@ def _setup(run: Run, log: TransitionLog, source: str) -> Setup:
     s = np.array([models.states.lookup[name] for name in old.models.states])
     a = np.array([models.actions.lookup[name] for name in old.models.actions])
     allowed[np.ix_(s, a)] = ~barred
-    problem = problem_of(log, models, old.gamma, old.objective, allowed)
+    models = replace(models, taken=log.pair_counts)
+    goal = _objective_on(old.objective, models)
+    problem = problem_of(log, models, old.gamma, goal, allowed)
     return Setup(problem, log, fitted, None, read_notes(log.notes), test_seed, source)
+
+
+def _objective_on(objective: Objective, models: ModelSet) -> Objective:
+    """The objective on labels that may be more: a policy to measure against goes on as practice."""
+    goal = objective.anew()
+    if goal.reference is None or goal.reference.policy is None:
+        return goal
+    policy = goal.reference.policy
+    assert models.taken is not None  # of a log
+    probs = action_shares(models.taken, models.available)[0].copy()
+    s = np.array([models.states.lookup[name] for name in policy.states])
+    a = np.array([models.actions.lookup[name] for name in policy.actions])
+    rows = np.zeros((s.size, models.n_actions))
+    rows[:, a] = policy.probs
+    probs[s] = rows
+    known = Policy(probs, models.states, models.actions)
+    return goal.measured_against(replace(goal.reference, policy=known))
 
 
 def carried(policy: Policy, problem: Problem) -> Policy:

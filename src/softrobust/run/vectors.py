@@ -24,12 +24,14 @@ from softrobust.errors import InputError
 from softrobust.models.continuous import Box
 from softrobust.models.continuous_rewards import LinearReward, fit_linear_reward
 from softrobust.models.gaussian import GAUSSIAN_FORMAT, GaussianFrame, GaussianModels, load_gaussian
-from softrobust.objective import SoftRobust
+from softrobust.models.lookahead import load_continuous_policy
+from softrobust.objective import PRACTICE_REFERENCE, Reference, SoftRobust
 from softrobust.posterior import Posterior, RegressionPosterior
 from softrobust.posterior.base import CHECKING, CHOOSING, fit_quietly
 from softrobust.posterior.registry import make_posterior
 from softrobust.problem import ContinuousProblem
 from softrobust.run.options import LOG_ONLY, Options, Setup
+from softrobust.solvers.continuous.behaviour import continuous_behaviour
 
 if TYPE_CHECKING:
     from softrobust.data.labels import Labels
@@ -68,7 +70,7 @@ def _from_models(path: Path, options: Options) -> Setup:
         models = replace(models, frame=replace(models.frame, start=start))
     if options.clip is not None:
         models = replace(models, clip=_box(options.clip, models.seen, models.variables))
-    goal = options.objective(SoftRobust())
+    goal = options.objective(SoftRobust(), _reference(options, None))
     reward = _given_reward(options, models.variables)
     problem = ContinuousProblem(models, None, reward, options.gamma, options.horizon, goal)
     return Setup(problem, heldout=_heldout(options), source=path.name, options=options)
@@ -114,7 +116,7 @@ def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
     n = DEFAULT_MODELS if options.n_models is None else whole("n_models", options.n_models)
     train = posterior.share(CHOOSING).sample(n, np.random.default_rng(train_seed))
-    goal, heldout = options.objective(SoftRobust()), _heldout(options)
+    goal, heldout = options.objective(SoftRobust(), _reference(options, log)), _heldout(options)
     if heldout is None:
         held, n_test = posterior.share(CHECKING), _test_models(options, goal.tail)
         if held.pool is not None and options.n_test is None:
@@ -143,6 +145,16 @@ def _prior(options: Options) -> RegressionPosterior:
         )
     settings = {"seed": options.seed} | dict(options.settings or {})
     return cast(RegressionPosterior, make_posterior(name, **settings))
+
+
+def _reference(options: Options, log: ContinuousLog | None) -> Reference | None:
+    """The policy to measure against: practice as the log shows it, or one that was saved."""
+    path = options.reference_file
+    if path is not None:
+        return Reference(path.name, load_continuous_policy(path))
+    if options.reference == PRACTICE_REFERENCE and log is not None:
+        return Reference(PRACTICE_REFERENCE, continuous_behaviour(log).policy)
+    return None
 
 
 def _test_models(options: Options, tail: float) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 from softrobust._core.settings import did_you_mean
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
-from softrobust.objective import SoftRobust
+from softrobust.objective import PRACTICE_REFERENCE, SoftRobust
 from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.solvers.base import Deadline, Solver
@@ -94,15 +94,16 @@ CONTINUOUS_SOLVERS: dict[str, Callable[..., Solver]] = {
 def default_solver(problem: Problem | ContinuousProblem, posterior: object = None) -> str:
     """What is used where no solver is named.
 
-    For a log under the learned prior, the one whose promises come true, unless something that
-    practice does is not allowed; else the one that proves most for the problem.
+    For a log under the learned prior, the one whose promises come true: it looks for a gain over
+    practice, so another reference asks for another solver, and so does a mask on what practice
+    does. Else the one that proves most for the problem.
     """
     if isinstance(problem, ContinuousProblem):
         return SRVI.name
     plain = isinstance(problem.objective, SoftRobust)
     free = problem.allowed[problem.models.available].all()
-    improves = plain and isinstance(posterior, FittedLearned) and free
-    return Improve.name if improves else DEFAULT_SOLVER
+    own = plain and problem.objective.against in (None, PRACTICE_REFERENCE)
+    return Improve.name if own and isinstance(posterior, FittedLearned) and free else DEFAULT_SOLVER
 
 
 def make_solver(

@@ -19,13 +19,15 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust.certificate import Comparison, Sample, held_out, paired
 from softrobust.errors import InputError
-from softrobust.returns import Returns, returns_of
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import OPTIMUM, Reference, cvar, mean
+from softrobust.returns import Returns, policy_return, reference_returns, returns_of
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import PRACTICE, Behaviour, unmasked
+from softrobust.study.solved import evaluation_seconds
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
     from softrobust.models.policy import Policy
     from softrobust.posterior.sampling import Draws
     from softrobust.problem import Problem
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 NOMINAL = "nominal"
 NAMES = {PRACTICE: "current practice"}
 SAME = 1e-9  # chances closer than this are the same
+MOST_READ = 2000  # held-out models whose optima are solved for,
+READ_BYTES = 2**27  # fewer where they are large
+OPTIMA = 30  # evaluations that the optima of all models take, about,
+MOST_SECONDS = 20.0  # and how long they may
 
 
 @final
@@ -137,6 +143,53 @@ def compare(
     ]
     fresh = problem.models.f if heldout is None else heldout.f
     return (found[0], *(_paired(problem, found[0], c, fresh) for c in found[1:]))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One policy under one reference: its mean and its bad case, on the models named."""
+
+    policy: str
+    chosen: bool
+    of: str  # "return", "gain" or "regret"
+    mean: float
+    cvar: float
+
+
+def readings(
+    problem: Problem, compared: Sequence[Compared], heldout: ModelSet | Draws | None
+) -> tuple[Reading, ...]:
+    """Return, gain over practice and regret of the chosen policy, nominal and practice.
+
+    On the same models, held out where there are such (at most `MOST_READ` of them). Without a log
+    there is no gain; the regret is left out where the models' optima would take long.
+    """
+    where = unmasked(problem)
+    if heldout is not None:
+        stored = 8 * problem.models.next_states.size
+        n = min(heldout.n_models, MOST_READ, max(50, READ_BYTES // stored))
+        few = heldout.select(range(n)) if isinstance(heldout, ModelSet) else heldout.part(0, n)
+        where = where.with_models(few if n < heldout.n_models else heldout)
+    f, goal = where.models.f, where.objective
+    x = {c.name: policy_return(where, c.policy) for c in compared if _first(c)}
+    c: dict[str, FloatArray] = {"return": np.zeros(f.size)}
+    practice = next((other.name for other in compared if other.practice), None)
+    if practice is not None:
+        c["gain"] = x[practice]
+    if OPTIMA * evaluation_seconds(where) <= MOST_SECONDS:
+        best = goal.measured_against(Reference(OPTIMUM, allowed=problem.allowed))
+        c["regret"] = reference_returns(replace(where, objective=best))
+    return tuple(
+        Reading(name, i == 0, of, mean(own - taken, f), cvar(own - taken, f, goal.alpha))
+        for i, (name, own) in enumerate(x.items())
+        for of, taken in c.items()
+    )
+
+
+def _first(c: Compared) -> bool:
+    """The chosen policy, nominal and practice."""
+    return c.chosen or c.nominal or c.practice
 
 
 def _paired(problem: Problem, chosen: Compared, other: Compared, f: FloatArray) -> Compared:

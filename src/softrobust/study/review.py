@@ -19,9 +19,10 @@ from softrobust._core.notes import Note
 from softrobust.certificate import Certificate, certify
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
+from softrobust.returns import reference_size
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.exact.local_search import LocalSearch
-from softrobust.study.compare import SAME, Compared, compare
+from softrobust.study.compare import SAME, Compared, Reading, compare, readings
 from softrobust.study.explain import Explanation, explain_many
 from softrobust.study.frontier import Frontier, frontier
 from softrobust.study.rules import Rules, kept_practice, simplify
@@ -66,6 +67,8 @@ class Review:
         None where they would take long, or there is nothing to shorten.
     frontier, data : result, Note or None
         A note says why it is not there; None where it was not asked for.
+    readings : tuple of Reading
+        Return, gain over practice and regret of the chosen policy, nominal and practice.
     """
 
     problem: Problem
@@ -84,6 +87,7 @@ class Review:
     checks: tuple[Check, ...] | None = None
     rehearsal: Rehearsal | ForeignRehearsal | None = None
     validation: Validation | None = None
+    readings: tuple[Reading, ...] = ()
 
     @property
     def chosen(self) -> Compared:
@@ -131,7 +135,7 @@ def review(
         bounds = [c.solution.bound for c in compared if c.solution.bound is not None]
         practice = None if log is None else behaviour_policy(problem, log)[0]
         certificate = certify(problem, chosen.policy, heldout, bounds, practice=practice)
-    _check_certificate(certificate, chosen)
+    _check_certificate(certificate, chosen, problem)
     visits = time_share(problem, chosen.policy)
     states, every = _to_explain(problem, compared, visits, seconds)
     found = explain_many(problem, chosen.policy, states, log) if states else []
@@ -140,7 +144,7 @@ def review(
         dict(zip(states, found, strict=True)), every,
         rules_within(problem, chosen.solution, log, seconds),
         frontier, data, diagnostics, None if checks is None else tuple(checks),
-        rehearsal, validation,
+        rehearsal, validation, readings(problem, compared, heldout),
     )  # fmt: skip
 
 
@@ -154,9 +158,9 @@ def _check_log(problem: Problem, log: TransitionLog | None) -> None:
         )
 
 
-def _check_certificate(certificate: Certificate, chosen: Compared) -> None:
+def _check_certificate(certificate: Certificate, chosen: Compared, problem: Problem) -> None:
     value, exact = certificate.static["objective"], chosen.static["objective"]
-    if abs(value - exact) > 1e-7 * max(abs(value), abs(exact)):
+    if abs(value - exact) > 1e-7 * max(abs(value), abs(exact), reference_size(problem)):
         raise InputError(
             f"The certificate is for a policy worth {value!r}, the first solution is worth "
             f"{exact!r}. Certify the first solution, on this problem."
