@@ -23,13 +23,14 @@ from pathlib import Path
 
 for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # before anything is imported: children are forked
+os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")  # which can be forked
 
 import numpy as np  # noqa: E402
 
 from softrobust._core import __version__  # noqa: E402
 from tests.attack import Promise, TooLong  # noqa: E402
 
-MODULES = ("files",)
+MODULES = ("files", "kills", "together", "strangers")
 SHOWN = 400  # characters of what is said of one that broke
 
 

@@ -22,6 +22,7 @@ Everything is checked before any work is done; a name that is not known gets its
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -37,6 +38,7 @@ from softrobust.objective import NONE, REFERENCES, SoftRobust, check_share
 from softrobust.solvers.registry import SOLVERS
 
 T = TypeVar("T")
+MOST_TASKS, MOST_MODELS = 100_000, 100_000  # beyond them a slip of the pen is likelier than a plan
 FILES = ("log", "states", "initial", "allowed", "reward_table")
 
 
@@ -113,6 +115,9 @@ def _sweep(table: Mapping[str, Any], folder: Path) -> Sweep:
         **settings,
         sources=tuple(_source(i, source, folder) for i, source in enumerate(sources, 1)),
     )
+    grid = (sweep.solvers, sweep.lambdas, sweep.alphas, sweep.seeds, sweep.sources)
+    if (n := math.prod(map(len, grid))) > MOST_TASKS:
+        raise InputError(f"The sweep has {n:,} tasks; one folder takes {MOST_TASKS:,}. Split it.")
     names = [source.name.lower() for source in sweep.sources]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -179,7 +184,8 @@ def _columns(name: str, given: Any) -> dict[str, str]:
 def _seeds(name: str, given: Any) -> tuple[int, ...]:
     if isinstance(given, list):
         return _list(name, given, lambda value: whole("a seed", value, 0))
-    return tuple(range(whole(name, given, hint="Give how many, or a list such as [3, 4].")))
+    hint = "Give how many, or a list such as [3, 4]."
+    return tuple(range(whole(name, given, most=MOST_TASKS, hint=hint)))
 
 
 def _solver(value: Any) -> str:
@@ -222,10 +228,10 @@ SWEEP: dict[str, tuple[Check, Any]] = {  # how each setting is checked, and its 
     "alphas": (_shares, [SoftRobust().alpha]),
     "reference": (partial(one_of, words=REFERENCES), NONE),
     "seeds": (_seeds, 1),
-    "models": (whole, 100),
-    "heldout": (partial(whole, hint="Draw one or more."), 400),
-    "node_limit": (partial(whole, least=0), 200),
-    "seed": (partial(whole, least=0), 0),
+    "models": (partial(whole, most=MOST_MODELS), 100),
+    "heldout": (partial(whole, most=MOST_MODELS, hint="Draw one or more."), 400),
+    "node_limit": (partial(whole, least=0, most=2**31), 200),
+    "seed": (partial(whole, least=0, most=2**63 - 1), 0),
 }
 OPTIONS: dict[str, Check] = {
     "gamma": partial(real, above=0, below=1),

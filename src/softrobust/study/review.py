@@ -163,7 +163,8 @@ def _check_certificate(certificate: Certificate, chosen: Compared, problem: Prob
     if abs(value - exact) > 1e-7 * max(abs(value), abs(exact), reference_size(problem)):
         raise InputError(
             f"The certificate is for a policy worth {value!r}, the first solution is worth "
-            f"{exact!r}. Certify the first solution, on this problem."
+            f"{exact!r}. Certify the first solution, on this problem; where both were read from a "
+            "folder, its solution.json and problem.npz do not belong together: solve again."
         )
 
 

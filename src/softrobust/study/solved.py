@@ -75,7 +75,7 @@ def need_log(solved: Solved, what: str) -> tuple[TransitionLog, FittedPosterior]
     if solved.log is None or solved.posterior is None:
         raise InputError(
             f"{what} needs the log and its posterior, and there are none: the run started from "
-            "models, or its files were removed. Solve the log itself."
+            "models, or log.parquet or posterior.json were removed. Solve the log itself again."
         )
     return solved.log, solved.posterior
 

@@ -47,6 +47,20 @@ def test_the_bytes_do_not_depend_on_the_workers(tmp_path: Path) -> None:
     assert b"seconds" not in b"".join(outs[0].values())
 
 
+def test_workers_import_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "queue", "signal", "numpy", "sitecustomize", "softrobust"):
+        code = f"open({str(tmp_path / 'ran')!r}, 'a').write('{name}')"
+        (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")  # as an interactive session has it
+    tasks = [Task("a", "tests.run.jobs.jobs:square", {"x": 2.0})]
+    done = run_tasks(tasks, tmp_path / "out", workers=1)
+    assert done.results["a"]["square"] == 4.0
+    assert not (tmp_path / "ran").exists()
+
+
 def test_results_are_read_back(tmp_path: Path) -> None:
     outcome = run_tasks(squares(3), tmp_path / "out", workers=0)
     assert load_results(tmp_path / "out") == outcome.results

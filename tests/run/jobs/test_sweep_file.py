@@ -38,7 +38,7 @@ def read(folder: Path, text: str) -> None:
         (SWEEP + "lambdas = [1.5]\n" + SOURCE, "1.5"),
         (SWEEP + "alphas = [-0.1]\n" + SOURCE, "-0.1"),
         (SWEEP + 'alphas = ["x"]\n' + SOURCE, "alpha must be"),
-        (SWEEP + "seeds = 0\n" + SOURCE, "seeds must be a whole number ≥ 1"),
+        (SWEEP + "seeds = 0\n" + SOURCE, "seeds must be a whole number in 1…100000"),
         (SWEEP + "seeds = [1, -1]\n" + SOURCE, "a seed must be a whole number ≥ 0"),
         (SWEEP + "heldout = 0\n" + SOURCE, "heldout must be"),
         (SWEEP + "models = 1.5\n" + SOURCE, "models must be"),

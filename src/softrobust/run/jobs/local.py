@@ -1,9 +1,10 @@
 """Tasks on processes of this machine.
 
 Each worker is a fresh interpreter (never a fork), so it inherits no locks, threads or random state,
-and a script needs no `if __name__ == "__main__"`. A thread here hands it a task and waits for the
-reply. A worker that is killed takes only the task in its hands with it: that one is tried again on
-a new worker, `RETRIES` times at most.
+and a script needs no `if __name__ == "__main__"`. It starts isolated, with the places that this one
+imports from: a `json.py` that lies in the current folder is a file like any other. A thread here
+hands it a task and waits for the reply. A worker that is killed takes only the task in its hands
+with it: that one is tried again on a new worker, `RETRIES` times at most.
 """
 
 from __future__ import annotations
@@ -82,9 +83,9 @@ class _Worker:
     def __init__(self, env: dict[str, str]) -> None:
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self.mark = 0  # where the words of the present task begin
-        path = [os.path.abspath(p) for p in sys.path]
+        path = [place for place in sys.path if os.path.isabs(place)]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", BOOT, json.dumps(path)],
+            [sys.executable, "-I", "-c", BOOT, json.dumps(path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,

@@ -347,7 +347,8 @@ def _state(
     decision, floats = stored["decision"], [stored[name] for name in ("closed", "bound", "xi")]
     if decision.dtype.kind != "i" or any(array.dtype.kind != "f" for array in floats):
         raise ValueError("its arrays are not those of a search")
-    if ((decision < 0) | (decision >= shape[1])).any() or not np.isfinite(stored["bound"]).all():
+    sound = np.isfinite(stored["bound"]).all() and bool(stored["closed"] < np.inf)
+    if not sound or ((decision < 0) | (decision >= shape[1])).any():
         raise ValueError("it holds actions or bounds that cannot be")
     masks = np.unpackbits(stored["allowed"], axis=1, count=shape[0] * shape[1]).astype(bool)
     nodes = [
