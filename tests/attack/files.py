@@ -242,7 +242,7 @@ def _fault(code: int, words: str, file: str) -> str | None:
         return f"exit code {code}"
     if code and not lines:
         return "refused without a word"
-    if len(lines) > 3000:
+    if len(lines) > 3000 and words.startswith("softrobust:"):
         return "a message without end"
     if code and file and not _named(lines, file):
         return "the refusal does not name the file"
@@ -252,7 +252,8 @@ def _fault(code: int, words: str, file: str) -> str | None:
 
 
 def _named(lines: str, file: str) -> bool:
-    names: Iterable[str] = (Path(file).name, file.partition("/")[0] + "'")
+    path = Path(file)  # tasks call the files of a run by what they are: 'log', 'problem'
+    names: Iterable[str] = (path.name, f"'{path.stem}'", file.partition("/")[0] + "'")
     return any(name in lines for name in names)
 
 

@@ -248,5 +248,8 @@ def mutate(path: Path, rng: Rng) -> str:
     }  # fmt: skip
     chance = rng.random()
     if chance < 0.75 and path.suffix in own:
-        return own[path.suffix](path, rng)
+        try:
+            return own[path.suffix](path, rng)
+        except (ValueError, TypeError, OverflowError, ArithmeticError):
+            pass  # an accident that this very file cannot have
     return (mutate_bytes if chance < 0.9 else mutate_place)(path, rng)

@@ -25,6 +25,7 @@ from softrobust.errors import InputError, SoftRobustError
 
 # What the library calls by the name of a function, and no verb has as an option.
 OTHERWISE = {"read_trajectories": "begin with `softrobust inspect`"}
+LONG = 400  # characters of a word, beyond which it is no word that anybody reads
 app = typer.Typer(
     name="softrobust",
     no_args_is_help=True,
@@ -131,7 +132,10 @@ def _usage_or_bug(error: Exception, debug: bool) -> int:
     if debug:
         raise error
     if isinstance(error, (OSError, MemoryError)):
-        _say(f"{type(error).__name__}: {error}. Nothing was half written.")
+        reason = getattr(error, "strerror", None) or str(error) or "there is not enough memory"
+        place = getattr(error, "filename2", None) or getattr(error, "filename", None)
+        where = f" ('{place}')" if place else ""
+        _say(f"The system refused: {reason}{where}. Nothing was half written: mend it, run again.")
         return 1
     _say(
         f"An unexpected {type(error).__name__} stopped the work: {error}. This is a bug in "
@@ -142,5 +146,6 @@ def _usage_or_bug(error: Exception, debug: bool) -> int:
 
 def _say(text: str) -> None:
     """One plain paragraph on stderr."""
-    paragraph = visible(" ".join(text.split()))
+    words = (word if len(word) <= LONG else f"{word[:LONG]}…" for word in text.split())
+    paragraph = visible(" ".join(words))
     print(textwrap.fill(f"softrobust: {paragraph}", 100, break_long_words=False), file=sys.stderr)

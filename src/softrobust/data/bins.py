@@ -183,13 +183,15 @@ class Bins:
         with rebuilding("bins", path):
             names = Labels(tuple(map(str, arrays["variables"])), noun="variable")
             cuts = () if "centres" in arrays else range(len(names))
-            return cls(
+            found = cls(
                 str(arrays["method"]),  # type: ignore[arg-type]
                 names,
                 tuple(arrays[f"edges{j}"] for j in cuts),
                 arrays.get("centres"),
                 arrays["scale"],
             )
+            found.index(np.zeros((1, len(names))))  # arrays that do not fit are found here
+            return found
 
     def __repr__(self) -> str:
         return f"Bins({self.method}, {self.n_states} states of {', '.join(self.variables)})"

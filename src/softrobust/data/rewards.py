@@ -88,7 +88,7 @@ class Rewards:
         keys = self.keys
         if keys is not None and keys.size:
             most = self.n_states * self.n_actions * self.n_states
-            if (np.diff(keys) <= 0).any() or keys[0] < 0 or keys[-1] >= most:
+            if keys.ndim != 1 or (np.diff(keys) <= 0).any() or keys[0] < 0 or keys[-1] >= most:
                 raise InputError(f"The keys of listed rewards must ascend from 0 to {most - 1}.")
         for name in ("pairs", "nexts", "triples", "per_model"):
             values = getattr(self, name)

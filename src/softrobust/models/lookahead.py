@@ -222,4 +222,8 @@ def load_continuous_policy(path: str | Path) -> ContinuousPolicy:
             )
         variables = Labels(tuple(head["variables"]), noun="variable")
         actions = Labels(tuple(head["actions"]), noun="action")
-        return _KINDS[head["kind"]].from_arrays(arrays, head["settings"], variables, actions)
+        found = _KINDS[head["kind"]].from_arrays(arrays, head["settings"], variables, actions)
+        mix = found.probs(np.zeros((1, len(variables))))  # arrays that do not fit are found here
+        if mix.shape != (1, len(actions)) or not np.isfinite(mix).all():
+            raise ValueError("it gives no probabilities")
+        return found

@@ -394,6 +394,11 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
     problem = load_problem(folder / "problem.npz")
     certificate = understood(lambda: certificate_of(record), folder / "solution.json")
     log = read_log(folder / "log.parquet") if (folder / "log.parquet").exists() else None
+    if log is not None and drawn.get("data_hash", log.data_hash) != log.data_hash:
+        raise InputError(
+            f"The files of '{folder}' do not belong together: log.parquet does not hold the rows "
+            "that posterior.json was learned from."
+        )
     with rebuilding("posterior", folder / "posterior.json"):
         posterior = None if log is None or not drawn else fitted_again(drawn, log, folder / FIT)
     heldout = _heldout(folder, posterior, drawn)
@@ -448,13 +453,21 @@ def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> R
     )
     with rebuilding("log", log):
         seen = read_continuous_log(log, problem.actions) if log.exists() else None
+    heldout = load_gaussian(held) if held.exists() else None
+    own = (problem.variables, problem.actions)
+    for name, part in (("policy.npz", solution.policy), ("heldout.npz", heldout)):
+        if part is not None and (part.variables, part.actions) != own:
+            raise InputError(
+                f"The files of '{folder}' do not belong together: {name} has other variables or "
+                "actions than models.npz."
+            )
     return Run(
         problem,
         solution,
         understood(lambda: certificate_of(record), file),
         log=seen,
         posterior=load_posterior(fit) if fit.exists() else None,
-        heldout=load_gaussian(held) if held.exists() else None,
+        heldout=heldout,
         notes=understood(lambda: notes_of(record) or (), file),
         r2=reward.get("r2"),
     )
