@@ -28,6 +28,7 @@ MODULES = (
     "rect_solves",
     "rect_scaling",
     "static_optimum",
+    "horizon",
     "tradeoff",
     "posteriors",
     "continuous",

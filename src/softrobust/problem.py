@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large
 from softrobust._core.files import read_npz, rebuilding, write_npz
-from softrobust._core.settings import real, whole
+from softrobust._core.settings import whole
 from softrobust.data.initial import check_p0
 from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
 from softrobust.errors import InputError
@@ -28,7 +28,7 @@ from softrobust.models.continuous_rewards import LinearReward, RewardFunction
 from softrobust.models.files import FORMAT_VERSION, models_from_arrays, models_to_arrays
 from softrobust.models.gaussian import GaussianModels
 from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy, action_shares
+from softrobust.models.policy import Policy, TimedPolicy, action_shares
 from softrobust.objective import (
     OPTIMUM,
     PRACTICE_REFERENCE,
@@ -81,11 +81,14 @@ class Problem(_OnModels):
     p0 : (n_states,), optional
         Where episodes start; `None` takes the models' own, else uniform.
     gamma : float in (0, 1), optional
-        Discount; `None` takes the models' own.
+        Discount; `None` takes the models' own. With a horizon it may be 1.
     objective : SoftRobust or Percentile
         With `reference="practice"` the models must know what was done (those of a posterior do).
     allowed : (n_states, n_actions) bool, optional
         Actions that may be taken. Pairs without transitions are never allowed.
+    horizon : int, optional
+        Steps of an episode, Σ_{t<H} γ^t r_t; `None` is a problem without end. Policies may then
+        have a rule for each step (`TimedPolicy`).
 
     Attributes
     ----------
@@ -99,6 +102,7 @@ class Problem(_OnModels):
     gamma: float
     objective: Objective
     allowed: BoolArray
+    horizon: int | None = None
     R: FloatArray = field(init=False)
 
     def __init__(
@@ -109,12 +113,14 @@ class Problem(_OnModels):
         gamma: float | None = None,
         objective: Objective | None = None,
         allowed: ArrayLike | None = None,
+        horizon: int | None = None,
     ) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
         if isinstance(rewards, Rewards) and rewards.kind == "model" and models.rewards is None:
             models = replace(models, rewards=rewards)  # they go where their models go
         put(self, "models", models)
-        put(self, "gamma", _check_gamma(models.gamma if gamma is None else gamma))
+        put(self, "horizon", None if horizon is None else whole("horizon", horizon))
+        put(self, "gamma", check_gamma(models.gamma if gamma is None else gamma, horizon))
         put(self, "p0", _start(models, p0))
         put(self, "allowed", _mask(models, allowed))
         put(self, "objective", _posed(objective or SoftRobust(), models, self.allowed))
@@ -131,6 +137,11 @@ class Problem(_OnModels):
         m = self.models
         make = Policy.from_decision if choice.ndim == 1 else Policy
         return make(choice, m.states, m.actions, self.decided)
+
+    def timed_policy(self, choice: NDArray[Any]) -> TimedPolicy:
+        """Decisions (horizon, n_states), or probabilities, as a policy with a rule per step."""
+        m = self.models
+        return TimedPolicy(choice, m.states, m.actions, self.decided)
 
     @property
     def paid(self) -> Rewards:
@@ -160,10 +171,20 @@ class Problem(_OnModels):
         mean = self.models.mean_model(weights)
         return replace(self, models=mean, rewards=Rewards.of_pairs(self.R @ weights))
 
+    def refuse_horizon(self, who: str, instead: str = "") -> None:
+        """What is known of problems without end only says so, instead of ignoring the end."""
+        if self.horizon is not None:
+            raise InputError(
+                f"{who} is for problems without end, and this one ends after {self.horizon} "
+                f"steps. Leave the horizon out{instead}.",
+                arguments=("horizon",),
+            )
+
     def __repr__(self) -> str:
+        steps = "" if self.horizon is None else f"horizon={self.horizon}, "
         return (
             f"Problem({self.n_states} states, {self.n_actions} actions, {self.n_models} models, "
-            f"gamma={self.gamma:g}, {self.objective})"
+            f"gamma={self.gamma:g}, {steps}{self.objective})"
         )
 
 
@@ -249,14 +270,21 @@ def _as_rewards(given: ArrayLike | Callable[..., float], models: ModelSet) -> Re
     )
 
 
-def _check_gamma(gamma: object) -> float:
+def check_gamma(gamma: object, horizon: int | None = None) -> float:
+    """A discount in (0, 1), not too near 1; with a horizon in (0, 1]."""
     _known("gamma", gamma)
     try:
         value = float(gamma)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise InputError(f"gamma must be a number in (0, 1); it is {gamma!r}.") from None
+    if horizon is not None and 0.0 < value <= 1.0:
+        return value
     if not 0.0 < value < 1.0:
-        raise InputError(f"gamma must lie strictly between 0 and 1; it is {value:g}.")
+        allowed = "above 0 and at most 1" if horizon is not None else "strictly between 0 and 1"
+        hint = ""
+        if value == 1.0:
+            hint = " Without discounting only a sum over a horizon is finite: give the horizon too."
+        raise InputError(f"gamma must lie {allowed}; it is {value:g}.{hint}", arguments=("gamma",))
     if value > GAMMA_MOST:
         raise InputError(
             f"gamma = {value!r} is too near 1: rows may miss 1 by 1e-8, and values would not be "
@@ -316,7 +344,7 @@ class ContinuousProblem(_OnModels):
     reward : callable (s, a, s′) → r, optional
         Vectorised over leading axes: states (…, n_variables), action indices (…). A
         `LinearReward` has expectations in closed form. `None` takes the models' own.
-    gamma : float in (0, 1), optional
+    gamma : float in (0, 1], optional
     horizon : int, optional
         Steps of an episode; both come with Gaussian models that know them.
     objective : SoftRobust or Percentile
@@ -354,8 +382,8 @@ class ContinuousProblem(_OnModels):
         put(self, "reward", _reward(reward, models))
         put(self, "gamma", _known("gamma", gamma, getattr(own, "gamma", None)))
         put(self, "horizon", _known("horizon", horizon, getattr(own, "horizon", None)))
-        real("gamma", self.gamma, above=0, below=1)
         whole("horizon", self.horizon)
+        check_gamma(self.gamma, self.horizon)
         put(self, "objective", _simulated(objective or SoftRobust()))
         put(self, "allowed", _actions_allowed(allowed, models))
 
@@ -512,6 +540,8 @@ def save_problem(path: str | Path, problem: Problem) -> None:
         "criterion": np.array(problem.objective.criterion),
     }
     arrays |= _reference_to_arrays(problem.objective.reference)
+    if problem.horizon is not None:
+        arrays["horizon"] = np.array(problem.horizon)
     write_npz(path, PROBLEM_FORMAT, FORMAT_VERSION, arrays)
 
 
@@ -583,6 +613,7 @@ def load_problem(path: str | Path) -> Problem:
             p0=arrays["p0"],
             gamma=float(arrays["gamma"]),
             allowed=arrays["allowed"],
+            horizon=int(arrays["horizon"]) if "horizon" in arrays else None,
             objective=make_objective(
                 str(arrays.get("criterion", "soft-robust")),
                 float(arrays["lam"]),

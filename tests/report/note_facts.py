@@ -23,6 +23,8 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
                       "blend": {"near": 0.9, "other": 0.1}, "borrowed": 0.7},
     "prior_foresight": {"scores": {"learned": -1.99, "dirichlet": -2.53}},
     "frontier_without_lambda": {},
+    "frontier_timed": {},
+    "promise_not_timed": {"steps": 30},
     "frontier_without_trade": {},
     "frontier_too_long": {"states": 10_000, "models": 60},
     "data_without_criterion": {},

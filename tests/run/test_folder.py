@@ -252,7 +252,7 @@ def test_errors_of_the_library_name_no_flags(
     path = tmp_path / "log.csv"
     for options, name in (
         (Options(), "gamma"),
-        (Options(gamma=0.9, horizon=3), "horizon"),
+        (Options(gamma=0.9, clip=0.5), "clip"),
         (Options(gamma=0.9, weights=path), "weights"),
         (Options(gamma=0.9, seed=-1), "seed"),
         (Options(gamma=0.9, continuous=True, strength=2.0), "strength"),

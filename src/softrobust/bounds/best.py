@@ -5,6 +5,7 @@
                    ρ^S(π) ≤ (1 − λ)·mean(ρ*) + λ·CVaR(ρ*)
     stationary     the safe dual with m_ω(s) = min_a m_ω(s,a), the least occupancy of any policy
     deterministic  the safe dual with m_ω(s,a)
+    timed          with a horizon: a rule for each step, see below
 
 For every ξ ∈ Ξ and every deterministic π with allowed actions (see `bounds.advantage`),
 
@@ -26,6 +27,13 @@ time ρ(π, P̂^ω) ≤ p₀ᵀV_ω + m_ω(s,π(s))·adv_ω(s,π(s)) for all ω,
 
 the single-state bound. Randomized policies mix the returns of actions, which a percentile does not
 bound, so it is for deterministic ones.
+
+With a horizon, V and adv have a step t, and with m_ω,t(s) the least probability of being in s then,
+
+    ρ^S(π) ≤ Σ_ω ξ_ω p₀ᵀV_ω,0 + Σ_t Σ_s max_a Σ_ω ξ_ω γ^t m_ω,t(s)·adv_ω,t(s,a)     π timed,
+
+as every randomized rule of a step is a mixture of actions; a stationary policy takes the same
+action at all steps, so that there the sum over t stands inside the maximum.
 
 Each is never above the one before. A bound for fewer policies is not used for more (action-wise
 occupancies and fixing are not valid for randomized policies); the reverse is always allowed.
@@ -52,18 +60,26 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import FloatArray, fits
-from softrobust._core.limits import NO_LIMIT, Deadline, OutOfTime
+from softrobust._core.arrays import BoolArray, FloatArray, fits
+from softrobust._core.limits import NO_LIMIT, Deadline, OutOfTime, chunks
 from softrobust._core.settings import real
 from softrobust.bounds.advantage import Relaxation, can_bound_occupancies, relax, relaxation_bytes
-from softrobust.bounds.reduction import EPS, reduce
+from softrobust.bounds.reduction import EPS, Reduced, reduce
 from softrobust.errors import InputError
+from softrobust.kernels.evaluate import least_flows
 from softrobust.objective import Percentile, soft_robust
 from softrobust.problem import Problem
-from softrobust.returns import ModelOptima, measured, optimal_returns, reference_size
+from softrobust.returns import (
+    ModelOptima,
+    action_values,
+    measured,
+    optimal_returns,
+    reference_size,
+)
 
 ROUNDS = 30  # of row generation
 ROWS_NUMBERS = 1e6  # returns that are sorted at a time
+FLOW_WORK = 3e8  # multiply-adds of least probabilities between two looks at the clock
 
 
 class Covers(StrEnum):
@@ -77,10 +93,11 @@ class Covers(StrEnum):
     PRACTICE_CLASS = "practice_class"
     DETERMINISTIC = "deterministic"
     STATIONARY = "stationary"
+    TIMED = "timed"  # with a horizon: a rule, randomized or not, for each step
     ALL = "all"
 
 
-CLASSES = (Covers.DETERMINISTIC, Covers.STATIONARY, Covers.ALL)  # that `best_bound` is for
+CLASSES = tuple(Covers)[2:]  # that `best_bound` is for
 
 
 @final
@@ -118,13 +135,16 @@ def best_bound(
     clairvoyant bound stands.
     """
     deadline = Deadline() if time_limit is None else Deadline(max(time_limit, 1e-9))
-    percentile = isinstance(problem.objective, Percentile)
-    if covers is Covers.ALL or (percentile and covers is not Covers.DETERMINISTIC):
+    percentile, ends = isinstance(problem.objective, Percentile), problem.horizon is not None
+    plain = covers is Covers.ALL or (covers is Covers.TIMED and not ends)
+    if plain or (percentile and (ends or covers is not Covers.DETERMINISTIC)):
         return clairvoyant_bound(problem, deadline=deadline)
     reduced = reduce(problem)
     p = reduced.problem
     optima = optimal_returns(p, deadline=deadline)
     bound = clairvoyant_bound(p, optima)
+    if p.horizon is not None:
+        return _horizon_bound(reduced, optima, covers, bound, deadline)
     # Without occupancies the safe dual is the clairvoyant bound.
     if deadline.passed or not can_bound_occupancies(p) or not fits(relaxation_bytes(p)):
         return bound
@@ -144,6 +164,64 @@ def best_bound(
         if dual.value < bound.value:
             bound = Bound(dual.value, Covers.DETERMINISTIC, "safe dual")
     return bound
+
+
+def _horizon_bound(
+    reduced: Reduced, optima: ModelOptima, covers: Covers, known: Bound, deadline: Deadline
+) -> Bound:
+    """The safe dual over H steps; `known` where it would not fit, or is no better."""
+    p = reduced.problem
+    assert optima.steps is not None
+    assert p.horizon is not None
+    (S, A, N), H, V = p.R.shape, p.horizon, optima.steps[0]
+    timed = covers is Covers.TIMED
+    if deadline.passed or not fits(8.0 * S * A * N * (H if timed else 1) + 32.0 * H * N * S):
+        return known
+    least = _least_flows(reduced, deadline)
+    terms = np.zeros((H if timed else 1, S, A, N))
+    for t in range(H):
+        if deadline.passed:
+            return known
+        adv = np.minimum(action_values(p, V[t + 1]) - V[t][:, :, None], 0.0)
+        part = (p.gamma**t * least[t][:, :, None] * adv).transpose(1, 2, 0)
+        terms[t if timed else 0] += np.where(reduced.allowed[:, :, None], part, 0.0)
+    # Rounding of the optima enters once by V, and once more by the advantages.
+    x = 2 * optima.upper - V[0] @ p.p0
+    allowed = np.tile(reduced.allowed, (terms.shape[0], 1))
+    choices = _Choices(allowed, measured(p, x), float(np.abs(x).max()))
+    dual = dual_bound(p, choices, terms.reshape(-1, A, N), deadline=deadline)
+    if dual.value >= known.value:
+        return known
+    return Bound(dual.value, Covers.TIMED if timed else Covers.STATIONARY, "safe dual")
+
+
+def _least_flows(reduced: Reduced, deadline: Deadline) -> FloatArray:
+    """(horizon, n_models, n_states): at most P(S_t = s) of any policy; 0 where time was short."""
+    p, m = reduced.problem, reduced.problem.models
+    assert p.horizon is not None
+    least = np.zeros((p.horizon, p.n_models, p.n_states))
+    least[0] = p.p0
+    if not can_bound_occupancies(p):
+        return least
+    work = p.horizon * p.n_states * m.next_states.size
+    for part in chunks(p.n_models, max(1, int(FLOW_WORK / work))):
+        if deadline.passed:
+            break
+        least_flows(
+            p.n_models > 1 and work * p.n_models > FLOW_WORK, m.indptr, m.next_states, m.prob,
+            reduced.allowed, p.p0, part.start, part.stop, least,
+        )  # fmt: skip
+    return least
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Choices:
+    """What the dual reads of a relaxation: allowed (n, n_actions), x of every model, its size."""
+
+    allowed: BoolArray
+    x: FloatArray
+    size: float
 
 
 @final
@@ -170,7 +248,7 @@ def into_xi(xi: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
 
 
 def dual_value(
-    problem: Problem, relaxation: Relaxation, terms: FloatArray, xi: FloatArray
+    problem: Problem, relaxation: Relaxation | _Choices, terms: FloatArray, xi: FloatArray
 ) -> DualBound:
     """UB for a given ξ ∈ Ξ, rounding included.
 
@@ -181,14 +259,14 @@ def dual_value(
     base = float(relaxation.x @ xi)
     # ξ may miss Ξ, and sums their exact value, by a few units in the last place of what is summed.
     size = relaxation.size + float(-top.sum())
-    slack = 8 * (problem.n_models + problem.n_states) * EPS * size
+    slack = 8 * (problem.n_models + terms.shape[0]) * EPS * size
     value = base + float(top.sum()) + slack
     return DualBound(value, xi, value + (val - top[:, None]))
 
 
 def dual_bound(
     problem: Problem,
-    relaxation: Relaxation,
+    relaxation: Relaxation | _Choices,
     terms: FloatArray,
     xi: FloatArray | None = None,
     floor: float = -np.inf,
@@ -234,7 +312,7 @@ def percentile_bound(problem: Problem, relaxation: Relaxation, terms: FloatArray
 
 
 def best_xi(
-    relaxation: Relaxation,
+    relaxation: Relaxation | _Choices,
     terms: FloatArray,
     lower: FloatArray,
     upper: FloatArray,

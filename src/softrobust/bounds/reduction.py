@@ -8,7 +8,7 @@ whole one, and a decision of the reduced problem is a decision of the whole one.
 
 Sums of transition rows may miss 1 by 1e-8. With σ the largest row sum, Σ_s h_π(s) ≤ Σp₀/(1 − γσ) =:
 reach for every policy: an error e in every reward moves a return by at most reach·e. With the least
-row sum it is a lower bound of Σ_s h_π(s).
+row sum it is a lower bound of Σ_s h_π(s). With a horizon H, Σ_{t<H} (γσ)^t stands for 1/(1 − γσ).
 
 A share of the value says nothing of rounding where the value is 0: returns of −20 and +20 that
 cancel, or costs that a free action avoids, are rounded all the same. What rounding can leave
@@ -87,6 +87,20 @@ def reduce(problem: Problem) -> Reduced:
     return Reduced(problem, allowed, reachable)
 
 
+def onto(decision: NDArray[np.int64], allowed: BoolArray) -> NDArray[np.int64]:
+    """The decision with its first kept action wherever a copy of it was dropped.
+
+    A dropped action is a later copy of a kept one, or belongs to a state never reached, so the
+    first kept action at or before it stands in for it; the climb mends the choice if need be.
+    """
+    rows = np.arange(decision.size)
+    kept = allowed[rows, decision]
+    before = np.where(np.arange(allowed.shape[1])[None, :] <= decision[:, None], allowed, False)
+    last = allowed.shape[1] - 1 - np.argmax(before[:, ::-1], axis=1)
+    stand_in = np.where(before.any(axis=1), last, np.argmax(allowed, axis=1))
+    return np.asarray(np.where(kept, decision, stand_in), dtype=np.int64)
+
+
 def reachable_states(problem: Problem) -> BoolArray:
     """(n_states,): reached from p₀ by allowed actions in at least one model."""
     m = problem.models
@@ -151,16 +165,24 @@ def reach(problem: Problem, sums: FloatArray | None = None) -> FloatArray:
     """(n_models,): at least Σp₀/(1 − γσ_ω), rounding included."""
     sums = pair_sums(problem) if sums is None else sums
     sigma = sums.max(axis=(0, 1)) + sum_error(problem)
-    # γσ ≤ 1 − 9e-8 (`Problem` refuses greater γ): 1 − γσ is off by 5e-9 of itself at most.
     start = float(problem.p0.sum()) * (1 + problem.n_states * EPS)
-    return np.asarray(start / (1 - problem.gamma * sigma) * (1 + 1e-8))
+    return np.asarray(start * _steps(problem, sigma) * (1 + 1e-8))
 
 
 def least_reach(problem: Problem) -> FloatArray:
     """(n_models,): at most Σp₀/(1 − γσ_ω) for the least row sum of an allowed pair."""
     sigma = pair_sums(problem)[problem.allowed].min(axis=0) - sum_error(problem)
     start = float(problem.p0.sum()) * (1 - problem.n_states * EPS)
-    return np.asarray(start / (1 - problem.gamma * sigma) * (1 - 1e-8))
+    return np.asarray(start * _steps(problem, sigma) * (1 - 1e-8))
+
+
+def _steps(problem: Problem, sigma: FloatArray) -> FloatArray:
+    """Σ_t (γσ_ω)^t, off by less than 1e-8 of itself."""
+    ratio = problem.gamma * sigma
+    if problem.horizon is not None:
+        return np.asarray((ratio[:, None] ** np.arange(problem.horizon)).sum(axis=1))
+    # γσ ≤ 1 − 9e-8 (`Problem` refuses greater γ): 1 − γσ is off by 5e-9 of itself at most.
+    return np.asarray(1.0 / (1.0 - ratio))
 
 
 def rounding(problem: Problem, V: NDArray[np.float64] | None = None, excused: bool = True) -> float:

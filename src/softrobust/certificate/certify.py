@@ -33,9 +33,11 @@ from softrobust.certificate.posterior import (
     Draw,
     PosteriorCertificate,
     certify_posterior,
+    class_of,
 )
 from softrobust.errors import InputError, SolverError
 from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import TimedPolicy
 from softrobust.objective import Objective, SoftRobust
 from softrobust.posterior.sampling import Draws
 from softrobust.problem import ContinuousProblem, Problem
@@ -44,6 +46,7 @@ from softrobust.returns import (
     reference_size,
     returns_of,
     static_return,
+    total_time,
     uniform_value,
 )
 from softrobust.solvers.base import Solution, gap_share
@@ -240,7 +243,7 @@ def certify(
         policy, bounds = _with_its_bound(problem, policy, bounds)
     train = returns_of(problem, policy)
     sample = sample_of(train, problem.objective, given=True)
-    own = Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
+    own = class_of(policy)
     brought = any(b.covers in (own, *KEEPING) for b in bounds)
     known = clairvoyant_bound(problem)
     if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES:
@@ -292,8 +295,8 @@ def _with_its_bound(
     problem: Problem, solution: Solution, bounds: Sequence[Bound]
 ) -> tuple[Policy, Sequence[Bound]]:
     """Policy and bounds; a solution's own bound holds only for the problem it was made on."""
-    asked = (problem.gamma, problem.n_models, problem.objective)
-    same = (solution.gamma, solution.n_models, solution.objective) == asked
+    names = ("gamma", "n_models", "objective", "horizon")
+    same = all(getattr(solution, name) == getattr(problem, name) for name in names)
     # Two values that every reward and every probability of an allowed action enters.
     pairs = [(static_return(problem, solution.policy), solution.static_value)]
     if solution.uniform_value is not None:
@@ -310,11 +313,13 @@ def _with_its_bound(
     return solution.policy, bounds if solution.bound is None else [*bounds, solution.bound]
 
 
-def _indicative(problem: Problem, policy: Policy) -> PaperErrors | None:
+def _indicative(problem: Problem, policy: Policy | TimedPolicy) -> PaperErrors | None:
     S, _, N = problem.R.shape
     goal = problem.objective
-    # They are about the return alone.
-    if not isinstance(goal, SoftRobust) or goal.against or N * S**3 > INDICATIVE_WORK:
+    # They are about the return alone, and about problems without end.
+    if not isinstance(goal, SoftRobust) or goal.against or isinstance(policy, TimedPolicy):
+        return None
+    if problem.horizon is not None or N * S**3 > INDICATIVE_WORK:
         return None
     return paper_errors(
         problem, [policy, problem.uniform_policy()], ["this policy", "the uniform policy"]
@@ -322,22 +327,29 @@ def _indicative(problem: Problem, policy: Policy) -> PaperErrors | None:
 
 
 def _against(
-    problem: Problem, policy: Policy, practice: Policy, heldout: ModelSet | Draws | None
+    problem: Problem,
+    policy: Policy | TimedPolicy,
+    practice: Policy,
+    heldout: ModelSet | Draws | None,
 ) -> Comparison:
     if isinstance(heldout, ModelSet) and heldout.n_models > PAIRED_DRAWS:
         heldout = heldout.select(range(PAIRED_DRAWS))
     return compare_policies(problem, policy, practice, heldout)
 
 
-def _tightest(problem: Problem, policy: Policy, bounds: Sequence[Bound], sample: Sample) -> Bound:
-    valid = [b for b in bounds if policy.deterministic or b.covers is not Covers.DETERMINISTIC]
+def _tightest(
+    problem: Problem, policy: Policy | TimedPolicy, bounds: Sequence[Bound], sample: Sample
+) -> Bound:
+    own, order = class_of(policy), list(Covers)  # each class contains the one before it
+    kept = KEEPING if own is not Covers.TIMED else ()
+    valid = [b for b in bounds if b.covers in kept or order.index(b.covers) >= order.index(own)]
     best = min(valid, key=lambda b: b.value)
     value = sample.objective.value
     scale = max(abs(value), abs(best.value), abs(sample.mean.value), 1e-300)
     scale += reference_size(problem)
-    # A policy's rows may miss 1 by 1e-12, which its value shows 1/(1 − γ) times; around 0 the
+    # A policy's rows may miss 1 by 1e-12, which its value shows at every step; around 0 the
     # size of the returns is what rounds, not the size of the value.
-    room = (ROUNDING + 4e-12 / (1 - problem.gamma)) * scale + rounding(problem, excused=False)
+    room = (ROUNDING + 4e-12 * total_time(problem)) * scale + rounding(problem, excused=False)
     if value > best.value + room:
         raise SolverError(
             f"The policy earns {value!r}, above the {best.method} bound {best.value!r}: one of the "

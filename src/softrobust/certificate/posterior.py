@@ -34,6 +34,7 @@ from softrobust.certificate.intervals import (
     held_out,
 )
 from softrobust.errors import InputError
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import EDGE, SoftRobust, value_at_risk
 from softrobust.posterior import FittedPosterior
 from softrobust.posterior.base import CHECKING, FRESH
@@ -44,7 +45,6 @@ from softrobust.solvers.exact.exact import Exact
 
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
-    from softrobust.models.policy import Policy
     from softrobust.problem import Problem
 
 Draw = Callable[[int, np.random.Generator], "ModelSet"]
@@ -136,7 +136,7 @@ class PosteriorCertificate:
 
 def certify_posterior(
     problem: Problem,
-    policy: Policy,
+    policy: Policy | TimedPolicy,
     posterior: FittedPosterior | Draw,
     heldout: Sample | None = None,
     replications: int = REPLICATIONS,
@@ -162,7 +162,7 @@ def certify_posterior(
         A number gives draws of their own, independent of those that `sample` makes of it.
     """
     check_replications(replications, LEAST)
-    covers = Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
+    covers = class_of(policy)
     if not isinstance(problem.objective, SoftRobust):
         return _without(problem, heldout, covers, Note("replications_bound_averages"))
     rng = _generator(seed)
@@ -181,6 +181,13 @@ def certify_posterior(
     return _limits(problem, policy, bounds, returns, heldout)
 
 
+def class_of(policy: Policy | TimedPolicy) -> Covers:
+    """The class that a policy is compared with: its bounds speak of the best of these."""
+    if isinstance(policy, TimedPolicy):
+        return Covers.TIMED
+    return Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
+
+
 def _generator(seed: int | np.random.Generator) -> np.random.Generator:
     """Not the stream of the models that the policy was chosen on, even for the same number."""
     if isinstance(seed, np.random.Generator):
@@ -190,7 +197,7 @@ def _generator(seed: int | np.random.Generator) -> np.random.Generator:
 
 def _replicate(
     problem: Problem,
-    policy: Policy,
+    policy: Policy | TimedPolicy,
     posterior: FittedPosterior | Draw,
     covers: Covers,
     replications: int,
@@ -239,7 +246,8 @@ def _bound(problem: Problem, covers: Covers, seconds: float) -> Bound:
     S, A, N = problem.R.shape
     if S > DUAL_STATES:
         return clairvoyant_bound(problem)
-    if covers is Covers.DETERMINISTIC and N * A * S**3 <= EXACT_WORK:
+    small = N * A * S**3 <= EXACT_WORK and problem.horizon is None
+    if covers is Covers.DETERMINISTIC and small:
         solved = Exact(gap=GAP, time_limit=seconds).solve(problem).bound
         assert solved is not None  # Exact always has one
         return solved
@@ -248,7 +256,7 @@ def _bound(problem: Problem, covers: Covers, seconds: float) -> Bound:
 
 def _limits(
     problem: Problem,
-    policy: Policy,
+    policy: Policy | TimedPolicy,
     bounds: list[Bound],
     returns: list[FloatArray],
     heldout: Sample | None,
@@ -330,7 +338,7 @@ MOST_WORK = 1e11  # multiply-adds to evaluate them: some ten seconds
 def draw_heldout(
     posterior: FittedPosterior,
     problem: Problem,
-    policy: Policy,
+    policy: Policy | TimedPolicy,
     seed: np.random.SeedSequence,
     share: float = INTERVAL_SHARE,
 ) -> Draws:

@@ -27,7 +27,7 @@ from softrobust.certificate.posterior import PosteriorCertificate
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.lookahead import load_continuous_policy
-from softrobust.models.policy import Policy
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import Objective, Reference, make_objective
 from softrobust.solvers.base import Solution, Status
 from softrobust.solvers.promise import Gain, Promise, Verdict
@@ -47,7 +47,7 @@ def solution_record(
     `more` is what a run adds: where it came from, and what is known of its problem.
     """
     policy, objective = solution.policy, solution.objective
-    if isinstance(policy, Policy):
+    if isinstance(policy, Policy | TimedPolicy):
         kind, own = TABULAR, {
             "n_states": len(policy.states),
             "states": list(policy.states),
@@ -61,6 +61,8 @@ def solution_record(
             "policy_file": POLICY_FILE,
             "policy_kind": policy.kind,
         }  # fmt: skip
+    if solution.horizon is not None:
+        own["horizon"] = solution.horizon
     return {
         "format_version": FORMAT_VERSION,
         "kind": kind,
@@ -164,13 +166,15 @@ def _solution(record: Mapping[str, Any], policy: Any) -> Solution[Any]:
         "gamma": record["gamma"],
         "objective": objective_of(record),
         "n_models": record["n_models"],
+        "horizon": record.get("horizon"),
         "model_value": record["model_value"],
         "stats": record["stats"],
     }
     if policy is not None:
         return Solution(policy=policy, **common)
-    policy = Policy(
-        np.array(record["policy"], dtype=np.float64),
+    probs = np.array(record["policy"], dtype=np.float64)
+    policy = (TimedPolicy if probs.ndim == 3 else Policy)(
+        probs,
         Labels(tuple(record["states"]), noun="state"),
         Labels(tuple(record["actions"]), "action", record.get("integer_actions", False)),
         np.array(record["decided"], dtype=bool),

@@ -29,12 +29,14 @@ def solve(
     input: Annotated[  # noqa: A002 (the word users read in the help)
         Path, typer.Argument(metavar="INPUT", help="A log of transitions, a multi-model CSV, or .npz; told apart by content.")
     ],
-    gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1); may come from parameters.csv beside models.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1), or 1 with --horizon; may come from parameters.csv beside models.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9: the worst 10 %).")] = None,
     lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts: 0 the mean alone, 1 the bad case alone (default 0.5).")] = None,
     objective: Annotated[str | None, typer.Option(help="soft-robust (default), or percentile: the return that a share alpha of models reach.")] = None,
     reference: Annotated[str | None, typer.Option(metavar="none|practice|optimum|FILE", help="What returns are measured against in each model: none (default), practice (the gain), optimum (the regret), or a policy: CSV state,action[,probability].")] = None,
-    solver: Annotated[str | None, typer.Option(help=f"{SOLVERS} (default {DEFAULT}; exact for percentile).", autocompletion=complete.solvers)] = None,
+    horizon: Annotated[int | None, typer.Option(help="Steps of an episode; gamma may then be 1 (default: no end; with --continuous the longest of the log). Solvers: improve, nominal, local-search, cadp, wsu, mvp.")] = None,
+    stationary: Annotated[bool, typer.Option("--stationary", help="With --horizon and local-search: one rule for all steps instead of one for each.")] = False,
+    solver: Annotated[str | None, typer.Option(help=f"{SOLVERS} (default {DEFAULT}; exact for percentile; local-search with --horizon where improve is not the default).", autocompletion=complete.solvers)] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned (default 60 for exact, milp, local-search, randomized).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…", rich_help_panel=INPUT)] = None,
@@ -56,7 +58,6 @@ def solve(
     replications: Annotated[int | None, typer.Option(help="Sets of fresh models that certify the policy under the posterior itself (default 10, in some 5 s; 0 leaves it out).", rich_help_panel=PRIOR)] = None,
     validate: Annotated[str | None, typer.Option(metavar="episodes|blocks", help="Also choose on two thirds of the log's episodes (or blocks of rows) and judge that choice on the rest: held-out data, where --test-models are held-out models. The recommendation uses all data.", rich_help_panel=PRIOR)] = None,
     continuous: Annotated[bool, typer.Option("--continuous", help="The log has vectors for states: columns x, next_x for every variable, and action. Solvers: srvi (default), srvi-sa, rpvi-control, sr-sac, r-sac, sac.", rich_help_panel=VECTORS)] = False,
-    horizon: Annotated[int | None, typer.Option(help="Steps of an episode (default: the longest of the log).", rich_help_panel=VECTORS)] = None,
     actions: Annotated[str | None, typer.Option(metavar="A,B,…", help="The actions there are; any other in the log is an error.", rich_help_panel=VECTORS)] = None,
     start: Annotated[str | None, typer.Option(metavar="X=1,…", help="The state in which episodes start (default: the first states of the log's episodes).", rich_help_panel=VECTORS)] = None,
     reward_now: Annotated[str | None, typer.Option(metavar="X=1,…", help="Coefficients of the state in the reward; by default the reward column is fitted.", rich_help_panel=VECTORS)] = None,
@@ -80,6 +81,7 @@ def solve(
 
     from softrobust.cli.options import clip_of, coefficients_of, names_of, pairs_of, settings_for
     from softrobust.cli.output import print_run
+    from softrobust.errors import InputError
     from softrobust.run import (
         Options,
         check_out,
@@ -115,6 +117,9 @@ def solve(
         kept = setup.policies
         written = setup.problem if kept is None else kept.composite(setup.problem).problem
         _export(written, chosen, export_milp, quiet)
+    if stationary and (continuous or setup.problem.horizon is None):
+        text = "Only tables with a horizon have policies that differ by step. Leave it out."
+        raise InputError(text, arguments=("stationary",))
     search = prepare_search(out, chosen, resume)
     made = make_solver(
         chosen,
@@ -125,6 +130,7 @@ def solve(
         posterior=setup.posterior,
         checkpoint=search,
         min_count=min_count,
+        stationary=stationary,
         settings=for_solver,
     )
     run = choose(setup, made, seed, replications, test_episodes, validate)

@@ -198,6 +198,7 @@ OUTPUT = "Output"
 def frontier(
     input: Annotated[Path, typer.Argument(metavar="INPUT", help="A log of transitions, a multi-model CSV, or .npz; told apart by content.")],  # noqa: A002
     gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1); may come from parameters.csv beside models.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Steps of an episode: points are then stationary policies by local search, and gamma may be 1.")] = None,
     lambdas: Annotated[str, typer.Option(help="How much the bad case counts: values that rise, with commas.")] = "0,.1,.2,.3,.4,.5,.6,.7,.8,.9,1",
     alphas: Annotated[str, typer.Option(help="Confidences: the bad case is the worst 1 − alpha of models.")] = ".9",
     reference: Annotated[str | None, typer.Option(metavar="none|practice|optimum|FILE", help="What returns are measured against: none (default), practice, optimum, or a policy's CSV.")] = None,
@@ -238,6 +239,7 @@ def frontier(
         n_models=models,
         min_count=min_count,
         seed=seed,
+        horizon=horizon,
     )
     grid = numbers_of("--lambdas", lambdas), numbers_of("--alphas", alphas)
     found = run_frontier(set_up(input, options), *grid, solver, time_limit, seed)

@@ -20,6 +20,7 @@ def apply(
     file: Annotated[Path | None, typer.Option(help="A table of cases: a column 'state', or the measurements in columns of their names.")] = None,
     columns: Annotated[str | None, typer.Option(help="With --file: what its columns are called: state=site or bili=bilirubin,…")] = None,
     out: Annotated[Path | None, typer.Option(help="With --file: the same table with the action of each row, .csv or .xlsx.")] = None,
+    time: Annotated[int | None, typer.Option(help="The step of the episode, counted from 0: where the policy has a rule for each.")] = None,
     observation: Annotated[str | None, typer.Option(metavar="X=1.5,…", help="The state of a run with continuous states: its variables, by name or in order.")] = None,
     seed: Annotated[int | None, typer.Option(help="Draw the action where the policy randomizes.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the action and its probabilities as JSON.")] = False,
@@ -35,12 +36,21 @@ def apply(
     from softrobust.cli.options import observation_of, pairs_of, refuse
     from softrobust.cli.screen import print_record, say_exactly
     from softrobust.errors import InputError
-    from softrobust.models import Policy
+    from softrobust.models import Policy, TimedPolicy
     from softrobust.models.lookahead import load_continuous_policy
 
     if not run.exists():
         raise InputError(f"There is no run '{run}'. Give the folder that `solve --out` wrote.")
     policy: Any = load_continuous_policy(run) if run.suffix == ".npz" else load_solution(run).policy
+    if isinstance(policy, TimedPolicy):
+        if time is None:
+            raise InputError(
+                f"This policy has a rule for each of {policy.horizon} steps: give --time, counted "
+                "from 0 at the start of the episode."
+            )
+        policy = policy.at(time)
+    elif time is not None:
+        raise InputError("This policy does the same at all steps. Leave --time out.")
     table = isinstance(policy, Policy)
     if file is None:
         refuse({"columns": columns, "out": out}, "a table of cases (--file)")
@@ -69,7 +79,7 @@ def apply(
             return
         s = policy.index(pairs_of(measure, "--measure") or str(state))
         where = policy.states[s]
-        place = {"state": where}
+        place = {"state": where} | ({} if time is None else {"time": time})
         row, decided = policy.probs[s], bool(policy.decided[s])
     mix = {policy.actions[a]: float(p) for a, p in enumerate(row) if p > 0}
     mixed = table and decided and len(mix) > 1 and seed is None
@@ -147,8 +157,9 @@ OUTPUT = "Output"
 
 def evaluate(
     input: Annotated[Path, typer.Argument(metavar="INPUT", help="A run folder (its problem is used), a log, a multi-model CSV, or .npz.")],  # noqa: A002
-    policy: Annotated[Path, typer.Option(help="CSV state,action[,probability]; where it is silent, current practice goes on.")],
-    gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1).")] = None,
+    policy: Annotated[Path, typer.Option(help="CSV state,action[,probability][,time]; where it is silent, current practice goes on.")],
+    gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1), or 1 with --horizon.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Steps of an episode; the file may then have a column time.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9).")] = None,
     lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts (default 0.5).")] = None,
     reference: Annotated[str | None, typer.Option(metavar="none|practice|optimum|FILE", help="What returns are measured against: none (default), practice, optimum, or another policy's CSV.")] = None,
@@ -180,6 +191,7 @@ def evaluate(
         gamma=gamma, lam=lam, alpha=alpha, reference=reference, columns=pairs_of(columns),
         initial=initial,
         reward_table=reward_table, n_models=models, min_count=min_count, seed=seed,
+        horizon=horizon,
     )  # fmt: skip
     if input.is_dir():
         if options != Options(seed=seed):

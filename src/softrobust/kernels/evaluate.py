@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from softrobust.kernels._jit import kernel, threaded
+from softrobust.kernels._jit import EPS, REORDER, kernel, threaded
+from softrobust.kernels.expected import block_of
 
 
 @kernel
@@ -241,18 +242,36 @@ def evaluate_sparse(
             reached[omega, 1] = solve_csr(rows, columns, values, gamma, True, share, h[omega])
 
 
-@kernel
-def _state_values(indptr, next_states, prob, R, gamma, V, s, Q):
-    N = V.shape[0]
-    for a in range(R.shape[1]):
-        k = s * R.shape[1] + a
-        lo, width = indptr[k], indptr[k + 1] - indptr[k]
-        for omega in range(N):
-            row = lo * N + omega * width
+CHUNK = 64  # models that go through the steps together
+
+
+@kernel(fastmath=REORDER)
+def _rows_ahead(P, listed, V, out):
+    """out (n,) ← Σ_j P[i, j]·V[i, listed[j]]: a row, and values (n, S), of its own per model."""
+    n, width = P.shape
+    if width == V.shape[1]:  # all states, in order: no gather
+        for i in range(n):
             total = 0.0
             for j in range(width):
-                total += prob[row + j] * V[omega, next_states[lo + j]]
-            Q[omega, s, a] = R[s, a, omega] + gamma * total
+                total += P[i, j] * V[i, j]
+            out[i] = total
+        return
+    for i in range(n):
+        total = 0.0
+        for j in range(width):
+            total += P[i, j] * V[i, listed[j]]
+        out[i] = total
+
+
+@kernel
+def _state_values(indptr, next_states, prob, R, gamma, V, s, Q):
+    N, ahead = V.shape[0], np.empty(V.shape[0])
+    for a in range(R.shape[1]):
+        k = s * R.shape[1] + a
+        listed = next_states[indptr[k] : indptr[k + 1]]
+        _rows_ahead(block_of(prob, indptr, k, N), listed, V, ahead)
+        for omega in range(N):
+            Q[omega, s, a] = R[s, a, omega] + gamma * ahead[omega]
 
 
 @threaded
@@ -289,6 +308,168 @@ def first_order(indptr, next_states, prob, R, allowed, gamma, xi, V, h, score):
                         ahead += prob[row + j] * V[omega, next_states[lo + j]]
                     total += weight * (R[s, a, omega] + gamma * ahead - V[omega, s])
             score[s, a] = total
+
+
+# A finite horizon: rules probs (T, S, A), one for every step (T = H) or the same for all (T = 1).
+
+
+@threaded
+def horizon_values(indptr, next_states, prob, probs, R, gamma, steps, V):
+    """V (K, N, S) ← v_t of H = `steps` steps; K = 1 keeps v_0 alone, K = H + 1 all, v_H = 0."""
+    (K, N, S), (T, _, A) = V.shape, probs.shape
+    for chunk in prange((N + CHUNK - 1) // CHUNK):
+        lo = np.int64(chunk) * CHUNK  # a parallel index is unsigned
+        hi = min(lo + CHUNK, N)
+        v, new = np.zeros((hi - lo, S)), np.empty((hi - lo, S))
+        ahead, total = np.empty(hi - lo), np.empty(hi - lo)
+        for t in range(steps - 1, -1, -1):
+            for s in range(S):
+                total[:] = 0.0
+                for a in range(A):
+                    weight = probs[min(t, T - 1), s, a]
+                    if weight != 0.0:
+                        k = s * A + a
+                        block = block_of(prob, indptr, k, N)[lo:hi]
+                        _rows_ahead(block, next_states[indptr[k] : indptr[k + 1]], v, ahead)
+                        r = R[s, a, lo:hi]
+                        for i in range(hi - lo):
+                            total[i] += weight * (r[i] + gamma * ahead[i])
+                new[:, s] = total
+            v, new = new, v
+            V[t if K > 1 else 0, lo:hi] = v
+        if K > 1:
+            V[steps, lo:hi] = 0.0
+
+
+@threaded
+def horizon_values_dense(indptr, next_states, prob, rules, R, gamma, steps, V):
+    """`horizon_values` of one rule for all steps, by a model's own matrix kept in cache.
+
+    Rules (1, S, A), or (N, S, A): one for each model.
+
+    The matrix is transposed, and four columns are added at a time: sums over states vectorise
+    without a remainder at the end of every row.
+    """
+    (K, N, S), A = V.shape, rules.shape[2]
+    wide = (S + 3) // 4 * 4
+    for omega in prange(N):
+        P, r = np.zeros((wide, S)), np.zeros(S)
+        rule = rules[min(np.int64(omega), rules.shape[0] - 1)]  # a parallel index is unsigned
+        for s in range(S):
+            for a in range(A):
+                weight = rule[s, a]
+                if weight != 0.0:
+                    k = s * A + a
+                    row, listed = block_of(prob, indptr, k, N)[omega], indptr[k]
+                    for j in range(row.size):
+                        P[next_states[listed + j], s] += gamma * weight * row[j]
+                    r[s] += weight * R[s, a, omega]
+        v, new = np.zeros(wide), np.zeros(wide)
+        for t in range(steps - 1, -1, -1):
+            new[:S] = r
+            for j in range(0, wide, 4):
+                x0, x1, x2, x3 = v[j], v[j + 1], v[j + 2], v[j + 3]
+                p0, p1, p2, p3 = P[j], P[j + 1], P[j + 2], P[j + 3]
+                for s in range(S):
+                    new[s] += p0[s] * x0 + p1[s] * x1 + p2[s] * x2 + p3[s] * x3
+            v, new = new, v
+            if K > 1 or t == 0:
+                V[t, omega] = v[:S]
+        if K > 1:
+            V[steps, omega] = 0.0
+
+
+@threaded
+def horizon_flows(indptr, next_states, prob, probs, B):
+    """B (H, N, S) ← P(S_t = s) in every model; B[0] holds the start."""
+    (H, N, S), (T, _, A) = B.shape, probs.shape
+    for omega in prange(N):
+        for t in range(1, H):
+            rule, b, out = probs[min(t - 1, T - 1)], B[t - 1, omega], B[t, omega]
+            out[:] = 0.0
+            for s in range(S):
+                if b[s] == 0.0:
+                    continue
+                for a in range(A):
+                    weight = rule[s, a] * b[s]
+                    if weight != 0.0:
+                        k = s * A + a
+                        lo, width = indptr[k], indptr[k + 1] - indptr[k]
+                        row = lo * N + omega * width
+                        for j in range(width):
+                            out[next_states[lo + j]] += weight * prob[row + j]
+
+
+@threaded
+def horizon_optima(indptr, next_states, prob, R, allowed, gamma, V, decisions, slack):
+    """Backward induction in each model: V (H + 1, N, S), decisions (H, N, S), slack (N,).
+
+    `slack` is at least what rounding can have done to any v_0(s).
+    """
+    (H, N, S), A = decisions.shape, allowed.shape[1]
+    for chunk in prange((N + CHUNK - 1) // CHUNK):
+        lo = np.int64(chunk) * CHUNK  # a parallel index is unsigned
+        hi = min(lo + CHUNK, N)
+        ahead, scale, longest = np.empty(hi - lo), np.zeros(hi - lo), 0
+        V[H, lo:hi] = 0.0
+        slack[lo:hi] = 0.0
+        for t in range(H - 1, -1, -1):
+            for s in range(S):
+                V[t, lo:hi, s] = -np.inf
+                for a in range(A):
+                    if not allowed[s, a]:
+                        continue
+                    k = s * A + a
+                    block = block_of(prob, indptr, k, N)[lo:hi]
+                    longest = max(longest, block.shape[1])
+                    listed = next_states[indptr[k] : indptr[k + 1]]
+                    _rows_ahead(block, listed, V[t + 1, lo:hi], ahead)
+                    for i in range(hi - lo):
+                        q = R[s, a, lo + i] + gamma * ahead[i]
+                        scale[i] = max(scale[i], abs(R[s, a, lo + i]))
+                        if q > V[t, lo + i, s]:
+                            V[t, lo + i, s], decisions[t, lo + i, s] = q, a
+            for i in range(hi - lo):
+                size = 0.0
+                for s in range(S):
+                    size = max(size, abs(V[t + 1, lo + i, s]))
+                # Rows may miss 1 by 1e-8, by which errors of the step after may grow.
+                step = 2.0 * EPS * (scale[i] + (longest + 3.0) * size)
+                slack[lo + i] = slack[lo + i] * (1.0 + 2e-8) + step
+
+
+@threaded
+def least_flows(indptr, next_states, prob, allowed, p0, first, last, M):
+    """M (H, N, S) ← the least P(S_t = s) of any allowed policy, for models first … last.
+
+    W[s, to] is the least probability of being in `to` after t steps from s; M_t = p₀ᵀW_t.
+    """
+    (H, N, S), A = M.shape, allowed.shape[1]
+    for omega in prange(first, last):
+        W, new, mix = np.eye(S), np.empty((S, S)), np.empty(S)
+        for t in range(1, H):
+            for s in range(S):
+                new[s] = np.inf
+                for a in range(A):
+                    if not allowed[s, a]:
+                        continue
+                    k = s * A + a
+                    lo, width = indptr[k], indptr[k + 1] - indptr[k]
+                    row = lo * N + omega * width
+                    mix[:] = 0.0
+                    for j in range(width):
+                        p, onward = prob[row + j], W[next_states[lo + j]]
+                        if p != 0.0:
+                            for to in range(S):
+                                mix[to] += p * onward[to]
+                    for to in range(S):
+                        new[s, to] = min(new[s, to], mix[to])
+            W, new = new, W
+            for to in range(S):
+                total = 0.0
+                for s in range(S):
+                    total += p0[s] * W[s, to]
+                M[t, omega, to] = total * (1.0 - 4.0 * EPS * (S + 2) * (t + 1))
 
 
 @kernel

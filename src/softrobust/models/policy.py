@@ -1,7 +1,7 @@
 """Policies π: S → Δ^A for tables, with the labels a person uses, and their file.
 
-The file is a table `state, action[, probability]`: what `Policy.save` writes and people type. A
-finite horizon has one decision rule per step (`TimedPolicy`).
+The file is a table `state, action[, probability]`: what `Policy.save` writes and people type. With
+a finite horizon there may be a rule for each step (`TimedPolicy`), whose table has a column `time`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self, cast, final
 
@@ -19,11 +20,12 @@ from softrobust._core.arrays import frozen, shaped
 from softrobust._core.files import write_csv
 from softrobust._core.show import SHOWN, facts_html
 from softrobust.data.bins import measured_state
-from softrobust.data.columns import ACTION, STATE, Role
+from softrobust.data.columns import ACTION, STATE, Columns, Role
 from softrobust.data.labels import Labels
 from softrobust.data.table import read_table
 from softrobust.errors import InputError, MissingExtraError
 
+TIME = Role("time", ("time", "step"), "number", required=False)
 PROBABILITY = Role("probability", ("probability", "prob", "p"), "number", required=False)
 SUM_TOLERANCE = 1e-6  # how far typed probabilities may miss 1 before they are refused
 _LATER = cast("NDArray[np.bool_]", None)  # a default that __post_init__ fills in
@@ -177,7 +179,20 @@ def read_policy(
     digits; they are divided by their sum). `rest` is what is done in states that the file does not
     list; without it every state must be listed.
     """
-    table = read_table(path, (STATE, ACTION, PROBABILITY))
+    policy = read_timed_policy(path, states, actions, None, rest)
+    assert isinstance(policy, Policy)  # without a horizon there are no times
+    return policy
+
+
+def read_timed_policy(
+    path: str | Path,
+    states: Labels,
+    actions: Labels,
+    horizon: int | None,
+    rest: Policy | None = None,
+) -> Policy | TimedPolicy:
+    """The same with a horizon: where there is a column `time`, a rule for each step 0 … H − 1."""
+    table = read_table(path, (STATE, ACTION, PROBABILITY, TIME))
     s = table.positions("state", states, "A policy")
     a = table.positions("action", actions, "A policy")
     weights = table.numbers.get("probability", np.ones(s.size))
@@ -187,62 +202,145 @@ def read_policy(
         raise InputError(
             f"A probability lies between 0 and 1: {table.rows.where(i)} has {weights[i]:g}."
         )
-    table.refuse_twice(s.astype(np.int64) * len(actions) + a, "Each pair")
-    probs = np.zeros((len(states), len(actions)))
-    probs[s, a] = weights
-    total, name = probs.sum(axis=1), Path(path).name
+    time = table.numbers.get("time")
+    steps = 1 if time is None else _steps(table, time, horizon)
+    t = np.zeros(s.size, np.int64) if time is None else time.astype(np.int64)
+    table.refuse_twice((t * len(states) + s) * len(actions) + a, "Each pair")
+    probs = np.zeros((steps, len(states), len(actions)))
+    probs[t, s, a] = weights
+    total, name = probs.sum(axis=2), Path(path).name
     listed = total > 0
-    off = np.flatnonzero(listed & (np.abs(total - 1) > SUM_TOLERANCE))
+    off = np.argwhere(listed & (np.abs(total - 1) > SUM_TOLERANCE))
     if off.size:
+        at = (int(off[0, 0]), int(off[0, 1]))
+        when = "" if time is None else f" at time {at[0]}"
         raise InputError(
             f"The probabilities of a state must sum to 1: in {name} those of state "
-            f"'{states[off[0]]}' sum to {total[off[0]]:g}. List one action, or add a column "
+            f"'{states[at[1]]}'{when} sum to {total[at]:g}. List one action, or add a column "
             "'probability'."
         )
-    missing = np.flatnonzero(~listed)
-    if missing.size and rest is None:
+    missing = ~listed
+    if missing.any() and rest is None:
+        when = "" if time is None else " at every time"
         raise InputError(
-            f"A policy must say what to do in every state: {name} lacks "
-            f"{states.shortened(missing)}. Add them."
+            f"A policy must say what to do in every state{when}: {name} lacks "
+            f"{states.shortened(np.flatnonzero(missing.any(axis=0)))}. Add them."
         )
-    probs = probs / np.where(listed, total, 1.0)[:, None]
-    decided = listed.copy()
+    probs = probs / np.where(listed, total, 1.0)[:, :, None]
+    decided = listed.all(axis=0)
     if rest is not None:
-        probs[missing] = rest.probs[missing]
-        decided[missing] = rest.decided[missing]
-    return Policy(probs, states, actions, decided)
+        probs[missing] = np.broadcast_to(rest.probs, probs.shape)[missing]
+        decided = np.where(missing.any(axis=0), rest.decided, decided)
+    if time is None:
+        return Policy(probs[0], states, actions, decided)
+    return TimedPolicy(probs, states, actions, decided)
+
+
+def _steps(table: Columns, time: NDArray[np.float64], horizon: int | None) -> int:
+    """How many steps a policy with times is for; each time is one of them."""
+    if horizon is None:
+        raise InputError(
+            f"{table.rows.source} has a column 'time', and the problem has no horizon. Give the "
+            "number of steps of an episode, or leave the column out.",
+            arguments=("horizon",),
+        )
+    bad = ~((time >= 0) & (time < horizon) & (time == np.floor(time)))
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise InputError(
+            f"A time is a step 0 … {horizon - 1}, counted from the start of an episode: "
+            f"{table.rows.where(i)} has {time[i]:g}."
+        )
+    return horizon
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TimedPolicy:
-    """`decisions[t, s]` is the action taken in state s at step t = 0 … horizon − 1."""
+    """One rule per step: `probs[t, s, a]` is the probability of a in s at step t = 0 … horizon − 1.
 
-    decisions: NDArray[np.int64]
+    `probs` may also be given as decisions (horizon, n_states): the action taken at each step.
+    """
+
+    probs: NDArray[np.float64]
     states: Labels
     actions: Labels
+    decided: NDArray[np.bool_] = _LATER
 
     def __post_init__(self) -> None:
-        d = np.asarray(self.decisions)
-        if d.ndim != 2 or d.shape[1] != len(self.states) or d.shape[0] < 1:
+        S, A = len(self.states), len(self.actions)
+        given = np.asarray(self.probs)
+        if given.ndim not in (2, 3) or given.shape[0] < 1 or given.shape[1] != S:
             raise InputError(
-                f"A timed policy needs decisions of shape (horizon, {len(self.states)}); the shape "
-                f"is {d.shape}."
+                f"A timed policy needs decisions of shape (horizon, {S}) or probabilities of shape "
+                f"(horizon, {S}, {A}); the shape is {given.shape}."
             )
-        if d.dtype.kind not in "iu" or d.min() < 0 or d.max() >= len(self.actions):
-            raise InputError(f"A decision is a whole number in 0…{len(self.actions) - 1}: got {d}.")
-        object.__setattr__(self, "decisions", frozen(d, np.int64))
+        if given.ndim == 2:
+            if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= A:
+                raise InputError(f"A decision is a whole number in 0…{A - 1}: got {given}.")
+            given = np.eye(A)[given]
+        rules = [Policy(rule, self.states, self.actions, self.decided) for rule in given]
+        object.__setattr__(self, "probs", frozen(given, np.float64))
+        object.__setattr__(self, "decided", rules[0].decided)
 
     @property
     def horizon(self) -> int:
         """Number of steps."""
-        return int(self.decisions.shape[0])
+        return int(self.probs.shape[0])
 
-    def action(self, state: str | int, step: int) -> str | int:
-        """The action for a state label at a step counted from 0."""
+    @property
+    def decisions(self) -> NDArray[np.int64]:
+        """(horizon, n_states): the most probable action (the first of equals)."""
+        return np.asarray(np.argmax(self.probs, axis=2), dtype=np.int64)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether every state has one action of probability 1 at every step."""
+        return bool((self.probs.max(axis=2) == 1.0).all())
+
+    def at(self, step: int) -> Policy:
+        """The rule of a step counted from 0."""
         if not 0 <= step < self.horizon:
             raise InputError(f"step must lie in 0…{self.horizon - 1}; it is {step}.")
-        return self.actions.value(self.decisions[step, self.states.index(state)])
+        return Policy(self.probs[step], self.states, self.actions, self.decided)
+
+    def action(
+        self,
+        state: str | int | Mapping[str, Any],
+        step: int,
+        seed: int | np.random.Generator | None = None,
+    ) -> str | int:
+        """The action for a state label at a step counted from 0; drawn where it randomizes."""
+        return self.at(step).action(state, seed)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Columns time, state, action and probability (> 0) of a table of the policy."""
+        t, s, a = np.nonzero((self.probs > 0) & self.decided[None, :, None])
+        names = {"state": [self.states[i] for i in s], "action": [self.actions[i] for i in a]}
+        return {"time": t.tolist(), **names, "probability": self.probs[t, s, a].tolist()}
+
+    def save(self, path: str | Path) -> None:
+        """Write `time,state,action,probability` rows, atomically."""
+        write_csv(path, self.columns())
+
+    def _repr_html_(self) -> str:
+        index = np.flatnonzero(np.asarray(self.decided))
+        rows = [(self.states[int(s)], "; ".join(self.spans(int(s)))) for s in index[:SHOWN]]
+        return facts_html(f"{self!r}", {}, ("state", "steps: action"), rows, index.size)
+
+    def spans(self, s: int) -> list[str]:
+        """What is done in a state, step after step: `0–11: treat`, `12–29: wait`."""
+        first = np.flatnonzero(np.any(np.diff(self.probs[:, s], axis=0) != 0, axis=1)) + 1
+        ends = [0, *first.tolist(), self.horizon]
+        out = []
+        for lo, hi in pairwise(ends):
+            row = self.probs[lo, s]
+            mix = [
+                self.actions[int(a)] + ("" if row[a] == 1.0 else f" {row[a]:.3g}")
+                for a in np.flatnonzero(row)
+            ]
+            out.append((f"{lo}" if hi == lo + 1 else f"{lo}–{hi - 1}") + ": " + " or ".join(mix))
+        return out
 
     def __repr__(self) -> str:
         return f"TimedPolicy({self.horizon} steps, {len(self.states)} states)"

@@ -19,6 +19,8 @@ from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust.kernels.evaluate import (
     evaluate_models,
     evaluate_sparse,
+    horizon_flows,
+    horizon_values_dense,
     policy_matrix,
     policy_sparsity,
 )
@@ -45,6 +47,8 @@ class Belief:
     ----------
     fitted : FittedLearned
     gamma : float
+    horizon : int or None
+        Steps of an episode; values are then those of its start.
     prob : (nnz · N,)
         Rows of the models, laid out as `ModelSet.prob` over the cells of `fitted`.
     R : (n_states, n_actions, N)
@@ -67,6 +71,7 @@ class Belief:
     indptr: IntArray
     next_states: NDArray[np.int32]
     parts: Parts
+    horizon: int | None = None
 
     @classmethod
     def of(
@@ -78,6 +83,7 @@ class Belief:
         geometry: Geometry | None = None,
         variances: Variances | None = None,
         settings: LearnedPosterior | None = None,
+        horizon: int | None = None,
     ) -> Belief:
         """Fit everything to a log and draw `n` times."""
         rng = np.random.default_rng(seed)
@@ -100,7 +106,7 @@ class Belief:
         return cls(
             fitted, gamma, prob, R, p0, mean_prob, mean_rewards, np.asarray(log.p0),
             np.concatenate([[0], np.cumsum(widths)]), fitted.columns.astype(np.int32),
-            parts,
+            parts, horizon,
         )  # fmt: skip
 
     @property
@@ -121,6 +127,8 @@ class Belief:
 
     def values(self, probs: FloatArray) -> FloatArray:
         """(N, n_states): v^ω of a policy (n_states, n_actions), or of one per model."""
+        if self.horizon is not None:
+            return np.asarray(self._over_steps(self.prob, self.R, probs, 1)[0])
         if probs.ndim == 2:
             v = np.ascontiguousarray(np.einsum("sa,san->ns", probs, self.R))
             return _solved(self.indptr, self.next_states, self.prob, probs, self.gamma, v)
@@ -134,34 +142,91 @@ class Belief:
         """(N,): ρ(π, ω) of a policy, or of one per model."""
         return np.asarray((self.values(probs) * self.p0).sum(axis=1))
 
-    def q_values(self, v: FloatArray) -> FloatArray:
-        """(n_states, n_actions, N): R + γ·P^ω v^ω; 0 for pairs without a model."""
+    def q_values(self, probs: FloatArray) -> FloatArray:
+        """(n_states, n_actions, N): R + γ·P^ω v^ω of a policy; 0 for pairs without a model.
+
+        With a horizon they are averages over the steps, as often as the policy is in the state at
+        each of them in the mean model: it does the same at all.
+        """
+        if self.horizon is not None:
+            return self._average_q(self.prob, self.R, probs)
         out = np.zeros_like(self.R)
+        v = self.values(probs)
         action_values(self.indptr, self.next_states, self.prob, self.R, self.gamma, v, out)
         return out
 
     def mean_values(self, probs: FloatArray) -> FloatArray:
         """(n_states,): v_π in the mean model."""
+        if self.horizon is not None:
+            rewards = self.mean_rewards[:, :, None]
+            return np.asarray(self._over_steps(self.mean_prob, rewards, probs, 1)[0, 0])
         v = (probs * self.mean_rewards).sum(axis=1)[None].copy()
         out = _solved(self.indptr, self.next_states, self.mean_prob, probs, self.gamma, v)
         return np.asarray(out[0])
 
+    def mean_ahead(self, probs: FloatArray) -> FloatArray:
+        """(n_states,): what is still to be earned in the mean model after a step, on average."""
+        if self.horizon is None:
+            return self.mean_values(probs)
+        rewards = self.mean_rewards[:, :, None]
+        V = self._over_steps(self.mean_prob, rewards, probs, self.horizon + 1)
+        return np.asarray(V[1:, 0].mean(axis=0))
+
     def mean_visits(self, probs: FloatArray) -> FloatArray:
         """(n_states,): Σ_t γ^t P(s_t = s) of a policy in the mean model."""
+        if self.horizon is not None:
+            return np.asarray(self._mean_flows(probs).sum(axis=0))
         S = probs.shape[0]
         P = np.empty((S, S))
         policy_matrix(self.indptr, self.next_states, self.mean_prob, 1, 0, probs, P)
         return np.asarray(np.linalg.solve((np.eye(S) - self.gamma * P).T, self.mean_p0))
 
-    def mean_q(self, v: FloatArray) -> FloatArray:
+    def mean_q(self, probs: FloatArray) -> FloatArray:
         """(n_states, n_actions): action values in the mean model; −∞ without a model."""
-        shape = (*self.mean_rewards.shape, 1)
-        out = np.zeros(shape)
-        action_values(
-            self.indptr, self.next_states, self.mean_prob, self.mean_rewards.reshape(shape),
-            self.gamma, v[None], out,
-        )  # fmt: skip
+        rewards = np.ascontiguousarray(self.mean_rewards[:, :, None])
+        if self.horizon is not None:
+            out = self._average_q(self.mean_prob, rewards, probs)
+        else:
+            out, v = np.zeros_like(rewards), self.mean_values(probs)[None]
+            action_values(
+                self.indptr, self.next_states, self.mean_prob, rewards, self.gamma, v, out
+            )
         return np.where(self.available, out[:, :, 0], -np.inf)
+
+    def _over_steps(
+        self, prob: FloatArray, R: FloatArray, probs: FloatArray, kept: int
+    ) -> FloatArray:
+        """(kept, N, n_states): v_t of a policy, or of one per model; 1 keeps v_0 alone."""
+        assert self.horizon is not None
+        V = np.empty((kept, R.shape[2], R.shape[0]))
+        rules = np.ascontiguousarray(probs if probs.ndim == 3 else probs[None])
+        horizon_values_dense(
+            False, self.indptr, self.next_states, prob, rules, R, self.gamma, self.horizon, V
+        )
+        return V
+
+    def _mean_flows(self, probs: FloatArray) -> FloatArray:
+        """(horizon, n_states): γ^t P(s_t = s) of a policy in the mean model."""
+        assert self.horizon is not None
+        b = np.empty((self.horizon, 1, probs.shape[0]))
+        b[0] = self.mean_p0
+        horizon_flows(False, self.indptr, self.next_states, self.mean_prob, probs[None], b)
+        return np.asarray(b[:, 0] * self.gamma ** np.arange(self.horizon)[:, None])
+
+    def _average_q(self, prob: FloatArray, R: FloatArray, probs: FloatArray) -> FloatArray:
+        assert self.horizon is not None
+        (S, A, N), H = R.shape, self.horizon
+        V = self._over_steps(prob, R, probs, H + 1)[1:].reshape(H, N * S)
+        weights = self._mean_flows(probs)
+        weights += 1e-12 * weights.sum() / weights.size  # a state that is not reached: all alike
+        ahead = ((weights / weights.sum(axis=0)).T @ V).reshape(S, N, S)
+        out = np.zeros_like(R)
+        for k in np.flatnonzero(np.diff(self.indptr)):
+            lo, hi = self.indptr[k], self.indptr[k + 1]
+            block = prob[lo * N : hi * N].reshape(N, hi - lo)
+            listed, (s, a) = self.next_states[lo:hi], divmod(int(k), A)
+            out[s, a] = R[s, a] + self.gamma * (block * ahead[s][:, listed]).sum(axis=1)
+        return out
 
     def models(self) -> ModelSet:
         """The draws as a `ModelSet` with their rewards, for any solver.

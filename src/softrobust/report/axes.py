@@ -32,8 +32,11 @@ def plot_solution(solution: Solution, axes: Any = None) -> Any:
     """The probability of every action in every state with a decision."""
     policy = solution.policy
     index = np.flatnonzero(np.asarray(policy.decided))
-    axes = _grid(policy.probs[index].T, policy.states, policy.actions, index, axes, top=1.0)
-    axes.set_title(f"{solution.solver}: what it does", loc="left", fontsize=10)
+    probs, does = policy.probs, "what it does"
+    if probs.ndim == 3:
+        probs, does = probs.mean(axis=0), f"what it does, on average over {len(probs)} steps"
+    axes = _grid(probs[index].T, policy.states, policy.actions, index, axes, top=1.0)
+    axes.set_title(f"{solution.solver}: {does}", loc="left", fontsize=10)
     return axes
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import FloatArray
 from softrobust._core.notes import SMALL
 from softrobust.data import END
+from softrobust.models.policy import TimedPolicy
 from softrobust.report.study_words import rules_sentence
 from softrobust.report.svg import LETTER, dot, line, picture, rect, text
 from softrobust.report.words import count, label, percent, shorten
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS, SUMMARY_ROWS = 1000, 200
 MOST_MIXED = 5  # actions listed where a policy randomizes
+MOST_SPANS = 6  # stretches of steps that are listed of a state
 MOST_CHANGES = 4  # stretches of states that are listed
 CHANGED = 0.1  # share of decisions in a state that must differ from practice to be worth telling
 BoolArray = NDArray[np.bool_]
@@ -46,10 +48,14 @@ def stretches(policy: Policy, states: Iterable[int], seen: Seen | None = None) -
     out = []
     for _, group in groupby(alike, lambda entry: entry[:2]):
         index = [s for *_, s in group]
-        first, last = (label(policy.states[s]) for s in (index[0], index[-1]))
-        where = {1: first, 2: f"{first}, {last}"}.get(len(index), f"{first} … {last}")
+        where = _span(policy.states, index)
         out.append((where, mixed(policy, index[0], seen), index))
     return out
+
+
+def _span(states: Labels, index: list[int]) -> str:
+    first, last = (label(states[s]) for s in (index[0], index[-1]))
+    return {1: first, 2: f"{first}, {last}"}.get(len(index), f"{first} … {last}")
 
 
 def mixed(policy: Policy, s: int, seen: Seen | None = None) -> str:
@@ -113,8 +119,31 @@ def to_do(promise: Promise | None) -> str:
     return "What to do" if advised else "What this policy does"
 
 
+def timed_rows(policy: TimedPolicy) -> tuple[list[tuple[str, str]], str]:
+    """What is done step after step in neighbouring states alike, and how many more there are."""
+    states = list(map(int, np.flatnonzero(np.asarray(policy.decided))))
+    alike = [(policy.probs[:, s].tobytes(), s - i, s) for i, s in enumerate(states)]
+    found = []
+    for _, group in groupby(alike, lambda entry: entry[:2]):
+        index = [s for *_, s in group]
+        found.append((_span(policy.states, index), spans(policy, index[0]), len(index)))
+    left = sum(n for *_, n in found[MOST_CHANGES:])
+    rest = f"{count(left, 'more state')} in policy.csv." if left else ""
+    return [(where, f"steps {what}") for where, what, _ in found[:MOST_CHANGES]], rest
+
+
+def spans(policy: TimedPolicy, s: int) -> str:
+    """What is done in a state, step after step: at most `MOST_SPANS` stretches of steps."""
+    parts = [label(part) for part in policy.spans(s)]
+    return "; ".join(parts[:MOST_SPANS]) + ("; …" if len(parts) > MOST_SPANS else "")
+
+
 def what_to_do(found: Review, seen: Seen | None) -> dict[str, Any]:
     """The first screen's part: the states in which something changes."""
+    timed = found.chosen.solution.policy
+    if isinstance(timed, TimedPolicy):
+        rows, rest = timed_rows(timed)
+        return {"title": to_do(found.certificate.promise), "rows": rows, "rest": rest}
     told, rest = changes(found.chosen.policy, _policy(found.practice), seen)
     return {
         "title": to_do(found.certificate.promise),
@@ -127,7 +156,7 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
     """The table of the chosen policy; above 1000 states the 200 most visited ones."""
     policy, states, time = found.chosen.policy, found.problem.models.states, found.visits
     nominal, practice = _policy(found.nominal), _policy(found.practice)
-    decided = np.asarray(policy.decided)
+    timed, decided = found.chosen.solution.policy, np.asarray(policy.decided)
     index = shown = np.flatnonzero(decided)
     if len(states) > MOST_ROWS and index.size > SUMMARY_ROWS:
         shown = index[np.argsort(-time[index], kind="stable")[:SUMMARY_ROWS]]
@@ -141,6 +170,7 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
                 "state": label(states[s]),
                 "choices": [_choice(s, int(a), policy, seen) for a in taken[:MOST_MIXED]],
                 "more": max(0, taken.size - MOST_MIXED),
+                "steps": spans(timed, s) if isinstance(timed, TimedPolicy) else "",
                 # Empty where nominal does the same.
                 "nominal": mixed(nominal, s) if nominal is not None and differs[s] else "",
                 "usual": _usual(s, practice, seen),
@@ -154,6 +184,7 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
     left = [name for name in idle if name != END]
     return {
         "rows": rows,
+        "timed": isinstance(timed, TimedPolicy),
         "intro": [] if seen is None or not index.size else _intro(index, policy, unusual, seen),
         "cut": _cut(index, shown, time),
         "undecided": [label(name) for name in left[:SUMMARY_ROWS]],

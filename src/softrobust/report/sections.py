@@ -115,7 +115,7 @@ def asked(
         models += f", {n_heldout:,} held out to check on"
     return [
         *size,
-        *words.question(problem.gamma, problem.objective),
+        *words.question(problem.gamma, problem.objective, problem.horizon),
         ("Models", models),
         ("Solver", f"{solution.solver}: {words.STATUS[solution.status]}"),
         *([] if seed is None else [("Seed", str(seed))]),

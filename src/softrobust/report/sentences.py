@@ -187,6 +187,9 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
     "prior_foresight": _foreseen,
     "quantile_saturated": _saturated,
     # parts of a page that are not there
+    "frontier_timed": (
+        "The frontier is over policies that are the same at all steps, and this one is not."
+    ),
     "frontier_without_lambda": (
         "The percentile criterion has no λ, so there is no frontier of mean against CVaR."
     ),
@@ -239,6 +242,11 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
     "other_question": (
         "'{run}' was solved for γ = {gamma:g}, λ = {lam:g}, α = {alpha:g}, reference {reference}; "
         "its figures here are for the question of '{first}'."
+    ),
+    "promise_not_timed": (
+        "No promise of the truth is made of a policy with a rule for each of {steps} steps: halves "
+        "of the log confirm choices that are the same at all steps. What follows takes the "
+        "posterior at its word; with `--stationary`, or the solver improve, there is a promise."
     ),
     # vectors
     "reward_fitted": _reward_fitted,

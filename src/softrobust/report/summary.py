@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softrobust.report.policy import MOST_MIXED, by_chance, changes, to_do
+from softrobust.models.policy import TimedPolicy
+from softrobust.report.policy import MOST_MIXED, by_chance, changes, timed_rows, to_do
 from softrobust.report.sentences import in_words, sorted_notes
 from softrobust.report.study_words import validation_sentences
 from softrobust.report.verdict import (
@@ -78,6 +79,7 @@ def _question(run: Run) -> str:
         what = f"{', '.join(problem.variables)}, {what}, episodes of {problem.horizon} steps"
     else:
         what = f"{count(problem.n_states, 'state')}, {what}"
+        what += "" if problem.horizon is None else f", episodes of {problem.horizon} steps"
     models, source = count(problem.n_models, "model"), run.source and f"{run.source}: "
     if run.log is not None:
         rows = count(len(run.log) if run.continuous else run.log.n_rows, "transition")
@@ -117,6 +119,11 @@ def _models_say(run: Run) -> Lines:
 def _policy_rows(run: Run) -> Lines:
     """What changes; without a log, what is done in each stretch of neighbouring states."""
     policy, log = run.solution.policy, run.log
+    if isinstance(policy, TimedPolicy):
+        rows, left = timed_rows(policy)
+        yield from (("row", f"{where} → {what}") for where, what in rows)
+        yield from [("text", left)] if left else []
+        return
     practice = None if log is None else behaviour_policy(run.problem, log)[0]
     told, rest = changes(policy, practice)
     for where, what, states in told:

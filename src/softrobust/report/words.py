@@ -35,6 +35,7 @@ COVERED = {  # as in "no … can earn more"
     Covers.PRACTICE_CLASS: "policy that keeps to practice where the log has too few rows",
     Covers.DETERMINISTIC: "deterministic policy",
     Covers.STATIONARY: "stationary policy (randomized ones included)",
+    Covers.TIMED: "policy with a rule for each step",
     Covers.ALL: "policy of any kind (even one that learns as it goes)",
 }
 STATUS = {
@@ -196,7 +197,9 @@ def no_choice(problem: Problem) -> str | None:
 # -- the question ------------------------------------------------------------------------------
 
 
-def question(gamma: float, objective: Objective) -> list[tuple[str, str]]:
+def question(
+    gamma: float, objective: Objective, horizon: int | None = None
+) -> list[tuple[str, str]]:
     """γ, λ and α as people say them."""
     lam, alpha = objective.lam, objective.alpha
     weight = f"{lam:g}: the bad case counts {percent(lam)}, the average {percent(1 - lam)}"
@@ -208,8 +211,12 @@ def question(gamma: float, objective: Objective) -> list[tuple[str, str]]:
         tail = f"{alpha:g}: the bad case is {bad_case(objective)}"
     elif objective.tail == 1:
         tail = "0: the bad case is the average over all models, so no caution is asked for"
-    ahead = f"about {1 / (1 - gamma):.3g} steps ahead matter"
-    discount = f"{gamma:g}: a reward one step later counts {percent(1 - gamma)} less, so {ahead}"
+    if horizon is not None and gamma == 1:
+        discount = f"1: all of {horizon} steps count alike"
+    else:
+        ahead = f"about {1 / (1 - gamma):.3g} steps ahead matter"
+        less = percent(1 - gamma)
+        discount = f"{gamma:g}: a reward one step later counts {less} less, so {ahead}"
     asked = [("Discount γ", discount), ("Caution λ", weight), ("Bad case α", tail)]
     if objective.against is not None:
         asked.append(("Measured against", f"{rival(objective)}. {measured(objective)}"))
@@ -221,7 +228,7 @@ def other_questions(problem: Problem, compared: Iterable[Compared]) -> list[str]
     out = []
     for c in compared:
         s = c.solution
-        if s.solver != "nominal" and (s.objective != problem.objective or s.gamma != problem.gamma):
+        if s.solver != "nominal" and ((s.objective, s.gamma) != (problem.objective, problem.gamma)):
             out.append(
                 f"The policy '{c.name}' was found for γ = {s.gamma:g}, λ = {s.objective.lam:g}, "
                 f"α = {s.objective.alpha:g}{against(s.objective)}; all figures here are for the "

@@ -12,6 +12,12 @@ How returns change with the policy is exact, too; with the value and occupancy o
 along directions that keep Σ_a π(a|s) = 1. The objective ρ^S is the minimum over ξ ∈ Ξ of
 Σ_ω ξ_ω ρ_ω, so its gradient is the ξ-average of the models' gradients at the worst-case ξ: where
 that ξ is not unique, ρ^S has a kink and this is one of its supergradients.
+
+With a horizon H the same functions speak of H steps, by backward and forward recursion,
+
+    v^ω_t = r^ω_{π_t} + γP̂^ω_{π_t} v^ω_{t+1},  v_H = 0;    b^ω_{t+1} = P̂^ω_{π_t}ᵀ b^ω_t,  b_0 = p₀,
+
+ρ = p₀ᵀv_0, values are v_0 and occupancies h = Σ_t γ^t b_t; policies may have a rule for each step.
 """
 
 from __future__ import annotations
@@ -34,17 +40,22 @@ from softrobust.kernels.evaluate import (
     evaluate_sparse,
     fill_action_values,
     fill_policy_rows,
+    horizon_flows,
+    horizon_values,
+    horizon_values_dense,
     policy_matrix,
     policy_sparsity,
 )
-from softrobust.models.policy import Policy
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.problem import Problem
 
+AnyPolicy = Policy | TimedPolicy
 PARALLEL_WORK = 4_000_000  # multiply-adds below which threads cost more than they bring
 PARALLEL_CELLS = 200_000  # stored probabilities below which they do for action values
 KERNEL_STATES = 96  # above this LAPACK's blocked factorisation wins
 RELATIVE_ERROR = 1e-10  # of a Krylov value, relative to the largest |v|
 SPARSE_STATES, SPARSE_SHARE = 200, 0.1  # from here, up to this share of states in a row: iterate
+DENSE_STATES = 400  # above this a matrix of one policy no longer stays in cache from step to step
 KRYLOV = 40  # length of a Krylov cycle
 FIRST = 4  # models of the first chunk of a Krylov evaluation
 KEPT = 16  # evaluations kept per set of models
@@ -58,6 +69,7 @@ class _Evaluated:
 
     R: FloatArray
     gamma: float
+    horizon: int | None
     p0: FloatArray
     probs: FloatArray
     returns: FloatArray
@@ -65,7 +77,7 @@ class _Evaluated:
     def serves(self, problem: Problem, probs: FloatArray) -> bool:
         return (
             self.R is problem.R
-            and self.gamma == problem.gamma
+            and (self.gamma, self.horizon) == (problem.gamma, problem.horizon)
             and np.array_equal(self.p0, problem.p0)
             and np.array_equal(self.probs, probs)
         )
@@ -77,7 +89,7 @@ class _Evaluated:
 _KEPT: WeakKeyDictionary[Any, deque[_Evaluated]] = WeakKeyDictionary()
 
 
-def policy_return(problem: Problem, policy: Policy) -> FloatArray:
+def policy_return(problem: Problem, policy: AnyPolicy) -> FloatArray:
     """(n_models,): ρ(π, P̂^ω) for every model, exact."""
     check_policy(problem, policy)
     kept = _KEPT.get(problem.models, deque())
@@ -90,21 +102,21 @@ def policy_return(problem: Problem, policy: Policy) -> FloatArray:
     return _keep(problem, policy, policy_values(problem, policy)).copy()
 
 
-def _keep(problem: Problem, policy: Policy, V: FloatArray) -> FloatArray:
+def _keep(problem: Problem, policy: AnyPolicy, V: FloatArray) -> FloatArray:
     """p₀ᵀv^ω of every model, kept for the next who asks."""
     x = np.asarray(V @ problem.p0)
     kept = _KEPT.setdefault(problem.models, deque(maxlen=KEPT))
-    kept.append(_Evaluated(problem.R, problem.gamma, problem.p0, policy.probs, x))
+    kept.append(_Evaluated(problem.R, problem.gamma, problem.horizon, problem.p0, policy.probs, x))
     return x
 
 
-def policy_values(problem: Problem, policy: Policy) -> FloatArray:
+def policy_values(problem: Problem, policy: AnyPolicy) -> FloatArray:
     """(n_models, n_states): the value function of the policy in every model."""
     return _evaluate(problem, policy)[0]
 
 
 def evaluate_policy(
-    problem: Problem, policy: Policy, deadline: Deadline = NO_LIMIT
+    problem: Problem, policy: AnyPolicy, deadline: Deadline = NO_LIMIT
 ) -> tuple[FloatArray, FloatArray]:
     """Values and occupancies together, each (n_models, n_states): one factorisation serves both.
 
@@ -116,9 +128,40 @@ def evaluate_policy(
     return V, h
 
 
-def occupancies(problem: Problem, policy: Policy) -> FloatArray:
-    """(n_models, n_states): discounted state occupancies h^ω; each row sums to 1/(1 − γ)."""
+def occupancies(problem: Problem, policy: AnyPolicy) -> FloatArray:
+    """(n_models, n_states): discounted state occupancies h^ω; each row sums to `total_time`."""
     return evaluate_policy(problem, policy)[1]
+
+
+def total_time(problem: Problem) -> float:
+    """Σ_t γ^t: 1/(1 − γ), or as far as the horizon."""
+    if problem.horizon is None:
+        return 1.0 / (1.0 - problem.gamma)
+    return float((problem.gamma ** np.arange(problem.horizon)).sum())
+
+
+def pair_occupancies(problem: Problem, policy: AnyPolicy) -> FloatArray:
+    """(n_states, n_actions): Σ_t γ^t P(S_t = s, A_t = a), on average over the models."""
+    f = problem.models.f
+    if not isinstance(policy, TimedPolicy):
+        return np.asarray((f @ occupancies(problem, policy))[:, None] * policy.probs)
+    b = np.einsum("n,tns->ts", f, state_probabilities(problem, policy))
+    b *= problem.gamma ** np.arange(policy.horizon)[:, None]
+    return np.asarray(np.einsum("ts,tsa->sa", b, policy.probs))
+
+
+def averaged(problem: Problem, policy: AnyPolicy) -> Policy:
+    """A policy with a rule for each step as shares of actions in each state, over its time there.
+
+    For tables and pictures: it earns something else than the policy itself.
+    """
+    if isinstance(policy, Policy):
+        return policy
+    spent = pair_occupancies(problem, policy)
+    total = spent.sum(axis=1, keepdims=True)
+    probs = np.where(total > 0, spent / np.where(total > 0, total, 1.0), policy.probs[0])
+    probs = probs / probs.sum(axis=1, keepdims=True)
+    return Policy(probs, policy.states, policy.actions, policy.decided)
 
 
 def policy_reward(problem: Problem, probs: FloatArray) -> FloatArray:
@@ -126,10 +169,10 @@ def policy_reward(problem: Problem, probs: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.einsum("sa,san->ns", probs, problem.R))
 
 
-def check_policy(problem: Problem, policy: Policy, allowed: BoolArray | None = None) -> None:
+def check_policy(problem: Problem, policy: AnyPolicy, allowed: BoolArray | None = None) -> None:
     """The policy must speak of the problem's states and actions, and take `allowed` ones only.
 
-    By default those are the problem's own.
+    By default those are the problem's own. One with a rule for each step needs that horizon.
     """
     if policy.states != problem.models.states or policy.actions != problem.models.actions:
         raise InputError(
@@ -137,21 +180,79 @@ def check_policy(problem: Problem, policy: Policy, allowed: BoolArray | None = N
             f"problem has {problem.n_states} and {problem.n_actions}, or their labels or order "
             "differ. Evaluate a policy on the states and actions it was made for."
         )
+    if isinstance(policy, TimedPolicy) and policy.horizon != problem.horizon:
+        ends = "never ends" if problem.horizon is None else f"ends after {problem.horizon}"
+        raise InputError(
+            f"The policy has a rule for each of {policy.horizon} steps, and the problem {ends}. "
+            f"Give the problem the horizon {policy.horizon}, or use a stationary policy.",
+            arguments=("horizon",),
+        )
     bad = np.argwhere((policy.probs > 0) & ~(problem.allowed if allowed is None else allowed))
     if bad.size:
-        s, a = bad[0]
+        *t, s, a = bad[0]
         unknown = not problem.models.available[s, a]
         why = "and no model knows what follows" if unknown else "which is not allowed there"
         hint = " Choose one that was seen, or keep such pairs with the prior (min_count=0)."
+        when = f" at step {t[0]}" if t else ""
         raise InputError(
-            f"The policy takes action '{policy.actions[a]}' in state '{policy.states[s]}', {why} "
-            f"({len(bad)} such pairs).{hint if unknown else ''}"
+            f"The policy takes action '{policy.actions[a]}' in state '{policy.states[s]}'{when}, "
+            f"{why} ({len(bad)} such pairs).{hint if unknown else ''}"
         )
 
 
+def horizon_values_of(problem: Problem, policy: AnyPolicy, every: bool = False) -> FloatArray:
+    """v_t of every model: (horizon + 1, n_models, n_states), or v_0 alone, (1, …)."""
+    check_policy(problem, policy)
+    m, H = problem.models, _steps(problem)
+    S, rules = problem.n_states, rules_of(policy)
+    V = np.empty((H + 1 if every else 1, problem.n_models, S))
+    entries = int((np.diff(m.indptr) * (rules[0].reshape(-1) > 0)).sum())
+    compact = len(rules) == 1 and S <= DENSE_STATES and 8 * entries >= S * S
+    evaluate = horizon_values_dense if compact else horizon_values
+    evaluate(
+        _threads(problem, H), m.indptr, m.next_states, m.prob, rules, problem.R, problem.gamma, H, V
+    )
+    return V
+
+
+def state_probabilities(problem: Problem, policy: AnyPolicy) -> FloatArray:
+    """P(S_t = s) in every model, (horizon, n_models, n_states)."""
+    check_policy(problem, policy)
+    m, H = problem.models, _steps(problem)
+    B = np.empty((H, problem.n_models, problem.n_states))
+    B[0] = problem.p0
+    horizon_flows(
+        _threads(problem, H), m.indptr, m.next_states, m.prob, rules_of(policy), B
+    )  # fmt: skip
+    return B
+
+
+def rules_of(policy: AnyPolicy) -> FloatArray:
+    """(1 or horizon, n_states, n_actions): a stationary policy has one rule for all steps."""
+    probs = np.asarray(policy.probs)
+    return probs if probs.ndim == 3 else probs[None]
+
+
+def _steps(problem: Problem) -> int:
+    if problem.horizon is None:
+        raise InputError("The problem has no horizon. Give it one.", arguments=("horizon",))
+    return problem.horizon
+
+
+def _threads(problem: Problem, steps: int) -> bool:
+    work = steps * problem.models.prob.size / problem.n_actions
+    return problem.n_models > 1 and work > PARALLEL_WORK
+
+
 def _evaluate(
-    problem: Problem, policy: Policy, want_occupancy: bool = False, deadline: Deadline = NO_LIMIT
+    problem: Problem, policy: AnyPolicy, want_occupancy: bool = False, deadline: Deadline = NO_LIMIT
 ) -> tuple[FloatArray, FloatArray]:
+    if problem.horizon is not None:
+        v0 = horizon_values_of(problem, policy)[0]
+        if not want_occupancy:
+            return v0, v0
+        weights = problem.gamma ** np.arange(problem.horizon)
+        return v0, np.tensordot(weights, state_probabilities(problem, policy), 1)
     check_policy(problem, policy)
     S, N = problem.n_states, problem.n_models
     v = policy_reward(problem, policy.probs)
@@ -284,9 +385,16 @@ def action_values(problem: Problem, V: FloatArray) -> FloatArray:
 def return_gradients(problem: Problem, policy: Policy) -> tuple[FloatArray, FloatArray]:
     """Returns ρ(π, P̂^ω), (n_models,), and their gradients, (n_models, n_states, n_actions).
 
-    Pairs that are not allowed have gradient 0.
+    Pairs that are not allowed have gradient 0. With a horizon every step has its part in it,
+    Σ_t γ^t b^ω_t(s)·Q^ω_t(s, a): the policy takes the same action in s at all steps.
     """
-    v, h = evaluate_policy(problem, policy)
-    gradient = h[:, :, None] * action_values(problem, v)
+    if problem.horizon is None:
+        v, h = evaluate_policy(problem, policy)
+        gradient = h[:, :, None] * action_values(problem, v)
+    else:
+        V, B = horizon_values_of(problem, policy, every=True), state_probabilities(problem, policy)
+        v, gradient = V[0], np.zeros((problem.n_models, *policy.probs.shape))
+        for t, b in enumerate(B):
+            gradient += problem.gamma**t * b[:, :, None] * action_values(problem, V[t + 1])
     gradient *= problem.allowed
     return v @ problem.p0, gradient

@@ -1,11 +1,9 @@
 """Returns by dynamic programming: the optimum of every model on its own, and finite horizons.
 
-The optimum is what one could earn if told which model is true. With a finite horizon, backward
+The optimum is what one could earn if told which model is true. With a finite horizon it has a rule
+for each step, found backwards:
 
-    v^ω_t(s) = R[s, d_t(s), ω] + γ P̂^ωᵀ v^ω_{t+1},   v_T = 0,
-
-and forward the probability of being in s at step t in model ω, which CADP uses as weights; both
-read the models once per step.
+    v^ω_t(s) = max_a R[s, a, ω] + γ P̂^ω_{s,a}ᵀ v^ω_{t+1},   v_H = 0.
 """
 
 from __future__ import annotations
@@ -16,12 +14,10 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import FloatArray, refuse_if_too_large
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.errors import InputError
-from softrobust.models.policy import TimedPolicy
 from softrobust.problem import Problem
-from softrobust.returns.evaluation import action_values, policy_rows
 
 PARALLEL_WORK = 200_000  # stored probabilities below which threads cost more than they bring
 ITERATION_LIMIT = 20_000
@@ -33,13 +29,16 @@ FIRST = 8  # models of the first chunk, where a model takes long
 class ModelOptima:
     """Optimal values V (n_models, n_states), decisions (n_models, n_states), certified brackets.
 
-    `lower` and `upper` (n_models,) bracket p₀ᵀV*_ω, rounding included.
+    `lower` and `upper` (n_models,) bracket p₀ᵀV*_ω, rounding included. With a horizon, V and
+    decisions are those of the first step, and `steps` has the values (horizon + 1, n_models,
+    n_states) and decisions (horizon, n_models, n_states) of all.
     """
 
     V: FloatArray
     decisions: NDArray[np.int64]
     lower: FloatArray
     upper: FloatArray
+    steps: tuple[FloatArray, NDArray[np.int64]] | None = None
 
 
 def optimal_returns(
@@ -55,6 +54,8 @@ def optimal_returns(
     m, S, N = problem.models, problem.n_states, problem.n_models
     if not np.isfinite(problem.R).all():
         raise InputError("Rewards must be finite to solve the models.")
+    if problem.horizon is not None:
+        return _horizon_optima(problem, problem.horizon)
     V = np.zeros((N, S))
     masked = np.where(problem.allowed, problem.R @ m.f, -np.inf)
     decisions = np.tile(np.argmax(masked, axis=1), (N, 1))
@@ -73,48 +74,20 @@ def optimal_returns(
     return ModelOptima(V, decisions, start + total * below - slack, start + total * above + slack)
 
 
-def horizon_return(problem: Problem, policy: TimedPolicy) -> FloatArray:
-    """Σ_{t<T} γ^t r_t of a timed policy in every model, (n_models,)."""
-    check_timed_policy(problem, policy)
-    v = np.zeros((problem.n_models, problem.n_states))
-    rows = np.arange(problem.n_states)
-    for decision in policy.decisions[::-1]:
-        v = action_values(problem, v)[:, rows, decision]
-    return v @ problem.p0
+def _horizon_optima(problem: Problem, horizon: int) -> ModelOptima:
+    from softrobust.kernels.evaluate import horizon_optima
 
-
-def check_timed_policy(problem: Problem, policy: TimedPolicy) -> None:
-    """The policy must speak of the problem's states and actions, and take allowed actions only."""
-    m = problem.models
-    if policy.states != m.states or policy.actions != m.actions:
-        raise InputError("The timed policy is for other states or actions than the problem's.")
-    rows = np.arange(problem.n_states)
-    bad = np.argwhere(~problem.allowed[rows, policy.decisions])
-    if bad.size:
-        t, s = bad[0]
-        raise InputError(
-            f"The timed policy takes action '{m.actions[policy.decisions[t, s]]}' in state "
-            f"'{m.states[s]}' at step {t}, which is not allowed there ({len(bad)} such places)."
-        )
-
-
-def state_probabilities(problem: Problem, policy: TimedPolicy) -> FloatArray:
-    """P(S_t = s) in every model, (horizon, n_models, n_states)."""
-    check_timed_policy(problem, policy)
-    out = np.empty((policy.horizon, problem.n_models, problem.n_states))
-    out[0] = problem.p0
-    for t in range(1, policy.horizon):
-        out[t] = _forward(problem, policy.decisions[t - 1], out[t - 1])
-    return out
-
-
-def _forward(problem: Problem, decision: NDArray[np.int64], b: FloatArray) -> FloatArray:
-    """One step of the state distribution b (n_models, n_states) under a decision rule."""
-    probs = np.zeros((problem.n_states, problem.n_actions))
-    probs[np.arange(problem.n_states), decision] = 1.0
-    rows, columns, P = policy_rows(problem, probs)
-    flow = P * np.repeat(b, np.diff(rows), axis=1)
-    out = np.zeros_like(b)
-    for omega in range(problem.n_models):
-        out[omega] = np.bincount(columns, weights=flow[omega], minlength=problem.n_states)
-    return out
+    m, (N, S) = problem.models, (problem.n_models, problem.n_states)
+    refuse_if_too_large(
+        16.0 * (horizon + 1) * N * S,
+        "The optimal rules of every model at every step",
+        "Use fewer models, or a shorter horizon.",
+    )
+    V, d, slack = np.empty((horizon + 1, N, S)), np.empty((horizon, N, S), np.int64), np.empty(N)
+    horizon_optima(
+        N > 1 and horizon * m.prob.size > PARALLEL_WORK, m.indptr, m.next_states, m.prob,
+        problem.R, problem.allowed, problem.gamma, V, d, slack,
+    )  # fmt: skip
+    start = V[0] @ problem.p0
+    slack = problem.p0.sum() * slack + 2 * S * np.finfo(float).eps * (np.abs(V[0]) @ problem.p0)
+    return ModelOptima(V[0], d[0], start - slack, start + slack, (V, d))

@@ -29,9 +29,11 @@ from softrobust.objective import Reference
 from softrobust.problem import Problem
 from softrobust.returns.evaluation import (
     RELATIVE_ERROR,
+    AnyPolicy,
     is_large_and_sparse,
     policy_return,
     return_gradients,
+    total_time,
 )
 from softrobust.returns.optimal import optimal_returns
 
@@ -46,6 +48,7 @@ class _Known:
 
     rewards: Rewards
     gamma: float
+    horizon: int | None
     p0: FloatArray
     reference: Reference
     returns: FloatArray
@@ -53,7 +56,7 @@ class _Known:
     def serves(self, problem: Problem) -> bool:
         return (
             self.rewards is problem.paid
-            and self.gamma == problem.gamma
+            and (self.gamma, self.horizon) == (problem.gamma, problem.horizon)
             and self.reference is problem.objective.reference
             and np.array_equal(self.p0, problem.p0)
         )
@@ -79,7 +82,7 @@ def reference_returns(problem: Problem) -> FloatArray:
         if known.serves(problem):
             return known.returns
     c = seal(_computed(problem, reference))
-    kept.append(_Known(problem.paid, problem.gamma, problem.p0, reference, c))
+    kept.append(_Known(problem.paid, problem.gamma, problem.horizon, problem.p0, reference, c))
     return c
 
 
@@ -91,7 +94,7 @@ def _computed(problem: Problem, reference: Reference) -> FloatArray:
         own = replace(problem, allowed=reference.allowed)
     best = optimal_returns(own)
     # The returns of policies are rounded too: by this share of the values at most.
-    share = 8 * EPS * problem.n_states / (1 - problem.gamma)
+    share = 8 * EPS * problem.n_states * total_time(problem)
     share = max(share, 2 * RELATIVE_ERROR if is_large_and_sparse(own) else 0.0)
     return np.asarray(best.upper + share * np.abs(best.V).max(axis=1))
 
@@ -116,7 +119,7 @@ def reference_size(problem: Problem) -> float:
     return float(np.abs(reference_returns(problem)).max())
 
 
-def static_return(problem: Problem, policy: Policy) -> float:
+def static_return(problem: Problem, policy: AnyPolicy) -> float:
     """ρ^S(π): the objective applied to returns less the reference's (eq. 3.1)."""
     x = measured(problem, policy_return(problem, policy))
     return problem.objective.value(x, problem.models.f)

@@ -52,12 +52,13 @@ def evaluate_file(setup: Setup, path: Path, seed: int = 0) -> Run:
     problem = unmasked(setup.problem)
     models, barred = problem.models, ~setup.problem.allowed
     practice = None if setup.log is None else behaviour_policy(problem, setup.log)[0]
-    policy, silent = read_whole_policy(path, models, practice)
+    policy, silent = read_whole_policy(path, models, practice, problem.horizon)
     notes = []
     if silent.size:
         facts = {"file": path.name, "states": models.states.shortened(silent)}
         notes.append(Note("policy_silent", facts=facts))
-    outside = np.flatnonzero(((policy.probs > 0) & barred).any(axis=1))
+    taken = policy.probs.reshape(-1, *barred.shape).max(axis=0) > 0
+    outside = np.flatnonzero((taken & barred).any(axis=1))
     if outside.size:
         states = models.states.shortened(outside)
         notes.append(Note("policy_forbidden", facts={"states": states}))
@@ -98,7 +99,7 @@ def compare_runs(
     asked_here = [run.solution for run in runs if same_question(run.problem, problem)]
     proven = [*asked_here, *solutions[len(runs) :]]
     shared = [s.bound for s in proven if s.bound is not None]
-    visits = time_share(problem, compared[0].policy)
+    visits = time_share(problem, compared[0].solution.policy)
     return {
         "gamma": problem.gamma,
         "criterion": problem.objective.criterion,
@@ -123,7 +124,7 @@ def _named(run: Run, first: Run) -> Solution:
         )
     stray = np.argwhere((policy.probs > 0) & ~models.available)
     if stray.size:
-        s, a = (int(i) for i in stray[0])
+        s, a = (int(i) for i in stray[0][-2:])
         raise InputError(
             f"The policy of '{run.path}' takes action '{policy.actions[a]}' in state "
             f"'{policy.states[s]}', of which the models of '{first.path}' know nothing."
@@ -136,7 +137,7 @@ def same_question(a: Problem, b: Problem) -> bool:
     """Whether a bound proven for one problem holds for the other: all that counts is the same."""
     stored = ("f", "indptr", "next_states", "prob")
     return (
-        (a.gamma, a.objective) == (b.gamma, b.objective)
+        (a.gamma, a.objective, a.horizon) == (b.gamma, b.objective, b.horizon)
         and all(np.array_equal(getattr(a, x), getattr(b, x)) for x in ("p0", "allowed", "R"))
         and all(np.array_equal(getattr(a.models, x), getattr(b.models, x)) for x in stored)
     )

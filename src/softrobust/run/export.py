@@ -25,7 +25,7 @@ from softrobust.data.columns import MISSING
 from softrobust.data.labels import DASHES, as_typed
 from softrobust.data.table import opened
 from softrobust.errors import InputError
-from softrobust.models.policy import Policy
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.report.sentences import in_words, sorted_notes
 from softrobust.report.summary import summary_lines
 from softrobust.run.folder import Run
@@ -245,6 +245,13 @@ def export(run: Run, path: Path) -> None:
         )
     if kind == ".xlsx":
         write_workbook(path, workbook(run))
+    elif isinstance(policy, TimedPolicy) and kind == ".csv":
+        policy.save(path)
+    elif isinstance(policy, TimedPolicy):
+        raise InputError(
+            f"A policy with a rule for each step is a table with a column 'time': export it as "
+            f".csv, or the run as .xlsx; the file is '{path.name}'."
+        )
     elif not isinstance(policy, Policy):
         raise InputError(
             "A policy for continuous states is a function of vectors, which no table holds: its "
@@ -323,7 +330,9 @@ def _figure(record: Mapping[str, Any], key: str) -> Any:
 
 def _policy_sheet(run: Run) -> Columns:
     """A row for each state and action taken, or taken now; measurements have their columns."""
-    policy: Policy = run.solution.policy
+    policy = run.solution.policy
+    if isinstance(policy, TimedPolicy):
+        return policy.columns()
     log, states = run.log, run.problem.models.states
     usual = None if log is None else behaviour_policy(run.problem, log)[0].probs
     parts = [state_parts(name) for name in states]

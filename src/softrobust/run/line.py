@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softrobust._core.notes import Note
+from softrobust._core.notes import Level, Note
 from softrobust._core.settings import whole
 from softrobust.bounds.best import check_replications
 from softrobust.certificate import (
@@ -27,6 +27,7 @@ from softrobust.certificate import (
 )
 from softrobust.certificate.posterior import INTERVAL_SHARE, LEAST, REPLICATIONS
 from softrobust.errors import InputError
+from softrobust.models.policy import TimedPolicy
 from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import ContinuousProblem
 from softrobust.returns import policy_return
@@ -115,8 +116,13 @@ def choose(
     run = certified(setup, solution, seed, n, episodes or EPISODES, indicative=True)
     if setup.log is not None and not run.continuous:
         if promise is None:
-            promise = promise_of(setup.log, problem.gamma, solution.policy, seed=seed)
+            promise = promise_of(
+                setup.log, problem.gamma, solution.policy, horizon=problem.horizon, seed=seed
+            )
         run = replace(run, certificate=replace(run.certificate, promise=promise))
+        if isinstance(solution.policy, TimedPolicy):
+            facts = {"steps": solution.policy.horizon}
+            run = replace(run, notes=(*run.notes, Note("promise_not_timed", Level.CAUTION, facts)))
     if validate is not None:
         held = held_out_data(setup.log, problem, _chooser(setup, solver, seed), validate, seed)
         run = replace(run, validation=held)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 TABLES_ONLY = ("states", "initial", "allowed", "reward_table", "reward_default", "weights",
                "normalise", "strength", "per_cell", "support")  # fmt: skip
-VECTORS_ONLY = ("horizon", "actions", "start", "reward_now", "reward_next", "clip")
+VECTORS_ONLY = ("actions", "start", "reward_now", "reward_next", "clip")
 LOG_ONLY = ("columns", "states", "reward_table", "reward_default", "n_models", "n_test", "strength",
             "per_cell", "support", "min_count", "actions", "posterior", "settings")  # fmt: skip
 MODELS_ONLY = ("weights",)
@@ -44,6 +44,8 @@ class Options:
 
     Attributes
     ----------
+    horizon : int
+        Steps of an episode: of vectors the longest of the log by default, of tables no end.
     continuous : bool
         States are vectors: columns x, next_x for every variable.
     columns : mapping role → column
@@ -214,6 +216,7 @@ def _solver_words(solver: Solver) -> list[str] | None:
     """The solver's part; None for a solver that the command line does not know."""
     words = ["--solver", solver.name]
     limit = getattr(solver, "time_limit", None)
+    words += ["--stationary"] if getattr(solver, "stationary", False) else []
     if limit is not None and (solver.continuous or limit != DEFAULT_SECONDS):
         words += ["--time-limit", f"{limit:g}"]
     if solver.name not in (CONTINUOUS_SOLVERS if solver.continuous else SOLVERS):

@@ -22,7 +22,7 @@ from softrobust.data.table import is_minari, read_table
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.models.gaussian import GAUSSIAN_FORMAT
-from softrobust.models.policy import Policy, action_shares, read_policy
+from softrobust.models.policy import Policy, TimedPolicy, action_shares, read_timed_policy
 from softrobust.objective import REFERENCES, Reference, SoftRobust
 from softrobust.posterior import (
     DirichletPosterior,
@@ -118,6 +118,7 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
         models.gamma if options.gamma is None and models.gamma else options.need_gamma(),
         options.objective(SoftRobust(), read_reference(options, models)),
         _allowed(options.allowed, log.states, log.actions),
+        options.horizon,
     )
     heldout: ModelSet | Draws | None = _heldout(options, problem)
     if heldout is None and options.n_test is not None:
@@ -154,10 +155,12 @@ def problem_of(
     gamma: float,
     objective: Objective,
     allowed: BoolArray | None = None,
+    horizon: int | None = None,
 ) -> Problem:
     """The problem on drawn models; rewards are theirs where they bring some."""
     own = models.rewards is not None and not models.rewards.drawn
-    return Problem(models, None if own else log.rewards, log.p0, gamma, objective, allowed)
+    rewards = None if own else log.rewards
+    return Problem(models, rewards, log.p0, gamma, objective, allowed, horizon)
 
 
 def keeping(
@@ -227,6 +230,7 @@ def _from_models(path: Path, options: Options) -> tuple[Problem, tuple[Note, ...
         models,
         objective=options.objective(SoftRobust(), read_reference(options, models)),
         allowed=_allowed(options.allowed, models.states, models.actions),
+        horizon=options.horizon,
     )
     notes = read_notes(models.notes)
     return problem, notes if models.p0 is not None else (*notes, Note("start_unknown"))
@@ -236,8 +240,8 @@ def _from_problem(path: Path, options: Options) -> Problem:
     problem = load_problem(path)
     reference = read_reference(options, problem.models)
     changes: dict[str, Any] = {"objective": options.objective(problem.objective, reference)}
-    if options.gamma is not None:
-        changes["gamma"] = options.gamma
+    for name in options.given("gamma", "horizon"):
+        changes[name] = getattr(options, name)
     if options.initial is not None:
         changes["p0"] = initial_distribution(options.initial, problem.models.states)[0]
     mask = _allowed(options.allowed, problem.models.states, problem.models.actions)
@@ -268,14 +272,15 @@ def read_reference(options: Options, models: ModelSet) -> Reference | None:
 
 
 def read_whole_policy(
-    path: Path, models: ModelSet, practice: Policy | None
-) -> tuple[Policy, IntArray]:
+    path: Path, models: ModelSet, practice: Policy | None, horizon: int | None = None
+) -> tuple[Policy | TimedPolicy, IntArray]:
     """A policy from its table, and the states that it is silent on, where practice goes on."""
     decided = ~np.asarray(models.sinks)
     available = models.available / models.available.sum(axis=1, keepdims=True)
     rest = Policy(available, models.states, models.actions) if practice is None else practice
     nowhere = np.zeros(models.n_states, dtype=bool)
-    policy = read_policy(path, models.states, models.actions, replace(rest, decided=nowhere))
+    rest_of = replace(rest, decided=nowhere)
+    policy = read_timed_policy(path, models.states, models.actions, horizon, rest_of)
     silent = np.flatnonzero(decided & ~policy.decided)
     if silent.size and practice is None:
         raise InputError(

@@ -32,7 +32,7 @@ from softrobust.run.options import Setup
 from softrobust.run.setup import on_models, problem_of
 from softrobust.solvers.base import Solver, Status, finish, solve
 from softrobust.solvers.improve import promise_of
-from softrobust.study.solved import need_log
+from softrobust.study.solved import need_log, need_stationary
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
@@ -83,6 +83,7 @@ def update(
     both = join_logs(log, new, known)
     setup = _setup(run, both, path.name)
     problem, both = setup.problem, setup.log
+    need_stationary(run.solution.policy, "An update")
     old = carried(run.solution.policy, problem)
     if "log" in {f.name for f in fields(solver)}:  # type: ignore[arg-type]
         solver = replace(solver, log=both)  # type: ignore[type-var]
@@ -103,7 +104,9 @@ def update(
             bound=proposal.bound, stats={"updated": True},
         )  # fmt: skip
     made = certified(setup, solution, run.seed)
-    promise = promise_of(both, problem.gamma, solution.policy, seed=run.seed)
+    promise = promise_of(
+        both, problem.gamma, solution.policy, horizon=problem.horizon, seed=run.seed
+    )
     certificate = replace(made.certificate, promise=promise)
     return replace(made, certificate=certificate, updates=(*run.updates, record)), record
 
@@ -133,7 +136,7 @@ def _setup(run: Run, log: TransitionLog, source: str) -> Setup:
     allowed[np.ix_(s, a)] = ~barred
     models = replace(models, taken=log.pair_counts)
     goal = _objective_on(old.objective, models)
-    problem = problem_of(log, models, old.gamma, goal, allowed)
+    problem = problem_of(log, models, old.gamma, goal, allowed, old.horizon)
     return Setup(problem, log, fitted, None, read_notes(log.notes), test_seed, source)
 
 

@@ -17,7 +17,6 @@ from softrobust.solvers.baselines.draws import SaturationWarning as SaturationWa
 from softrobust.solvers.baselines.multi_model import CADP as CADP
 from softrobust.solvers.baselines.multi_model import MVP as MVP
 from softrobust.solvers.baselines.multi_model import WSU as WSU
-from softrobust.solvers.baselines.multi_model import TimedSolution as TimedSolution
 from softrobust.solvers.baselines.nominal import Empirical as Empirical
 from softrobust.solvers.baselines.nominal import Nominal as Nominal
 from softrobust.solvers.baselines.rsvf import RSVF as RSVF

@@ -20,7 +20,7 @@ from softrobust._core.settings import check_fields
 from softrobust._core.show import facts_html
 from softrobust.bounds.reduction import rounding
 from softrobust.errors import InputError
-from softrobust.models.policy import Policy
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import Objective
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns import static_return, uniform_value
@@ -37,6 +37,9 @@ else:
 
     P = TypeVar("P")
 
+KNOW_HORIZONS = ("improve", "nominal", "mvp", "wsu", "cadp", "local-search", "empirical",
+                 "behaviour")  # fmt: skip
+ELSE = ", or use improve, nominal, local-search or cadp"
 ROUNDING = 1e-10  # two values that differ by less than this share may be the same number
 
 
@@ -86,6 +89,7 @@ class Solution(Generic[P]):
     gamma: float
     objective: Objective
     n_models: int
+    horizon: int | None = None
     value: float | None = None
     uniform_value: float | None = None
     v: Any = None
@@ -133,7 +137,8 @@ class Solution(Generic[P]):
             "bound": None if self.bound is None else self.bound.value,
             "gap_share": self.gap_share,
         }
-        policy = self.policy._repr_html_() if isinstance(self.policy, Policy) else ""
+        own: Any = self.policy
+        policy = own._repr_html_() if isinstance(own, Policy | TimedPolicy) else ""
         return facts_html(f"Solution by {self.solver}", facts) + policy
 
 
@@ -186,6 +191,8 @@ def solve(problem: Any, solver: Solver) -> Solution[Any]:
         raise InputError(
             f"The problem has {kind}, and '{solver.name}' is not for those. Use {hint}."
         )
+    if isinstance(problem, Problem) and solver.name not in KNOW_HORIZONS:
+        problem.refuse_horizon(f"The solver '{solver.name}'", ELSE)
     return solver.solve(problem)
 
 
@@ -222,6 +229,8 @@ def finish(
     """Put the `Solution` together; where states are a table, the policy is evaluated exactly."""
     value = uniform = None
     if isinstance(problem, Problem):
+        if status is not Status.GIVEN and solver not in KNOW_HORIZONS:
+            problem.refuse_horizon(f"The solver '{solver}'", ELSE)  # whoever called it
         value = static_return(problem, cast("Policy", policy))
         uniform = None if bound is None else uniform_value(problem)
         if v is not None and model_value is None:
@@ -233,6 +242,7 @@ def finish(
         gamma=problem.gamma,
         objective=problem.objective,
         n_models=problem.n_models,
+        horizon=problem.horizon,
         value=value,
         uniform_value=uniform,
         v=v,

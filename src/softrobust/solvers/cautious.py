@@ -9,6 +9,9 @@ more than practice β. Practice stays unless some free action has mean(d) − ca
 the best such action takes all that the class lets it take. Draws are paired, so that what a state
 is worth by itself does not count as doubt. With caution = 0 this is policy iteration in the mean
 model.
+
+With a horizon the policy is the same at all steps, and Q an average over them, by how often the
+state is met at each; a step of the nominal search is kept only if the return rises.
 """
 
 from __future__ import annotations
@@ -38,16 +41,22 @@ def improved(belief: Belief, policies: PracticeClass, caution: float) -> FloatAr
 
 
 def _nominal(belief: Belief, policies: PracticeClass) -> FloatArray:
-    probs = np.array(policies.practice)
+    probs, before = np.array(policies.practice), -np.inf
     for _ in range(ROUNDS):
-        q = belief.mean_q(belief.mean_values(probs))
+        q = belief.mean_q(probs)
         known = np.where(np.isfinite(q), q, 0.0)
         new = policies.greedy(q)
         gain = ((new - probs) * known).sum(axis=1)
         better = gain > BETTER * max(float(np.abs(known).max()), 1e-300)
         if not better.any():
             break
-        probs = np.where(better[:, None], new, probs)
+        found = np.where(better[:, None], new, probs)
+        if belief.horizon is not None:  # one rule for all steps: a step need not be an improvement
+            now = float(belief.mean_p0 @ belief.mean_values(found))
+            before = max(before, float(belief.mean_p0 @ belief.mean_values(probs)))
+            if now <= before:
+                break
+        probs = found
     return probs
 
 
@@ -56,7 +65,7 @@ def _cautious(belief: Belief, policies: PracticeClass, caution: float) -> FloatA
     rows = np.arange(practice.shape[0])
     probs, seen = np.array(practice), set()
     for _ in range(CAUTIOUS_ROUNDS):
-        q = belief.q_values(belief.values(probs))
+        q = belief.q_values(probs)
         gain = q - np.einsum("sa,san->sn", practice, q)[:, None, :]
         mean = gain.mean(axis=2)
         score = np.where(free, mean - caution * gain.std(axis=2), -np.inf)

@@ -71,8 +71,8 @@ def hidden_bias(
 def _residuals(belief: Belief, practice: FloatArray) -> tuple[FloatArray, FloatArray]:
     """y (n_rows,) and z (n_rows, n_actions); q is a pair's own mean, with one of the model's."""
     log = belief.fitted.log
-    v = belief.mean_values(practice)
-    q = belief.mean_q(v).reshape(-1)
+    v = belief.mean_ahead(practice)
+    q = belief.mean_q(practice).reshape(-1)
     earned = log.reward
     if earned is None:
         assert log.rewards is not None  # a belief has rewards

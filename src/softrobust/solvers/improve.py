@@ -17,6 +17,7 @@ import numpy as np
 from softrobust._core.settings import instance, whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
+from softrobust.models.policy import TimedPolicy
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.hidden import hidden_bias
 from softrobust.solvers.promise import (
@@ -79,7 +80,9 @@ class Improve(Solver):
         ways = candidates_for(caution)
         if self.min_count is not None:
             ways = candidates_for(caution, (max(self.min_count, 1),))
-        return choose(self.log, problem.gamma, seed=self.seed, candidates=ways)
+        return choose(
+            self.log, problem.gamma, seed=self.seed, candidates=ways, horizon=problem.horizon
+        )
 
     def solve(self, problem: Problem) -> Solution:
         """Choose, and evaluate the policy on the problem's models."""
@@ -102,19 +105,28 @@ class Improve(Solver):
 
 
 def promise_of(
-    log: TransitionLog, gamma: float, policy: Policy, *, seed: int = 0, level: float = LEVEL
+    log: TransitionLog,
+    gamma: float,
+    policy: Policy | TimedPolicy,
+    *,
+    horizon: int | None = None,
+    seed: int = 0,
+    level: float = LEVEL,
 ) -> Promise | None:
     """What can be promised of a policy that another solver chose.
 
     None where the policy takes actions that were never seen where it takes them: no part of the
-    log can judge them.
+    log can judge them. None, too, for a policy with a rule for each step: halves of the log choose
+    among stationary ones, which luck misleads less than a choice for every step.
     """
+    if isinstance(policy, TimedPolicy):
+        return None
     counts = np.asarray(log.pair_counts)
     decided = np.asarray(policy.decided) & (counts.sum(axis=1) > 0)
     if ((policy.probs > 0) & (counts == 0))[decided].any():
         return None
     rng = np.random.default_rng(np.random.SeedSequence(seed))
-    run = Procedure.of(log, gamma, None, N_MODELS, HALF_MODELS, rng)
+    run = Procedure.of(log, gamma, None, N_MODELS, HALF_MODELS, rng, horizon)
     probs = np.where(decided[:, None], policy.probs, run.practice)
     usual, worth = run.practices(rng), run.worth(rng)
     gains = run.belief.returns(run.lived(probs, usual)) - run.belief.returns(usual)

@@ -18,14 +18,14 @@ vertices, which still holds β.
 corners of the class where it is for deterministic policies, else of the whole class.
 
 Returns can be counted from a reference: x_ω is subtracted from every return of model ω by taking
-(1 − γ)·x_ω from each reward, so that any objective becomes one of the gain over the reference.
+x_ω/Σ_t γ^t from each reward, so that any objective becomes one of the gain over the reference.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import Reference
 from softrobust.problem import Problem
 from softrobust.returns import reference_returns
@@ -45,6 +45,7 @@ from softrobust.solvers.base import Solution, Solver, finish, solve
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
 
+P = TypeVar("P", Policy, TimedPolicy)
 MOST_RARE = 4  # rare actions of a state that are kept or left one by one
 TOLERANCE = 1e-9  # by which a policy may miss the class
 
@@ -184,12 +185,12 @@ class Composite:
             mixtures[s, : len(vertices)] = vertices
         return cls(mixed_problem(problem, mixtures), mixtures, problem)
 
-    def lift(self, policy: Policy) -> Policy:
+    def lift(self, policy: P) -> P:
         """A policy of composite actions as one of the original actions."""
-        probs = np.einsum("sj,sja->sa", policy.probs, self.mixtures)
+        probs = np.einsum("...sj,sja->...sa", policy.probs, self.mixtures)
         m = self.original.models
-        probs /= probs.sum(axis=1, keepdims=True)
-        return Policy(probs, m.states, m.actions, self.original.decided)
+        probs /= probs.sum(axis=-1, keepdims=True)
+        return type(policy)(probs, m.states, m.actions, self.original.decided)
 
     def practice(self) -> Policy:
         """Practice, in composite actions."""
@@ -262,7 +263,7 @@ def mixed_problem(problem: Problem, mixtures: FloatArray) -> Problem:
     if goal.reference is not None:  # its actions are the original ones: its returns are enough
         known = Reference(goal.reference.name, returns=reference_returns(problem))
         goal = goal.measured_against(known)
-    return Problem(models, paid, problem.p0, problem.gamma, goal)
+    return Problem(models, paid, problem.p0, problem.gamma, goal, horizon=problem.horizon)
 
 
 def full_rewards(problem: Problem) -> FloatArray:

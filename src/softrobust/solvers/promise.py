@@ -47,6 +47,7 @@ from softrobust.posterior.belief import SMALL, Belief
 from softrobust.posterior.learned import ENTERED, LearnedPosterior
 from softrobust.posterior.resemblance import Geometry
 from softrobust.posterior.reward_draws import drawn_rewards
+from softrobust.problem import check_gamma
 from softrobust.solvers.cautious import improved
 from softrobust.solvers.hidden import NOTHING, Hidden, hidden_bias
 from softrobust.solvers.practice_class import PracticeClass
@@ -225,6 +226,7 @@ def choose(
     n_models: int = N_MODELS,
     n_splits: int = N_SPLITS,
     candidates: Sequence[Candidate] = CANDIDATES,
+    horizon: int | None = None,
 ) -> Choice:
     """Choose a policy from a log, and say what can be promised of it.
 
@@ -233,6 +235,8 @@ def choose(
     log : TransitionLog
     gamma : float
         Discount.
+    horizon : int, optional
+        Steps of an episode; the policy is the same at all of them.
     seed : int
         The same seed, the same answer.
     practice : (n_states, n_actions), optional
@@ -248,15 +252,15 @@ def choose(
     """
     if not 0.5 <= level < 1.0:
         raise InputError(f"level must be at least 0.5 and below 1; it is {level:g}.")
-    if not 0.0 < gamma < 1.0:
-        raise InputError(f"gamma must lie strictly between 0 and 1; it is {gamma:g}.")
+    check_gamma(gamma, horizon)
     whole("n_models", n_models)
     whole("n_splits", n_splits)
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     # Evaluation takes the cube of the states: large logs get fewer draws and splits.
     thin = min(1.0, (SMALL / log.n_states) ** 2)
     n_models, n_splits = max(40, round(thin * n_models)), max(2, round(thin * n_splits))
-    run = Procedure.of(log, gamma, practice, n_models, max(8, round(thin * HALF_MODELS)), rng)
+    half = max(8, round(thin * HALF_MODELS))
+    run = Procedure.of(log, gamma, practice, n_models, half, rng, horizon)
     tried = run.chosen(candidates)
     usual = run.practices(rng)
     base = run.belief.returns(usual)
@@ -412,6 +416,7 @@ class Procedure:
     practice: FloatArray
     given: FloatArray | None
     half_models: int
+    horizon: int | None = None
 
     @classmethod
     def of(
@@ -422,15 +427,16 @@ class Procedure:
         n_models: int,
         half_models: int,
         rng: np.random.Generator,
+        horizon: int | None = None,
     ) -> Procedure:
         """The procedure on a whole log."""
         geometry = Geometry.of(log.states)
         # Parts and shuffles of the log estimate its rewards anew, or all take those given.
         log = replace(log, rewards=None) if drawn_rewards(log) else replace(log, reward=None)
         settings = LearnedPosterior(min_count=1 if practice is None else 0, entered=ENTERED)
-        belief = Belief.of(log, gamma, n_models, rng, geometry, settings=settings)
+        belief = Belief.of(log, gamma, n_models, rng, geometry, settings=settings, horizon=horizon)
         shares = practice_of(log, belief.available) if practice is None else np.asarray(practice)
-        return cls(log, gamma, geometry, belief, shares, practice, half_models)
+        return cls(log, gamma, geometry, belief, shares, practice, half_models, horizon)
 
     def practices(self, rng: np.random.Generator) -> FloatArray:
         """(N, n_states, n_actions): draws of practice, of which the log shows a sample too."""
@@ -464,8 +470,9 @@ class Procedure:
         settings = LearnedPosterior(LIVED, 1 if self.given is None else 0, ENTERED)
         variances = None if self.belief.rewards is None else self.belief.rewards.variances
         belief = Belief.of(
-            self.log, self.gamma, self.belief.n_models, rng, self.geometry, variances, settings
-        )
+            self.log, self.gamma, self.belief.n_models, rng, self.geometry, variances, settings,
+            self.horizon,
+        )  # fmt: skip
         earned = belief.returns(self.practices(rng))
         return np.asarray(earned.mean() + WIDER * (earned - earned.mean()))
 
@@ -494,12 +501,10 @@ class Procedure:
         variances = None if self.belief.rewards is None else self.belief.rewards.variances
         belief = Belief.of(
             part, self.gamma, self.half_models, rng, self.geometry, variances,
-            LearnedPosterior(min_count=0, entered=ENTERED),
+            LearnedPosterior(min_count=0, entered=ENTERED), self.horizon,
         )  # fmt: skip
         shares = practice_of(part, belief.available) if self.given is None else self.given
-        return Procedure(
-            part, self.gamma, self.geometry, belief, shares, self.given, self.half_models
-        )
+        return replace(self, log=part, belief=belief, practice=shares)
 
     def splits(
         self,

@@ -52,6 +52,7 @@ class Context:
     posterior: FittedPosterior | None = None
     checkpoint: Path | None = None
     min_count: int | None = None
+    stationary: bool = False
 
     def make(self, kind: type[Any]) -> Solver:
         """A solver with all that it has settings for."""
@@ -67,12 +68,18 @@ class Context:
                 f"The solver '{kind.name}' {READS.get(kind, 'reads the counts of')} a log, and the "
                 "input holds models only. Give it the log, or choose another solver."
             )
+        if self.stationary and "stationary" not in names and kind is not Improve:
+            raise InputError(
+                f"The solver '{kind.name}' does not search for one rule for all steps. Use "
+                "local-search or improve, or leave the choice to it.",
+                arguments=("stationary",),
+            )
         own: dict[Any, Any] = {CADP: {"robust": True}, Improve: {"min_count": self.min_count}}
         solver: Solver = kind(**given, **own.get(kind, {}))
         return solver
 
 
-SETTINGS = ("log", "time_limit", "seed", "node_limit", "checkpoint")
+SETTINGS = ("log", "time_limit", "seed", "node_limit", "checkpoint", "stationary")
 SLOW = (Exact, MILP, LocalSearch, RandomizedAscent, RSVF)
 READS: dict[type[Solver], str] = {
     Improve: "improves the policy that made",
@@ -96,14 +103,16 @@ def default_solver(problem: Problem | ContinuousProblem, posterior: object = Non
 
     For a log under the learned prior, the one whose promises come true: it looks for a gain over
     practice, so another reference asks for another solver, and so does a mask on what practice
-    does. Else the one that proves most for the problem.
+    does. Else the one that proves most for the problem, and with a horizon a search.
     """
     if isinstance(problem, ContinuousProblem):
         return SRVI.name
-    plain = isinstance(problem.objective, SoftRobust)
+    plain, ends = isinstance(problem.objective, SoftRobust), problem.horizon is not None
     free = problem.allowed[problem.models.available].all()
     own = plain and problem.objective.against in (None, PRACTICE_REFERENCE)
-    return Improve.name if own and isinstance(posterior, FittedLearned) and free else DEFAULT_SOLVER
+    if own and isinstance(posterior, FittedLearned) and free:
+        return Improve.name
+    return LocalSearch.name if ends else DEFAULT_SOLVER
 
 
 def make_solver(
@@ -117,6 +126,7 @@ def make_solver(
     posterior: FittedPosterior | None = None,
     checkpoint: Path | None = None,
     min_count: int | None = None,
+    stationary: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> Solver:
     """The solver called `name`, for tables or for continuous states.
@@ -124,7 +134,8 @@ def make_solver(
     For tables: `log` is what `empirical`, `spibb`, `soft-spibb`, `ramdp` and `duipi` need; from
     `posterior`, `bcr`, `rsvf` and `rsvf-simple` draw the many models that their sets take (without
     one they use those of the problem). With a `node_limit` and no time limit no solver looks at a
-    clock. `checkpoint` is a file for the open nodes of `exact`, `min_count` a setting of `improve`.
+    clock. `checkpoint` is a file for the open nodes of `exact`, `min_count` a setting of `improve`;
+    with `stationary`, `local-search` looks for one rule for all steps of a horizon.
     For continuous states: `settings`
     are the solver's own by name, such as {"ridge": 0.1}; `degree` sets the features of value
     iteration, and lists become tuples.
@@ -139,7 +150,7 @@ def make_solver(
         raise InputError(text, arguments=("set_",))
     if not continuous:
         return SOLVERS[name](
-            Context(log, time_limit, seed, node_limit, posterior, checkpoint, min_count)
+            Context(log, time_limit, seed, node_limit, posterior, checkpoint, min_count, stationary)
         )
     return _with_settings(name, {"seed": seed, "time_limit": time_limit, **(settings or {})})
 

@@ -29,6 +29,7 @@ from softrobust.study.solved import (
     changed,
     learned_again,
     need_log,
+    need_stationary,
     read_kept,
     redraw,
     rows_of,
@@ -342,6 +343,7 @@ def confounding(solved: Solved, _seed: int = 0) -> Check:
     policy = solved.solution.policy
     if np.abs(policy.probs - practice.probs)[np.asarray(policy.decided)].max(initial=0.0) <= 1e-9:
         return _cannot_tell("confounding", "is_practice")
+    problem.refuse_horizon("The check for confounding")
     found = tipping_point(problem, policy, practice, np.asarray(log.behaviour), log)
     weak = found.tipping is not None and found.tipping < WEAK
     return _careful("confounding", weak, found.to_dict())
@@ -362,6 +364,8 @@ def check_run(solved: Solved, seed: int = 0) -> Iterator[Check]:
     """Every check in turn; one that cannot be made says why."""
     for code, check in CHECKS.items():
         try:
+            if code not in ("replay", "rare_pairs"):
+                need_stationary(solved.solution.policy, "This check")
             yield check(solved, seed)
         except InputError as error:
             yield _cannot_tell(code, "refused", text=str(error))

@@ -20,8 +20,15 @@ from softrobust._core.arrays import FloatArray
 from softrobust.certificate import Comparison, Sample, held_out, paired
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import TimedPolicy
 from softrobust.objective import OPTIMUM, Reference, cvar, mean
-from softrobust.returns import Returns, policy_return, reference_returns, returns_of
+from softrobust.returns import (
+    Returns,
+    averaged,
+    policy_return,
+    reference_returns,
+    returns_of,
+)
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import PRACTICE, Behaviour, unmasked
 from softrobust.study.solved import evaluation_seconds
@@ -72,11 +79,17 @@ class Compared:
     static: dict[str, float]
     heldout: Sample | None
     versus: Comparison | None = None
+    shares: Policy | None = None
 
     @property
     def policy(self) -> Policy:
-        """The policy."""
-        return self.solution.policy
+        """The policy; one with a rule for each step as shares of actions over its time."""
+        return self.solution.policy if self.shares is None else self.shares
+
+    @property
+    def timed(self) -> bool:
+        """Whether it has a rule for each step."""
+        return isinstance(self.solution.policy, TimedPolicy)
 
     @property
     def nominal(self) -> bool:
@@ -172,7 +185,7 @@ def readings(
         few = heldout.select(range(n)) if isinstance(heldout, ModelSet) else heldout.part(0, n)
         where = where.with_models(few if n < heldout.n_models else heldout)
     f, goal = where.models.f, where.objective
-    x = {c.name: policy_return(where, c.policy) for c in compared if _first(c)}
+    x = {c.name: policy_return(where, c.solution.policy) for c in compared if _first(c)}
     c: dict[str, FloatArray] = {"return": np.zeros(f.size)}
     practice = next((other.name for other in compared if other.practice), None)
     if practice is not None:
@@ -214,7 +227,8 @@ def _evaluated(
     test = None if heldout is None else returns_of(own, solution.policy, heldout)
     fresh = None if test is None else held_out(train, test, objective)
     x, static = None if test is None else test.x, objective.summary(train.x, f)
-    return Compared(name, chosen, solution, train.x, x, static, fresh)
+    shares = averaged(own, solution.policy)
+    return Compared(name, chosen, solution, train.x, x, static, fresh, shares=shares)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

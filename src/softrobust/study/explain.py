@@ -24,10 +24,18 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
 from softrobust.objective import Objective, tail_weights
-from softrobust.returns import evaluate_policy, measured, returns_of
-from softrobust.returns.evaluation import action_values
+from softrobust.returns import (
+    action_values,
+    averaged,
+    evaluate_policy,
+    horizon_values_of,
+    measured,
+    returns_of,
+    total_time,
+)
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.study.solved import need_stationary
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
@@ -164,6 +172,7 @@ def explain_many(
     problem: Problem, policy: Policy, states: list[int], log: TransitionLog | None = None
 ) -> list[Explanation]:
     """Explanations of several states, by index: what they share is computed once."""
+    need_stationary(policy, "An explanation")
     v, h = evaluate_policy(problem, policy)
     returns = measured(problem, v @ problem.p0)
     f = problem.models.f
@@ -171,11 +180,13 @@ def explain_many(
     tail = tail_weights(returns, f, problem.objective.alpha)
     if same_everywhere(returns, f):  # any models could be called the worst: none are
         xi = tail = f
-    q = action_values(problem, v)
-    visits = (f @ h) * (1 - problem.gamma)
+    ends = problem.horizon is not None  # values are then those of the first step
+    q = action_values(problem, horizon_values_of(problem, policy, every=True)[1] if ends else v)
+    visits = (f @ h) / total_time(problem)
     own = problem.objective.summary(returns, f)
     nominal = Nominal().solve(problem)
     price = _price(problem, own, nominal.policy)
+    shares = averaged(problem, nominal.policy)
     top = [int(i) for i in np.lexsort((returns, -(xi - (1 - problem.objective.lam) * f)))]
     shown = [] if xi is f else top[:SHOWN_MODELS]
     models = tuple((i, float(xi[i]), float(returns[i])) for i in shown if xi[i] > 0)
@@ -184,7 +195,7 @@ def explain_many(
     for s in states:
         row = policy.probs[s]
         taken = sorted(np.flatnonzero(row > 0).tolist(), key=lambda a: -row[a])
-        options = _options(problem, policy, s, q, tail, nominal.policy, log)
+        options = _options(problem, policy, s, q, tail, shares, log)
         out.append(
             Explanation(
                 state=problem.models.states[s],

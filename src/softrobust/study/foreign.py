@@ -32,7 +32,7 @@ from softrobust.solvers.promise import LEVEL, Procedure, Promise
 from softrobust.solvers.registry import make_solver
 from softrobust.study.checks import Verdict
 from softrobust.study.rehearsal import Interval, Rehearsal, binomial
-from softrobust.study.solved import read_kept
+from softrobust.study.solved import need_stationary, read_kept
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def repetition(
 ) -> dict[str, Any]:
     """Draw a world, choose from a log of it, and compare what is promised with what is true."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
-    real = Procedure.of(log, problem.gamma, None, 1, 1, rng)
+    real = Procedure.of(log, problem.gamma, None, 1, 1, rng, problem.horizon)
     world = foreign(real.belief, kind, rng)
     batch = world.rehearse(0, real.practice, rng)
     if kind == "noisier" and batch.reward is not None:
@@ -96,10 +96,12 @@ def _chosen(
         found = Improve(batch, number).choice(problem)
         return found.policy, found.promise
     belief = Belief.of(batch, problem.gamma, problem.n_models, np.random.default_rng(number))
-    posed = Problem(belief.models(), p0=problem.p0, objective=problem.objective.anew())
+    models, horizon = belief.models(), problem.horizon
+    posed = Problem(models, p0=problem.p0, objective=problem.objective.anew(), horizon=horizon)
     made = make_solver(solver, log=batch, seed=number, posterior=belief.fitted)
     policy = solve(posed, made).policy
-    promise = promise_of(batch, problem.gamma, policy, seed=number)
+    need_stationary(policy, "A rehearsal")
+    promise = promise_of(batch, problem.gamma, policy, horizon=horizon, seed=number)
     assert promise is not None  # only pairs that were seen have a model
     return policy, promise
 

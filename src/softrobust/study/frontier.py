@@ -25,7 +25,8 @@ from softrobust.certificate import Certificate, certify
 from softrobust.errors import InputError
 from softrobust.objective import Objective
 from softrobust.returns import occupancies, returns_of
-from softrobust.solvers import Exact, Solver, Status, solve_grid
+from softrobust.solvers import Exact, LocalSearch, Solver, Status, solve_grid
+from softrobust.study.solved import need_stationary
 
 if TYPE_CHECKING:
     from softrobust.models.policy import Policy
@@ -138,7 +139,8 @@ def frontier(
     Parameters
     ----------
     solver : Solver, optional
-        `Exact` by default: each point is proven, or its gap is known.
+        `Exact` by default: each point is proven, or its gap is known. With a horizon, local search
+        over stationary policies.
     time_limit : float, optional
         Seconds for the whole grid, shared out over its points (default solver only).
     also : sequence of Policy
@@ -148,6 +150,8 @@ def frontier(
     if solver is None:
         share = POINT_SECONDS if time_limit is None else time_limit / (len(lams) * len(alphas))
         solver = Exact(gap=POINT_GAP, time_limit=share)
+        if problem.horizon is not None:
+            solver = LocalSearch(starts=3, time_limit=share, stationary=True)
     elif time_limit is not None:
         raise InputError("time_limit is for the default solver; set it on the solver given.")
     pool = _Pool(problem)
@@ -195,6 +199,7 @@ def _solve_all(
                     solver, start=pool.policies[pool.best(problem.objective.at(lam, alpha))]
                 )
             [[solution]] = solve_grid(problem, warm, [lam], [alpha])
+            need_stationary(solution.policy, "A frontier")
             pool.add(solution.policy)
             out[lam, alpha] = (solution.bound, solution.status)
     line.clear()

@@ -290,6 +290,7 @@ def off_policy(
     behaviour : (n_states, n_actions)
         π_b(a|s), positive wherever the episodes show an action.
     """
+    problem.refuse_horizon("Off-policy evaluation")
     mean = problem.mean_problem()
     v = policy_values(mean, policy)[0]
     q = np.asarray(action_values(mean, v[None, :])[0])  # R + γPv in the mean model

@@ -18,6 +18,7 @@ from softrobust._core.arrays import FloatArray
 from softrobust._core.notes import Note
 from softrobust.certificate import Certificate, certify
 from softrobust.errors import InputError
+from softrobust.models.policy import TimedPolicy
 from softrobust.objective import SoftRobust
 from softrobust.returns import reference_size
 from softrobust.solvers.baselines.behaviour import behaviour_policy
@@ -134,10 +135,10 @@ def review(
     if certificate is None:
         bounds = [c.solution.bound for c in compared if c.solution.bound is not None]
         practice = None if log is None else behaviour_policy(problem, log)[0]
-        certificate = certify(problem, chosen.policy, heldout, bounds, practice=practice)
+        certificate = certify(problem, chosen.solution.policy, heldout, bounds, practice=practice)
     _check_certificate(certificate, chosen, problem)
-    visits = time_share(problem, chosen.policy)
-    states, every = _to_explain(problem, compared, visits, seconds)
+    visits = time_share(problem, chosen.solution.policy)
+    states, every = _to_explain(problem, compared, visits, 0.0 if chosen.timed else seconds)
     found = explain_many(problem, chosen.policy, states, log) if states else []
     return Review(
         problem, compared, certificate, heldout, log, posterior, visits,
@@ -193,6 +194,8 @@ def rules_within(
     seconds: float = SECONDS,
 ) -> Rules | None:
     """Rules for the policy; None where they would take long, or there is nothing to shorten."""
+    if problem.horizon is not None:
+        return None
     policy, practice = solution.policy, kept_practice(problem, solution, log)
     decided = np.asarray(policy.decided)
     if int(decided.sum()) < FEWEST_RULED or (practice is None and not policy.deterministic):
@@ -216,7 +219,7 @@ STEP = 2e-9  # seconds for one entry of its tables
 POINT_SECONDS = 2.0  # of search for a point of the frontier, where none is proven
 
 
-def frontier_within(problem: Problem, policy: Policy) -> Frontier | Note:
+def frontier_within(problem: Problem, policy: Policy | TimedPolicy) -> Frontier | Note:
     """Mean against CVaR over λ; a note where it does not apply or would take long.
 
     `policy` is the chosen one: it stands wherever it is the best.
@@ -224,6 +227,8 @@ def frontier_within(problem: Problem, policy: Policy) -> Frontier | Note:
     objective = problem.objective
     if not isinstance(objective, SoftRobust):
         return Note("frontier_without_lambda")
+    if isinstance(policy, TimedPolicy):
+        return Note("frontier_timed")
     if problem.n_models == 1 or objective.tail == 1:
         return Note("frontier_without_trade")
     each = evaluation_seconds(problem)
@@ -236,7 +241,7 @@ def frontier_within(problem: Problem, policy: Policy) -> Frontier | Note:
     lams = tuple(sorted({*lams, objective.lam}))
     if problem.n_states <= EXACT_STATES:
         return frontier(problem, lams, (objective.alpha,), time_limit=EXACT_SECONDS, also=[policy])
-    solver = LocalSearch(starts=3, time_limit=POINT_SECONDS)
+    solver = LocalSearch(starts=3, time_limit=POINT_SECONDS, stationary=True)
     return frontier(problem, lams, (objective.alpha,), solver, also=[policy])
 
 

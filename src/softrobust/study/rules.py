@@ -175,6 +175,7 @@ def simplify(
     practice : Policy, optional
         What is done now, where the policy is to be written as changes of it.
     """
+    problem.refuse_horizon("A search for short rules")
     if max_loss is not None and not max_loss >= 0:
         raise InputError(
             f"max_loss must be a number ≥ 0, in units of the objective; it is {max_loss}."

@@ -13,13 +13,14 @@ from softrobust._core.files import rebuilding
 from softrobust._core.schema import read_json
 from softrobust.data import Rewards
 from softrobust.errors import InputError
+from softrobust.models.policy import TimedPolicy
 from softrobust.posterior import FittedDirichlet
 from softrobust.posterior.base import FRESH
 from softrobust.posterior.belief import Belief
 from softrobust.posterior.learned import FittedLearned, LearnedPosterior
 from softrobust.posterior.reward_draws import drawn_rewards
 from softrobust.problem import Problem
-from softrobust.returns import occupancies
+from softrobust.returns import occupancies, total_time
 from softrobust.study.off_policy import pair_means
 
 if TYPE_CHECKING:
@@ -80,6 +81,16 @@ def need_log(solved: Solved, what: str) -> tuple[TransitionLog, FittedPosterior]
     return solved.log, solved.posterior
 
 
+def need_stationary(policy: Policy | TimedPolicy, what: str) -> None:
+    """A policy that is the same at all steps, or an error that says what for."""
+    if isinstance(policy, TimedPolicy):
+        raise InputError(
+            f"{what} is for a policy that is the same at all steps, and this one has a rule for "
+            f"each of {policy.horizon}. Solve for a stationary one.",
+            arguments=("stationary",),
+        )
+
+
 def read_kept(path: Path, make: Callable[[Any], T], remedy: str) -> T | None:
     """What an earlier question left in a file of JSON; None where it was not asked."""
     if not path.exists():
@@ -121,7 +132,7 @@ def judging_problem(part: TransitionLog, like: Problem, n: int, seed: list[int])
     """The learned posterior of a part of a log; every pair has a model, so any can be judged."""
     settings, rng = LearnedPosterior(min_count=0), np.random.default_rng(seed)
     models = Belief.of(part, like.gamma, n, rng, settings=settings).models()
-    return Problem(models, p0=like.p0, objective=like.objective.anew())
+    return Problem(models, p0=like.p0, objective=like.objective.anew(), horizon=like.horizon)
 
 
 def learned_again(
@@ -146,13 +157,14 @@ def learned_again(
     rewards = old.rewards
     if part.reward is not None and rewards.kind == "pair":
         rewards = Rewards.of_pairs(pair_means(part, rewards.pairs))
-    return Problem(models, rewards, old.p0, old.gamma, old.objective.anew(), allowed)
+    goal = old.objective.anew()
+    return Problem(models, rewards, old.p0, old.gamma, goal, allowed, old.horizon)
 
 
 def time_share(problem: Problem, policy: Policy) -> FloatArray:
-    """(n_states,): share of discounted time in each state, (1 − γ)·h averaged over the models."""
+    """(n_states,): share of discounted time in each state, h/Σ_t γ^t averaged over the models."""
     h = problem.models.f @ occupancies(problem, policy)
-    return np.asarray((1 - problem.gamma) * h)
+    return np.asarray(h / total_time(problem))
 
 
 def changed(problem: Problem, policy: Policy, other: Policy) -> dict[str, float]:

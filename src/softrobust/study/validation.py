@@ -117,7 +117,7 @@ def validate(
     policy, said = chooser(part)
     rest = rows_of(log, ~first)
     settings = LearnedPosterior(min_count=0)  # any pair can be judged
-    belief = Belief.of(rest, problem.gamma, DRAWS, rng, settings=settings)
+    belief = Belief.of(rest, problem.gamma, DRAWS, rng, settings=settings, horizon=problem.horizon)
     usual = practice_of(log, belief.available)
     probs, moved = _as_before(policy, practice_of(part, belief.available), usual)
     made = Validation(unit, found, n_chosen, n - n_chosen, said=said)
@@ -149,6 +149,8 @@ def _estimate(
     unit: str, seed: int,
 ) -> dict[str, Any] | None:  # fmt: skip
     """The first off-policy estimate that can tell; blocks have no starts, and leave FQE alone."""
+    if model.horizon is not None:
+        return None  # the estimators are of problems without end
     episodes, behaviour = episodes_of(rest), np.asarray(log.behaviour)
     both = [
         {e.name: e for e in off_policy(model, policy, episodes, behaviour, seed=seed)}

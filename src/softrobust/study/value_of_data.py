@@ -372,6 +372,7 @@ def data_values(
     the error of the draws. Where there are models alone, those are all there is.
     """
     problem, policy = solved.problem, solved.solution.policy
+    problem.refuse_horizon("The value of data")
     if solved.log is None or solved.posterior is None:
         return value_of_data(problem, policy, observations, seed=seed)
     found: dict[tuple[int, int], list[DataValue]] = {}

@@ -11,18 +11,19 @@ have a model, its probability moves to the other actions seen there, and the sha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, TypeVar, final
 
 import numpy as np
 
 from softrobust.data import TransitionLog
-from softrobust.models.policy import Policy, action_shares
+from softrobust.models.policy import Policy, TimedPolicy, action_shares
 from softrobust.problem import Problem
-from softrobust.returns import check_policy, occupancies
+from softrobust.returns import check_policy, pair_occupancies
 from softrobust.returns.reference import unmasked as unmasked
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.baselines.nominal import check_log
 
+P = TypeVar("P", Policy, TimedPolicy)
 PRACTICE = "behaviour"
 RARE = 5  # observations of a pair below which its model is mostly prior
 
@@ -58,15 +59,14 @@ def behaviour_policy(problem: Problem, log: TransitionLog) -> tuple[Policy, floa
 
 
 def rare_share(
-    problem: Problem, policy: Policy, log: TransitionLog, fewer_than: int = RARE
+    problem: Problem, policy: Policy | TimedPolicy, log: TransitionLog, fewer_than: int = RARE
 ) -> tuple[float, tuple[int, int]]:
     """Share of the policy's discounted decisions on pairs seen rarely, and the busiest such pair.
 
     There the prior speaks louder than the data: what looks good among many pairs that were hardly
     seen is often what was lucky.
     """
-    visits = problem.models.f @ occupancies(problem, policy)
-    weight = np.where(problem.decided[:, None], visits[:, None] * policy.probs, 0.0)
+    weight = np.where(problem.decided[:, None], pair_occupancies(problem, policy), 0.0)
     rare = np.asarray(log.pair_counts) < fewer_than
     share = float(weight[rare].sum() / max(float(weight.sum()), 1e-300))
     s, a = np.unravel_index(int(np.argmax(np.where(rare, weight, -1.0))), weight.shape)
@@ -74,8 +74,8 @@ def rare_share(
 
 
 def given(
-    problem: Problem, policy: Policy, name: str, stats: dict[str, float] | None = None
-) -> Solution:
+    problem: Problem, policy: P, name: str, stats: dict[str, float] | None = None
+) -> Solution[P]:
     """A policy that was handed in, evaluated exactly; it may leave the mask, but not the models."""
     check_policy(problem, policy, problem.models.available)
     return finish(unmasked(problem), name, policy, Status.GIVEN, stats)

@@ -15,32 +15,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.limits import Deadline
-from softrobust._core.settings import Count, whole
+from softrobust._core.settings import Count
 from softrobust.models.policy import TimedPolicy
 from softrobust.problem import Problem
-from softrobust.returns import action_values, evaluate_policy, measured
-from softrobust.returns.optimal import horizon_return, state_probabilities
+from softrobust.returns import (
+    action_values,
+    evaluate_policy,
+    measured,
+    policy_return,
+    state_probabilities,
+)
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.baselines.nominal import nominal_solution
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class TimedSolution:
-    """A time-dependent policy, its returns on the models and the objective after each round."""
-
-    solver: str
-    policy: TimedPolicy
-    returns: FloatArray
-    value: float
-    history: tuple[float, ...]
-    status: Status
 
 
 @final
@@ -50,14 +42,9 @@ class MVP(Solver):
 
     name: ClassVar[str] = "mvp"
 
-    def solve(self, problem: Problem) -> Solution:
-        """Infinite horizon: the nominal policy under its multi-model name."""
+    def solve(self, problem: Problem) -> Solution[Any]:
+        """The nominal policy under its multi-model name; with a horizon by backward induction."""
         return nominal_solution(problem, self.name)
-
-    def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
-        """Finite horizon: backward induction in the averaged MDP."""
-        decisions = _backward(problem.mean_problem(), horizon, lambda _: np.ones((1, 1)))
-        return _timed(problem, self.name, decisions)
 
 
 @final
@@ -71,9 +58,16 @@ class WSU(Solver):
     rounds: Count = 2000
     name: ClassVar[str] = "wsu"
 
-    def solve(self, problem: Problem) -> Solution:
-        """Iterate the recursion; where rules go on cycling, keep the best of the last ones."""
+    def solve(self, problem: Problem) -> Solution[Any]:
+        """Iterate the recursion; with a horizon it ends by itself.
+
+        Where rules go on cycling, the best of the last ones is kept.
+        """
         clock, f = Deadline(), problem.models.f
+        if problem.horizon is not None:
+            plan = problem.timed_policy(weighted_plan(problem, lambda _: f[:, None]))
+            stats = {"seconds": clock.elapsed, "iterations": problem.horizon}
+            return finish(problem, self.name, plan, Status.LOCAL_OPTIMUM, stats)
         v = np.zeros((problem.n_models, problem.n_states))
         rows = np.arange(problem.n_states)
         tol, done, rule = 1e-9 * (1 - problem.gamma), False, rows
@@ -88,11 +82,6 @@ class WSU(Solver):
         stats = {"seconds": clock.elapsed, "iterations": iterations}
         status = Status.LOCAL_OPTIMUM if done else Status.ITERATION_LIMIT
         return finish(problem, self.name, problem.policy(rule), status, stats)
-
-    def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
-        """The finite-horizon original."""
-        f = problem.models.f
-        return _timed(problem, self.name, _backward(problem, horizon, lambda _: f[:, None]))
 
 
 @final
@@ -113,9 +102,11 @@ class CADP(Solver):
     rounds: Count = 200
     name: ClassVar[str] = "cadp"
 
-    def solve(self, problem: Problem) -> Solution:
-        """Infinite horizon, from the WSU policy until the rule repeats; the best one seen."""
+    def solve(self, problem: Problem) -> Solution[Any]:
+        """From the WSU policy until the rule repeats; the best one seen."""
         clock = Deadline()
+        if problem.horizon is not None:
+            return self._timed(problem, clock)
         rule = WSU().solve(problem).policy.decision
         best_value, best, seen = -np.inf, rule, set()
         status = Status.ITERATION_LIMIT
@@ -135,31 +126,29 @@ class CADP(Solver):
         stats = {"seconds": clock.elapsed, "rounds": len(seen)}
         return finish(problem, self.name, problem.policy(best), status, stats)
 
-    def solve_horizon(self, problem: Problem, horizon: int) -> TimedSolution:
+    def _timed(self, problem: Problem, clock: Deadline) -> Solution[TimedPolicy]:
         """The finite-horizon original: from WSU, sweeps until the policy repeats.
 
         Without `robust` the mean return never falls from one round to the next.
         """
-        current = WSU().solve_horizon(problem, horizon)
-        best, history = current, [self._goal(problem, current.returns)]
-        seen = {current.policy.decisions.tobytes()}
-        status = Status.ITERATION_LIMIT
+        f = problem.models.f
+        plan = weighted_plan(problem, lambda _: f[:, None])
+        status, history, seen = Status.ITERATION_LIMIT, [], set()
+        best, best_value = plan, -np.inf
         for _ in range(self.rounds):
-            f = self._weights(problem, current.returns)
-            b = state_probabilities(problem, current.policy)
-            weights = f[:, None] * b
-            decisions = _backward(problem, horizon, weights.__getitem__, current.policy.decisions)
-            if decisions.tobytes() in seen:  # a fixed point, or (with robust) a cycle
+            policy = problem.timed_policy(plan)
+            returns = measured(problem, policy_return(problem, policy))
+            history.append(self._goal(problem, returns))
+            if history[-1] > best_value:
+                best, best_value = plan, history[-1]
+            seen.add(plan.tobytes())
+            b = self._weights(problem, returns)[:, None] * state_probabilities(problem, policy)
+            plan = weighted_plan(problem, b.__getitem__, plan)
+            if plan.tobytes() in seen:  # a fixed point, or (with robust) a cycle
                 status = Status.LOCAL_OPTIMUM
                 break
-            seen.add(decisions.tobytes())
-            current = _timed(problem, self.name, decisions)
-            history.append(self._goal(problem, current.returns))
-            if history[-1] > self._goal(problem, best.returns):
-                best = current
-        return TimedSolution(
-            self.name, best.policy, best.returns, best.value, tuple(history), status
-        )
+        stats = {"seconds": clock.elapsed, "rounds": len(seen), "history": history}
+        return finish(problem, self.name, problem.timed_policy(best), status, stats)
 
     def _weights(self, problem: Problem, returns: FloatArray) -> FloatArray:
         f = problem.models.f
@@ -171,18 +160,15 @@ class CADP(Solver):
         return problem.objective.value(returns, f) if self.robust else float(returns @ f)
 
 
-def _backward(
-    problem: Problem,
-    horizon: int,
-    weights: Callable[[int], FloatArray],
-    current: IntArray | None = None,
+def weighted_plan(
+    problem: Problem, weights: Callable[[int], FloatArray], current: IntArray | None = None
 ) -> IntArray:
     """Decisions (horizon, n_states), last step first; weights(t) is (n_models, n_states or 1)."""
-    whole("horizon", horizon)
+    assert problem.horizon is not None
     rows = np.arange(problem.n_states)
     v = np.zeros((problem.n_models, problem.n_states))
-    decisions = np.empty((horizon, problem.n_states), dtype=np.int64)
-    for t in range(horizon - 1, -1, -1):
+    decisions = np.empty((problem.horizon, problem.n_states), dtype=np.int64)
+    for t in range(problem.horizon - 1, -1, -1):
         Q = action_values(problem, v)
         score = (np.broadcast_to(weights(t), v.shape)[:, :, None] * Q).sum(axis=0)
         decisions[t] = _best_actions(problem, score, None if current is None else current[t])
@@ -199,10 +185,3 @@ def _best_actions(problem: Problem, score: FloatArray, keep: IntArray | None = N
     rows = np.arange(best.size)
     now, top = masked[rows, keep], masked[rows, best]
     return np.where(top > now + 1e-12 * np.maximum(np.abs(now), np.abs(top)), best, keep)
-
-
-def _timed(problem: Problem, name: str, decisions: IntArray) -> TimedSolution:
-    policy = TimedPolicy(decisions, problem.models.states, problem.models.actions)
-    returns = horizon_return(problem, policy)
-    value = problem.objective.value(returns, problem.models.f)
-    return TimedSolution(name, policy, returns, value, (), Status.LOCAL_OPTIMUM)

@@ -12,6 +12,7 @@ from softrobust._core.limits import Deadline
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.problem import Problem
 from softrobust.returns import optimal_returns
 from softrobust.solvers.base import Solution, Solver, Status, finish
@@ -20,7 +21,10 @@ from softrobust.solvers.base import Solution, Solver, Status, finish
 @final
 @dataclass(frozen=True, slots=True)
 class Nominal(Solver):
-    """Optimal for the mean model E[P̂]: the dynamic soft-robust policy at λ = 0."""
+    """Optimal for the mean model E[P̂]: the dynamic soft-robust policy at λ = 0.
+
+    With a horizon it has a rule for each step.
+    """
 
     name: ClassVar[str] = "nominal"
 
@@ -44,7 +48,7 @@ class Empirical(Solver):
         return solve_single(problem, single, self.name, clock, unseen_pairs_as_self_loops=unseen)
 
 
-def nominal_solution(problem: Problem, name: str, **stats: Any) -> Solution:
+def nominal_solution(problem: Problem, name: str, **stats: Any) -> Solution[Any]:
     """The optimum of the mean model, under the name of a method that it is a case of."""
     clock = Deadline()
     return solve_single(problem, problem.mean_problem(), name, clock, **stats)
@@ -52,10 +56,12 @@ def nominal_solution(problem: Problem, name: str, **stats: Any) -> Solution:
 
 def solve_single(
     problem: Problem, single: Problem, name: str, clock: Deadline, **stats: Any
-) -> Solution:
+) -> Solution[Any]:
     """The optimum of one model, as a solution of the problem."""
     optima = optimal_returns(single)
-    policy = problem.policy(optima.decisions[0])
+    policy: Policy | TimedPolicy = problem.policy(optima.decisions[0])
+    if optima.steps is not None:
+        policy = problem.timed_policy(optima.steps[1][:, 0])
     width = float(optima.upper[0] - optima.lower[0])  # of the certified bracket of its return
     own = {"seconds": clock.elapsed, "model_value_error": width / 2}
     # The tolerance is that of its own model; nothing is proven of the objective.

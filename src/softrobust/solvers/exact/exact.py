@@ -29,7 +29,7 @@ from softrobust._core.limits import Deadline, File, Gap, LiveLine, Seconds, Seed
 from softrobust._core.settings import Natural
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
 from softrobust.bounds.advantage import relaxation_bytes
-from softrobust.bounds.reduction import EXCUSED, Reduced, excusable, reduce, rounding
+from softrobust.bounds.reduction import EXCUSED, Reduced, excusable, onto, reduce, rounding
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import Percentile
@@ -43,7 +43,7 @@ from softrobust.returns import (
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.branch_and_bound import Node, Tree
 from softrobust.solvers.exact.enumeration import enumeration_work
-from softrobust.solvers.exact.local_search import onto, policy_of, search
+from softrobust.solvers.exact.local_search import policy_of, search
 
 FORMAT, VERSION = "softrobust-branch-and-bound", 1
 STARTS = 10  # of the local search

@@ -13,7 +13,9 @@ Where neither helps, d is a local optimum of its one-exchange neighbourhood.
 That neighbourhood costs N·S³ per step. Beyond its reach a step costs one exact evaluation and one
 pass over the models: every state whose best first-order change is positive moves at once, and where
 that does not raise the exact value, only the quarter of them that promise most, then a quarter of
-those, down to one state. A rule from which not even that one rises is returned.
+those, down to one state. A rule from which not even that one rises is returned. With a horizon, a
+search over stationary policies goes the same way, and where it is quick, tries every single
+exchange exactly in the end; one over policies with a rule for each step is in `exact.horizon`.
 """
 
 from __future__ import annotations
@@ -21,15 +23,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray, fits
 from softrobust._core.limits import NO_LIMIT, Deadline, OutOfTime, Seconds, Seed
 from softrobust._core.settings import Count
-from softrobust.bounds.reduction import Reduced, reduce
+from softrobust.bounds.reduction import Reduced, onto, reduce
 from softrobust.kernels.evaluate import first_order
 from softrobust.kernels.tail import best_row
 from softrobust.models.policy import Policy
@@ -41,12 +42,16 @@ from softrobust.returns import (
     measured,
     optimal_returns,
     reference_returns,
+    return_gradients,
+    static_return,
 )
 from softrobust.solvers.base import Solution, Solver, Status, finish
+from softrobust.solvers.exact.horizon import search_timed
 
 PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring
 EXCHANGE_WORK = 2e9  # N·S³ above which only block moves are tried (seconds per step)
 EXCHANGE_NUMBERS = 1e8  # S·A·N above which the neighbours' returns would not fit
+SINGLES_WORK = 2e9  # H·S·A times stored probabilities above which no single exchange is tried
 CLIMB_SECONDS = 1.0  # for one climb at least, however late it is
 RISE = 1e-12  # a move must raise the value by more than this share of the returns' size,
 BLOCK_RISE = 1e-10  # and where systems are solved to a tolerance, by more than this
@@ -67,16 +72,21 @@ class LocalSearch(Solver):
         Draws the random starts.
     time_limit : float, optional
         Seconds; the best rule so far comes back.
+    stationary : bool
+        With a horizon: one rule for all steps instead of one for each.
     """
 
     starts: Count = 10
     seed: Seed = 0
     time_limit: Seconds | None = None
+    stationary: bool = False
     name: ClassVar[str] = "local-search"
 
-    def solve(self, problem: Problem) -> Solution:
+    def solve(self, problem: Problem) -> Solution[Any]:
         """Search from every start and keep the best rule."""
         deadline = Deadline(self.time_limit)
+        if problem.horizon is not None and not self.stationary:
+            return search_timed(problem, self.starts, self.seed, deadline, self.name)
         reduced = reduce(problem)
         found = search(reduced, self.starts, self.seed, deadline)
         stats = {
@@ -199,23 +209,11 @@ def starting_rules(
             yield np.argmax(np.where(allowed, rng.random(allowed.shape), -1.0), axis=1)
 
 
-def onto(decision: IntArray, allowed: NDArray[np.bool_]) -> IntArray:
-    """The decision with its first kept action wherever a copy of it was dropped.
-
-    A dropped action is a later copy of a kept one, or belongs to a state never reached, so the
-    first kept action at or before it stands in for it; the climb mends the choice if need be.
-    """
-    rows = np.arange(decision.size)
-    kept = allowed[rows, decision]
-    before = np.where(np.arange(allowed.shape[1])[None, :] <= decision[:, None], allowed, False)
-    last = allowed.shape[1] - 1 - np.argmax(before[:, ::-1], axis=1)
-    stand_in = np.where(before.any(axis=1), last, np.argmax(allowed, axis=1))
-    return np.asarray(np.where(kept, decision, stand_in), dtype=np.int64)
-
-
 def make_climber(reduced: Reduced) -> Climber:
     """The exact neighbourhood where it can be had, in time and memory; block moves beyond."""
     S, A, N = reduced.problem.R.shape
+    if reduced.problem.horizon is not None:
+        return BlockClimber(reduced)
     numbers = 2 * S * A * N + 4 * S**2
     if N * S**3 > EXCHANGE_WORK or S * A * N > EXCHANGE_NUMBERS or not fits(8.0 * numbers):
         return BlockClimber(reduced)
@@ -383,17 +381,45 @@ class BlockClimber(Climber):
                     self.moves += 1
                 n //= 4
             if not risen:
-                return decision, value, not deadline.passed
+                single = self._exchange(decision, value, gain, deadline)
+                if single is None:
+                    return decision, value, not deadline.passed
+                decision, value = single
+
+    def _exchange(
+        self, decision: IntArray, value: float, gain: FloatArray, deadline: Deadline
+    ) -> tuple[IntArray, float] | None:
+        """With a horizon: the first single exchange that rises, states of most promise first."""
+        p, live = self.reduced.problem, self.reduced.allowed
+        if p.horizon is None or p.horizon * live.sum() * p.models.prob.size > SINGLES_WORK:
+            return None
+        for s in np.argsort(-gain, kind="stable"):
+            for a in np.flatnonzero(live[s]):
+                if a == decision[s] or deadline.passed:
+                    continue
+                candidate = decision.copy()
+                candidate[s] = a
+                new = static_return(p, p.policy(candidate))
+                if new > value + self.rise(value):
+                    self.moves += 1
+                    return candidate, self.neighbours(candidate)
+        self.neighbours(decision)
+        return None
 
     def _moves(self, decision: IntArray) -> tuple[IntArray, FloatArray]:
         """Every state's action of best first-order change, and how much it promises."""
         p = self.reduced.problem
         m = p.models
         score = np.empty(self.reduced.allowed.shape)
-        first_order(
-            m.indptr, m.next_states, m.prob, p.R, self.reduced.allowed, p.gamma,
-            self.worst_case(), self.V, self.h, score,
-        )  # fmt: skip
+        if p.horizon is not None:
+            worth = return_gradients(p, p.policy(decision))[1]
+            score = np.einsum("n,nsa->sa", self.worst_case(), worth)
+            score[~self.reduced.allowed] = -1e308
+        else:
+            first_order(
+                m.indptr, m.next_states, m.prob, p.R, self.reduced.allowed, p.gamma,
+                self.worst_case(), self.V, self.h, score,
+            )  # fmt: skip
         best = np.argmax(score, axis=1)
         rows = np.arange(decision.size)
         return best, score[rows, best] - score[rows, decision]

@@ -207,6 +207,7 @@ def write_milp(
     Columns are named by index: pi_s_a, u_s_a_w, b, y_w. The objective is to be maximised.
     """
     one_of("formulation", formulation, FORMULATIONS)
+    problem.refuse_horizon("The integer program")
     target = Path(path)
     if target.suffix not in (".mps", ".lp"):
         raise InputError(f"A program is written as .mps or .lp; the file is '{target.name}'.")

@@ -27,14 +27,14 @@ from softrobust._core.arrays import FloatArray
 from softrobust._core.limits import Deadline, Seconds, Seed
 from softrobust._core.settings import Count, Natural, Positive
 from softrobust.bounds.best import Covers, best_bound
-from softrobust.bounds.reduction import count_policies, reduce
+from softrobust.bounds.reduction import count_policies, onto, reduce
 from softrobust.models.policy import Policy
 from softrobust.objective import EDGE, soft_robust
 from softrobust.problem import Problem
 from softrobust.returns import check_policy, measured, return_gradients, static_return
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.exact import Exact
-from softrobust.solvers.exact.local_search import ExchangeClimber, LocalSearch, onto, policy_of
+from softrobust.solvers.exact.local_search import ExchangeClimber, LocalSearch, policy_of
 from softrobust.solvers.rectangular.rectangular import SRect
 
 FEW = 2e6  # policies up to which the proven deterministic optimum is a start too
