@@ -24,12 +24,36 @@ from types import FunctionType
 from typing import Any
 
 from numba import njit, types
-from numba.core import cgutils
+from numba.core import cgutils, event
 from numba.extending import intrinsic
+
+from softrobust._core.limits import LiveLine
 
 REORDER = frozenset({"reassoc", "contract", "nsz", "arcp"})
 FINITE = REORDER | {"nnan", "ninf"}
 EPS = 2.220446049250313e-16  # of float64
+
+
+class _Compiling(event.Listener):  # type: ignore[misc]
+    """A line on the terminal while kernels are compiled; what the cache holds is not announced."""
+
+    def __init__(self) -> None:
+        self.line, self.depth = LiveLine(), 0
+
+    def on_start(self, event: Any) -> None:
+        """One more kernel, perhaps in the midst of another."""
+        self.depth += 1
+        name = getattr(event.data.get("dispatcher"), "__name__", "")
+        self.line.update(f"First run here: compiling, kept for later runs ({name}) …")
+
+    def on_end(self, event: Any) -> None:
+        """It is done."""
+        self.depth -= 1
+        if self.depth == 0:
+            self.line.clear()
+
+
+event.register("numba:compile", _Compiling())
 
 
 def kernel(
