@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large
 from softrobust._core.files import read_npz, rebuilding, write_npz
-from softrobust._core.settings import whole
+from softrobust._core.settings import real, whole
 from softrobust.data.initial import check_p0
 from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
 from softrobust.errors import InputError
@@ -344,7 +344,7 @@ class ContinuousProblem(_OnModels):
     reward : callable (s, a, s′) → r, optional
         Vectorised over leading axes: states (…, n_variables), action indices (…). A
         `LinearReward` has expectations in closed form. `None` takes the models' own.
-    gamma : float in (0, 1], optional
+    gamma : float in (0, 1), optional
     horizon : int, optional
         Steps of an episode; both come with Gaussian models that know them.
     objective : SoftRobust or Percentile
@@ -383,7 +383,7 @@ class ContinuousProblem(_OnModels):
         put(self, "gamma", _known("gamma", gamma, getattr(own, "gamma", None)))
         put(self, "horizon", _known("horizon", horizon, getattr(own, "horizon", None)))
         whole("horizon", self.horizon)
-        check_gamma(self.gamma, self.horizon)
+        real("gamma", self.gamma, above=0, below=1)
         put(self, "objective", _simulated(objective or SoftRobust()))
         put(self, "allowed", _actions_allowed(allowed, models))
 

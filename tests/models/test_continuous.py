@@ -165,7 +165,8 @@ def test_the_reward_of_a_log_is_found() -> None:
     from softrobust.domains import CancerGrowth
 
     log = CancerGrowth(episodes=4).collect(0)
-    reward, r2 = fit_linear_reward(log)
+    reward, r2, end = fit_linear_reward(log)
+    assert end == 0.0
     assert r2 == pytest.approx(1.0, abs=1e-9)
     np.testing.assert_allclose(reward.now, [0, 1, 1, 1], atol=1e-8)
     np.testing.assert_allclose(reward.next, [-1, -1, -1, -1], atol=1e-8)

@@ -56,6 +56,7 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "horizon_is_longest": {"steps": 30},
     "no_box": {},
     "box": {"box": {"x": [-1.0, 2.5], "y": [0.0, 10.0]}, "widened": 0.5},
+    "ends_modelled": {"n_rows": 3, "reward": -1.5},
     "ends_not_modelled": {"n_rows": 3},
     "comparison_blurred": {"share": 0.2},
     "log_earned": {"mean": 3.2, "se": 0.4, "n_episodes": 20, "simulated": 2.9, "apart": None},

@@ -68,11 +68,12 @@ def test_true_ends_are_not_passed_over_in_silence(tmp_path: Path) -> None:
     ends = np.zeros(120, bool)
     ends[[9, 19]] = True
     run = vector_run(tmp_path, replace(vector_log(), terminal=ends))
-    found = [note for note in run.notes if note.code == "ends_not_modelled"]
-    assert [(note.level, note["n_rows"]) for note in found] == [(Level.CAUTION, 2)]
+    found = [note for note in run.notes if note.code == "ends_modelled"]
+    assert [(note.level, note["n_rows"]) for note in found] == [(Level.INFO, 2)]
+    assert run.problem.models.end_weights is not None
     assert in_words(found)[0] in words_of(run_page(run, tmp_path / "x.html").html)
     plain = vector_run(tmp_path, vector_log())
-    assert not any(note.code == "ends_not_modelled" for note in plain.notes)
+    assert not any(note.code == "ends_modelled" for note in plain.notes)
 
 
 def test_models_without_a_log_have_no_practice(tmp_path: Path) -> None:

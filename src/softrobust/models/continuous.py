@@ -81,6 +81,18 @@ class ContinuousModels(WeightedModels):
         """(n_models, n_rows) E[g(s, a, s′)] for any g, where a sum gives it exactly; else None."""
         return None
 
+    @property
+    def end_reward(self) -> float:
+        """What an end for good adds to the reward of its step."""
+        return 0.0
+
+    def ends(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray | None:
+        """P(the episode ends for good after a in s): (n_models, n_rows), or (n_rows,) with `omega`.
+
+        Nothing is earned after an end. None where episodes only end at the horizon.
+        """
+        return None
+
     @abstractmethod
     def draw_free(self, s: ArrayLike, a: ArrayLike, rng: Rng, omega: Which = None) -> FloatArray:
         """Next states without the box, shaped as those of `sample_next`."""
@@ -175,6 +187,16 @@ class MixtureModel(ContinuousModels):
         """One draw per row, each from a part drawn with f."""
         which = rng.choice(self.parts.n_models, size=len(np.atleast_2d(s)), p=self.parts.f)
         return _one_model(self.parts.draw_free(s, a, rng, which), omega)
+
+    @property
+    def end_reward(self) -> float:
+        """That of the parts."""
+        return self.parts.end_reward
+
+    def ends(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray | None:
+        """Σ_ω f_ω of the parts'."""
+        each = self.parts.ends(s, a)
+        return None if each is None else _one_model(np.tensordot(self.parts.f, each, 1), omega)
 
     def mean_model(self) -> MixtureModel:
         """Itself."""

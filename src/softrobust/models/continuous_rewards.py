@@ -103,14 +103,15 @@ class LinearReward:
 
 @final
 class FittedReward(NamedTuple):
-    """A linear reward and the share of the rewards' variance that it explains."""
+    """A linear reward, the share of the rewards' variance explained, and what an end adds."""
 
     reward: LinearReward
     r2: float
+    end: float = 0.0
 
 
 def fit_linear_reward(log: ContinuousLog) -> FittedReward:
-    """Least squares of the log's reward column on (1, s, s′, a).
+    """Least squares of the log's reward column on (1, s, s′, a), and on ends where there are any.
 
     A share below 1 says that the rewards of the log are not linear in the variables: what is
     maximised is then the fit, not the rewards.
@@ -130,10 +131,15 @@ def fit_linear_reward(log: ContinuousLog) -> FittedReward:
     d, A = len(log.variables), len(log.actions)
     taken = np.eye(A)[log.a]
     X = np.concatenate([log.s, log.s_next, taken], axis=1)
+    over = np.zeros(len(log)) if log.terminal is None else log.terminal.astype(np.float64)
+    ends = 0 < over.sum() < over.size
+    if ends:
+        X = np.column_stack([X, over])
     size = np.maximum(np.sqrt((X**2).mean(axis=0)), 1e-300)
     w = np.linalg.lstsq(X / size, log.reward, rcond=None)[0] / size
     left, spread = float(np.var(log.reward - X @ w)), float(np.var(log.reward))
-    action = w[2 * d :]
+    action = w[2 * d : 2 * d + A]
     constant = float(action.mean())
     reward = LinearReward(w[:d], w[d : 2 * d], action - constant, constant=constant)
-    return FittedReward(reward, 1.0 if spread == 0 else 1.0 - left / spread)
+    r2 = 1.0 if spread == 0 else 1.0 - left / spread
+    return FittedReward(reward, r2, float(w[-1]) if ends else 0.0)

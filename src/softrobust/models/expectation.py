@@ -11,12 +11,16 @@ For Gaussian models where r and v are polynomials in s′ there is one pass: wit
 standardised next state, the reward's part in s′ is a polynomial in x as v is: next·s′ = next·c +
 Σ_j next_j·d_j·x_j, and so on for squares. So the coefficients add up, and one expectation of one
 polynomial is left.
+
+Where an episode may end for good after a in s, with probability q_ω(s, a), its end pays e and v
+counts only if it goes on: Z = E[r] + q·e + (1 − q)·γE[v].
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, final
@@ -68,9 +72,20 @@ class Expectation(ABC):
         piece = max(1, CHUNK // (A * self._per_pair()))
         for i in range(0, s.shape[0], piece):
             part = s[i : i + piece]
-            rows = self._rows(*_pairs(part, A), w, gamma, rng)
+            rows = self._unless_over(*_pairs(part, A), w, gamma, rng)
             out[i : i + piece] = rows.reshape(N, -1, A).transpose(1, 2, 0)
         return out
+
+    def _unless_over(
+        self, s: FloatArray, a: IntArray, w: FloatArray, gamma: float, rng: Any
+    ) -> FloatArray:
+        """`_rows`, less what is not earned where the episode has ended."""
+        over, same = self.models.ends(s, a), deepcopy(rng)
+        rows = self._rows(s, a, w, gamma, rng)
+        if over is None:
+            return rows
+        earned = self._rows(s, a, np.zeros_like(w), gamma, same)
+        return np.asarray(rows + over * (self.models.end_reward - (rows - earned)))
 
 
 def _pairs(s: FloatArray, n_actions: int) -> tuple[FloatArray, IntArray]:
@@ -113,6 +128,10 @@ class ClosedForm(Expectation):
         split = np.array_split(s, max(1, n * A * N * F // CHUNK))
         pieces = [self._parts(*_pairs(part, A)) for part in split]
         r, phi = (np.concatenate(parts, axis=1) for parts in zip(*pieces, strict=True))
+        over = self.models.ends(*_pairs(s, A))
+        if over is not None:
+            r = r + over * self.models.end_reward
+            phi = phi * (1.0 - over)[:, :, None]
 
         def values(w: FloatArray, gamma: float, rng: Any = None) -> FloatArray:
             return np.ascontiguousarray((r + gamma * (phi @ w)).reshape(N, n, A).transpose(1, 2, 0))

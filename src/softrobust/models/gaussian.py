@@ -4,7 +4,10 @@
     E[s′_j] = y_j + t_j · Σ_k W_kj (φ_k − c_k)/d_k,    Var[s′_j] = t_j² · Σ_k U_kj |φ_k|/e_k
 
 with centres c, y and scales d, t, e of the data that the weights were fitted on. One draw ω of a
-posterior is one pair (W^ω, U^ω ≥ 0); with constant noise U has one row, that of φ₀ = 1.
+posterior is one pair (W^ω, U^ω ≥ 0); with constant noise U has one row, that of φ₀ = 1. Where
+episodes end for good, one does after a in s with probability
+
+    q^ω(s, a) = 1/(1 + exp(−z·θ^ω)),     z = (1, s, a), standardised as the features are.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from softrobust.models.continuous import Box, ContinuousModels, Rng, Which, chec
 from softrobust.models.model_set import check_weights
 
 GAUSSIAN_FORMAT = "softrobust-gaussian-models"
-FORMAT_VERSION = 2  # 2: the box and the range of the data
+FORMAT_VERSION = 3  # 2: the box and the range of the data; 3: ends
 
 
 @final
@@ -35,7 +38,8 @@ FORMAT_VERSION = 2  # 2: the box and the range of the data
 class GaussianFrame:
     """Variables, actions, and what is known of rewards, start, discount and horizon.
 
-    r(s, a, s′) = reward_now·s + reward_next·s′ + reward_action[a] + reward_constant.
+    r(s, a, s′) = reward_now·s + reward_next·s′ + reward_action[a] + reward_constant, and an end for
+    good adds reward_end.
 
     Attributes
     ----------
@@ -59,6 +63,7 @@ class GaussianFrame:
     box: Box | None = None
     reward_action: FloatArray | None = None
     reward_constant: float | None = None
+    reward_end: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "box", check_box("box", self.box, self.variables))
@@ -138,6 +143,8 @@ class GaussianModels(ContinuousModels):
         Drawn next states are kept in this box; `mean` and `variance` are those before it.
     seen : (low, high), each (n_variables,), optional
         The range of the data; beyond it the models extrapolate.
+    end_weights : (n_models, n_variables + 2), optional
+        θ of the probability that an episode ends for good; None where none does.
     """
 
     weights: FloatArray
@@ -147,6 +154,7 @@ class GaussianModels(ContinuousModels):
     frame: GaussianFrame
     clip: Box | None = None
     seen: Box | None = None
+    end_weights: FloatArray | None = None
     variables: Labels = field(init=False)
     actions: Labels = field(init=False)
 
@@ -162,6 +170,26 @@ class GaussianModels(ContinuousModels):
             raise InputError("Weights must be finite and noise weights at least 0.")
         put(self, "clip", check_box("clip", self.clip, self.frame.variables))
         put(self, "seen", check_box("seen", self.seen, self.frame.variables))
+        if self.end_weights is not None:
+            shape = (N, d + 2)
+            put(self, "end_weights", shaped("end_weights", self.end_weights, np.float64, shape))
+
+    @property
+    def end_reward(self) -> float:
+        """What an end for good adds to the reward of its step."""
+        return self.frame.reward_end or 0.0
+
+    def ends(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray | None:
+        """P(the episode ends for good after a in s)."""
+        if self.end_weights is None:
+            return None
+        from scipy.special import expit
+
+        k = self.end_weights.shape[1]
+        z = (self.frame.features(s, a)[..., :k] - self.scaling.centre[:k]) / self.scaling.scale[:k]
+        if omega is None:
+            return np.asarray(expit(self.end_weights @ np.atleast_2d(z).T))
+        return np.asarray(expit((z * self.end_weights[np.asarray(omega)]).sum(axis=-1)))
 
     def mean(self, s: ArrayLike, a: ArrayLike, omega: Which = None) -> FloatArray:
         """E[s′]: (n_models, n_rows, n_variables), or (n_rows, n_variables) with `omega` per row."""
@@ -196,7 +224,8 @@ class GaussianModels(ContinuousModels):
         disagreement of the models is left out (`MixtureModel` has it).
         """
         weights, noise = (np.tensordot(self.f, x, 1)[None] for x in (self.weights, self.noise))
-        return replace(self, weights=weights, noise=noise, f=np.ones(1))
+        ends = None if self.end_weights is None else (self.f @ self.end_weights)[None]
+        return replace(self, weights=weights, noise=noise, f=np.ones(1), end_weights=ends)
 
     @staticmethod
     def _apply(z: FloatArray, W: FloatArray, omega: Which) -> FloatArray:
@@ -207,7 +236,9 @@ class GaussianModels(ContinuousModels):
     def select(self, which: ArrayLike) -> Self:
         """The chosen models, with weights renormalised among them."""
         index, f = self._chosen(which)
-        return replace(self, weights=self.weights[index], noise=self.noise[index], f=f)
+        ends = None if self.end_weights is None else self.end_weights[index]
+        weights, noise = self.weights[index], self.noise[index]
+        return replace(self, weights=weights, noise=noise, f=f, end_weights=ends)
 
     def __repr__(self) -> str:
         kind = "constant" if self.noise.shape[1] == 1 else "varying"
@@ -220,7 +251,7 @@ def save_gaussian(path: str | Path, models: GaussianModels) -> None:
     write_npz(path, GAUSSIAN_FORMAT, FORMAT_VERSION, gaussian_arrays(models))
 
 
-_OWN = ("weights", "noise", "f", "clip", "seen")
+_OWN = ("weights", "noise", "f", "clip", "seen", "end_weights")
 
 
 def gaussian_arrays(models: GaussianModels) -> dict[str, NDArray[Any]]:
@@ -243,7 +274,8 @@ def gaussian_models(arrays: Mapping[str, NDArray[Any]]) -> GaussianModels:
     own["action_values"] = arrays["action_values"]
     own["variables"] = Labels(tuple(map(str, arrays["variables"])), noun="variable")
     own["actions"] = Labels(tuple(map(str, arrays["actions"])), noun="action")
-    for name, kind in (("gamma", float), ("horizon", int), ("reward_constant", float)):
+    numbers = {"gamma": float, "horizon": int, "reward_constant": float, "reward_end": float}
+    for name, kind in numbers.items():
         own[name] = None if own[name] is None else kind(own[name])
     scaling = Scaling(*(arrays[f"scaling_{name}"] for name in Scaling.__slots__))
     models: dict[str, Any] = {name: arrays[name] for name in _OWN if name in arrays}

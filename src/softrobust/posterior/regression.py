@@ -10,6 +10,10 @@ The weights integrate out in both cases. With constant noise p(v | D) is a densi
 p(w | v, D) a Gaussian, so draws are exact; with varying noise NUTS samples u alone, and w given u
 is again exact. "Mean and variance are linearly weighted functions of the features" reads here with
 non-negative features and weights, so that a variance can never be negative.
+
+Where rows of the log ended their episode for good, a logistic regression on (1, s, a) learns how
+likely that is, with weights Normal(0, 2.5²) in standard units (5² for the constant); draws are of
+the normal approximation at its mode.
 """
 
 from __future__ import annotations
@@ -199,6 +203,52 @@ class ExactPart:
         return w, v
 
 
+END_SPREAD, END_CONSTANT = 2.5, 5.0  # of the prior of an end's weights
+NEWTON = 100  # steps at most: they halve until the posterior density rises
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class EndsPart:
+    """How likely a true end is: mode (k,) of the weights, and a root (k, k) of their covariance."""
+
+    mode: FloatArray
+    root: FloatArray
+
+    @classmethod
+    def of(cls, log: ContinuousLog, design: Design) -> EndsPart | None:
+        """None where no row is an end."""
+        if log.terminal is None or not log.terminal.any():
+            return None
+        from scipy.special import expit
+
+        z, y = design.z[:, : len(log.variables) + 2], log.terminal.astype(np.float64)
+        k = z.shape[1]
+        precision = np.full(k, END_SPREAD**-2.0)
+        precision[0] = END_CONSTANT**-2.0
+
+        def density(w: FloatArray) -> float:
+            x = z @ w
+            return float(y @ x - np.logaddexp(0.0, x).sum() - 0.5 * precision @ w**2)
+
+        w = np.zeros(k)
+        for _ in range(NEWTON):
+            p = expit(z @ w)
+            slope = z.T @ (y - p) - precision * w
+            H = (z.T * (p * (1 - p))) @ z + np.diag(precision)
+            step = np.linalg.solve(H, slope)
+            while density(w + step) < density(w) and np.abs(step).max() > 1e-12:
+                step /= 2
+            w = w + step
+            if np.abs(step).max() <= 1e-10:
+                break
+        return cls(w, np.linalg.cholesky(np.linalg.inv(H)))
+
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """(n, k) weights."""
+        return np.asarray(self.mode + rng.standard_normal((n, self.mode.size)) @ self.root.T)
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FittedRegression(Fitted):
@@ -211,6 +261,11 @@ class FittedRegression(Fitted):
     parts: tuple[ExactPart, ...]
     chains: tuple[Chains, ...]
 
+    @property
+    def ends(self) -> EndsPart | None:
+        """How likely true ends are; None where the log has none."""
+        return EndsPart.of(self.log, self.design)
+
     def sample(self, n: int, seed: Seed = 0) -> GaussianModels:
         """`n` draws of (weights, variances); outputs are independent given the data."""
         rng = np.random.default_rng(seed)
@@ -222,6 +277,7 @@ class FittedRegression(Fitted):
             for j, chain in enumerate(self.chains):
                 u = chain.flat("u")[choose(chain.n_draws, n, rng)]
                 drawn.append((draw_weights(self.design, j, u, rng), u))
+        ends = self.ends
         return GaussianModels(
             np.stack([w for w, _ in drawn], axis=2),
             np.stack([u for _, u in drawn], axis=2),
@@ -230,6 +286,7 @@ class FittedRegression(Fitted):
             self.frame,
             clip=self.frame.box,
             seen=(self.log.s.min(axis=0), self.log.s.max(axis=0)),
+            end_weights=None if ends is None else ends.draw(n, rng),
         )
 
     @property

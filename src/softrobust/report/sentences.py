@@ -261,6 +261,11 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
     "horizon_is_longest": ("Episodes last {steps} steps, as the longest of the log (`--horizon`)."),
     "no_box": "Values are not kept in any box (`--clip none`): models may explode.",
     "box": _box,
+    "ends_modelled": (
+        "An episode ended for good (terminal) in {n_rows:row|rows}: how likely that is after each "
+        "state and action is learned from them; an end adds {reward:.3g} to the reward of its "
+        "step, and nothing is earned after it."
+    ),
     "ends_not_modelled": (
         "An episode ended for good (terminal) in {n_rows:row|rows}. The models know no ends: what "
         "ending early costs or saves is in no figure below, unless the reward says it."

@@ -45,6 +45,8 @@ class EpisodeBatch:
     clipped: int  # steps that ended at the edge of the models' box,
     clipped_episodes: int  # and episodes with such a step
     outside: float | None  # share of states beyond the range of the data, if that is known
+    steps: int  # in which something was decided
+    live: BoolArray  # (horizon, n) which ones these are: all, unless an episode ended for good
 
 
 @final
@@ -91,22 +93,32 @@ def run_episodes(
     states = np.empty((T, n, d)) if keep else None
     actions = np.empty((T, n), np.int64) if keep else None
     returns, hit, clipped, outside = np.zeros(n), np.zeros(n, dtype=bool), 0, 0
+    live, fate = np.ones((T + 1, n), dtype=bool), None
     for t in range(T):
+        on = live[t]
         if states is not None:
             states[t] = s
         if models.seen is not None:
-            outside += int(((s < models.seen[0]) | (s > models.seen[1])).any(axis=1).sum())
+            outside += int((on & ((s < models.seen[0]) | (s > models.seen[1])).any(axis=1)).sum())
         a = act(s, choices)
         if actions is not None:
             actions[t] = a
         s_next, beyond = models.draw(s, a, luck, omega)
-        returns += problem.gamma**t * np.asarray(problem.reward(s, a, s_next))
+        earned, over = np.asarray(problem.reward(s, a, s_next)), models.ends(s, a, omega)
+        if over is not None:  # what follows a true end stays where it is, and earns nothing
+            fate = rng.spawn(1)[0] if fate is None else fate
+            ended = fate.random(n) < over
+            earned = np.where(on, earned + models.end_reward * ended, 0.0)
+            live[t + 1] = on & ~ended
+            s_next, beyond = np.where(on[:, None], s_next, s), beyond & on
+        returns += problem.gamma**t * earned
         _check_finite(s_next, returns, t, omega, models)
         hit |= beyond
         clipped += int(beyond.sum())
         s = s_next
-    share = None if models.seen is None else outside / (n * T)
-    return EpisodeBatch(states, actions, returns, clipped, int(hit.sum()), share)
+    steps = int(live[:T].sum())
+    share = None if models.seen is None else outside / steps
+    return EpisodeBatch(states, actions, returns, clipped, int(hit.sum()), share, steps, live[:T])
 
 
 def _check_finite(
@@ -145,13 +157,12 @@ def simulate(
     same seed gives the same luck to every policy.
     """
     own, omega, run = _under_every_model(problem, policy, models, episodes, seed)
-    steps = omega.size * own.horizon
     return Simulation(
         frozen(run.returns.reshape(own.n_models, episodes), np.float64),
         own.models.f,
         own.horizon,
         seed if isinstance(seed, int) else None,
-        run.clipped / steps,
+        run.clipped / run.steps,
         run.clipped_episodes / omega.size,
         run.outside,
     )
@@ -274,10 +285,19 @@ def follow(
     own, omega, run = _under_every_model(problem, policy, models, episodes, seed, keep=True)
     assert run.states is not None  # asked for
     assert run.actions is not None
-    weight = own.models.f[omega] / episodes
-    bands = np.quantile(run.states, LEVELS, axis=1, weights=weight, method="inverted_cdf")
-    shares = np.stack([(run.actions == a) @ weight for a in range(own.n_actions)], axis=1)
-    visited, chance = run.states.reshape(-1, own.n_variables), np.tile(weight, own.horizon)
+    weight = np.where(run.live, own.models.f[omega] / episodes, 0.0)
+    none = weight.sum(axis=1) == 0  # nobody is left: the last states stand for the steps after
+    weight[none] = own.models.f[omega] / episodes
+    bands = np.stack(
+        [
+            np.quantile(s, LEVELS, axis=0, weights=w, method="inverted_cdf")
+            for s, w in zip(run.states, weight, strict=True)
+        ],
+        axis=1,
+    )
+    taken = [((run.actions == a) * weight).sum(axis=1) for a in range(own.n_actions)]
+    shares = np.stack(taken, axis=1) / weight.sum(axis=1, keepdims=True)
+    visited, chance = run.states.reshape(-1, own.n_variables), (weight * run.live).ravel()
     size = min(whole("sample", sample), int(np.count_nonzero(chance)))
     kept = np.random.default_rng(seed).choice(
         chance.size, size, replace=False, p=chance / chance.sum()

@@ -326,6 +326,8 @@ def _vectors_record(problem: ContinuousProblem, r2: float | None) -> dict[str, A
         }
         if reward.action is not None:
             said["action"] = dict(zip(problem.actions, reward.action.tolist(), strict=True))
+        if problem.models.end_reward:
+            said["end"] = problem.models.end_reward
     return {
         "horizon": problem.horizon,
         "allowed": [problem.actions[int(a)] for a in np.flatnonzero(problem.allowed)],

@@ -16,7 +16,7 @@ import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust._core.files import npz_format
-from softrobust._core.notes import Level, Note, read_notes
+from softrobust._core.notes import Note, read_notes
 from softrobust._core.settings import whole
 from softrobust.data import TransitionLog
 from softrobust.data.continuous import ContinuousLog, read_continuous_log
@@ -90,10 +90,10 @@ def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
     notes: list[Note] = []
     allowed = _often_enough(log, options, notes)
     seen = log.s.min(axis=0), log.s.max(axis=0)
-    reward, r2 = _given_reward(options, log.variables), None
+    reward, r2, end = _given_reward(options, log.variables), None, 0.0
     if reward is None:
         fitted = fit_linear_reward(log)
-        reward, r2 = fitted.reward, fitted.r2
+        reward, r2, end = fitted
         notes.append(Note("reward_fitted", facts={"r2": r2}))
     frame = GaussianFrame(
         log.variables,
@@ -107,11 +107,12 @@ def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
         box=_box(MARGIN if options.clip is None else options.clip, seen, log.variables),
         reward_action=reward.action,
         reward_constant=reward.constant,
+        reward_end=end,
     )
     notes.append(_box_note(frame, options))
     if log.terminal is not None and log.terminal.any():
-        facts = {"n_rows": int(log.terminal.sum())}
-        notes.append(Note("ends_not_modelled", Level.CAUTION, facts))
+        facts = {"n_rows": int(log.terminal.sum()), "reward": end}
+        notes.append(Note("ends_modelled", facts=facts))
     posterior = fit_quietly(replace(_prior(options), frame=frame), log)
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
     n = DEFAULT_MODELS if options.n_models is None else whole("n_models", options.n_models)

@@ -165,6 +165,8 @@ def observed_returns(problem: ContinuousProblem, log: ContinuousLog) -> dict[str
     if log.episode is None:
         return None
     rewards = np.asarray(problem.reward(log.s, log.a.astype(np.int64), log.s_next))
+    if log.terminal is not None:
+        rewards = rewards + problem.models.end_reward * log.terminal
     found = []
     order = np.argsort(log.episode, kind="stable")
     for part in np.split(order, np.flatnonzero(np.diff(log.episode[order])) + 1):

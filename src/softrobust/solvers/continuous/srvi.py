@@ -268,12 +268,11 @@ class _Iteration:
         omega = np.zeros(self.settings.episodes, np.int64)
         with np.errstate(over="ignore", invalid="ignore"):  # explosions are errors of their own
             run = run_episodes(own, self.mean, act, omega, self.rng.spawn(1)[0], keep=True)
-        steps = omega.size * own.horizon
-        self.steps += steps
+        self.steps += run.steps
         self.clipped += run.clipped
-        self.outside += steps * (run.outside or 0.0)
+        self.outside += run.steps * (run.outside or 0.0)
         assert run.states is not None  # asked for
-        return run.states.reshape(-1, own.n_variables)
+        return run.states[run.live]
 
     def act_at_random(self, s: FloatArray, rng: np.random.Generator) -> IntArray:
         """Any allowed action."""

@@ -150,7 +150,10 @@ def first_learner(plan: Plan, key: Any) -> Learner:
 def model_targets(
     plan: Plan, world: Traced, data: Data, target: dict[str, Any], s: Any, a: Any, key: Any
 ) -> Any:
-    """(n_models, batch) E_ω[r + γ V̄(s′)], by `next_states` draws each; chunks of models in turn."""
+    """(n_models, batch) E_ω[r + γ V̄(s′)], by `next_states` draws each; chunks of models in turn.
+
+    Where an episode ends for good, the end's own reward stands for γV̄.
+    """
 
     def one(omega: Any) -> Any:
         # A key per model: the draws do not depend on how models are chunked.
@@ -159,7 +162,9 @@ def model_targets(
         r = world.reward(data, s, a, s_next)
         x = inputs(s_next, data["input_centre"], data["input_scale"], plan.degree)
         v = forward(target, x, exact=False)[..., 0]
-        return jnp.mean(r + data["gamma"] * v, axis=0)
+        over = world.ends(data, "models", omega, s, a)
+        ahead = (1 - over) * data["gamma"] * v + over * data["end_reward"]
+        return jnp.mean(r + ahead, axis=0)
 
     every = jnp.arange(plan.n_models)
     return jax.lax.map(one, every, batch_size=min(plan.model_chunk, plan.n_models))
@@ -246,7 +251,8 @@ def play_episodes(plan: Plan, world: Traced, data: Data, actor: dict[str, Any], 
     first, rest = jax.random.split(key)
     s = world.start(data, first, plan.episodes)
 
-    def one(s: Any, own: Any) -> Any:
+    def one(now: Any, own: Any) -> Any:
+        s, on = now  # the chance that an episode has come this far
         choose, move = jax.random.split(own)
         x = inputs(s, data["input_centre"], data["input_scale"], plan.degree)
         log_pi = jax.nn.log_softmax(forward(actor, x))
@@ -254,9 +260,14 @@ def play_episodes(plan: Plan, world: Traced, data: Data, actor: dict[str, Any], 
         s_next = world.step(data, s, a, move)
         r = world.reward(data, s, a, s_next)
         entropy = -(jnp.exp(log_pi) * log_pi).sum(axis=1)
-        return s_next, (s, a.astype(jnp.int32), r.mean(), entropy.mean())
+        over = world.ends(data, "mean", 0, s, a)
+        earned = (on * (r + over * data["end_reward"])).mean()
+        return (s_next, on * (1 - over)), (s, a.astype(jnp.int32), earned, entropy.mean())
 
-    _, (states, actions, r, entropy) = jax.lax.scan(one, s, jax.random.split(rest, plan.horizon))
+    begin = (s, jnp.ones(plan.episodes))
+    _, (states, actions, r, entropy) = jax.lax.scan(
+        one, begin, jax.random.split(rest, plan.horizon)
+    )
     weights = data["gamma"] ** jnp.arange(plan.horizon)
     return states, actions, (weights * r).sum(), entropy.mean()
 

@@ -168,6 +168,17 @@ class Traced:
 
         return jax.vmap(one)(omega, s, a, keys)
 
+    def ends(self, data: Data, which: str, omega: Any, s: Any, a: Any) -> Any:
+        """(n_rows,) P(end for good) under a model of data[which]; 0 where none ends."""
+        p = data[which]
+        if "end_weights" not in p:
+            return jnp.zeros(s.shape[0])
+        x = jnp.concatenate([s, p["action_values"][data["action_index"][a]][:, None]], axis=1)
+        x = jnp.concatenate([jnp.ones_like(x[:, :1]), x], axis=1)
+        k = x.shape[1]
+        z = (x - p["centre"][:k]) / p["scale"][:k]
+        return jax.nn.sigmoid((z * p["end_weights"][omega]).sum(-1))
+
     def reward(self, data: Data, s: Any, a: Any, s_next: Any) -> Any:
         """r(s, a, s′), the leading axes of s and a broadcast to those of s′."""
         own = jnp.broadcast_to(data["action_index"][a], s_next.shape[:-1])
@@ -211,6 +222,7 @@ def world_of(problem: ContinuousProblem, plain: bool) -> tuple[Traced, Data]:
         "mean": _parameters(mean_parts),
         "f": models.f,
         "gamma": np.array(problem.gamma),
+        "end_reward": np.array(models.end_reward),
         "start": _start_rows(problem),
         "action_index": np.flatnonzero(problem.allowed).astype(np.int32),
         "input_centre": centre,
@@ -269,6 +281,8 @@ def _parameters(models: ContinuousModels) -> Parameters:
         out |= {"weights": models.weights, "noise": models.noise}
         out |= {name: getattr(models.scaling, name) for name in SCALING}
         out |= {"action_values": models.frame.action_values}
+        if models.end_weights is not None:
+            out |= {"end_weights": models.end_weights}
     elif isinstance(models, CallableModels):
         out |= {"own": models.own.astype(np.int32)}
     return out if models.clip is None else out | {"low": models.clip[0], "high": models.clip[1]}
