@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, refuse_if_too_large
 from softrobust.kernels.evaluate import (
     evaluate_models,
     evaluate_sparse,
@@ -198,6 +198,9 @@ class Belief:
     ) -> FloatArray:
         """(kept, N, n_states): v_t of a policy, or of one per model; 1 keeps v_0 alone."""
         assert self.horizon is not None
+        refuse_if_too_large(
+            8.0 * kept * R.shape[2] * R.shape[0], "Values at every step", "Use a shorter horizon."
+        )
         V = np.empty((kept, R.shape[2], R.shape[0]))
         rules = np.ascontiguousarray(probs if probs.ndim == 3 else probs[None])
         horizon_values_dense(

@@ -32,7 +32,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray, refuse_if_too_large
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.errors import InputError, SolverError
 from softrobust.kernels.evaluate import (
@@ -50,6 +50,7 @@ from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.problem import Problem
 
 AnyPolicy = Policy | TimedPolicy
+SHORTER = "Use fewer models, or a shorter horizon."
 PARALLEL_WORK = 4_000_000  # multiply-adds below which threads cost more than they bring
 PARALLEL_CELLS = 200_000  # stored probabilities below which they do for action values
 KERNEL_STATES = 96  # above this LAPACK's blocked factorisation wins
@@ -205,7 +206,9 @@ def horizon_values_of(problem: Problem, policy: AnyPolicy, every: bool = False) 
     check_policy(problem, policy)
     m, H = problem.models, _steps(problem)
     S, rules = problem.n_states, rules_of(policy)
-    V = np.empty((H + 1 if every else 1, problem.n_models, S))
+    kept = H + 1 if every else 1
+    refuse_if_too_large(8.0 * kept * problem.n_models * S, "Values at every step", SHORTER)
+    V = np.empty((kept, problem.n_models, S))
     entries = int((np.diff(m.indptr) * (rules[0].reshape(-1) > 0)).sum())
     compact = len(rules) == 1 and S <= DENSE_STATES and 8 * entries >= S * S
     evaluate = horizon_values_dense if compact else horizon_values
@@ -219,6 +222,8 @@ def state_probabilities(problem: Problem, policy: AnyPolicy) -> FloatArray:
     """P(S_t = s) in every model, (horizon, n_models, n_states)."""
     check_policy(problem, policy)
     m, H = problem.models, _steps(problem)
+    size = 8.0 * H * problem.n_models * problem.n_states
+    refuse_if_too_large(size, "The states of every step", SHORTER)
     B = np.empty((H, problem.n_models, problem.n_states))
     B[0] = problem.p0
     horizon_flows(
