@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 StartSampler = Callable[[np.random.Generator, int], Any]
 LARGEST_REWARD = 1e100
+HORIZON_MOST = 100_000  # steps; what is longer is without end for every purpose
 GAMMA_MOST = 1 - 1e-7  # ten times the room that row sums have
 
 
@@ -119,7 +120,8 @@ class Problem(_OnModels):
         if isinstance(rewards, Rewards) and rewards.kind == "model" and models.rewards is None:
             models = replace(models, rewards=rewards)  # they go where their models go
         put(self, "models", models)
-        put(self, "horizon", None if horizon is None else whole("horizon", horizon))
+        steps = None if horizon is None else whole("horizon", horizon, most=HORIZON_MOST)
+        put(self, "horizon", steps)
         put(self, "gamma", check_gamma(models.gamma if gamma is None else gamma, horizon))
         put(self, "p0", _start(models, p0))
         put(self, "allowed", _mask(models, allowed))
