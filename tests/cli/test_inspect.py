@@ -68,17 +68,15 @@ def test_from_visits_to_a_policy_by_pasting(
     assert "\x1b" not in printed.out
     assert all(len(line) <= 100 for line in printed.out.splitlines() if "softrobust" not in line)
     lines = next_lines(printed.out)
-    assert len(lines) == 2
-    for line in lines:
-        assert paste(line, *quick(line)) == 0
-    assert (folder / "run" / "policy.csv").is_file()
-    assert (folder / "visits_bins.npz").is_file()
+    assert len(lines) == 1
+    assert paste(lines[0], *quick(lines[0])) == 0
+    for name in ("policy.csv", "visits.json", "bins.npz"):
+        assert (folder / "run" / name).is_file()
     capsys.readouterr()
     # A second inspection proposes names that are free.
     assert run(["inspect", "visits.csv", "--events", "events.csv"]) == 0
-    again = next_lines(capsys.readouterr().out)
-    assert "visits_log-2.parquet" in again[0]
-    assert again[1].endswith("--out run-2")
+    (again,) = next_lines(capsys.readouterr().out)
+    assert again.endswith("--out run-2")
 
 
 def test_a_log_as_csv_keeps_its_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,9 +144,10 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", "visits.csv", "--events", "events.csv", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["kind"] == "visits"
-    assert record["next"][0]["line"].startswith("softrobust inspect visits.csv --id patient")
+    assert record["next"][0]["line"].startswith("softrobust solve visits.csv --id patient")
     assert record["trajectories"]["n_transitions"] == record["coverage"]["rows"]
-    assert run(["inspect", "visits.csv", "--json"]) == 2  # no rewards: said in words as well
+    none = ["inspect", "visits.csv", "--reward", "none", "--json"]
+    assert run(none) == 2  # no rewards: said in words as well
     printed = capsys.readouterr()
     assert json.loads(printed.out)["blocked"]
     assert "--events FILE" in " ".join(printed.err.split())
@@ -161,7 +160,7 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--bins", "hba1c"], "no file hba1c"),
         (["--bins", "hba1c=x"], "hba1c=7:8:9"),
         (["--bins", "hba1c=9:8"], "must be finite numbers that ascend"),
-        (["--grid", "7"], "30min, 12h, 7d or 4w"),
+        (["--grid", "7"], "30min, 12h, 7d, 4w"),
         (["--fill", "carry", "--grid", "none"], "Give grid too"),
         (["--missing-action", "ignore"], "missing_action must be drop, none or error"),
         (["--terminal", "kind=deth"], "Did you mean 'death'"),
@@ -185,7 +184,7 @@ def test_bad_flags(
     ("args", "words"),
     [
         (["solve", "visits.csv", "--gamma", ".9"], "--columns state=…, begin with `softrobust"),
-        (["inspect", "visits.csv"], "On the command line: --reward COLUMN, --events FILE."),
+        (["inspect", "visits.csv", "--reward", "none"], "On the command line: --reward COLUMN"),
         (["inspect", "visits.csv", "--columns", "state=bp"], "--columns action=…."),
         (["solve", "v.csv", "--gamma", ".9"], "--columns state=…, --continuous."),
         (["sample", "v.csv", "--out", "m.npz"], "v.csv"),  # this verb has no such flag
@@ -242,7 +241,7 @@ def test_on_a_terminal_there_is_colour_and_the_command_stays_whole(folder: Path)
     assert "\x1b[1;36m" in screen
     plain = re.sub(r"\x1b\[[0-9;]*m", "", screen)
     lines = next_lines(plain)
-    assert shlex.split(lines[0])[-1].endswith(".npz")
+    assert shlex.split(lines[0])[-1] == "run"
     prose = [line for line in plain.splitlines() if "softrobust" not in line]
     assert max(map(len, prose)) <= 90
 

@@ -112,7 +112,7 @@ def test_lengths_of_time() -> None:
     ]  # fmt: skip
     assert [length_text(x, "dates") for x in (28.0, 0.25, 1 / 1440)] == ["28d", "6h", "1min"]
     for bad in ("7", "d", "1m", "-3d", ""):
-        with pytest.raises(InputError, match="30min, 12h, 7d or 4w"):
+        with pytest.raises(InputError, match="30min, 12h, 7d, 4w, 1month"):
             step_length(bad, "dates", "grid")
 
 

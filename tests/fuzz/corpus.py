@@ -93,12 +93,21 @@ LOGS: dict[str, Callable[[], Case]] = {
     # encodings
     "plain": lambda: text(GOOD, GOOD_ROWS),
     "bom": lambda: text(GOOD, GOOD_ROWS, code="utf-8-sig"),
-    "utf-16": lambda: text(GOOD, words="UTF-16", code="utf-16"),
-    "utf-16 without a mark": lambda: text(GOOD, words="not a text file", code="utf-16-le"),
-    "utf-32": lambda: text(GOOD, words="UTF-16", code="utf-32"),
-    "latin-1": lambda: text(GOOD + "é,x,b,1\n", words="row 5 of f.csv", code="latin-1"),
-    "windows quotes": lambda: text(GOOD + "“a”,x,b,1\n", words="UTF-8", code="cp1252"),
-    "shift-jis": lambda: text(GOOD + "東,x,b,1\n", words="UTF-8", code="shift-jis"),
+    "utf-16": lambda: text(GOOD, GOOD_ROWS, "utf-16", code="utf-16"),
+    "utf-16 without a mark": lambda: text(GOOD, GOOD_ROWS, "utf-16-le", code="utf-16-le"),
+    "utf-32": lambda: text(GOOD, GOOD_ROWS, "utf-32", code="utf-32"),
+    "latin-1": lambda: text(
+        GOOD + "é,x,b,1\n", [*GOOD_ROWS, ("é", "x", "b", "1")], "Windows-1252", code="latin-1"
+    ),
+    "windows quotes": lambda: text(
+        GOOD + "“ä”,x,b,1\n", [*GOOD_ROWS, ("“ä”", "x", "b", "1")], "such as 'ä'", code="cp1252"
+    ),
+    "utf-8 that breaks": lambda: Case(
+        (GOOD + "é,x,b,1\n").encode() + b"\xe9,x,b,1\n", words="row 6 of f.csv"
+    ),
+    "no western text": lambda: Case(
+        (GOOD + "é").encode("cp1252") + b"\x81,x,b,1\n", words="cp1252"
+    ),
     "nul inside": lambda: text(HEAD + "a\x00,x,b,1\n", words="not a text file"),
     "nul far down": lambda: text(HEAD + "a,x,b,1\n" * 20_000 + "a\x00,x,b,1\n", words="row 20002"),
     "unicode labels": lambda: text(
@@ -117,9 +126,14 @@ LOGS: dict[str, Callable[[], Case]] = {
     "semicolons": lambda: text(GOOD.replace(",", ";"), GOOD_ROWS, "semicolon"),
     "tabs": lambda: text(GOOD.replace(",", "\t"), GOOD_ROWS, "tab"),
     "bars": lambda: text(GOOD.replace(",", "|"), words="column for the state is missing"),
-    "sep line of Excel": lambda: text("sep=;\n" + GOOD.replace(",", ";"), words="missing"),
+    "sep line of Excel": lambda: text(
+        "sep=;\n" + GOOD.replace(",", ";"), GOOD_ROWS, "stand in row 2"
+    ),
     "decimal commas": lambda: text(
-        "state;action;next_state;reward\na;x;b;1,5\n", words="decimal point"
+        "state;action;next_state;reward\na;x;b;1,5\n", [("a", "x", "b", "1.5")], "'1,5' is 1.5"
+    ),
+    "commas and points": lambda: text(
+        "state;action;next_state;reward\na;x;b;1,5\na;x;b;1.5\n", words="one way"
     ),
     "thousands": lambda: text(HEAD + 'a,x,b,"1,000"\n', words="without separators"),
     "crlf": lambda: text(GOOD.replace("\n", "\r\n"), GOOD_ROWS),
@@ -139,7 +153,7 @@ LOGS: dict[str, Callable[[], Case]] = {
     "everything quoted": lambda: text(
         "\n".join(",".join(f'"{c}"' for c in line.split(",")) for line in GOOD.split())+ "\n",
         GOOD_ROWS),
-    "comments": lambda: text("# made by hand\n" + GOOD, words="column for the state is missing"),
+    "comments": lambda: text("# made by hand\n" + GOOD, GOOD_ROWS, "stand in row 2"),
     # shapes
     "empty": lambda: text("", words="is empty"),
     "spaces only": lambda: text("  \n \n", words="is empty"),
@@ -224,7 +238,7 @@ LOGS: dict[str, Callable[[], Case]] = {
     "xz": lambda: Case(lzma.compress(GOOD.encode()), GOOD_ROWS),
     "xz damaged": lambda: Case(lzma.compress(GOOD.encode())[:30] + b"\xff" * 40, words="damaged"),
     "zip of a csv": lambda: Case(_zip("f.csv", GOOD.encode()), words="f.csv"),
-    "excel": lambda: Case(_zip("xl/workbook.xml", b"<workbook/>"), words="Excel"),
+    "excel": lambda: Case(_zip("xl/workbook.xml", b"<workbook/>"), words="workbook f.csv cannot"),
     "parquet": lambda: Case(_parquet({"state": ["a", "b"], "action": ["x", "x"],
         "next_state": ["b", "a"], "reward": [1, 0]}), [("a", "x", "b", "1"), ("b", "x", "a", "0")]),
     "parquet cut off": lambda: Case(_parquet({"state": ["a"] * 99})[:-50], words="Parquet"),

@@ -55,7 +55,7 @@ def test_hidden_counts_cannot_be_told(code: str, facts: dict[str, Any]) -> None:
 
 
 def test_words_that_hold_braces_are_no_template() -> None:
-    note = Note("guessed_role", facts={"role": "id", "column": "{0}{x}"})
+    note = Note("guessed_role", facts={"role": "id", "column": "{0}{x}", "others": []})
     assert sentence(note) == "'{0}{x}' is taken for the id."
 
 

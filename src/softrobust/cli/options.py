@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -166,6 +168,103 @@ def numbers_of(flag: str, text: str) -> list[float]:
         raise InputError(
             f"{flag} takes numbers with commas, such as 0,.5,1; it got '{text}'."
         ) from None
+
+
+# --------------------------------------------------------------------------------------------------
+# What can be said about a raw table, by every verb that reads one.
+
+READING = "Reading the file"
+VISITS = "A table of visits (one row per id and time)"
+REWARDS = "What is good"
+CELLS = "What to do with cells and rows that are not as they should be"
+_RAW: dict[str, dict[str, str]] = {
+    READING: {
+        "sheet": "Sheet of an Excel workbook (default: the first that holds anything).",
+        "header_row": "Row of the column names, counted from 1 (default: the first as wide as the rest).",
+        "encoding": "Encoding of text: utf-8, utf-16, cp1252, … (default: told by the content).",
+        "dates": "How dates are written: dmy (31.3.2024), mdy (3/31/2024), ymd, iso or month.",
+    },
+    VISITS: {
+        "id": "Column that says whose visit it is; several with commas: store,brand; none: all rows are of one.",
+        "time": "Column that says when: numbers, dates or months; none: rows stand in order.",
+        "action": "Column that says what was done.",
+        "measurements": "Columns that make up the state: bp,hba1c.",
+        "bins": "Cuts or numbers of bins, hba1c=7:8:9,weight=4, or a file that --save-bins wrote.",
+        "action_at": "start: a row has the action taken then (default); end: the action that led to it.",
+        "action_bins": "Cuts, or a number of bins, for an action that is a number: 3, or 10:20.",
+        "events": "Table of rewards by id and time: id, time, reward[, kind].",
+        "events_columns": "Its column names: id=…,time=…,reward=…,kind=…",
+        "terminal": "What marks a true end: a column of true and false, status=died, kind=death of the events, or none.",
+        "end_time": "Column with the time of the end of each id (follow-up), where --terminal is the status of the id.",
+        "grid": "Regular step: 28d, 12h, 1month; a number if times are numbers; or none.",
+        "several": "Of several visits at one point of the grid: last (default), first or mean.",
+        "fill": "A point of the grid without a visit: break the chain (default) or carry state and action.",
+        "max_gap": "Visits further apart make no transition.",
+    },
+    REWARDS: {
+        "reward": "Column of rewards; a mapping, headache=yes:-1,no:0; a linear formula, profit - 2*next(stock) - 10*(status=poor); or none.",
+        "reward_at": "start: a row has the reward that follows its action (default); end: what was earned since the visit before.",
+        "several_rewards": "Of visits at one point of the grid: sum (default), mean or last.",
+        "cost": "What actions cost: spray=2,none=0; every action is named.",
+    },
+    CELLS: {
+        "missing_action": "drop (default), none or error.",
+        "missing_measurement": "carry, level, drop or error.",
+        "missing_reward": "zero, drop or error.",
+        "missing_rows": "Rows without id or time: drop or error.",
+        "duplicates": "Rows of one id and time that differ: first, last, merge or error.",
+        "after_end": "Visits after the end: drop or error.",
+    },
+}  # fmt: skip
+_TYPES: dict[str, type] = {"header_row": int, "events": Path}
+
+
+def visit_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the options of raw tables: it gets them as the mappings `visits` and `reading`.
+
+    They are written once, and so are the same for every verb.
+    """
+    given = {
+        name: Annotated[_TYPES.get(name, str) | None, typer.Option(help=words, rich_help_panel=panel)]
+        for panel, options in _RAW.items()
+        for name, words in options.items()
+    }  # fmt: skip
+
+    @wraps(verb)
+    def call(**flags: Any) -> None:
+        said = {name: flags.pop(name) for name in given}
+        reading = {name: said.pop(name) for name in ("sheet", "header_row", "encoding")}
+        own = {name: value for name, value in reading.items() if value is not None}
+        verb(**flags, visits=_rules_of(said), reading=own)
+
+    hidden = ("visits", "reading")
+    signature = inspect.signature(verb, eval_str=True)
+    own = [p for name, p in signature.parameters.items() if name not in hidden]
+    named = inspect.Parameter.KEYWORD_ONLY
+    more = [inspect.Parameter(n, named, default=None, annotation=a) for n, a in given.items()]
+    vars(call)["__signature__"] = signature.replace(parameters=[*own, *more])
+    call.__annotations__ = {p.name: p.annotation for p in [*own, *more]}
+    return call
+
+
+def _rules_of(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said about visits, as settings of `TrajectoryRules`."""
+    rules = {name: value for name, value in said.items() if value is not None}
+    for name in ("measurements", "id"):
+        if name in rules:
+            rules[name] = tuple(split_words(rules[name]))
+    if len(rules.get("id", ())) == 1:
+        rules["id"] = rules["id"][0]
+    if "bins" in rules and "=" in rules["bins"] and not Path(rules["bins"]).is_file():
+        rules["bins"] = bins_of_words(rules["bins"])
+    if "action_bins" in rules:
+        rules["action_bins"] = bins_of_words(f"action={rules['action_bins']}")["action"]
+    if "events_columns" in rules:
+        rules["events_columns"] = pairs_of(rules["events_columns"], "--events-columns")
+    if "cost" in rules:
+        rule = "--cost takes action=number pairs, such as spray=2,none=0"
+        rules["cost"] = _pairs(split_words(rules["cost"]), float, rule, str.rpartition)
+    return rules
 
 
 # --------------------------------------------------------------------------------------------------

@@ -183,16 +183,17 @@ BAR = 36  # cells of the longest bar, where there is room
 def print_inspection(found: Inspection) -> None:
     """What the file is, its sections, what to look at, and what to run."""
     from softrobust.report.commands import command_line
-    from softrobust.report.inspection import WHY, headline, sections
+    from softrobust.report.inspection import WHY, at_stake, headline, sections
     from softrobust.report.sentences import sentence
 
     console = make_console()
     paragraph(console, headline(found), "bold")
     for section in sections(found):
         _section(console, section)
-    if found.findings:
+    shown = at_stake(found)
+    if others := [finding for finding in found.findings if finding not in shown]:
         _title(console, "Worth a look")
-        for finding in found.findings:
+        for finding in others:
             text = styled(wrapped(console, sentence(finding), "  ! "))
             text.stylize("bold yellow", 0, 4)
             console.print(text)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from softrobust.cli import options as complete
+from softrobust.cli.options import visit_options
 
 if TYPE_CHECKING:
     from softrobust.problem import Problem
@@ -22,12 +23,14 @@ OUTPUT = "Output"
 VECTORS = "Continuous states (--continuous)"
 SAME = ("gamma", "lam", "alpha", "reference", "states", "initial", "weights", "heldout", "reward_table",
         "reward_default", "allowed", "normalise", "seed", "strength", "per_cell", "support",
-        "min_count", "continuous", "horizon", "posterior")  # options that the library calls alike  # fmt: skip
+        "min_count", "continuous", "horizon", "posterior",
+        "anyway")  # options that the library calls alike  # fmt: skip
 
 
+@visit_options
 def solve(
     input: Annotated[  # noqa: A002 (the word users read in the help)
-        Path, typer.Argument(metavar="INPUT", help="A log of transitions, a multi-model CSV, or .npz; told apart by content.")
+        Path, typer.Argument(metavar="INPUT", help="A log of transitions, a table of visits, a multi-model CSV, or .npz; told apart by content.")
     ],
     gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1), or 1 with --horizon; may come from parameters.csv beside models.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9: the worst 10 %).")] = None,
@@ -47,6 +50,7 @@ def solve(
     reward_default: Annotated[float | None, typer.Option(help="Reward of pairs whose reward is known from nowhere else.", rich_help_panel=INPUT)] = None,
     weights: Annotated[Path | None, typer.Option(help="CSV idoutcome,weight: how much each model counts.", rich_help_panel=INPUT)] = None,
     heldout: Annotated[Path | None, typer.Option(help="Models that the policy is not chosen on, for an honest second opinion.", rich_help_panel=INPUT)] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Go on where rows cannot be right (out of line, a reward of 99999, all of it twice): it then stands under the answer.", rich_help_panel=INPUT)] = False,
     normalise: Annotated[bool, typer.Option("--normalise", help="Accept row sums off by up to 1e-6 and divide by them.", rich_help_panel=INPUT)] = False,
     models: Annotated[int | None, typer.Option(help="Models drawn from the posterior to choose on (default 100).", rich_help_panel=PRIOR)] = None,
     test_models: Annotated[int | None, typer.Option(help="Held-out draws (default: as many as the intervals need, at most 10 000).", rich_help_panel=PRIOR)] = None,
@@ -72,6 +76,9 @@ def solve(
     json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no summary.", rich_help_panel=OUTPUT)] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
+    *,
+    visits: dict[str, Any],
+    reading: dict[str, Any],
 ) -> None:  # fmt: skip
     """Solve a log or a set of models for a policy, with a certificate.
 
@@ -102,6 +109,8 @@ def solve(
         n_models=models,
         n_test=test_models,
         columns=pairs_of(columns),
+        visits=visits or None,
+        reading=reading or None,
         actions=names_of(actions),
         start=coefficients_of("--start", start),
         reward_now=coefficients_of("--reward-now", reward_now),

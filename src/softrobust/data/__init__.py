@@ -21,6 +21,7 @@ from softrobust.data.readers import save_log as save_log
 from softrobust.data.readers import sniff as sniff
 from softrobust.data.readers import write_log_csv as write_log_csv
 from softrobust.data.rewards import Rewards as Rewards
+from softrobust.data.table import TableFile as TableFile
 from softrobust.data.visit_rules import TrajectoryRules as TrajectoryRules
 from softrobust.data.visits import Trajectories as Trajectories
 from softrobust.data.visits import TrajectoryReport as TrajectoryReport

@@ -26,7 +26,7 @@ from softrobust.errors import InputError
 CellKind = Literal["label", "number", "flag", "group"]
 MISSING = -1
 # Spellings of "no value" in exports; a state or action may still be called "none".
-MISSING_TEXTS = frozenset({"", "na", "nan", "n/a", "<na>", "null"})
+MISSING_TEXTS = frozenset({"", ".", "na", "nan", "n/a", "#n/a", "<na>", "null"})
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FLAGS = dict.fromkeys(("true", "t", "yes", "y"), True) | dict.fromkeys(
     ("false", "f", "no", "n"), False
@@ -164,6 +164,16 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
     return known[plain.index(close[0])].strip() if close else None
 
 
+def refuse_absent(name: str, found: Sequence[str]) -> None:
+    """Names are taken to the letter here: they become parts of the names of states."""
+    if name not in found:
+        near = nearest(name, found)
+        raise InputError(
+            f"The column '{name}' is not in the table, whose columns are "
+            f"{listed(found, 20)}. " + (f"Did you mean '{near}'?" if near else "Check the name.")
+        )
+
+
 def _one_of(names: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
@@ -287,6 +297,31 @@ def joint_codes(*columns: npt.NDArray[np.integer[Any]]) -> IntArray:
     return key
 
 
+_COMMA = re.compile(r"[+-]?(?:[0-9]*|[0-9]{1,3}(?:\.[0-9]{3})+),[0-9]+(?:[eE][+-]?[0-9]+)?")
+_GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+
+
+def with_points(texts: Sequence[str], comma: bool) -> list[str] | None:
+    """Numbers with decimal commas as such with points; None if the texts are no such numbers.
+
+    Where commas separate columns (`comma` is False), 1,234 is more likely a thousand than a little
+    over one; a column of nothing but such cells is left alone.
+    """
+    with_comma = [text for text in texts if "," in text]
+    if not with_comma or not all(map(_COMMA.fullmatch, with_comma)):
+        return None
+    if not all(_WHOLE.fullmatch(text) for text in texts if "," not in text):
+        return None
+    if not comma and all(map(_GROUPED.fullmatch, with_comma)):
+        return None
+    return [_with_point(text) if "," in text else text for text in texts]
+
+
+def _with_point(text: str) -> str:
+    return text.replace(".", "").replace(",", ".")
+
+
 def numbers_in(texts: Sequence[str]) -> FloatArray:
     """The numbers that texts are, NaN for other texts, and one more NaN for the code -1."""
     values = [float(text) if NUMBER.fullmatch(text) else np.nan for text in texts]
@@ -345,8 +380,10 @@ class CellReader:
     and small pieces leave a heap that no large array can use again; resizing moves memory pages.
     """
 
-    def __init__(self, role: Role, vocabulary: Vocabulary | None) -> None:
+    def __init__(self, role: Role, vocabulary: Vocabulary | None, comma: bool = False) -> None:
         self._what = role.name
+        self._comma = comma  # whether a comma in a number can only be that of decimals
+        self._point_seen, self.comma_seen = False, ""
         self._kind = role.kind
         self._vocabulary = vocabulary
         dtype = {"label": np.int32, "number": np.float64, "flag": np.bool_, "group": np.int64}
@@ -357,7 +394,7 @@ class CellReader:
         """Take the next piece; raise `CellError` at the first bad cell."""
         values: npt.NDArray[Any]
         if self._kind == "number":
-            values = _numbers(piece, self._what)
+            values = self._numbers(piece)
         elif self._kind == "flag":
             values = _flags(piece, self._what)
         else:
@@ -370,8 +407,33 @@ class CellReader:
 
     def finish(self) -> npt.NDArray[Any]:
         """Return the array, cut to its size."""
+        if self._point_seen and self.comma_seen:
+            raise InputError(
+                f"Numbers have a decimal point or a decimal comma: the column of the {self._what} "
+                f"has both (such as '{self.comma_seen}'). Write all of them one way."
+            )
         self._array.resize(self._size, refcheck=False)
         return self._array
+
+    def _numbers(self, piece: Any) -> FloatArray:
+        """Finite numbers; text such as " 1.5" or "+2" too, and 1,5 where that can be no other."""
+        values = _cast(piece, "float64")
+        if values is not None:
+            self._point_seen = self._point_seen or (self._comma and bool((values % 1).any()))
+        else:
+            cells = piece.tolist()
+            if self._comma:
+                commas = [c for c in cells if isinstance(c, str) and _COMMA.fullmatch(c.strip())]
+                self.comma_seen = self.comma_seen or (commas[0].strip() if commas else "")
+                points = (c for c in cells if isinstance(c, str) and "." in c and "," not in c)
+                self._point_seen = self._point_seen or next(points, None) is not None
+                seen = set(commas)
+                cells = [_with_point(c) if c in seen else c for c in cells]
+            values = _parsed(cells, self._what)
+        bad = ~np.isfinite(values)
+        if bad.any():
+            raise _not_a_number(int(np.argmax(bad)), values[np.argmax(bad)], self._what)
+        return values
 
     def _labels(self, piece: Any) -> CodeArray:
         """Names as codes of the vocabulary; a category that no row has is no name of the table."""
@@ -441,17 +503,6 @@ def _refuse(
     if bad.any():
         i = int(np.argmax(bad))
         raise CellError(i, None if indices[i] == MISSING else texts[indices[i]], rule, advice)
-
-
-def _numbers(piece: Any, what: str) -> FloatArray:
-    """Finite numbers; text such as " 1.5" or "+2" too."""
-    values = _cast(piece, "float64")
-    if values is None:
-        values = _parsed(piece.tolist(), what)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise _not_a_number(int(np.argmax(bad)), values[np.argmax(bad)], what)
-    return values
 
 
 def _cast(piece: Any, dtype: Literal["float64", "int64"]) -> npt.NDArray[Any] | None:

@@ -7,30 +7,50 @@ them all.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from softrobust._core.files import write_csv
-from softrobust._core.notes import Ledger, Note
-from softrobust.data.columns import LOG_ROLES, MISSING, parse_flag, resolve_columns
+from softrobust._core.notes import Ledger, Level, Note
+from softrobust.data.columns import (
+    LOG_ROLES,
+    MISSING,
+    listed,
+    parse_flag,
+    refuse_absent,
+    resolve_columns,
+)
+from softrobust.data.formula import reward_formula
 from softrobust.data.log import TransitionLog
-from softrobust.data.markov import markov_check
+from softrobust.data.markov import markov_check, shifted_actions
 from softrobust.data.profile import (
     END_KINDS,
+    MOST_ACTIONS,
+    Guess,
+    Look,
     Profile,
     alike,
+    complete_id,
+    guess_action,
+    guess_effect,
+    guess_end,
+    guess_follow_up,
+    guess_id,
     guess_measurements,
-    guess_roles,
+    guess_reward,
+    guess_shift,
+    guess_time,
     no_numbers,
     odd_numbers,
     profile_table,
 )
 from softrobust.data.readers import read_log, save_log, write_log_csv
 from softrobust.data.table import Table, opened
-from softrobust.data.visit_rows import event_columns, refuse_absent
+from softrobust.data.times import guess_form
+from softrobust.data.visit_rows import event_columns
 from softrobust.data.visit_rules import TrajectoryRules
 from softrobust.data.visit_states import MOST_VALUES
 from softrobust.data.visits import Trajectories, trajectories_of
@@ -38,9 +58,11 @@ from softrobust.errors import InputError
 
 GAMMA = 0.95
 FEW = 5  # a pair seen less often is known vaguely, and an action is rare
-MOST_STATES, MOST_ACTIONS = 24, 8
+MOST_SHOWN = 24, 8  # states and actions of which counts are shown
 GUESSED_BINS = 4
+ACTION_BINS = 3
 OFF = "none"
+DECISIVE = ("id", "time", "action", "measurements")  # who names one of these has visits
 
 
 @final
@@ -131,7 +153,7 @@ def log_facts(log: TransitionLog) -> dict[str, Any]:
     by_action = counts.sum(axis=0)
     order = np.argsort(-by_action, kind="stable")
     grid = None
-    if counts.shape[0] <= MOST_STATES and log.n_actions <= MOST_ACTIONS:
+    if counts.shape[0] <= MOST_SHOWN[0] and log.n_actions <= MOST_SHOWN[1]:
         left = [log.states[int(s)] for s in np.flatnonzero(~log.sinks)]
         grid = dict(zip(left, counts.tolist(), strict=True))
     r = log.reward
@@ -175,8 +197,49 @@ def log_findings(log: TransitionLog) -> Ledger:
     if log.reward is not None:
         for code, places, facts in odd_numbers(log.reward):
             ledger.add(code, log.rows, places, column=None, **facts)
+    _repeated(log, ledger)
+    if (lead := shifted_actions(log)) is not None:
+        ledger.say("actions_shifted", gain=lead)
     ledger += _doubts(log)
     return ledger
+
+
+SEVERE_TORN = 0.2  # share of rows out of line above which a log is another one
+SEVERE_FAR = 20.0  # times the usual spread: a reward that decides everything
+_SAID = ("rows_after_end", "torn", "codes_for_missing", "far_numbers", "equal_rewards", "alike",
+         "one_action", "actions_shifted", "repeated_rows")  # fmt: skip
+
+
+def log_alarms(log: TransitionLog, who: Any = None) -> list[Note]:
+    """What must stand under an answer that rests on this log; the worst are alarms.
+
+    `who`, (n_rows,), says which rows belong together, where that is not the episode.
+    """
+    found = [note for note in log_findings(log) if note.code in _SAID]
+    out = [replace(note, level=Level.ALARM) if _severe(note, log) else note for note in found]
+    check = markov_check(log, who)
+    if check.verdict == "helps":
+        gain = check.gains[0]
+        facts = {"gain": gain.gain, "error": gain.error}
+        out.append(Note("not_markov", Level.CAUTION, facts))
+    return sorted(out, key=lambda note: note.level is not Level.ALARM)
+
+
+def _severe(note: Note, log: TransitionLog) -> bool:
+    if note.code in ("torn", "rows_after_end"):
+        return bool(note["n_rows"] > SEVERE_TORN * log.n_rows)
+    if note.code in ("codes_for_missing", "far_numbers"):
+        reach = SEVERE_FAR * max(note["high"] - note["low"], 1e-9)
+        return any(not note["low"] - reach <= x <= note["high"] + reach for x in note["examples"])
+    return note.code in ("actions_shifted", "repeated_rows")
+
+
+def _repeated(log: TransitionLog, ledger: Ledger) -> None:
+    """The rows of a log that stand in it twice, one block after the other."""
+    half, odd = divmod(log.n_rows, 2)
+    columns = [x for x in (log.s, log.a, log.s_next, log.reward) if x is not None]
+    if half >= 20 and not odd and all(np.array_equal(x[:half], x[half:]) for x in columns):
+        ledger.add("repeated_rows", log.rows, np.arange(half, log.n_rows))
 
 
 def _doubts(log: TransitionLog) -> Ledger:
@@ -269,10 +332,19 @@ def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
     guess off.
     """
     profile = profile_table(table)
+    if not given and not _repeats(profile):
+        raise InputError(
+            f"What {table.source} is cannot be told from its columns, {listed(table.names, 20)}. "
+            "For a log of transitions, say which are state, action and next state with columns. "
+            "For visits, say which are id, time and action.",
+            arguments={"columns": "state=…,action=…,next_state=…", "id": "…", "time": "…"}
+            | {"action": "…"},
+        )
     off = {name for name in ("terminal", "grid", "reward") if given.get(name) == OFF}
     named = {name: value for name, value in given.items() if value is not None and name not in off}
-    roles = [named[role] for role in ("id", "time", "action", "reward") if role in named]
-    for name in (*roles, *named.get("measurements", ())):
+    ids = named.get("id", ())
+    said = [*((ids,) if isinstance(ids, str) else ids), named.get("time"), named.get("action")]
+    for name in (*(n for n in said if n not in (None, OFF)), *named.get("measurements", ())):
         refuse_absent(name, [*profile.columns, *profile.twice])
         if name in profile.twice:
             raise InputError(
@@ -280,15 +352,10 @@ def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
             )
     chosen: dict[str, Any] = dict(named)
     guesses: list[Note] = []
-    for role, column in guess_roles(profile, named, table.source).items():
-        if role not in off and role not in named:
-            chosen[role] = column
-            guesses.append(Note("guessed_role", facts={"role": role, "column": column}))
-    if "measurements" not in named:
-        chosen["measurements"] = guess_measurements(profile, chosen, table.source)
+    _guess_columns(profile, chosen, off, guesses, table.source)
     columns = [profile.columns[name] for name in chosen["measurements"]]
     numbers = [column for column in columns if column.holds.startswith("numbers")]
-    many = [column.name for column in numbers if len(column.texts) > MOST_VALUES]
+    many = [column.name for column in numbers if column.distinct > MOST_VALUES]
     if many and "bins" not in named:
         chosen["bins"] = dict.fromkeys(many, GUESSED_BINS)
         guesses.append(Note("guessed_bins", facts={"columns": many, "bins": GUESSED_BINS}))
@@ -313,6 +380,125 @@ def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
         if name not in named and not codes & signs:
             del chosen[name]
     return Choices(profile, events, TrajectoryRules(**chosen), made, tuple(guesses))
+
+
+def _repeats(profile: Profile) -> bool:
+    """Whether there are rows to follow one another, and something that they could be about."""
+    return profile.n_rows > 2 and len(profile.columns) > 2
+
+
+def _guess_columns(
+    profile: Profile, chosen: dict[str, Any], off: set[str], guesses: list[Note], source: str
+) -> None:
+    """Fill in which columns are what, each guess with what fits next best."""
+
+    def say(role: str, guess: Guess | None) -> Any:
+        if guess is None:
+            return None
+        chosen[role] = guess.value
+        facts = {"role": role, "column": guess.value, "others": list(guess.others)}
+        guesses.append(Note("guessed_role", facts=facts))
+        return guess.value
+
+    def taken(*roles: str) -> set[str]:
+        out: set[str] = set()
+        for role in roles:
+            value = chosen.get(role, ())
+            out |= {value} if isinstance(value, str) else set(value)
+        return out
+
+    if "id" not in chosen:
+        say("id", guess_id(profile, taken("time", "action", "reward", "measurements")))
+    ids = [name for name in taken("id") if name in profile.columns]
+    look = Look(profile, ids)
+    if "time" not in chosen:
+        say("time", guess_time(look, taken("id", "action", "reward", "measurements")))
+    rest = taken("id", "time", "action", "reward", "measurements")
+    more = complete_id(look, chosen["time"], rest) if len(ids) < 2 else None
+    if more is not None and not ids:
+        guesses[:] = [note for note in guesses if note["role"] != "id"]
+        look = Look(profile, [say("id", Guess(more[0]))])
+    elif more is not None:
+        facts = {"id": ids[0], "column": more[0], "share": more[1]}
+        whole = [note for note in guesses if note["role"] != "id"]
+        if len(whole) < len(guesses):  # the id was a guess, too
+            chosen["id"], guesses[:] = (ids[0], more[0]), whole
+            look = Look(profile, chosen["id"])
+        guesses.insert(0, Note("split_id", Level.CAUTION, facts | {"done": chosen["id"] != ids[0]}))
+    rest = taken("id", "time", "action", "measurements")
+    if chosen["time"] in profile.columns:
+        _guess_dates(profile, chosen, guesses)
+    if not {"terminal", "end_time"} & {*chosen, *off}:
+        found = guess_follow_up(look, chosen["time"], rest)
+        if found is not None:
+            chosen["end_time"] = found[1]
+            say("terminal", found[0])
+    if not {"terminal"} & {*chosen, *off} and (ended := guess_end(look, rest)) is not None:
+        say("terminal", ended)
+    ends = {str(chosen.get("terminal", "")).partition("=")[0], chosen.get("end_time", "")}
+    if "action" not in chosen and say("action", guess_action(look, rest | ends)) is None:
+        raise InputError(
+            f"If {source} is a table of visits, one of its columns says what was done then; none "
+            f"can be told. The columns are {listed(list(profile.columns))}. Say which it is with "
+            "action.",
+            arguments={"action": "COLUMN"},
+        )
+    _guess_rest(look, chosen, off, guesses, (say, taken("id", "time", "action") | ends, source))
+
+
+def _guess_rest(
+    look: Look, chosen: dict[str, Any], off: set[str], guesses: list[Note], how: Any
+) -> None:
+    """Bins of actions, rewards and measurements."""
+    say, taken, source = how
+    profile, action = look.profile, chosen["action"]
+    column = profile.columns[action]
+    dose = column.holds.startswith("numbers") and column.distinct > MOST_ACTIONS
+    if dose and "action_bins" not in chosen:
+        chosen["action_bins"] = ACTION_BINS
+        facts = {"columns": [action], "bins": ACTION_BINS}
+        guesses.append(Note("guessed_bins", facts=facts))
+    others = [name for name in profile.columns if name not in taken]
+    moved = None if "action_at" in chosen else guess_shift(look, action, others)
+    if moved is not None:
+        chosen["action_at"] = "end"
+        facts = {"action": action, "column": moved}
+        guesses.append(Note("guessed_shift", Level.CAUTION, facts))
+    if not {"reward", "events", "cost"} & {*chosen, *off}:
+        say("reward", guess_reward(look, taken))
+        if "reward" not in chosen:
+            reward = Guess("1 - end") if "terminal" in chosen else None
+            if reward is None:
+                at_end = chosen.get("action_at") == "end"
+                reward = guess_effect(look, action, others, at_end)
+            if reward is not None:
+                chosen["reward"] = reward.value
+                facts = {"reward": reward.value, "others": list(reward.others)}
+                guesses.append(Note("guessed_reward", Level.CAUTION, facts))
+    if "measurements" not in chosen:
+        reward = chosen.get("reward")
+        own = {reward} if reward in profile.columns else set()
+        formula = None if reward is None else reward_formula(reward, list(profile.columns))
+        first = () if formula is None else formula.columns
+        if not first and "terminal" in chosen:
+            first = (chosen["terminal"].partition("=")[0],)
+        guess = guess_measurements(look, taken | own, action, first, source)
+        chosen["measurements"] = guess.value
+        if guess.others:
+            facts = {"role": "measurements", "column": guess.value, "others": list(guess.others)}
+            guesses.append(Note("guessed_role", facts=facts))
+
+
+def _guess_dates(profile: Profile, chosen: dict[str, Any], guesses: list[Note]) -> None:
+    """Say how dates are written, where that is not ISO."""
+    column = profile.columns[chosen["time"]]
+    if "dates" in chosen or column.holds != "dates":
+        return
+    form, other = guess_form(column.codes, column.texts)
+    if form not in ("iso", "month"):
+        chosen["dates"] = form
+        facts = {"column": column.name, "form": form, "example": column.texts[0], "other": other}
+        guesses.append(Note("guessed_dates", Level.CAUTION, facts))
 
 
 def _guess_end(events: Profile, chosen: dict[str, Any], guesses: list[Note]) -> None:
@@ -368,7 +554,8 @@ def inspect_visits(
     names = [*(rules.measurements or ()), rules.action, rules.reward]
     findings = profile.findings([name for name in names if name in profile.columns])
     taken = {rules.terminal_pair[0]: "terminal"} if rules.terminal else {}
-    taken |= {getattr(rules, role): role for role in ("reward", "action", "time", "id")}
+    taken |= {getattr(rules, role): role for role in ("end_time", "reward", "action", "time")}
+    taken |= dict.fromkeys(rules.id_columns, "id")
     taken |= dict.fromkeys(rules.measurements or (), "state")
     facts: dict[str, Any] = {
         "rows": profile.n_rows,
@@ -389,7 +576,10 @@ def inspect_visits(
         columns = event_columns(list(choices.events.columns), rules)
         odd = [columns[role] for role in ("reward", "kind") if role in columns]
         findings += choices.events.findings(odd)
-    findings += [note for note in _doubts(made.log) if note.code != "alike"]
+    more = log_findings(made.log)
+    findings += [
+        note for note in more if note.code not in ("alike", "codes_for_missing", "far_numbers")
+    ]
     facts |= log_facts(made.log) | {
         "rules": rules,
         "trajectories": made.report.to_dict(),
@@ -408,7 +598,7 @@ def inspect_visits(
         kind="visits",
         facts=facts,
         findings=findings,
-        steps=() if blocked else _steps(str(table.path), choices, made, write_log_to, start),
+        steps=() if blocked else _steps(str(table.path), choices, write_log_to, start),
         blocked=blocked,
     )
 
@@ -451,15 +641,9 @@ def _write(
 
 
 def _steps(
-    path: str, choices: Choices, made: Trajectories, log: str | Path | None, start: dict[str, str]
+    path: str, choices: Choices, log: str | Path | None, start: dict[str, str]
 ) -> tuple[Step, ...]:
-    """Write the transitions, unless that is done, and solve them."""
-    solving = start | {"gamma": GAMMA}
+    """Solve the table itself with every choice spelled out, or the log that was written of it."""
     if log is not None:
-        return (solve_step(str(log), **solving),)
-    stem = Path(path).name.split(".")[0]
-    target = free_name(f"{stem}_log.parquet")
-    options = choices.rules.given() | {"write_log": target}
-    if made.bins is not None and not isinstance(choices.rules.bins, (str, Path)):
-        options["save_bins"] = free_name(f"{stem}_bins.npz")
-    return (Step("write_log", "inspect", path, options), solve_step(target, **solving))
+        return (solve_step(str(log), **start, gamma=GAMMA),)
+    return (solve_step(path, **choices.rules.given(), gamma=GAMMA),)

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaln
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.settings import whole
@@ -30,6 +31,7 @@ Verdict = Literal["helps", "a trace", "no sign", "cannot tell"]
 Codes = npt.NDArray[np.integer[Any]]
 Before = Literal["state", "action", "column"]
 FEWEST_ROWS, FEWEST_GROUPS = 100, 10
+MOST_ROWS = 200_000  # are enough for any verdict
 # A gain below half a per cent in probability is no reason to change the state, however certain.
 MATTERS = 0.005
 _MASSES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
@@ -96,7 +98,7 @@ def markov_check(
     order = np.argsort(log.episode, kind="stable")
     first, second = order[:-1], order[1:]
     chained = (log.episode[first] == log.episode[second]) & (log.s_next[first] == log.s[second])
-    before, now = first[chained], second[chained]
+    before, now = first[chained][:MOST_ROWS], second[chained][:MOST_ROWS]
     group = joint_codes(group[now])
     n_groups = int(group.max(initial=-1)) + 1
     if now.size < FEWEST_ROWS or n_groups < FEWEST_GROUPS:
@@ -157,3 +159,41 @@ def _smoothed(context: IntArray, joint: IntArray, base: FloatArray, train: BoolA
     choices = [(n_joint + m * base) / (n_context + m) for m in _MASSES]
     fits = [float(np.log(choice[train]).sum()) for choice in choices]
     return np.asarray(choices[int(np.argmax(fits))])
+
+
+# -------------------------------------------------------------------- actions in the wrong row
+def shifted_actions(log: TransitionLog) -> float | None:
+    """By how much the action of the row before predicts what follows better than the row's own.
+
+    In mean log-likelihood per transition (marginal, so that nothing is gained by chance); None
+    where the row's own action says anything at all about the next state, or nothing can be told.
+    """
+    if log.episode is None or log.n_actions < 2:
+        return None
+    order = np.argsort(log.episode, kind="stable")
+    first, second = order[:-1], order[1:]
+    chained = (log.episode[first] == log.episode[second]) & (log.s_next[first] == log.s[second])
+    before, now = first[chained][:MOST_ROWS], second[chained][:MOST_ROWS]
+    if now.size < FEWEST_ROWS:
+        return None
+    s, to = log.s[now], joint_codes(log.s_next[now])
+    alone, own, earlier = (
+        _evidence(context, to)
+        for context in (
+            joint_codes(s),
+            joint_codes(s, log.a[now]),
+            joint_codes(s, log.a[before]),
+        )
+    )
+    lead = earlier - max(own, alone)
+    clear = max(10.0, 0.01 * now.size)
+    return lead / now.size if lead > clear and own < alone + 0.2 * (earlier - alone) else None
+
+
+def _evidence(context: IntArray, to: IntArray) -> float:
+    """Log marginal likelihood of next states given contexts, under Dirichlet priors of mass 1."""
+    share = 1.0 / (int(to.max()) + 1)
+    cells = np.bincount(joint_codes(context, to))
+    return float(
+        (gammaln(share + cells) - gammaln(share)).sum() - gammaln(1.0 + np.bincount(context)).sum()
+    )

@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
 from softrobust._core.arrays import CodeArray, FloatArray, IntArray, Rows
 from softrobust._core.notes import Ledger
-from softrobust.data.columns import MISSING, Columns, listed, numbers_in, parse_flag
-from softrobust.data.table import Table
-from softrobust.data.times import read_times, time_text
+from softrobust.data.columns import MISSING, Columns, joint_codes, numbers_in, parse_flag
+from softrobust.data.table import ROW_NAMES, Table
+from softrobust.data.times import COMPACT, guess_form, read_times, time_text
 from softrobust.errors import InputError
 
 Holds = Literal["nothing", "numbers", "dates", "categories", "text", "numbers and text"]
@@ -150,7 +150,8 @@ def _column(name: str, cells: Columns) -> Column:
     numeric = ~np.isnan(values)
     plain = bool(numeric[:-1].all())
     filled = int((codes != MISSING).sum())
-    if not plain and (dates := _dates(name, cells)) is not None:
+    compact = plain and all(map(COMPACT.fullmatch, texts))  # 20240331
+    if (compact or not plain) and (dates := _dates(name, cells)) is not None:
         return Column(name, codes, texts, "dates", *dates, len(texts))
     if plain or (int(numeric[codes].sum()) >= 0.8 * filled and numeric.sum() > 5):
         holds: Holds = "numbers" if plain else "numbers and text"
@@ -162,131 +163,416 @@ def _column(name: str, cells: Columns) -> Column:
 
 def _dates(name: str, cells: Columns) -> tuple[str, str] | None:
     try:
-        times, _ = read_times(cells.codes[name], cells.names[name], cells.rows, name, "dates")
+        form, _ = guess_form(cells.codes[name], cells.names[name])
+        times, clock, _ = read_times(
+            cells.codes[name], cells.names[name], cells.rows, name, form=form
+        )
     except InputError:
         return None
     ends = np.nanmin(times), np.nanmax(times)
-    return time_text(ends[0], "dates"), time_text(ends[1], "dates")
+    return time_text(ends[0], clock), time_text(ends[1], clock)
 
 
 # --------------------------------------------------------------------------------------------------
-# Which column of a table of visits is what: by its name, checked against what it holds.
+# Which column of a table of visits is what: by its name, and by what it holds.
 #
-# A guess is made only where one column fits best; where two fit equally well, or none does, the
-# user is asked.
+# A guess is always made where anything fits, and what fits next best is said with it: a command
+# that runs is more easily corrected than an empty line. What a column holds goes before its name
+# where the two contradict each other: a time is not constant, an action is not a measurement of
+# hundreds of values unless it can be cut into bins.
 
 WORDS: dict[str, tuple[str, ...]] = {
     "id": (
         "patient", "id", "subject", "person", "customer", "client", "user", "animal", "machine",
         "unit", "case", "episode", "trajectory", "individual", "pid", "mrn", "field", "farm",
-        "site", "stay",
+        "site", "stay", "household", "hid", "farmer", "firm", "company", "store", "shop", "outlet",
+        "bus", "truck", "vehicle", "car", "engine", "device", "asset", "turbine", "pump", "cow",
+        "pig", "herd", "rat", "mouse", "dog", "tree", "plot", "plant", "account", "student",
+        "pupil", "child", "employee", "worker", "family", "country", "region", "city", "member",
     ),
     "time": (
         "date", "time", "datetime", "timestamp", "visit", "day", "week", "month", "when", "t",
-        "charttime", "step", "hour", "year",
+        "charttime", "step", "hour", "year", "period", "wave", "quarter", "season", "cycle",
+        "occasion", "round", "days", "weeks", "months", "tstart", "start",
     ),
     "action": (
         "action", "treatment", "therapy", "intervention", "decision", "dose", "drug", "medication",
-        "prescription", "rx", "control",
+        "prescription", "rx", "control", "trt", "treat", "treated", "arm", "med", "meds", "dosage",
+        "regimen", "replaced", "replacement", "replace", "repair", "repaired", "maintenance",
+        "serviced", "spray", "sprayed", "irrigation", "fertilizer", "fertiliser", "pesticide",
+        "deal", "promo", "promotion", "offer", "discount", "campaign", "feat", "feature",
+        "display", "diet", "feed", "order", "ordered", "price", "policy", "program", "steroids",
     ),
-    "reward": ("reward", "outcome", "utility", "payoff", "profit", "qaly", "return", "points"),
-    "terminal": ("terminal", "terminated", "done", "died", "dead", "death", "deceased"),
+    "reward": (
+        "reward", "outcome", "utility", "payoff", "profit", "qaly", "return", "points", "revenue",
+        "margin", "earnings", "income", "sales", "output", "yield", "harvest", "gain", "benefit",
+        "production", "noutput", "success", "improved", "improvement", "response", "recovered",
+        "recovery", "y", "wellbeing",
+    ),
+    "harm": (
+        "cost", "costs", "loss", "expense", "penalty", "pain", "headache", "seizure", "seizures",
+        "symptom", "symptoms", "relapse", "relapsed", "recurrence", "infection", "failure",
+        "failed", "defect", "defects", "damage", "bleeding", "complaint", "complaints", "fever",
+        "exacerbation", "downtime", "attack", "attacks", "severity", "readmitted", "churn",
+    ),
+    "status": ("status", "state", "condition", "health", "event", "outcome", "result"),
+    "terminal": (
+        "terminal", "terminated", "done", "died", "dead", "death", "deceased",
+    ),
+    "end_time": (
+        "futime", "followup", "fup", "survtime", "survival", "futimes", "stime", "obstime",
+        "eventtime", "lastcontact", "follow", "end", "exit", "endtime",
+    ),
 }  # fmt: skip
-_MEANING = {
-    "id": "whose visit a row is",
-    "time": "when it was",
-    "action": "what was done then",
-    "reward": "how good it was",
-}
 END_KINDS = ("death", "died", "dead", "deceased", "terminal", "terminated")
+_GOOD = {"good": 1.0, "better": 1.0, "improved": 1.0, "well": 1.0, "healthy": 1.0, "success": 1.0,
+         "recovered": 1.0, "cured": 1.0, "ok": 1.0, "fine": 1.0, "poor": 0.0, "bad": 0.0,
+         "worse": 0.0, "ill": 0.0, "sick": 0.0, "failure": 0.0, "failed": 0.0,
+         "unhealthy": 0.0}  # fmt: skip
+_EITHER = ("y", "outcome", "response", "score")  # more of it may be better or worse
+_DEGREES = {"none": 0.0, "no": 0.0, "absent": 0.0, "mild": -1.0, "low": -1.0, "moderate": -2.0,
+            "medium": -2.0, "severe": -3.0, "high": -3.0}  # fmt: skip
 MOST_MEASUREMENTS = 4
+MOST_ACTIONS = 12
+FEW_ROWS = 10  # of a pair of state and action, on average, below which a state is too fine
+_LOOKED_AT = 50_000  # rows are enough to see what a column is like
+_CUTS = 4
+_FALLS = 0.002  # what falls more seldom than this from row to row tells the time
 _TOKENS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
-def guess_roles(profile: Profile, given: Mapping[str, Any], source: str) -> dict[str, str]:
-    """Column of id, time, action, and of reward and terminal where there are such.
+@final
+class Guess(NamedTuple):
+    """What a role is taken to be, and what fits next best."""
 
-    `given` are the roles that the user has named; the others are guessed.
-    """
-    out = {role: str(given[role]) for role in WORDS if given.get(role) is not None}
-    taken = {out[role] for role in out if role != "terminal"}
-    for role, meaning in _MEANING.items():
-        if role in out or (role == "reward" and given.get("events") is not None):
-            continue
-        fits = _fitting(role, profile, taken)
-        if len(fits) > 1:
-            both = " and ".join(f"'{name}'" for name in fits)
-            raise InputError(
-                f"Which column of {source} says {meaning}? {both} both could. Say it with {role}, "
-                f"for example {role}='{fits[0]}'.",
-                arguments={role: f"'{fits[0]}'"},
-            )
-        if not fits and role != "reward":
-            raise InputError(
-                f"If {source} is a table of visits, one of its columns says {meaning}; none is "
-                f"named so. The columns are {listed(list(profile.columns))}. Say which it is with "
-                f"{role}.",
-                arguments={role: "COLUMN"},
-            )
-        if fits:
-            out[role] = fits[0]
-            taken.add(fits[0])
-    if "terminal" not in out:
-        flags = [n for n in _fitting("terminal", profile, taken) if profile.columns[n].flags]
-        if len(flags) == 1:
-            out["terminal"] = flags[0]
-    return out
+    value: Any
+    others: tuple[str, ...] = ()
 
 
-def looks_like_visits(names: list[str]) -> bool:
-    """Whether the names of columns have an id and a time, by the words for them."""
-    return all(any(_score(role, name) for name in names) for role in ("id", "time"))
+@final
+class Look:
+    """The first rows of a profile by id, to see what varies within ids and what does not."""
 
+    def __init__(self, profile: Profile, ids: Sequence[str]) -> None:
+        self.profile, self.n = profile, min(profile.n_rows, _LOOKED_AT)
+        parts = [self.codes(name) for name in ids]
+        self.who = joint_codes(*parts) if parts else np.zeros(self.n, dtype=np.int64)
+        self.order = np.argsort(self.who, kind="stable")
+        self.same = self.who[self.order][1:] == self.who[self.order][:-1]
 
-def _fitting(role: str, profile: Profile, taken: set[str]) -> list[str]:
-    """The columns whose names fit a role best, and whose cells do not contradict it."""
-    scores = {
-        name: _score(role, name)
-        for name, column in profile.columns.items()
-        if name not in taken and _possible(role, column, profile.n_rows)
-    }
-    top = max(scores.values(), default=0)
-    return [name for name, score in scores.items() if score == top and top > 0]
+    def codes(self, name: str) -> CodeArray:
+        """The codes of a column, -1 where a cell is missing."""
+        return self.profile.columns[name].codes[: self.n]
+
+    def changes(self, name: str) -> float:
+        """How often a value differs from the one before of the same id, among those known."""
+        codes = self.codes(name)[self.order]
+        both = self.same & (codes[1:] != MISSING) & (codes[:-1] != MISSING)
+        return float((codes[1:] != codes[:-1])[both].mean()) if both.any() else 0.0
+
+    def grows(self, name: str) -> float:
+        """How often a number or date is larger than the one before of the same id."""
+        values = self.values(name)[self.order]
+        step = np.diff(values)[self.same]
+        return float((step > 0).mean()) if step.size else 0.0
+
+    def ticks(self, name: str) -> bool:
+        """Whether a number only ever grows within an id, as another clock does."""
+        step = np.diff(self.values(name)[self.order])[self.same]
+        return bool((step > 0).mean() > 0.5 and (step < 0).mean() < _FALLS) if step.size else False
+
+    def values(self, name: str) -> FloatArray:
+        """The numbers or times of a column."""
+        column = self.profile.columns[name]
+        if column.holds != "dates":
+            return column.numbers[: self.n]
+        form, _ = guess_form(column.codes, column.texts)
+        cells = self.profile.cells
+        return read_times(column.codes, column.texts, cells.rows, name, form=form).values[: self.n]
+
+    def shared(self, time: str, *more: str) -> float:
+        """The share of rows that have id (and more) and time in common with another, unlike it."""
+        key = joint_codes(self.who, self.codes(time), *(self.codes(name) for name in more))
+        return float((np.bincount(key)[key] > 1).mean()) if self.n else 0.0
 
 
 def _score(role: str, name: str) -> int:
     """3 if the name is one of the words, 2 if it begins or ends with one, 1 if one is in it."""
-    plain = name.strip().casefold()
+    words = WORDS[role]
     tokens = [token.casefold() for token in _TOKENS.findall(name)]
-    if plain in WORDS[role]:
+    if name.strip().casefold() in words:
         return 3
     if not tokens:
         return 0
-    if tokens[0] in WORDS[role] or tokens[-1] in WORDS[role]:
+    if tokens[0] in words or tokens[-1] in words:
         return 2
-    return int(any(token in WORDS[role] for token in tokens))
+    begins = any(token.startswith(word) for token in tokens for word in words if len(word) > 3)
+    return int(begins or any(token in words for token in tokens))
 
 
-def _possible(role: str, column: Column, n_rows: int) -> bool:
-    if role == "id":
-        return column.holds != "dates" and 0 < len(column.texts) <= max(1, n_rows - 1)
-    if role == "time":
-        return column.holds in ("dates", "numbers")
-    if role == "reward":
-        return column.holds.startswith("numbers")
-    return column.holds not in ("nothing", "dates")
+def _ranked(scores: Mapping[str, float]) -> Guess | None:
+    """The best of some columns, with up to two that come next."""
+    order = sorted((name for name in scores if scores[name] > 0), key=lambda name: -scores[name])
+    return Guess(order[0], tuple(order[1:3])) if order else None
 
 
-def guess_measurements(profile: Profile, roles: Mapping[str, Any], source: str) -> list[str]:
-    """Columns that can describe the state."""
-    taken = {roles[role] for role in ("id", "time", "action", "reward") if role in roles}
-    taken.add(roles.get("terminal", "").partition("=")[0])
+def counts_rows(column: Column, n_rows: int) -> bool:
+    """Whether a column only numbers the rows."""
+    return column.name.casefold() in ROW_NAMES or (
+        len(column.texts) == n_rows
+        and n_rows > 2
+        and column.holds == "numbers"
+        and bool((np.diff(column.numbers) == 1).all())
+    )
+
+
+def guess_id(profile: Profile, taken: set[str]) -> Guess:
+    """The column that says whose a row is; "none" where all rows are of one."""
+    n = min(profile.n_rows, _LOOKED_AT)
+    scores: dict[str, float] = {}
+    usable = [name for name in profile.columns if name not in taken]
+    for name in usable:
+        column = profile.columns[name]
+        values = column.numbers if column.holds == "numbers" else np.zeros(1)
+        whole = bool((values[np.isfinite(values)] % 1 == 0).all())
+        repeats = n / max(np.unique(column.codes[:n]).size, 1)
+        if column.holds in ("dates", "nothing") or not whole or repeats < 1.2 or repeats >= n:
+            continue
+        if counts_rows(column, profile.n_rows) or (named := _score("id", name)) == 0:
+            continue
+        look = Look(profile, [name])
+        fixed = sum(look.changes(other) < 0.02 for other in usable if other != name)
+        scores[name] = 10 * named + fixed / (1 + len(usable)) + min(repeats, 50) / 1000
+    return _ranked(scores) or Guess("none")
+
+
+def guess_time(look: Look, taken: set[str]) -> Guess:
+    """The column that says when; "none" where rows only stand in order."""
+    scores = {}
+    for name, column in look.profile.columns.items():
+        if name in taken or column.holds not in ("dates", "numbers") or len(column.texts) < 2:
+            continue
+        if counts_rows(column, look.profile.n_rows) or look.changes(name) < 0.02:
+            continue
+        named, grows = _score("time", name), look.grows(name)
+        if column.holds == "dates":
+            named = max(named, 1)
+        scores[name] = 10 * named + 5 * grows if named else 0.0
+    return _ranked(scores) or Guess("none")
+
+
+def complete_id(look: Look, time: str, taken: set[str]) -> tuple[str, float] | None:
+    """The column that makes an id of what is none yet: rows then share id and time no more.
+
+    Returns it with the share of rows that share id and time without it.
+    """
+    if time == "none" or (share := look.shared(time)) < 0.05:
+        return None
+    found: dict[str, tuple[float, int, int]] = {}
+    for name, column in look.profile.columns.items():
+        if name in taken or column.holds in ("dates", "nothing") or len(column.texts) > look.n / 4:
+            continue
+        if len(column.texts) > 1 and (rest := look.shared(time, name)) < 0.2 * share:
+            found[name] = (round(rest, 2), -_score("id", name), len(column.texts))
+    best = min(found, key=lambda name: found[name], default=None)
+    return None if best is None else (best, share)
+
+
+def guess_action(look: Look, taken: set[str]) -> Guess | None:
+    """The column that says what was done: a word for it, else a few values that change."""
+    scores = {}
+    for name, column in look.profile.columns.items():
+        if name in taken or len(column.texts) < 2 or column.holds in ("dates", "nothing", "text"):
+            continue
+        if counts_rows(column, look.profile.n_rows):
+            continue
+        few = column.distinct <= MOST_ACTIONS
+        if not few and not column.holds.startswith("numbers"):
+            continue
+        named, changes = _score("action", name), look.changes(name) > 0.02
+        if named:
+            scores[name] = 10.0 * named + 3 * few + 2 * changes
+        elif few and changes and column.distinct <= 6 and not _score("harm", name):
+            share = np.bincount(column.codes[column.codes != MISSING]) / max(column.codes.size, 1)
+            share = share[share > 0]
+            outcome = bool(_score("reward", name)) or _worth(column) is not None
+            scores[name] = float(-(share * np.log(share)).sum()) * (0.1 if outcome else 1.0)
+    return _ranked(scores)
+
+
+def guess_follow_up(look: Look, time: str, taken: set[str]) -> tuple[Guess, str] | None:
+    """The status with which each id ended, as column=value, and the column that says when."""
+    if time == "none":
+        return None
+    columns = look.profile.columns
+    fixed = [name for name in columns if name not in taken and look.changes(name) < 0.002]
+    t, ends = look.values(time), []
+    for name in fixed:
+        column = columns[name]
+        if column.holds == columns[time].holds and len(column.texts) > 2:
+            late = look.values(name) >= t - 1e-9
+            if _score("end_time", name) and late[np.isfinite(t)].mean() > 0.95:
+                ends.append(name)
+    status = [name for name in fixed if _score("status", name) or _score("terminal", name)]
+    status = [name for name in status if 2 <= columns[name].distinct <= 4]
+    if not ends or not status:
+        return None
+    texts = sorted(columns[status[0]].texts)
+    words = [text for text in texts if text.casefold() in END_KINDS]
+    last = words or texts[::-1]  # the usual codes: 0 alive, 1 censored or dead, 2 dead
+    value = "true" if columns[status[0]].flags and not words else last[0]
+    name = status[0] if value == "true" else f"{status[0]}={value}"
+    others = [f"{status[0]}={text}" for text in last[1:] if text not in ("0", last[0])]
+    return Guess(name, tuple(others)), max(ends, key=lambda end: _score("end_time", end))
+
+
+def guess_end(look: Look, taken: set[str]) -> Guess | None:
+    """A column of true and false that is named as a true end, and marks the last row of an id."""
+    scores = {
+        name: float(_score("terminal", name))
+        for name, column in look.profile.columns.items()
+        if name not in taken and column.flags
+    }
+    return _ranked(scores)
+
+
+def _worth(column: Column) -> dict[str, float] | None:
+    """What categories are worth, where their own words say it."""
+    if column.holds != "categories":
+        return None
+    for words in (_GOOD, _DEGREES):
+        if len(column.texts) > 1 and all(text.casefold() in words for text in column.texts):
+            if words is _DEGREES and {"yes", "no"} & {t.casefold() for t in column.texts}:
+                continue
+            return {text: words[text.casefold()] for text in column.texts}
+    return None
+
+
+def guess_reward(look: Look, taken: set[str]) -> Guess | None:
+    """A column, a mapping or a formula that says how good it was; what is known of words decides.
+
+    A column of earnings is what its row earned; a state of health is read in the row that follows.
+    """
+    scores, as_text = {}, {}
+    for name, column in look.profile.columns.items():
+        if name in taken or len(column.texts) < 2 or column.holds in ("dates", "text", "nothing"):
+            continue
+        good, bad, status = (_score(role, name) for role in ("reward", "harm", "status"))
+        worth, quoted = _worth(column), _quoted(name)
+        # A word of a column's values says more than the name of the column.
+        score = max(good, bad) + 0.5 * (worth is not None) * (1 + status)
+        if not score or (look.changes(name) < 0.02 and look.same.any()):
+            continue
+        if column.holds == "numbers" and column.distinct > 2:
+            as_text[name] = name if good >= bad else f"-{quoted}"
+        elif column.holds == "numbers":
+            as_text[name] = f"{'' if good >= bad else '-'}next({quoted})"
+        elif worth is not None:
+            pairs = (f"{_quoted(text)}:{value:g}" for text, value in worth.items())
+            as_text[name] = f"next({quoted})=" + ",".join(pairs)
+        elif column.flags:
+            size = 1 if good >= bad else -1
+            pairs = (f"{_quoted(t)}:{size if parse_flag(t) else 0}" for t in column.texts)
+            as_text[name] = f"next({quoted})=" + ",".join(pairs)
+        else:
+            continue
+        scores[name] = score
+    best = _ranked(scores)
+    if best is None:
+        return None
+    others = tuple(as_text[name] for name in best.others)
+    if best.value.casefold() in _EITHER and as_text[best.value].isidentifier():
+        others = (f"-{best.value}", *others)
+    return Guess(as_text[best.value], others)
+
+
+def _quoted(name: str) -> str:
+    """A name as formulas write it."""
+    if re.fullmatch(r"[^\W\d][\w.]*", name) and name not in ("next", "end"):
+        return name
+    return f"'{name}'" if "'" not in name else f'"{name}"'
+
+
+def _effect(look: Look, action: str, name: str, later: bool) -> float | None:
+    """How much more a number rises in a step with other actions than the usual one, in deviations.
+
+    `later` takes the action of the row that ends the step, else that of the row that begins it.
+    """
+    column = look.profile.columns[name]
+    if column.holds != "numbers" or look.changes(name) < 0.02:
+        return None
+    acts = look.codes(action)[look.order]
+    usual = np.bincount(acts[acts >= 0]).argmax()
+    step = np.where(look.same, np.diff(look.values(name)[look.order]), np.nan)
+    own = acts[1:] if later else acts[:-1]
+    parts = [step[((own == usual) == same) & (own >= 0)] for same in (True, False)]
+    parts = [part[np.isfinite(part)] for part in parts]
+    spread = float(np.nanstd(step))
+    if min(part.size for part in parts) < 5 or not spread > 0:
+        return None
+    return float(parts[1].mean() - parts[0].mean()) / spread
+
+
+def guess_shift(look: Look, action: str, names: Sequence[str]) -> str | None:
+    """A number that shows the effect of an action in the row of the action, and not in the next.
+
+    An action that follows a measurement goes with it, too, but never so closely: that half of what
+    varies in the steps of the number is due to the action of the row that ends them.
+    """
+    acts = look.codes(action)[look.order]
+    usual = np.bincount(acts[acts >= 0]).argmax() if (acts >= 0).any() else 0
+    for name in names:
+        here, after = (_effect(look, action, name, later) for later in (True, False))
+        if here is None or after is None:
+            continue
+        rare = float((acts != usual).mean())
+        explained = [effect**2 * rare * (1 - rare) for effect in (here, after)]
+        if explained[0] > 0.5 and explained[1] < 0.1 * explained[0]:
+            return name
+    return None
+
+
+def guess_effect(
+    look: Look, action: str, names: Sequence[str], later: bool = False
+) -> Guess | None:
+    """The number that actions move most, as a reward: people act to make things better.
+
+    Where nothing says what is good, what other actions than the usual one bring about is taken for
+    the better: the number that follows them, or its opposite.
+    """
+    effects = {}
+    for name in names:
+        effect = _effect(look, action, name, later)
+        if effect is not None and not look.ticks(name):
+            effects[name] = effect
+    best = _ranked({name: abs(effect) for name, effect in effects.items()})
+    if best is None:
+        return None
+    texts = [
+        f"{'' if effects[n] > 0 else '-'}next({_quoted(n)})" for n in (best.value, *best.others)
+    ]
+    return Guess(texts[0], tuple(texts[1:]))
+
+
+def guess_measurements(
+    look: Look, taken: set[str], action: str, first: Sequence[str], source: str
+) -> Guess:
+    """Columns that can describe the state: all where they are few, else those that tell most.
+
+    `first` are columns of the reward (or of the ends, where those are what counts): what it is
+    counted on is part of the state where it varies.
+    Told is how much a column has to do with what was done and with what the reward is counted on,
+    and whether it changes; more than one column is taken as long as pairs of state and action are
+    seen a few times each.
+    """
+    profile = look.profile
     chosen = [
         name
         for name, column in profile.columns.items()
         if name not in taken
         and column.holds not in ("nothing", "dates", "text")
         and len(column.texts) > 1
+        and not counts_rows(column, profile.n_rows)
     ]
     if not chosen:
         raise InputError(
@@ -294,11 +580,55 @@ def guess_measurements(profile: Profile, roles: Mapping[str, Any], source: str) 
             "which do with measurements.",
             arguments={"measurements": ""},
         )
-    if len(chosen) > MOST_MEASUREMENTS:
-        raise InputError(
-            f"{len(chosen)} columns of {source} could describe the state ({','.join(chosen)}), and "
-            "together they would make more states than the log can teach about. Say which few "
-            f"matter for the decision, for example measurements={chosen[:2]}.",
-            arguments={"measurements": ",".join(chosen[:2])},
-        )
-    return chosen
+    steady = [n for n in chosen if profile.columns[n].holds != "numbers" or not look.ticks(n)]
+    chosen = steady or chosen  # another clock, such as the day of the study, is no state
+    levels = {name: _levels(look, name) for name in chosen}
+    acts = look.codes(action)
+    n_actions = min(np.unique(acts[acts >= 0]).size, MOST_ACTIONS)
+
+    def pairs(*names: str) -> float:
+        return float(np.prod([np.unique(levels[name]).size for name in names])) * n_actions
+
+    if len(chosen) == 1 or (
+        len(chosen) <= MOST_MEASUREMENTS and pairs(*chosen) * FEW_ROWS <= profile.n_rows
+    ):
+        return Guess(chosen)
+    aims = [_levels(look, name) for name in first]
+    scores = {}
+    for name in chosen:
+        known = float((look.codes(name) != MISSING).mean())
+        told = [_association(levels[name], acts), *(_association(levels[name], a) for a in aims)]
+        scores[name] = (sum(told) + 0.3 * (look.changes(name) > 0.02)) * known
+        if name in first:
+            scores[name] += 10.0
+    order = sorted(chosen, key=lambda name: -scores[name])
+    picked: list[str] = []
+    for name in order:
+        fits = pairs(*picked, name) * FEW_ROWS <= profile.n_rows
+        if not picked or (len(picked) < MOST_MEASUREMENTS and fits):
+            picked.append(name)
+    return Guess(picked, tuple(name for name in order if name not in picked)[:3])
+
+
+def _levels(look: Look, name: str) -> IntArray:
+    """A column as a few levels: its categories, or quarters of its numbers; 0 where missing."""
+    column = look.profile.columns[name]
+    codes = look.codes(name)
+    if not column.holds.startswith("numbers") or column.distinct <= _CUTS + 2:
+        return np.asarray(codes + 1, dtype=np.int64)
+    values = look.values(name)
+    cuts = np.unique(np.nanquantile(values, np.arange(1, _CUTS) / _CUTS))
+    level = np.searchsorted(cuts, np.nan_to_num(values), side="right") + 1
+    return np.asarray(np.where(np.isnan(values), 0, level), dtype=np.int64)
+
+
+def _association(a: IntArray | CodeArray, b: IntArray | CodeArray) -> float:
+    """Cramér's V² of two columns of codes, with what chance alone gives taken off."""
+    x, y = (np.unique(codes, return_inverse=True)[1] for codes in (a, b))
+    rows, columns = int(x.max()) + 1, int(y.max()) + 1
+    if min(rows, columns) < 2:
+        return 0.0
+    table = np.bincount(x * columns + y, minlength=rows * columns).reshape(rows, columns)
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / x.size
+    phi = float(((table - expected) ** 2 / expected).sum()) / x.size
+    return max(0.0, phi - (rows - 1) * (columns - 1) / x.size) / (min(rows, columns) - 1)

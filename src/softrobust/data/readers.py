@@ -31,8 +31,18 @@ from softrobust._core.files import (
     write_csv,
 )
 from softrobust._core.notes import RECORDED, Note, read_notes
-from softrobust.data.columns import LOG_ROLES, number_groups
+from softrobust.data.columns import (
+    LOG_ROLES,
+    REWARD,
+    Columns,
+    Role,
+    number_groups,
+    refuse_absent,
+    resolve_columns,
+    with_points,
+)
 from softrobust.data.continuous import ContinuousLog
+from softrobust.data.formula import ENDS, Cells, Formula, action_costs, reward_formula
 from softrobust.data.initial import GIVEN
 from softrobust.data.labels import Labels
 from softrobust.data.log import GivenRewards, Start, TransitionLog, build_log
@@ -56,13 +66,15 @@ def read_log(
     rewards: GivenRewards | None = None,
     reward_table: Any = None,
     reward_default: float | None = None,
+    reward: str | None = None,
+    cost: Mapping[str, float] | None = None,
 ) -> TransitionLog:
     """Read a log of transitions; its `notes` say what was assumed.
 
     Parameters
     ----------
-    source : path, pandas.DataFrame, pyarrow.Table, other frame or mapping of columns
-        A file is CSV (.gz, .xz), Parquet or NPZ, by its content. Columns: `state, action,
+    source : path, TableFile, pandas.DataFrame, pyarrow.Table, other frame or mapping of columns
+        A file is CSV (.gz, .xz), Excel, Parquet or NPZ, by its content. Columns: `state, action,
         next_state`, and optionally `reward, episode, terminal`, under these names or aliases.
     columns : mapping, optional
         Role → column name, e.g. ``{"state": "site"}``, for names that are no alias.
@@ -78,6 +90,11 @@ def read_log(
         Columns `state, action, reward[, next_state]`; goes before the reward column.
     reward_default : float, optional
         Reward of pairs whose reward is known from nowhere else.
+    reward : str, optional
+        In place of the reward column: another column, a mapping of categories or a linear formula
+        (see `formula`), in which next(x) is the column next_x.
+    cost : mapping, optional
+        Action → what taking it costs; every action must be named.
 
     Examples
     --------
@@ -89,29 +106,83 @@ def read_log(
     with opened(source) as table:
         log = _saved(table)
         if log is None:
-            log = build_log(_log_table(table, columns), *names, initial)
+            log = build_log(_log_table(table, columns, reward), *names, initial)
             if table.kind == "frame" and "action" in table.integers(LOG_ROLES, columns):
                 log = replace(log, actions=replace(log.actions, integers=True))
+        elif reward is not None:
+            raise InputError(
+                "A saved log carries its own rewards, and no other columns. Leave the reward out.",
+                arguments={"reward": ""},
+            )
         elif names != (None, None):
             raise InputError("A saved log carries its own labels: give no others with it.")
         elif initial is not None:
             log = log.with_initial(initial)
+    if cost is not None:
+        paid = np.zeros(log.n_rows) if log.reward is None else log.reward
+        log = replace(log, reward=paid - action_costs(cost, list(log.actions))[log.a])
+        facts = {"formula": reward if log.reward is None else reward or "the column",
+                 "costs": ", ".join(f"{name}: {c:g}" for name, c in cost.items())}  # fmt: skip
+        remarks = [note for note in log.remarks if note.code != "rewards_formula"]
+        remarks.append(Note("rewards_formula", facts=facts))
+        log = replace(log, rewards=log.shown_rewards(), remarks=tuple(remarks))
     if rewards is not None:
         log = log.with_rewards(rewards)
     return log.with_reward_table(reward_table, reward_default)
 
 
-def _log_table(table: Table, columns: Mapping[str, str] | None) -> Any:
+def _log_table(
+    table: Table, columns: Mapping[str, str] | None, reward: str | None = None
+) -> Columns:
     """The columns of a log that some other program wrote."""
     if table.kind == "npz" and table.path is not None:
         with opened(npz_columns(table.path)) as arrays:
-            return arrays.read(LOG_ROLES, columns)
+            return _log_table(arrays, columns, reward)
     if table.path is not None and kind_of(table) == "models":
         raise InputError(
             f"The file {table.source} has a column 'probability': it describes models, not a log "
             "of transitions. Read it as models; if it is a log, rename that column."
         )
-    return table.read(LOG_ROLES, columns)
+    formula = None if reward is None else reward_formula(reward, table.names)
+    if formula is None:
+        more = {} if reward is None else {"reward": reward}
+        return table.read(LOG_ROLES, {**(columns or {}), **more} or None)
+    return _with_formula(table, columns, formula)
+
+
+def _with_formula(table: Table, columns: Mapping[str, str] | None, formula: Formula) -> Columns:
+    """The columns of a log, with rewards by a formula of other columns of the same rows."""
+    roles = [role for role in LOG_ROLES if role is not REWARD]
+    place = resolve_columns(table.names, roles, columns, table.source)
+    own = {table.names[at]: role for role, at in place.items()}
+    needed = [f"next_{t.column}" if t.later else t.column for t in formula.terms if t.column]
+    extra = [name for name in dict.fromkeys(needed) if name not in own and name != ENDS]
+    for name in extra:
+        refuse_absent(name, table.names)
+    # Together, so that rows stay in line.
+    kinds = [*roles, *(Role(f"cell {name}", (), "label", f"cell {name}") for name in extra)]
+    read = table.read(kinds, {**(columns or {}), **{f"cell {name}": name for name in extra}})
+    n = read.codes["state"].size
+
+    def look(column: str, later: bool) -> Cells:
+        name = f"next_{column}" if later else column
+        role = own.get(name, f"cell {name}")
+        texts = read.names[role]
+        return Cells(read.codes[role], with_points(texts, False) or texts)
+
+    ends = read.flags.get("terminal", np.zeros(n, dtype=bool))
+    value = formula.rewards(n, look, ends, read.rows.where)
+    if np.isnan(value).any():
+        raise InputError(
+            f"Every row needs its reward: {read.rows.where(int(np.argmax(np.isnan(value))))} lacks "
+            f"a cell of '{formula.text}' ({int(np.isnan(value).sum())} such rows). Fill it in or "
+            "remove the row."
+        )
+    for name in extra:
+        del read.codes[f"cell {name}"], read.names[f"cell {name}"]
+    read.numbers["reward"] = value
+    read.notes.append(Note("rewards_formula", facts={"formula": formula.text, "costs": ""}))
+    return read
 
 
 def sniff(path: str | Path) -> str:

@@ -1,25 +1,31 @@
-"""The one reader of tables: CSV (also compressed), Parquet, Arrow, frames and mappings of columns.
+"""The one reader of tables: CSV (also compressed), Excel workbooks, Parquet, frames and mappings.
 
 The name of a file is a claim, its first bytes are a fact: compression, Parquet, archives and Excel
-workbooks are told by those. Text must be UTF-8; the delimiter (comma, semicolon or tab) is the one
-under which the header has the columns that are looked for. A file is opened once: `opened` gives a
-`Table`, which knows its column names before any cell is read.
+workbooks are told by those, and so is the encoding of text: UTF-8, UTF-16, or else Windows-1252,
+which is said. The delimiter (comma, semicolon or tab) is the one under which the header has the
+columns that are looked for; the header is the first row as wide as the rows below it. Decimal
+commas are recognised. A file is opened once: `opened` gives a `Table`, which knows its column
+names before any cell is read.
 
 Text is streamed: label columns arrive per batch as a dictionary and are mapped to codes, numbers
 are cast per batch, so that memory grows with the codes and not with the text; ten million rows fit
 in 1.5 GiB. A bad cell is reported with its row, counted from 1 as an editor does, and its text.
 """
 
+import codecs
 import csv
 import gzip
 import io
 import lzma
 import re
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime, time
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, final
 
@@ -27,18 +33,21 @@ import numpy as np
 
 from softrobust._core.arrays import Rows
 from softrobust._core.notes import Note
+from softrobust._core.settings import whole
 from softrobust.data.columns import (
     CellError,
     CellReader,
     Columns,
     Role,
     Vocabulary,
+    listed,
     resolvable,
     resolve_columns,
+    with_points,
 )
 from softrobust.errors import InputError, MissingExtraError
 
-FileKind = Literal["text", "gzip", "xz", "parquet", "npz", "frame"]
+FileKind = Literal["text", "gzip", "xz", "parquet", "npz", "workbook", "frame"]
 Batches = Iterator[Mapping[str, Any]]
 
 _HEAD = 1 << 16
@@ -52,7 +61,25 @@ _MAGIC: tuple[tuple[bytes, FileKind], ...] = (
 )
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 # A row index and a clock carry nothing that a reader needs; they are passed over without a note.
-_UNREMARKABLE = {"", "step", "rownames", "__index_level_0__"}
+ROW_NAMES = {"", "step", "rownames", "__index_level_0__"}
+_LOOKED_AT = 30  # rows in which the header is looked for
+_WESTERN = "cp1252"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file, and what its content does not say: a source wherever a table is read.
+
+    sheet : of an Excel workbook, by default the first that holds anything
+    header_row : the row of column names, counted from 1, by default the first as wide as the rest
+    encoding : of text, by default told by its content
+    """
+
+    path: str | Path
+    sheet: str | None = None
+    header_row: int | None = None
+    encoding: str | None = None
 
 
 @final
@@ -80,6 +107,7 @@ class Table:
     path: Path | None = None
     metadata: Mapping[bytes, bytes] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()
+    notes: list[Note] = field(default_factory=list)
 
     def integers(self, roles: Sequence[Role], columns: Mapping[str, str] | None) -> set[str]:
         """The roles whose columns hold integers, where a table knows the types of its columns."""
@@ -103,19 +131,34 @@ class Table:
         reading = _Reading(found, header, self.source)
         for batch in self.batches(header, found):
             reading.add(batch)
-        return reading.finish()
+        out = reading.finish()
+        out.notes[:0] = self.notes
+        return out
 
     def cells(self, names: Sequence[str]) -> Columns:
         """Return columns as names, each with a vocabulary of its own, by the name of the column."""
         roles = [Role(name, (name,), "label", name) for name in names]
-        return self.read(roles, {name: name for name in names})
+        out = self.read(roles, {name: name for name in names})
+        if self.kind in ("text", "gzip", "xz"):
+            for name in names:
+                points = with_points(out.names[name], self.headers[0].delimiter != ",")
+                if points is not None:
+                    facts = {"column": name, **_example(out.names[name], points)}
+                    out.notes.append(Note("decimal_comma", facts=facts))
+                    out.names[name] = points
+        return out
 
     def _refuse_archive(self) -> None:
         if not self.headers:
             raise InputError(
-                f"The file {self.source} is a zip archive (an Excel workbook or an .npz file); a "
-                "table is needed here. Save it as CSV in UTF-8."
+                f"The file {self.source} is an archive of arrays (.npz); a table is needed here. "
+                "Save it as CSV."
             )
+
+
+def _example(texts: Sequence[str], points: Sequence[str]) -> dict[str, str]:
+    at = next(i for i, text in enumerate(texts) if "," in text)
+    return {"example": texts[at], "number": points[at]}
 
 
 @contextmanager
@@ -123,12 +166,14 @@ def opened(source: Any) -> Iterator[Table]:
     """Open a table given as path, Arrow table, frame, mapping of columns, or as a `Table`."""
     if isinstance(source, Table):
         yield source
-    elif isinstance(source, (str, Path)) and is_minari(source):
-        yield replace(_frame_table(minari_columns(source)), source=str(source))
-    elif isinstance(source, (str, Path)):
-        path = Path(source)
+    elif isinstance(source, (str, Path, TableFile)):
+        how = source if isinstance(source, TableFile) else TableFile(source)
+        path = Path(how.path)
+        if is_minari(how.path):
+            yield replace(_frame_table(minari_columns(how.path)), source=str(how.path))
+            return
         with _open(path) as file:
-            yield _file_table(path, file)
+            yield _file_table(path, file, how)
     else:
         yield _frame_table(source)
 
@@ -165,8 +210,9 @@ class _Reading:
         self.header = header
         self.source = source
         self.vocabularies = {role.vocabulary: Vocabulary() for role in found if role.vocabulary}
+        comma = header.delimiter != ","
         self.readers = {
-            role: CellReader(role, self.vocabularies.get(role.vocabulary)) for role in found
+            role: CellReader(role, self.vocabularies.get(role.vocabulary), comma) for role in found
         }
         self.columns = {role: header.names[i].strip() for role, i in found.items()}
         self.done = 0
@@ -211,7 +257,12 @@ class _Reading:
             "label": out.codes, "number": out.numbers, "flag": out.flags, "group": out.groups,
         }  # fmt: skip
         for role in self.found:
-            stores[role.kind][role.name] = self.readers.pop(role).finish()
+            reader = self.readers.pop(role)
+            stores[role.kind][role.name] = reader.finish()
+            if reader.comma_seen:
+                facts = {"column": self.columns[role], "example": reader.comma_seen,
+                         "number": reader.comma_seen.replace(",", ".")}  # fmt: skip
+                out.notes.append(Note("decimal_comma", facts=facts))
             if role.kind == "label":
                 out.names[role.name] = self.vocabularies[role.vocabulary].names
         if self.header.delimiter != ",":
@@ -219,7 +270,7 @@ class _Reading:
             out.notes.append(Note("delimiter", facts={"delimiter": words}))
         used = set(self.found.values())
         names = [name.strip() for i, name in enumerate(self.header.names) if i not in used]
-        unused = [name for name in names if name.casefold() not in _UNREMARKABLE]
+        unused = [name for name in names if name.casefold() not in ROW_NAMES]
         if unused:
             out.notes.append(Note("columns_not_used", facts={"columns": unused}))
         if any(vocabulary.stripped for vocabulary in self.vocabularies.values()):
@@ -266,45 +317,127 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _kind(path: Path, file: IO[bytes]) -> FileKind:
-    """Return what a file is by its first bytes."""
+    """Return what a file is by its first bytes; a workbook is a zip archive with sheets in it."""
     head = file.read(8)
     file.seek(0)
     if not head:
         raise _empty(path)
-    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), "text")
+    kind: FileKind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), "text")
+    if kind == "npz":
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(file) as archive:
+            if "xl/workbook.xml" in archive.namelist():
+                kind = "workbook"
+        file.seek(0)
+    if head.startswith(b"\xd0\xcf\x11\xe0"):
+        raise InputError(
+            f"The file {path.name} is a workbook of an old Excel (.xls). Save it as .xlsx or CSV."
+        )
+    return kind
 
 
-def _file_table(path: Path, file: IO[bytes]) -> Table:
+def _file_table(path: Path, file: IO[bytes], how: TableFile) -> Table:
     kind = _kind(path, file)
+    given = {
+        "sheet": (how.sheet, ("workbook",), "Excel workbooks"),
+        "encoding": (how.encoding, ("text", "gzip", "xz"), "text"),
+        "header_row": (how.header_row, ("text", "gzip", "xz", "workbook"), "text and workbooks"),
+    }
+    for name, (value, kinds, meant) in given.items():
+        if value is not None and kind not in kinds:
+            text = f"{name} is for {meant}; {path.name} is none. Leave it out."
+            raise InputError(text, arguments={name: ""})
+    if how.header_row is not None:
+        whole("header_row", how.header_row, 1)
     if kind == "parquet":
         return _parquet_table(path, file)
+    if kind == "workbook":
+        return _workbook_table(path, file, how)
     if kind == "npz":
         return Table(path.name, kind, (), lambda *_: iter(()), path)
+    raw = TextStream(path, kind, file).read(_HEAD)
+    encoding, notes = how.encoding or _head_encoding(raw), list[Note]()
+    text = _decoded(raw, path, encoding)
+    if "\x00" in text:
+        raise _no_text(path.name, text.count("\n", 0, text.index("\x00")) + 1)
+    headers = _headers(path, text, how.header_row, notes)
 
-    headers = _headers(path, TextStream(path, kind, file).read(_HEAD))
-    return Table(
-        path.name, kind, headers,
-        lambda header, found: _csv_batches(TextStream(path, kind, file), header, found, path.name),
-        path,
-    )  # fmt: skip
+    def batches(header: Header, found: Mapping[Role, int]) -> Batches:
+        own = encoding
+        if how.encoding is None and encoding == "utf-8":
+            own, example = _whole_encoding(TextStream(path, kind, file))
+            if example:
+                notes.append(Note("encoding", facts={"encoding": own, "example": example}))
+        return _csv_batches(TextStream(path, kind, file, own), header, found, path.name)
+
+    if encoding != "utf-8" and how.encoding is None:
+        example = "" if encoding != _WESTERN else _foreign_word(text)
+        notes.append(Note("encoding", facts={"encoding": encoding, "example": example}))
+    return Table(path.name, kind, headers, batches, path, notes=notes)
 
 
 def _empty(path: Path) -> InputError:
     return InputError(f"The file {path.name} is empty. Check that it is the right file.")
 
 
+# -------------------------------------------------------------------- text and its encoding
+def _head_encoding(head: bytes) -> str:
+    """The encoding that the beginning of a text shows; UTF-8 where nothing speaks against it."""
+    if head.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
+        return "utf-32"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    zeros = np.frombuffer(head[: len(head) // 2 * 2], dtype=np.uint8) == 0
+    for start, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if zeros[start::2].mean() > 0.4 and zeros[1 - start :: 2].mean() < 0.1:
+            return name
+    return _WESTERN if _broken_at(head, len(head) == _HEAD) is not None else "utf-8"
+
+
+def _broken_at(data: bytes, cut: bool) -> int | None:
+    """Where bytes stop being UTF-8, if nothing before is a character of it beyond ASCII."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        # A block may end inside a character, which is nobody's fault; text that is UTF-8 up to a
+        # broken place is damaged, and not in another encoding.
+        if (cut and error.start >= len(data) - 4) or not data[: error.start].isascii():
+            return None
+        return error.start
+    return None
+
+
+def _whole_encoding(stream: "TextStream") -> tuple[str, str]:
+    """UTF-8 unless the first character beyond ASCII says otherwise, and a word that has one."""
+    while block := stream.read(_BLOCK_BYTES):
+        if block.isascii():
+            continue
+        if _broken_at(block, True) is None:
+            break
+        return _WESTERN, _foreign_word(block.decode(_WESTERN, "replace"))
+    return "utf-8", ""
+
+
+def _foreign_word(text: str) -> str:
+    """A word with a character beyond ASCII, to judge the encoding by."""
+    return next((word for word in re.findall(r"\w+", text) if not word.isascii()), "")[:40]
+
+
 @final
 class TextStream(io.RawIOBase):
-    """A possibly compressed text file as bytes, from its beginning; faults raise `InputError`.
+    """A possibly compressed text file as bytes of UTF-8; faults raise `InputError`.
 
     A NUL byte is one: it is no part of a text and would become part of a name.
     """
 
-    def __init__(self, path: Path, kind: FileKind, file: IO[bytes]) -> None:
+    def __init__(self, path: Path, kind: FileKind, file: IO[bytes], encoding: str = "") -> None:
         file.seek(0)
         self._name = path.name
         self._lines = 1
         self._stream: Any = file
+        self._encoding = encoding
+        self._decoder: Any = None
+        if encoding not in ("", "utf-8"):
+            self._decoder = _codec(encoding).incrementaldecoder()
         if kind == "gzip":
             self._stream = gzip.GzipFile(fileobj=file)
         elif kind == "xz":
@@ -315,7 +448,22 @@ class TextStream(io.RawIOBase):
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        """Read up to `size` bytes of text."""
+        """Read some `size` bytes of text; as they are where no encoding was named."""
+        data = self._bytes(size)
+        if self._decoder is not None:
+            try:
+                # Characters that are not complete yet stay with the decoder: read on for them.
+                while not (text := self._decoder.decode(data, final=not data)) and data:
+                    data = self._bytes(size)
+            except UnicodeDecodeError:
+                raise _not_text(self._name, f"around row {self._lines}", self._encoding) from None
+            data = text.encode()
+        if self._encoding and (at := data.find(b"\x00")) >= 0:
+            raise _no_text(self._name, self._lines + data.count(10, 0, at))
+        self._lines += data.count(b"\n")
+        return data
+
+    def _bytes(self, size: int) -> bytes:
         try:
             data: bytes = self._stream.read(size)
         except EOFError:
@@ -328,61 +476,167 @@ class TextStream(io.RawIOBase):
                 f"The file {self._name} cannot be read ({error}). It may be damaged: copy or "
                 "download it again."
             ) from None
-        if self._lines == 1 and data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise InputError(
-                f"The file {self._name} is UTF-16 text. Save it again as CSV in UTF-8."
-            )
-        if (at := data.find(b"\x00")) >= 0:
-            raise InputError(
-                f"The file {self._name} is not a text file, whatever its name says: row "
-                f"{self._lines + data.count(10, 0, at)} holds a NUL byte. Give a CSV file in UTF-8 "
-                "(also .csv.gz or .csv.xz), a Parquet file or an .npz file."
-            )
-        self._lines += data.count(b"\n")
         return data
 
 
-def _headers(path: Path, head: bytes) -> tuple[Header, ...]:
+def _codec(encoding: str) -> codecs.CodecInfo:
+    try:
+        return codecs.lookup(encoding)
+    except LookupError:
+        raise InputError(
+            f"There is no encoding '{encoding}'. Usual ones are utf-8, utf-16, cp1252, latin-1, "
+            "cp1250, shift_jis and gb18030.",
+            arguments={"encoding": "cp1252"},
+        ) from None
+
+
+def _headers(
+    path: Path, text: str, header_row: int | None, notes: list[Note]
+) -> tuple[Header, ...]:
     """The header under each delimiter, the one with most columns first."""
-    text = _decoded(head, path)
-    blank = len(text) - len(text.lstrip("\r\n"))
+    blank = len(text) - len(text.lstrip("\r\n")) if header_row is None else 0
     lines = len(text[:blank].splitlines())
     text = text[blank:]
     if not text.strip():
         raise _empty(path)
-    found = []
+    found, above = [], {}
     for delimiter in _DELIMITERS:
         reader = csv.reader(io.StringIO(text, newline=None), delimiter=delimiter)
+        rows, ends = [], []
         try:
-            names = next(reader)
-        except (csv.Error, StopIteration):
-            names = [text[:80]]
-        found.append(Header(names, delimiter, lines + max(1, reader.line_num)))
-    return tuple(sorted(found, key=lambda header: -len(header.names)))
+            for row in islice(reader, (header_row or 0) + _LOOKED_AT):
+                rows.append(row)
+                ends.append(reader.line_num)
+        except csv.Error:
+            rows, ends = rows or [[text[:80]]], ends or [1]
+        at = header_place(rows) if header_row is None else min(header_row, len(rows)) - 1
+        found.append(Header(rows[at], delimiter, lines + max(1, ends[at])))
+        above[delimiter] = at
+    headers = tuple(sorted(found, key=lambda header: -len(header.names)))
+    if above[headers[0].delimiter] and header_row is None:
+        facts = {"row": lines + above[headers[0].delimiter] + 1, "columns": headers[0].names[:3]}
+        notes.append(Note("header_row", facts=facts))
+    return headers
 
 
-def _decoded(data: bytes, path: Path) -> str:
-    """Return bytes as text; raise if they are no UTF-8 text."""
+def header_place(rows: Sequence[Sequence[str]]) -> int:
+    """The first row that is as wide as most rows are; rows above it are a title."""
+    widths = [sum(1 for cell in row if cell.strip()) for row in rows]
+    lengths = [len(row) for row in rows]
+    usual = max(set(lengths), key=lambda n: (lengths.count(n), n))
+    if (lengths[0] == usual and widths[0] > 1) or usual < 2 or lengths.count(usual) < 3:
+        return 0
+    full = max(widths)
+    return next((i for i, n in enumerate(widths) if lengths[i] == usual and 2 * n > full), 0)
+
+
+def _decoded(data: bytes, path: Path, encoding: str = "utf-8") -> str:
+    """Return bytes as text; raise if they are none."""
+    name = "utf-8-sig" if encoding == "utf-8" else encoding
     try:
-        return data.decode("utf-8-sig")
+        return _codec(name).incrementaldecoder().decode(data, final=len(data) != _HEAD)
     except UnicodeDecodeError as error:
-        if error.start < len(data) - 4 or len(data) != _HEAD:
-            raise _not_utf8(path.name, f"row {data.count(10, 0, error.start) + 1}") from None
-        # The first block ends inside a character, which is nobody's fault.
-        return data[: error.start].decode("utf-8-sig")
+        where = f"row {data.count(10, 0, error.start) + 1}"
+        raise _not_text(path.name, where, encoding) from None
 
 
-def _not_utf8(name: str, where: str) -> InputError:
+def _no_text(name: str, row: int) -> InputError:
     return InputError(
-        f"Text must be UTF-8: {where} of {name} holds bytes that are not. Save the file again as "
-        "CSV in UTF-8 (in Excel: «CSV UTF-8»)."
+        f"The file {name} is not a text file, whatever its name says: row {row} holds a NUL byte. "
+        "Give a CSV file (also .csv.gz or .csv.xz), an Excel workbook, a Parquet file or an .npz "
+        "file."
+    )
+
+
+def _not_text(name: str, where: str, encoding: str) -> InputError:
+    return InputError(
+        f"Text must be in one encoding: {where} of {name} holds bytes that are no "
+        f"{encoding.upper()}. Say which it is with encoding, or save the file again as CSV in "
+        "UTF-8 (in Excel: «CSV UTF-8»).",
+        arguments={"encoding": "cp1252"},
     )
 
 
 def read_text(path: Path) -> str:
     """Return the whole text of a small file, possibly compressed."""
     with _open(path) as file:
-        return _decoded(TextStream(path, _kind(path, file), file).read(), path)
+        data = TextStream(path, _kind(path, file), file).read()
+    return _decoded(data, path, _head_encoding(data))
+
+
+# -------------------------------------------------------------------- Excel workbooks
+def _workbook_table(path: Path, file: IO[bytes], how: TableFile) -> Table:
+    """A sheet of a workbook, its cells as texts: what a formula last showed, dates in ISO."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise MissingExtraError("openpyxl", "excel", "Reading Excel workbooks") from None
+    try:
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        filled = [sheet for sheet in book.worksheets if how.sheet in (None, sheet.title)]
+        rows: list[list[str]] = []
+        names = [sheet.title for sheet in book.worksheets]
+        for sheet in filled:
+            rows = [[_cell_text(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
+            if any(map(any, rows)):
+                break
+        book.close()
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError, SyntaxError) as error:
+        raise InputError(
+            f"The workbook {path.name} cannot be read ({error}). Save it again, or as CSV."
+        ) from None
+    if not filled:
+        raise InputError(
+            f"There is no sheet '{how.sheet}' in {path.name}: there are {listed(names)}.",
+            arguments={"sheet": f"'{names[0]}'"},
+        )
+    if not any(map(any, rows)):
+        raise _empty(path)
+    notes = [
+        Note(
+            "sheet", facts={"sheet": sheet.title, "others": [n for n in names if n != sheet.title]}
+        )
+    ]
+    if how.sheet is not None or len(names) == 1:
+        notes = []
+    at = header_place(rows[:_LOOKED_AT]) if how.header_row is None else how.header_row - 1
+    if at >= len(rows) - 1:
+        raise InputError(
+            f"A table needs at least one row below its header: {path.name} has none below row "
+            f"{at + 1}. Check that it is the right sheet."
+        )
+    if at and how.header_row is None:
+        notes.append(
+            Note("header_row", facts={"row": at + 1, "columns": [c for c in rows[at] if c][:3]})
+        )
+    width = max(i + 1 for row in rows[at:] for i, cell in enumerate(row) if cell)
+    body = [(row + [""] * width)[:width] for row in rows[at + 1 :]]
+
+    def batches(_: Header, found: Mapping[Role, int]) -> Batches:
+        import pyarrow as pa
+
+        yield {
+            role.name: pa.array([row[i] for row in body], pa.string()) for role, i in found.items()
+        }
+
+    header = Header((rows[at] + [""] * width)[:width], lines=at + 1)
+    return Table(path.name, "workbook", (header,), batches, path, notes=notes)
+
+
+def _cell_text(cell: Any) -> str:
+    """A cell of a workbook as an export would write it."""
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime):
+        return cell.date().isoformat() if cell.time() == time() else cell.isoformat()
+    if isinstance(cell, (date, time)):
+        return cell.isoformat()
+    if isinstance(cell, float):
+        return f"{cell:.15g}"
+    text = str(cell)
+    return (
+        "" if text in ("#N/A", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?", "#NULL!") else text
+    )
 
 
 # -------------------------------------------------------------------- CSV
@@ -444,7 +698,7 @@ def _csv_error(text: str, ragged: list[Any], name: str) -> InputError:
             "cut off, or a cell that contains the delimiter needs quotes."
         )
     if "UTF8" in text:
-        return _not_utf8(name, where)
+        return _not_text(name, where, "utf-8")
     if "skip" in text:
         return InputError(
             f"A table needs at least one row below its header: {name} has none. Check that it is "

@@ -6,6 +6,7 @@ dealt with first, since everything after this speaks of the previous and the nex
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
@@ -13,10 +14,18 @@ import numpy as np
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows
 from softrobust._core.notes import Ledger
-from softrobust.data.columns import MISSING, Columns, joint_codes, listed, nearest, numbers_in
-from softrobust.data.table import opened
+from softrobust.data.columns import (
+    MISSING,
+    Columns,
+    joint_codes,
+    listed,
+    numbers_in,
+    refuse_absent,
+)
+from softrobust.data.formula import Formula, reward_formula
+from softrobust.data.table import Table, opened
 from softrobust.data.times import Clock, read_times
-from softrobust.data.visit_rules import TrajectoryRules
+from softrobust.data.visit_rules import AS_THEY_STAND, TrajectoryRules
 from softrobust.errors import InputError
 
 _EVENT_ALIASES = {
@@ -80,12 +89,19 @@ class Visits:
         return values
 
 
-def read_visits(source: Any, rules: TrajectoryRules, ledger: Ledger) -> tuple[Visits, int]:
-    """Read the visits of a table, sorted, without duplicates, and the number of its rows.
+def read_visits(source: Any, rules: TrajectoryRules, ledger: Ledger) -> "Reading":
+    """Read the visits of a table, sorted and without duplicates.
 
     `source` is a table, or `Columns` of cells that were read before; `ledger` counts what was done.
     """
-    visits = _read(source, lambda found: (rules.id, rules.time, *_cell_columns(found, rules)))
+    chosen: dict[str, Any] = {}
+
+    def choose(found: Sequence[str]) -> Sequence[str]:
+        columns, chosen["measured"], chosen["formula"] = _cell_columns(found, rules)
+        time = [] if _as_they_stand(rules, found) else [rules.time]
+        return [*time, *columns]
+
+    visits = _read(source, rules.id_columns, rules.time, choose, ledger, dates=rules.dates)
     n_rows = visits.n
     visits = _without_missing(visits, rules.missing_rows, ledger)
     by_id = np.argsort(visits.who, kind="stable")
@@ -93,19 +109,45 @@ def read_visits(source: Any, rules: TrajectoryRules, ledger: Ledger) -> tuple[Vi
     back = np.concatenate([[False], (who[1:] == who[:-1]) & (t[1:] < t[:-1])])
     ledger.add("unsorted", visits.rows, visits.row[by_id[back]])
     visits = visits.take(np.lexsort((visits.row, visits.t, visits.who)))
-    return _without_duplicates(visits, rules.duplicates, ledger), n_rows
+    visits = _without_duplicates(visits, rules.duplicates, ledger)
+    if rules.action_at == "end":
+        acts = np.append(visits.cells[rules.action][1:], MISSING)
+        acts[np.append(visits.first[1:], True)] = MISSING
+        visits = replace(visits, cells=visits.cells | {rules.action: acts.astype(np.int32)})
+        ledger.say("actions_moved", action=rules.action)
+    return Reading(visits, n_rows, tuple(chosen["measured"]), chosen["formula"])
 
 
-def _cell_columns(found: Sequence[str], rules: TrajectoryRules) -> list[str]:
-    """Columns of cells: action, terminal, reward and measurements, as the table spells them."""
+@final
+class Reading(NamedTuple):
+    """Visits, the number of rows they came from, and what their columns are used for."""
+
+    visits: Visits
+    n_rows: int
+    measured: tuple[str, ...]
+    formula: Formula | None
+
+
+def _as_they_stand(rules: TrajectoryRules, found: Sequence[str]) -> bool:
+    return rules.time == AS_THEY_STAND and AS_THEY_STAND not in found
+
+
+def _cell_columns(
+    found: Sequence[str], rules: TrajectoryRules
+) -> tuple[list[str], Sequence[str], Formula | None]:
+    """Columns of cells, as the table spells them; the measurements; the formula of the reward."""
     wanted = [rules.action]
     if rules.terminal is not None and rules.terminal_pair[0] in found:
         wanted.append(rules.terminal_pair[0])
-    if rules.reward is not None:
+    if rules.end_time is not None:
+        wanted.append(rules.end_time)
+    formula = None if rules.reward is None else reward_formula(rules.reward, found)
+    if rules.reward is not None and formula is None:
         wanted.append(rules.reward)
-    taken = {rules.id, rules.time, *wanted}
+    time = () if _as_they_stand(rules, found) else (rules.time,)
+    taken = {*rules.id_columns, *time, *wanted}
     measured = rules.measurements or [name for name in found if name and name not in taken]
-    for name in (rules.id, rules.time, *wanted, *measured):
+    for name in (*rules.id_columns, *time, *wanted, *measured):
         refuse_absent(name, found)
     if not measured:
         raise InputError(
@@ -118,42 +160,77 @@ def _cell_columns(found: Sequence[str], rules: TrajectoryRules) -> list[str]:
             raise InputError(
                 f"The column '{name}' is given two roles: it cannot be a measurement too. Leave it "
                 "out of the measurements, or copy it to a column of its own."
+                + (f" As a formula, '1*{name}' can be both." if name == rules.reward else "")
             )
-    return [*wanted, *measured]
-
-
-def refuse_absent(name: str, found: Sequence[str]) -> None:
-    """Names are taken to the letter here: they become parts of the names of states."""
-    if name not in found:
-        near = nearest(name, found)
-        raise InputError(
-            f"The column '{name}' is not in the table of visits, whose columns are "
-            f"{listed(found, 20)}. " + (f"Did you mean '{near}'?" if near else "Check the name.")
-        )
+    columns = [*wanted, *measured, *(formula.columns if formula else ())]
+    return list(dict.fromkeys(columns)), measured, formula
 
 
 def _read(
-    source: Any, choose: Callable[[Sequence[str]], Sequence[str]], clock: Clock | None = None
+    source: Any,
+    ids: Sequence[str],
+    time: str,
+    choose: Callable[[Sequence[str]], Sequence[str]],
+    ledger: Ledger,
+    clock: Clock | None = None,
+    dates: str | None = None,
 ) -> Visits:
-    """Read the columns that `choose` takes of those there are: id, time, and those of cells."""
+    """Read the ids, the time, and the columns that `choose` takes of those there are."""
     if isinstance(source, Columns):
         table, columns = source, choose(list(source.codes))
     else:
         with opened(source) as file:
             columns = choose(file.names)
-            table = file.cells(columns)
-    who, time, *cells = columns
-    t, clock = read_times(table.codes[time], table.names[time], table.rows, time, clock)
+            for name in ids:
+                refuse_absent(name, file.names)
+            table = file.cells(list(dict.fromkeys([*ids, *columns])))
+    ledger.extend(note for note in table.notes if note.code != "columns_not_used")
+    who, names = _who(table, ids)
+    if time in columns:
+        read = read_times(table.codes[time], table.names[time], table.rows, time, clock, dates)
+        ledger.extend([] if read.note is None else [read.note])
+        t, clock = read.values, read.clock
+    else:
+        t, clock = _order(who), "numbers"
+        ledger.say("no_time", n_ids=len(names))
+    cells = [name for name in columns if name != time]
     return Visits(
         row=np.arange(t.size),
-        who=table.codes[who],
+        who=who,
         t=t,
         cells={name: table.codes[name] for name in cells},
         names={name: table.names[name] for name in cells},
-        ids=table.names[who],
+        ids=names,
         clock=clock,
         rows=table.rows,
     )
+
+
+def _who(table: Columns, ids: Sequence[str]) -> tuple[CodeArray, list[str]]:
+    """Codes and names of ids, which may be made of several columns, or all be one."""
+    if not ids:
+        n = next(iter(table.codes.values())).size
+        return np.zeros(n, dtype=np.int32), ["all"]
+    if len(ids) == 1:
+        return table.codes[ids[0]], table.names[ids[0]]
+    parts = [table.codes[name] for name in ids]
+    key = joint_codes(*parts)
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    known = np.all([codes[first] != MISSING for codes in parts], axis=0)
+    rank = np.where(known, np.cumsum(known) - 1, MISSING).astype(np.int32)
+    texts = [[table.names[name][codes[i]] for name, codes in zip(ids, parts, strict=True)]
+             for i in first[known].tolist()]  # fmt: skip
+    return rank[place], [" / ".join(part) for part in texts]
+
+
+def _order(who: CodeArray) -> FloatArray:
+    """0, 1, 2, … for the rows of each id, in the order in which they stand."""
+    by_id = np.argsort(who, kind="stable")
+    new = np.concatenate([[True], who[by_id][1:] != who[by_id][:-1]])[: who.size]
+    start = np.maximum.accumulate(np.where(new, np.arange(who.size), 0))
+    t = np.empty(who.size)
+    t[by_id] = np.arange(who.size) - start
+    return t
 
 
 def _without_missing(visits: Visits, rule: str, ledger: Ledger) -> Visits:
@@ -244,11 +321,14 @@ def read_events(source: Any, rules: TrajectoryRules, visits: Visits, ledger: Led
     """Read a table of events: id, time, reward[, kind]."""
     named: dict[str, str] = {}
 
-    def choose(found: Sequence[str]) -> Sequence[str]:
-        named.update(event_columns(found, rules))
-        return [named[role] for role in ("id", "time", "reward", "kind") if role in named]
-
-    read = _without_missing(_read(source, choose, visits.clock), rules.missing_rows, ledger)
+    with opened(source) if not isinstance(source, Columns) else nullcontext(source) as table:
+        named.update(event_columns(_names(table), rules))
+        ids = rules.id_columns if len(rules.id_columns) > 1 else [named["id"]]
+        for name in ids:
+            refuse_absent(name, _names(table))
+        cells = [named[role] for role in ("time", "reward", "kind") if role in named]
+        read = _read(table, ids, named["time"], lambda _: cells, ledger, visits.clock, rules.dates)
+    read = _without_missing(read, rules.missing_rows, ledger)
     place = {name: i for i, name in enumerate(visits.ids)}
     who = np.array([place.get(name, MISSING) for name in read.ids], dtype=np.int32)[read.who]
     # Ids without a visit are often a matter of spelling.
@@ -268,12 +348,16 @@ def read_events(source: Any, rules: TrajectoryRules, visits: Visits, ledger: Led
     return Events(who, read.t, reward, read.cells.get(kind), read.names.get(kind, []))
 
 
+def _names(table: Table | Columns) -> list[str]:
+    return list(table.codes) if isinstance(table, Columns) else table.names
+
+
 def event_columns(found: Sequence[str], rules: TrajectoryRules) -> dict[str, str]:
     """Column of each role in the table of events: as given, as in the visits, or by usual names."""
     lower = {name.casefold(): name for name in reversed(found)}
     out = dict(rules.events_columns or {})
     taken = {name.casefold() for name in out.values()}
-    for role, own in (("id", rules.id), ("time", rules.time)):
+    for role, own in (("id", (*rules.id_columns, "id")[0]), ("time", rules.time)):
         fits = [name for name in (own.strip().casefold(), role) if name in lower]
         if fits:
             out.setdefault(role, lower[fits[0]])

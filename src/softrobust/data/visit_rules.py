@@ -11,6 +11,7 @@ from typing import Any, final
 
 from softrobust._core.settings import one_of
 from softrobust.data.bins import Bins
+from softrobust.data.times import FORMS
 from softrobust.errors import InputError
 
 BinsGiven = Mapping[str, int | Sequence[float]] | Bins | str | Path
@@ -25,7 +26,10 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "several": ("last", "first", "mean"),
     "fill": ("break", "carry"),
     "reward_at": ("start", "end"),
+    "action_at": ("start", "end"),
+    "several_rewards": ("sum", "mean", "last"),
 }
+AS_THEY_STAND = "none"
 EVENT_ROLES = ("id", "time", "reward", "kind")
 
 
@@ -36,13 +40,24 @@ class TrajectoryRules:
 
     Attributes
     ----------
-    id, time, action : str
-        Columns: whose visit, when (numbers or ISO dates), and what was done then.
+    id : str or sequence of str
+        Column that says whose visit a row is; several where only together they do (store, brand);
+        "none" where all rows are of one.
+    time, action : str
+        Columns: when (numbers, dates or months), and what was done then. Time "none" takes the rows
+        of an id in the order in which they stand.
+    dates : "iso", "dmy", "mdy", "ymd" or "month", optional
+        How dates are written, where it cannot be told.
     measurements : str or sequence of str, optional
         Columns that make up the state, in this order; by default all that have no other role.
     reward : str, optional
-        Column of rewards; `reward_at="start"` if a row has the reward that follows its action,
-        "end" if it has what was earned since the visit before.
+        Column of rewards, a mapping of categories ("headache=yes:-1,no:0") or a linear formula
+        ("profit - 0.5*next(stock)", see `formula`). For a column, `reward_at="start"` if a row has
+        the reward that follows its action, "end" if it has what was earned since the visit before;
+        `several_rewards` says what becomes of those that share a point of the grid: their "sum",
+        their "mean", or the "last".
+    cost : mapping, optional
+        Action → what taking it costs; every action must be named.
     events : path or table, optional
         Rewards in a table of their own, with `id, time, reward[, kind]`: each is earned by the
         step in which it falls. `events_columns` gives the names of these columns.
@@ -50,14 +65,22 @@ class TrajectoryRules:
         What marks a true end: a column of true and false, "column=value", or "kind=value" of the
         events. A row that marks an end and has no action is the end itself, and no visit.
         Without it every last visit is censored.
+    end_time : str, optional
+        Column with the time of the end (follow-up time) of each id, where `terminal` is the status
+        of the id, the same in all of its rows: the end follows the last visit before it.
     grid : float or str, optional
-        A regular step ("7d" for dates, a number for numbers). Of `several` visits at one point
-        the "last" or "first" counts, or the last with the "mean" of its numbers; a point without
-        a visit breaks the chain or, with ``fill="carry"``, repeats state and action.
+        A regular step ("7d" or "1month" for dates, a number for numbers). Of `several` visits at
+        one point the "last" or "first" counts, or the last with the "mean" of its numbers; a point
+        without a visit breaks the chain or, with ``fill="carry"``, repeats state and action.
     max_gap : float or str, optional
         Visits further apart make no transition.
     bins : mapping, Bins or path, optional
         Cuts or number of bins by column, ``{"hba1c": [7, 8, 9], "weight": 4}``, or saved bins.
+    action_at : "start" or "end"
+        "start" if a row has the action that was taken then; "end" if it has the one that led to it
+        (a row that says «replaced» already shows the new part).
+    action_bins : int or sequence of float, optional
+        Cuts an action that is a number (a dose, a price) into so many bins, or at these cuts.
     missing_action : "drop", "none" or "error"
         A visit without action makes no transition, or has the action "none", or is refused.
     missing_measurement : "error", "carry", "level" or "drop"
@@ -71,20 +94,26 @@ class TrajectoryRules:
         Visits later than the end of their id.
     """
 
-    id: str
+    id: str | tuple[str, ...]
     time: str
     action: str
+    dates: str | None = None
     measurements: tuple[str, ...] | None = None
     reward: str | None = None
     reward_at: str = "start"
+    several_rewards: str = "sum"
+    cost: Mapping[str, float] | None = None
     events: Any = None
     events_columns: Mapping[str, str] | None = None
     terminal: str | None = None
+    end_time: str | None = None
     grid: float | str | None = None
     several: str = "last"
     fill: str = "break"
     max_gap: float | str | None = None
     bins: BinsGiven | None = None
+    action_at: str = "start"
+    action_bins: int | Sequence[float] | None = None
     missing_action: str = "drop"
     missing_measurement: str = "error"
     missing_reward: str = "error"
@@ -101,12 +130,32 @@ class TrajectoryRules:
             if not names:
                 raise InputError("A state needs at least one column: measurements is empty.")
             object.__setattr__(self, "measurements", names)
+        if not isinstance(self.id, str):
+            ids = tuple(self.id)
+            object.__setattr__(self, "id", ids[0] if len(ids) == 1 else ids)
+        if self.dates is not None:
+            one_of("dates", self.dates, FORMS)
+        if self.end_time is not None and self.terminal is None:
+            raise InputError(
+                "end_time says when ids ended; which ids did is for terminal, such as status=died.",
+                arguments={"terminal": "status=…"},
+            )
         for role in self.events_columns or {}:
             one_of("A role of events_columns", role, EVENT_ROLES)
         if self.events is None and self.events_columns is not None:
             raise InputError("events_columns says what is in a table of events: give events too.")
-        if self.grid is None and (self.fill != "break" or self.several != "last"):
-            raise InputError("'fill' and 'several' say what a grid does. Give grid too.")
+        on_grid = (self.fill, self.several, self.several_rewards)
+        if self.grid is None and on_grid != ("break", "last", "sum"):
+            raise InputError(
+                "'fill', 'several' and 'several_rewards' say what a grid does. Give grid too."
+            )
+
+    @property
+    def id_columns(self) -> tuple[str, ...]:
+        """The columns that say whose visit a row is."""
+        if self.id == AS_THEY_STAND:
+            return ()
+        return (self.id,) if isinstance(self.id, str) else self.id
 
     @property
     def terminal_pair(self) -> tuple[str, str | None]:

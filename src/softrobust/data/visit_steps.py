@@ -17,8 +17,9 @@ import numpy as np
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from softrobust._core.notes import Ledger
-from softrobust.data.columns import MISSING, nearest, parse_flag
-from softrobust.data.times import step_length, time_text
+from softrobust.data.columns import MISSING, NUMBER, nearest, parse_flag
+from softrobust.data.formula import NO_NEXT, Cells, Formula
+from softrobust.data.times import Grid, grid_of, read_times, step_length, time_text
 from softrobust.data.visit_rows import Events, Visits
 from softrobust.data.visit_rules import TrajectoryRules
 from softrobust.errors import InputError
@@ -49,7 +50,9 @@ def split_ends(
         return visits, ends
     column, value = rules.terminal_pair
     marked = np.zeros(visits.n, dtype=bool)
-    if column in visits.cells:
+    if rules.end_time is not None:
+        who, t = _follow_up(visits, rules)
+    elif column in visits.cells:
         marked = _marked(visits, column, value)
         who, t = visits.who[marked], visits.t[marked]
     elif events is not None and events.kind is not None and value is not None:
@@ -82,6 +85,40 @@ def split_ends(
     return visits.take(~late & ~markers), ends
 
 
+def _follow_up(visits: Visits, rules: TrajectoryRules) -> tuple[CodeArray, FloatArray]:
+    """Ids that ended, and when, from a status and a time that are the same in all rows of an id."""
+    assert rules.end_time is not None
+    column, value = rules.terminal_pair
+    if column not in visits.cells:
+        raise InputError(
+            f"With end_time, terminal is a column of {visits.rows.source} with the status of each "
+            f"id; '{column}' is none. Name it, such as status=died.",
+            arguments={"terminal": "status=…"},
+        )
+    marked = _marked(visits, column, value)
+    codes, names = visits.cells[rules.end_time], visits.names[rules.end_time]
+    t = read_times(codes, names, visits.rows, rules.end_time, visits.clock, rules.dates).values
+    for name, values in ((column, marked.astype(float)), (rules.end_time, t)):
+        before, after = values[:-1], values[1:]
+        torn = (visits.who[1:] == visits.who[:-1]) & (before != after)
+        torn &= ~(np.isnan(before) & np.isnan(after))
+        if torn.any():
+            raise InputError(
+                f"Status and time of the end are those of the whole id: '{name}' changes between "
+                f"{visits.where(int(np.argmax(torn)))} and the next. Where rows have a status of "
+                "their own, leave end_time out.",
+                arguments={"end_time": ""},
+            )
+    unknown = marked & np.isnan(t)
+    if unknown.any():
+        raise InputError(
+            f"An end needs its time: {visits.where(int(np.argmax(unknown)))} has none in column "
+            f"'{rules.end_time}'. Fill it in."
+        )
+    first = marked & visits.first
+    return visits.who[first], t[first]
+
+
 def _marked(visits: Visits, column: str, value: str | None) -> BoolArray:
     """Rows that mark an end; an empty cell marks none."""
     codes, names = visits.cells[column], visits.names[column]
@@ -101,6 +138,9 @@ def _marked(visits: Visits, column: str, value: str | None) -> BoolArray:
 
 def _equal(codes: CodeArray, names: list[str], value: str, column: str) -> BoolArray:
     """Where a cell has the value; a value that nobody has but a similar one is refused."""
+    if value not in names and NUMBER.fullmatch(value):  # 2 and 2.0 are one value
+        same = [name for name in names if NUMBER.fullmatch(name) and float(name) == float(value)]
+        value = same[0] if same else value
     if value not in names and (near := nearest(value, names)):
         raise InputError(
             f"No cell of column '{column}' is '{value}'. Did you mean '{near}'? Names are taken to "
@@ -117,7 +157,7 @@ GAP, HOLE = 1, 2
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """Decision points in the order of id and time; every array has one entry a step, (m,)."""
+    """Decision points in the order of id and time; arrays have one entry a step, (m,)."""
 
     visit: IntArray  # whose state and action count
     who: CodeArray
@@ -126,6 +166,7 @@ class Steps:
     follows: IntArray  # NEXT, END or CENSORED
     broken: IntArray  # 0, or why no transition can be made of what follows: GAP or HOLE
     carried: BoolArray  # points of the grid that no visit fell on
+    of_visit: IntArray  # the step of each visit, (n_visits,)
 
     @property
     def m(self) -> int:
@@ -138,32 +179,31 @@ def make_steps(visits: Visits, ends: Ends, rules: TrajectoryRules, ledger: Ledge
     limit = np.inf
     if rules.max_gap is not None:
         limit = step_length(rules.max_gap, visits.clock, "max_gap")
-    width = None if rules.grid is None else step_length(rules.grid, visits.clock, "grid")
+    grid = None if rules.grid is None else grid_of(rules.grid, visits.clock)
     visit = point = np.arange(visits.n)
     origin = visits.t[visits.first][np.cumsum(visits.first) - 1]
-    if width is not None:
-        away = (visits.t - origin) / width
-        if away.max() > 1e9:
+    if grid is not None:
+        most = (visits.t - origin).max() / grid.width
+        if most > 1e9:
             raise InputError(
-                f"The grid is too fine: with steps of {width:g} one id would have "
-                f"{away.max():.3g} of them. Give a longer step."
+                f"The grid is too fine: with steps of {grid.width:g} one id would have {most:.3g} "
+                "of them. Give a longer step."
             )
-        point = _nearest(away)
+        point = grid.point(visits.t, origin)
         change = (visits.who[1:] != visits.who[:-1]) | (point[1:] != point[:-1])
         parts = [[True], change] if rules.several == "first" else [change, [True]]
         chosen = np.concatenate(parts)
         ledger.add("same_point", visits.rows, visits.row[~chosen], rule=rules.several)
         visit = np.flatnonzero(chosen)
+    of_visit = np.searchsorted(visit, np.arange(visits.n), "left")
+    if rules.several == "first":
+        of_visit = np.searchsorted(visit, np.arange(visits.n), "right") - 1
     who, t, point, origin = visits.who[visit], visits.t[visit], point[visit], origin[visit]
     last = np.append(who[1:] != who[:-1], True)
     gone = ends.t[who]
     ended = last & ~np.isnan(gone)
     gap = np.where(ended, gone, np.append(t[1:], np.nan)) - t
     gap[ended & ends.decided[who]] = 0.0
-    hops = np.append(point[1:], 0) - point
-    if width is not None:
-        hops = np.where(ended, _nearest((gone - origin) / width) - point, hops)
-        hops = np.where(ended & ends.decided[who], 1, np.maximum(hops, 1))
     follows = np.where(ended, END, np.where(last, CENSORED, NEXT))
     broken = np.where((follows != CENSORED) & (gap > limit), GAP, 0)
     steps = Steps(
@@ -174,27 +214,33 @@ def make_steps(visits: Visits, ends: Ends, rules: TrajectoryRules, ledger: Ledge
         follows=follows,
         broken=broken,
         carried=np.zeros(who.size, dtype=bool),
+        of_visit=of_visit,
     )
-    if width is None:
+    if grid is None:
         return steps
+    hops = np.append(point[1:], 0) - point
+    hops = np.where(ended, grid.point(gone, origin) - point, hops)
+    hops = np.where(ended & ends.decided[who], 1, np.maximum(hops, 1))
+    if rules.end_time is not None:
+        # An end that is followed up is known, whether or not there were visits before it.
+        far = ended & (broken == 0) & (hops > 1)
+        ledger.add("late_ends", visits.rows, visits.row[visit[far]])
+        hops = np.where(ended, 1, hops)
     holes = (follows != CENSORED) & (broken == 0) & (hops > 1)
     if rules.fill == "break":
         return replace(steps, broken=np.where(holes, HOLE, broken))
-    return _filled(steps, np.where(holes, hops - 1, 0), origin + width * point, width, ledger)
-
-
-def _nearest(x: FloatArray) -> IntArray:
-    """⌊x + ½⌋, 0 where x is NaN."""
-    return np.floor(np.nan_to_num(x) + 0.5).astype(np.int64)
+    return _filled(steps, np.where(holes, hops - 1, 0), (grid, origin, point), ledger)
 
 
 def _filled(
-    steps: Steps, extra: IntArray, nominal: FloatArray, width: float, ledger: Ledger
+    steps: Steps, extra: IntArray, on: tuple[Grid, FloatArray, IntArray], ledger: Ledger
 ) -> Steps:
     """Fill holes of the grid with the state and the action of the point before.
 
-    A filled point begins at its nominal time, which lies between the visits on either side.
+    `on` is the grid with origin and point of each step. A filled point begins when it is due, which
+    lies between the visits on either side.
     """
+    grid, origin, point = on
     total = int(extra.sum())
     if not total:
         return steps
@@ -211,11 +257,12 @@ def _filled(
     return Steps(
         visit=steps.visit[place],
         who=steps.who[place],
-        t=np.where(nth > 0, nominal[place] + width * nth, steps.t[place]),
+        t=np.where(nth > 0, grid.time(origin[place], point[place] + nth), steps.t[place]),
         end=np.where(final, steps.end[place], np.nan),
         follows=np.where(final, steps.follows[place], NEXT),
         broken=np.where(final, steps.broken[place], 0),
         carried=nth > 0,
+        of_visit=begins[steps.of_visit],
     )
 
 
@@ -255,22 +302,27 @@ class Earned(NamedTuple):
 
 
 def earned(
-    visits: Visits, events: Events | None, ends: Ends, steps: Steps, usable: BoolArray,
-    rules: TrajectoryRules,
+    every: Visits, events: Events | None, ends: Ends, visits: Visits, steps: Steps,
+    usable: BoolArray, rules: TrajectoryRules, formula: Formula | None, ledger: Ledger,
 ) -> Earned | None:  # fmt: skip
     """The rewards of rows and events by step; None if there are neither.
 
+    `every` are the visits with the rows that only mark an end, `visits` those of the steps;
     `usable`, (m,), are the steps that are transitions as far as state and action go.
     """
     values, places = [], []  # a place below 0 is the reason why a reward belongs to no step
-    if rules.reward is not None:
-        values.append(visits.numbers(rules.reward, "reward"))
-        late = visits.t > ends.t[visits.who]
-        places.append(_step_of(visits.who, visits.t, late, rules.reward_at == "end", steps))
+    if rules.reward is not None and formula is None:
+        values.append(every.numbers(rules.reward, "reward"))
+        late = every.t > ends.t[every.who]
+        place = _step_of(every.who, every.t, late, rules.reward_at == "end", steps)
+        places.append(_shared_points(place, every, visits, steps, rules, ledger))
     if events is not None:
         values.append(events.reward)
         late = np.zeros(events.t.size, dtype=bool)
         places.append(_step_of(events.who, events.t, late, False, steps))
+    if formula is not None:
+        values.append(_by_formula(formula, visits, steps, rules))
+        places.append(np.where(steps.follows == CENSORED, AFTER_LAST, np.arange(steps.m)))
     if not values:
         return None
     value, step = np.concatenate(values), np.concatenate(places)
@@ -279,16 +331,20 @@ def earned(
     missing[step[empty & (step >= 0)]] = True
     bad = empty & (step >= 0) & usable[np.maximum(step, 0)]
     if rules.missing_reward == "error" and bad.any():
-        row = int(visits.row[np.argmax(bad)])  # every event has its reward: the cell is a visit's
+        # Every event has its reward, so that the cell is one of the step or of the one after it.
+        i = int(step[np.argmax(bad)])
+        where = every.rows.where(int(every.row[np.argmax(bad)]))
+        if formula is not None:
+            where = visits.where(int(steps.visit[i]))
         raise InputError(
-            f"Every step needs its reward: {visits.rows.where(row)} has none "
+            f"Every step needs its reward: {where} has none "
             f"({int(bad.sum())} such rows). Fill it in, or say what an empty cell means with "
             "missing_reward='zero' or 'drop'.",
             arguments={"missing_reward": ""},
         )
     kept = usable & ~missing if rules.missing_reward == "drop" else usable
     reason = np.where((step >= 0) & ~kept[np.maximum(step, 0)], NO_TRANSITION, step)
-    worth = np.nan_to_num(value)
+    worth = _of_several(np.nan_to_num(value), empty, step, values, rules)
     reward = np.zeros(usable.size)
     np.add.at(reward, step[reason >= 0], worth[reason >= 0])
     tallies = {}
@@ -297,6 +353,74 @@ def earned(
         if n := int((mask & ~empty).sum()):
             tallies[name] = Tally(n, float(worth[mask & ~empty].sum()))
     return Earned(reward, missing, tallies)
+
+
+def _shared_points(
+    place: IntArray, every: Visits, visits: Visits, steps: Steps, rules: TrajectoryRules,
+    ledger: Ledger,
+) -> IntArray:  # fmt: skip
+    """Places of the rewards of rows: visits that share a point of the grid share its step.
+
+    By time alone, the earlier of them would belong to the step before.
+    """
+    if rules.grid is None:
+        return place
+    known = np.isin(every.row, visits.row, assume_unique=True)
+    of = steps.of_visit.copy()
+    if rules.reward_at == "end":
+        of -= 1
+        first = np.concatenate([[True], steps.who[1:] != steps.who[:-1]])[steps.of_visit]
+        of[first] = BEFORE
+    of = np.where((of >= 0) & (steps.follows[np.maximum(of, 0)] == CENSORED), AFTER_LAST, of)
+    out = place.copy()
+    out[known] = of
+    shared = np.bincount(steps.of_visit, minlength=steps.m)[steps.of_visit] > 1
+    rule = rules.several_rewards
+    ledger.add("shared_rewards", visits.rows, visits.row[shared], rule=rule)
+    return out
+
+
+def _of_several(
+    worth: FloatArray, empty: BoolArray, step: IntArray, values: list[FloatArray],
+    rules: TrajectoryRules,
+) -> FloatArray:  # fmt: skip
+    """Rewards of rows that share a step: as they are (their sum counts), or their mean or last."""
+    if rules.several_rewards == "sum" or rules.reward is None:
+        return worth
+    n = values[0].size  # those of rows come first, in the order of time
+    mine, known = step[:n], (step[:n] >= 0) & ~empty[:n]
+    out = worth.copy()
+    if rules.several_rewards == "mean":
+        times = np.bincount(mine[known], minlength=int(mine.max(initial=0)) + 1)
+        out[:n][known] /= times[mine[known]]
+        return out
+    at = np.flatnonzero(known)
+    final = np.append(mine[at][1:] != mine[at][:-1], True)
+    out[at[~final]] = 0.0
+    return out
+
+
+def _by_formula(
+    formula: Formula, visits: Visits, steps: Steps, rules: TrajectoryRules
+) -> FloatArray:
+    """The reward of each step by the formula, (m,); what is carried is carried here, too."""
+    ends = steps.follows == END
+
+    def look(column: str, later: bool) -> Cells:
+        codes = visits.cells[column]
+        if rules.missing_measurement == "carry":
+            here = np.arange(visits.n)
+            start = np.maximum.accumulate(np.where(visits.first, here, 0))
+            last = np.maximum.accumulate(np.where(codes == MISSING, -1, here))
+            codes = codes[np.where(last >= start, last, here)]
+        codes = codes[steps.visit]
+        if later:
+            codes = np.where(ends, NO_NEXT, np.append(codes[1:], MISSING)).astype(np.int32)
+        return Cells(codes, visits.names[column])
+
+    return formula.rewards(
+        steps.m, look, ends, lambda i: visits.where(int(steps.visit[min(i, steps.m - 1)]))
+    )
 
 
 def _step_of(

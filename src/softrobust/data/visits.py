@@ -19,12 +19,14 @@ from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, 
 from softrobust._core.notes import Ledger, Note
 from softrobust.data.bins import Bins
 from softrobust.data.columns import MISSING, Columns
+from softrobust.data.formula import action_costs
 from softrobust.data.labels import Labels
 from softrobust.data.log import TransitionLog, build_log
 from softrobust.data.times import Clock, length_text, time_text
 from softrobust.data.visit_rows import Visits, read_events, read_visits
 from softrobust.data.visit_rules import TrajectoryRules
 from softrobust.data.visit_states import (
+    Measured,
     binned,
     fill_missing,
     fitted_bins,
@@ -235,7 +237,7 @@ def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> 
     `source`, and `events` in place of those of the rules, may be `Columns` of cells read before.
     """
     ledger = Ledger()
-    every, n_rows = read_visits(source, rules, ledger)
+    every, n_rows, measured, formula = read_visits(source, rules, ledger)
     happened = None
     if rules.events is not None:
         given = rules.events if events is None else events
@@ -247,8 +249,6 @@ def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> 
             "the columns of action and end."
         )
     given_bins = Bins.load(rules.bins) if isinstance(rules.bins, (str, Path)) else rules.bins
-    others = {rules.action, rules.reward, None if not rules.terminal else rules.terminal_pair[0]}
-    measured = [name for name in visits.cells if name not in others]
     columns = [
         fill_missing(column, visits, rules.missing_measurement, ledger)
         for column in measured_columns(visits, measured, given_bins)
@@ -260,10 +260,17 @@ def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> 
     state, states = states_of(columns, rules.missing_measurement == "level")
     act, actions = _actions(visits, steps, rules, ledger)
     usable, lost = _usable(steps, state, act)
-    paid = earned(every, happened, ends, steps, usable, rules)
+    paid = earned(every, happened, ends, visits, steps, usable, rules, formula, ledger)
     if paid is not None and rules.missing_reward == "drop":
         lost["reward"] = int((usable & paid.missing).sum())
         usable &= ~paid.missing
+    paid = _costed(paid, act, actions, usable, rules)
+    if formula is not None or rules.cost is not None:
+        costs = ", ".join(f"{name}: {cost:g}" for name, cost in (rules.cost or {}).items())
+        facts = {"formula": None if formula is None else formula.text, "costs": costs}
+        ledger.append(Note("rewards_formula", facts=facts))
+    if formula is not None and rules.cost is None and rules.action not in formula.columns:
+        ledger.say("actions_free")
     log = _log(visits.rows.source, steps, (state, states), (act, actions), usable, paid)
     report = TrajectoryReport(
         source=visits.rows.source,
@@ -299,12 +306,33 @@ def _summed_up(visits: Visits, ends: Ends) -> dict[str, Any]:
     }
 
 
+def _costed(
+    paid: Earned | None, act: CodeArray, actions: list[str], usable: BoolArray,
+    rules: TrajectoryRules,
+) -> Earned | None:  # fmt: skip
+    """Rewards less what actions cost."""
+    if rules.cost is None:
+        return paid
+    seen = np.unique(act[usable])
+    costs = np.zeros(len(actions) + 1)
+    costs[seen] = action_costs(rules.cost, [actions[a] for a in seen])
+    if paid is None:
+        paid = Earned(np.zeros(act.size), np.zeros(act.size, dtype=bool), {})
+    return paid._replace(reward=paid.reward - np.where(usable, costs[act], 0.0))
+
+
 def _actions(
     visits: Visits, steps: Steps, rules: TrajectoryRules, ledger: Ledger
 ) -> tuple[CodeArray, list[str]]:
     """The action of every step, -1 where it is missing, and the names of actions."""
     names = list(visits.names[rules.action])
     acts = visits.cells[rules.action][steps.visit].astype(np.int32)
+    if rules.action_bins is not None:
+        column = Measured(rules.action, visits.numbers(rules.action, "action with bins"))
+        cut = fitted_bins({rules.action: rules.action_bins}, [column])
+        (column,) = binned([column], cut)
+        names, acts = list(column.levels), np.asarray(column.values, np.int32)[steps.visit]
+        ledger.append(Note("action_bins", facts={"column": rules.action, "names": names}))
     needed = (acts == MISSING) & (steps.follows != CENSORED) & ~steps.carried
     rows = visits.row[steps.visit[needed]]
     if needed.any() and rules.missing_action == "error":

@@ -37,7 +37,8 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
         return join_words(f"{key}={_part(part)}" for key, part in value.items())
     if isinstance(value, (list, tuple)):
-        return join_words(value)
+        words = all(isinstance(part, str) for part in value)
+        return join_words(value) if words else _part(value)
     if not isinstance(value, (str, Path, int, float)):
         raise InputError(f"'{name}' is an object in memory; a command line needs a file for it.")
     return "none" if isinstance(value, float) and np.isinf(value) else str(value)

@@ -7,6 +7,7 @@ often; a count that may not be shown is None and becomes "some", or "<5 times".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
@@ -107,6 +108,13 @@ def _never_left(note: Note) -> str:
     return f"No action was seen in {{count}} {kind} states: {{states}}{rest}."
 
 
+_FORMS = {"dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day"}
+_SHARED = {
+    "sum": "their rewards are added up.",
+    "mean": "the mean of their rewards counts.",
+    "last": "only the last of their rewards counts.",
+}
+_IS = {True: "are", False: "is"}
 _UNKNOWN_STATE = "the state is unknown there."
 _START = "The start distribution p0 is {}."
 _KINDS = {"pair": "r(s,a)", "next": "r(s′)", "triple": "r(s,a,s′)"}
@@ -172,6 +180,10 @@ def _guessed_bins(note: Note) -> str:
     )
 
 
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else "<1 %"
+
+
 def _rare_actions(note: Note) -> str:
     n = len(note["actions"])
     were = "action was" if n == 1 else "actions were"
@@ -189,6 +201,18 @@ DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
     "integers_not_filled": _unfilled,
     "integers_filled": (
         "{added} of the {noun}s 0…{largest} never occur and were added as unvisited."
+    ),
+    "decimal_comma": "Numbers of '{column}' have decimal commas: '{example}' is {number}.",
+    "encoding": lambda note: (
+        "Text is {encoding}."
+        if note["encoding"] != "cp1252"
+        else "Text is no UTF-8 and was read as Windows-1252 (such as '{example}'); another "
+        "encoding is said with `--encoding`."
+    ),
+    "header_row": "Column names stand in row {row} ({columns} …); what is above was passed over.",
+    "sheet": "The sheet '{sheet}' was read, and not {others} (`--sheet`).",
+    "dates_read": lambda note: (
+        f"Dates of '{{column}}' are taken as {_FORMS[note['form']]}: '{{example}}' is {{date}}."
     ),
     # a log
     "terminal_rows": "{n_rows:terminal row leads|terminal rows lead} to the state '(end)'.",
@@ -269,6 +293,27 @@ DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
     ),
     "no_ends": "0 ids have '{terminal}': every last visit is censored.",
     "same_point": _same_point,
+    "shared_rewards": lambda note: (
+        "{n_rows:visit shares a point|visits share a point} of the grid: " + _SHARED[note["rule"]]
+    ),
+    "late_ends": (
+        "{n_rows:end comes|ends come} more than a step after the last visit, and "
+        "{n_rows:=follows|follow} it all the same."
+    ),
+    "actions_free": (
+        "No action costs anything by this reward: what an action costs is said with `--cost`."
+    ),
+    "actions_moved": "'{action}' of a row is what led to it: it counts in the row before.",
+    "action_bins": "'{column}' is cut into actions: {names}.",
+    "no_time": (
+        "No column says when: the rows of each id are taken in the order in which they stand."
+    ),
+    "rewards_formula": lambda note: (
+        "Rewards are what actions cost ({costs})."
+        if note["formula"] is None
+        else "Rewards are {formula}"
+        + (", less what actions cost ({costs})." if note["costs"] else ".")
+    ),
     "carried_points": (
         "{n_rows:point|points} of the grid without a visit {n_rows:=was|were} filled with the "
         "state and the action of the point before."
@@ -290,6 +335,16 @@ DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
         "{n_rows:row does|rows do} not begin in the state in which the row before in the episode "
         "ended (rows may be missing or out of order)."
     ),
+    "actions_shifted": lambda note: (
+        "Actions look shifted by a row: the action of the row before predicts what follows, and "
+        f"that of the row itself does not (log-likelihood {note['gain']:+.3f} per row)."
+    ),
+    "repeated_rows": "{n_rows:row repeats|rows repeat} the rows above: the file holds them twice.",
+    "not_markov": lambda note: (
+        "The state is not enough: the previous one raises the probability of what happened next by "
+        f"{100 * math.expm1(note['gain']):.1f} %. What is promised above takes it to be enough "
+        "(`softrobust inspect` says which column would help)."
+    ),
     "equal_rewards": "{n_rows} rewards are all equal: there is nothing to gain.",
     "one_action": "1 action only ('{action}'): there is nothing to choose.",
     "rare_actions": _rare_actions,
@@ -305,7 +360,40 @@ DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
         "{models:model has|models have} weight 0 and {models:=counts|count} for nothing."
     ),
     # guesses about a table of visits
-    "guessed_role": "'{column}' is taken for the {role}.",
+    "guessed_role": lambda note: (
+        ("No column says when" if note["role"] == "time" else "All rows are taken for one id")
+        + ": rows count in their order."
+        if note["column"] == "none"
+        else ("{column}" if isinstance(note["column"], list) else "'{column}'")
+        + f" {_IS[note['role'] == 'measurements']} taken for "
+        + {"measurements": "the state", "terminal": "the end"}.get(note["role"], "the {role}")
+        + (" (next best: {others})." if note["others"] else ".")
+    ),
+    "guessed_shift": (
+        "A row with another '{action}' than usual already shows its effect on '{column}': it is "
+        "taken for what led to the row (next best: `--action-at start`)."
+    ),
+    "split_id": lambda note: (
+        f"{_percent(note['share'])} of the rows share id and time with another: "
+        + (
+            "'{id}' and '{column}' together are taken for the id."
+            if note["done"]
+            else "is the id '{id}' and '{column}' together (`--id {id},{column}`)?"
+        )
+    ),
+    "guessed_dates": lambda note: (
+        f"Dates of '{{column}}' such as '{{example}}' are taken as {_FORMS[note['form']]}"
+        + (f"; they could be {_FORMS[note['other']]}." if note["other"] else ".")
+    ),
+    "guessed_reward": lambda note: (
+        "Nothing says how good a step was: '{reward}' is taken for the reward, to begin with"
+        + (
+            ", since each step without an end counts."
+            if note["reward"] == "1 - end"
+            else ", since that is what actions move most. What is good is yours to say."
+        )
+        + (" Next best: {others}." if note["others"] else "")
+    ),
     "guessed_bins": _guessed_bins,
     "guessed_end": "Events of kind '{kind}' are taken for true ends.",
     "guessed_grid": "Visits are put on a grid of {grid}, the median time between them.",

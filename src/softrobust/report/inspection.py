@@ -36,6 +36,7 @@ class Section(NamedTuple):
     bars: tuple[tuple[str, int], ...] = ()
 
 
+AT_STAKE = 0.01  # share of the rows
 WHY = {
     "solve": "Choose a policy",
     "solve_again": "Solve it again",
@@ -110,9 +111,34 @@ def headline(found: Inspection) -> str:
     return filled(HEADLINES[kind], facts)
 
 
+def at_stake(found: Inspection) -> list[Note]:
+    """What concerns many rows, most of them first: it decides what the rest is about."""
+    notes = [*found.facts.get("guesses", ()), *found.findings]
+    shares = [(_share(note, found.facts), note) for note in notes]
+    return [note for share, note in sorted(shares, key=lambda x: -x[0]) if share >= AT_STAKE]
+
+
+def _share(note: Note, facts: Mapping[str, Any]) -> float:
+    """The share of the rows that a note is about."""
+    if note.code == "split_id":
+        return float(note["share"])
+    n = note.facts.get("n_rows")
+    total = facts.get("rows") or facts.get("coverage", {}).get("rows")
+    return 0.0 if n is None or not total else n / total
+
+
 def sections(found: Inspection) -> Iterator[Section]:
-    """What is in the file, to read."""
+    """What is in the file, to read; first what is at stake."""
     facts = found.facts
+    stake = [f"{percent(_share(note, facts))}: {sentence(note)}" for note in at_stake(found)]
+    lost = facts.get("trajectories", {}).get("lost", {})
+    if lost:
+        made = facts["trajectories"]["n_transitions"]
+        all_lost = sum(lost.values())
+        share = percent(all_lost / (made + all_lost))
+        stake.append(f"{share}: {count(all_lost, 'step')} could not be used (reasons below).")
+    if stake:
+        yield Section("Rows at stake", tuple(stake))
     if found.kind == "visits":
         yield _columns(facts)
         if "trajectories" in facts:
@@ -192,14 +218,15 @@ def _columns(facts: Mapping[str, Any]) -> Section:
             name,
             column_words(column),
             str(column["missing"] or ""),
-            {None: "not used", "terminal": "marks ends"}.get(
+            {None: "not used", "terminal": "marks ends", "end_time": "when it ended"}.get(
                 column["taken_as"], column["taken_as"]
             ),
         )
         for name, column in facts["columns"].items()
     ]
     grid = Grid(("column", "holds", "missing", "taken as"), tuple(rows))
-    return Section("Columns", tuple(sentence(note) for note in facts["guesses"]), grid)
+    guesses = [note for note in facts["guesses"] if note.code != "split_id"]
+    return Section("Columns", tuple(sentence(note) for note in guesses), grid)
 
 
 def column_words(facts: Mapping[str, Any]) -> str:

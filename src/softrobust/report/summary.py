@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softrobust._core.notes import Level
 from softrobust.models.policy import TimedPolicy
 from softrobust.report.policy import MOST_MIXED, by_chance, changes, timed_rows, to_do
 from softrobust.report.sentences import in_words, sorted_notes
@@ -42,6 +43,7 @@ TRAINED_FOR = {
 TOLD = frozenset({"prior_learned", "search_open", "search_resumed", "policy_silent",
                   "policy_forbidden", "start_unknown", "no_pair_free", "log_earned",
                   "action_seen_too_rarely", "quantile_saturated"})  # fmt: skip
+MOST_CAUTIONS = 6  # on the screen
 Lines = Iterator[tuple[str, str]]
 Run = Any  # a run, which is made in a later stage
 
@@ -55,8 +57,11 @@ def summary_lines(run: Run) -> Lines:
     if run.validation is not None:
         for text in validation_sentences(run.validation):
             yield "text", text
-    for caution in in_words(cautions):
+    first = sorted(cautions, key=lambda note: note.level is not Level.ALARM)
+    for caution in in_words(first[:MOST_CAUTIONS]):
         yield "caution", caution
+    if (more := len(cautions) - MOST_CAUTIONS) > 0:
+        yield "caution", f"{count(more, 'more caution')}: in report.html (`--json`)."
     by = ", ".join(dict.fromkeys([solver, run.solution.status.replace("_", " ")]))
     yield "head", f"{to_do(c.promise)} ({by})"
     yield from _at_a_start(run) if run.continuous else _policy_rows(run)

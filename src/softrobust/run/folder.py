@@ -6,6 +6,7 @@
                     policy that they are measured against
     heldout.npz, log.parquet or log.csv, posterior.json: what it was checked on and drawn from
     posterior.npz   the fit, where settings and log alone do not make it again at once
+    visits.json, bins.npz: how a table of visits became the log, so that new visits can, too
     report.html     the page; search.npz open nodes of `exact`; update.json what new rows changed
 
 Models that a posterior of tables drew are kept as seeds (in problem.npz and posterior.json), and
@@ -46,7 +47,7 @@ from softrobust.certificate.record import (
     understood,
     write_json,
 )
-from softrobust.data import TransitionLog, read_log, save_log
+from softrobust.data import Bins, TransitionLog, read_log, save_log
 from softrobust.data.continuous import read_continuous_log
 from softrobust.data.log import reward_noise
 from softrobust.errors import InputError
@@ -86,7 +87,8 @@ SEARCH, FIT, REFERENCE = "search.npz", "posterior.npz", "reference.npz"
 NEW, MOVING = ".new", ".moving"  # a whole new run on its way into a folder that exists
 FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz", REFERENCE,
          "heldout.npz", "log.parquet", "log.csv", "posterior.json", FIT, "report.html", SEARCH,
-         "update.json", "checks.json", "rehearsal", "report.pdf")  # fmt: skip
+         "update.json", "checks.json", "rehearsal", "report.pdf", "visits.json",
+         "bins.npz")  # fmt: skip
 # What later verbs read of files beside solution.json; the settings of a posterior check themselves.
 DRAWN = {
     "type": "object",
@@ -116,6 +118,11 @@ UPDATES = {
     },
 }
 REFITTED = (LearnedPosterior.name, DirichletPosterior.name)  # by `fitted_again`
+VISITS = {
+    "type": "object",
+    "properties": {name: {"type": "object"} for name in ("rules", "read", "states")},
+    "required": ["rules", "read", "states"],
+}
 CUT = (Status.TIME_LIMIT, Status.NODE_LIMIT, Status.INTERRUPTED)
 MOST_FORESEEN = 1000  # entries of the models up to which folds of the log are fitted for a page
 WHY_SECONDS = 15.0  # for explanations and rules on a full page
@@ -152,6 +159,11 @@ class Run:
         Records of the updates that led here.
     validation : Validation or None
         What held-out data say, where it was asked for.
+    visits : mapping or None
+        Of a table of visits: the `rules` by which it became the log (settings of `TrajectoryRules`,
+        bins apart), how its file was `read`, and the `states`, column → values.
+    bins : Bins or None
+        How numbers of visits became parts of states.
     """
 
     problem: Any
@@ -169,6 +181,8 @@ class Run:
     simulated: VectorReview | None = None
     updates: tuple[Mapping[str, Any], ...] = ()
     validation: Validation | None = None
+    visits: Mapping[str, Any] | None = None
+    bins: Bins | None = None
 
     @property
     def continuous(self) -> bool:
@@ -273,6 +287,10 @@ def _write(run: Run, work: Path, name: str) -> None:
             run.posterior.portable().save(work / FIT)
     if run.updates:
         write_json(work / "update.json", list(run.updates))
+    if run.visits is not None:
+        write_json(work / "visits.json", dict(run.visits))
+    if run.bins is not None:
+        run.bins.save(work / "bins.npz")
     hint = f"`softrobust report {name}` adds the frontier, the value of data and checks."
     run_page(replace(run, path=None), work / "report.html", name=name, hint=hint).save(
         work / "report.html"
@@ -368,6 +386,7 @@ def _read(folder: Path) -> Run:
     if command is None and not run.continuous:
         command = folder_command(folder.resolve().name, solution.solver, seed)
     updates = folder / "update.json"
+    visits = folder / "visits.json"
     with rebuilding("solution", file):
         in_words(run.notes)  # a note without its facts is found here, not in the midst of a page
     return replace(
@@ -377,6 +396,8 @@ def _read(folder: Path) -> Run:
         command=command or "",
         path=folder,
         updates=tuple(read_json(updates, UPDATES)) if updates.exists() else (),
+        visits=read_json(visits, VISITS) if visits.exists() else None,
+        bins=Bins.load(folder / "bins.npz") if (folder / "bins.npz").exists() else None,
     )
 
 

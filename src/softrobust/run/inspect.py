@@ -5,7 +5,8 @@ models; one with state, action and next state is a log of transitions; one with 
 is a table of visits, and so is any for which the user names such columns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ from softrobust._core.files import rebuilding
 from softrobust._core.notes import Ledger
 from softrobust.certificate.record import read_record, run_folder
 from softrobust.data import Bins, read_continuous_log
-from softrobust.data.columns import ACTION, LOG_ROLES, STATE, listed, resolvable
+from softrobust.data.columns import ACTION, LOG_ROLES, STATE, resolvable
 from softrobust.data.inspection import (
+    DECISIVE,
     GAMMA,
     Inspection,
     Step,
@@ -24,9 +26,8 @@ from softrobust.data.inspection import (
     inspect_visits,
     solve_step,
 )
-from softrobust.data.profile import looks_like_visits
 from softrobust.data.readers import kind_of
-from softrobust.data.table import Table, is_minari, opened
+from softrobust.data.table import Table, TableFile, is_minari, opened
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.problem import load_problem
@@ -34,14 +35,13 @@ from softrobust.problem import load_problem
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
 
-_DECISIVE = ("id", "time", "action", "measurements")
-
 
 def inspect_file(
     path: str | Path,
     *,
     columns: Mapping[str, str] | None = None,
     visits: Mapping[str, Any] | None = None,
+    reading: Mapping[str, Any] | None = None,
     write_log_to: str | Path | None = None,
     save_bins_to: str | Path | None = None,
     force: bool = False,
@@ -56,6 +56,8 @@ def inspect_file(
     visits : mapping, optional
         For a table of visits: settings of `TrajectoryRules`; what is absent is guessed, and "none"
         turns the guess of a terminal, a grid or a reward off.
+    reading : mapping, optional
+        Sheet, header_row and encoding, as `TableFile` has them.
     write_log_to, save_bins_to : path, optional
         Write the transitions of visits, and the bins that made their states.
     force : bool
@@ -65,10 +67,11 @@ def inspect_file(
     if path.is_dir() and not is_minari(path):
         return _inspect_run(path)
     given = {name: value for name, value in (visits or {}).items() if value is not None}
-    with opened(path) as table:
+    with opened(TableFile(path, **(reading or {}))) as table:
         kind = _kind(table, columns, given)
         if kind == "visits":
-            return inspect_visits(table, given, write_log_to, save_bins_to, force)
+            found = inspect_visits(table, given, write_log_to, save_bins_to, force)
+            return replace(found, steps=_read_so(found.steps, reading))
         files = {"write_log": write_log_to, "save_bins": save_bins_to}
         surplus = [*given, *(name for name, file in files.items() if file)]
         if surplus:
@@ -78,7 +81,8 @@ def inspect_file(
                 arguments=dict.fromkeys(surplus, ""),
             )
         if kind == "log":
-            return inspect_log(table, columns)
+            found = inspect_log(table, columns)
+            return replace(found, steps=_read_so(found.steps, reading))
         if columns:
             raise InputError(
                 f"Only a log takes columns; {path.name} is a {kind}. Leave them out.",
@@ -91,6 +95,11 @@ def inspect_file(
         return _KNOWN[kind](table)
 
 
+def _read_so(steps: Sequence[Step], reading: Mapping[str, Any] | None) -> tuple[Step, ...]:
+    """Commands that read the same file in the same way."""
+    return tuple(step._replace(options={**(reading or {}), **step.options}) for step in steps)
+
+
 def _kind(table: Table, columns: Mapping[str, str] | None, given: Mapping[str, Any]) -> str:
     kind = kind_of(table)
     if table.kind == "npz":
@@ -99,20 +108,12 @@ def _kind(table: Table, columns: Mapping[str, str] | None, given: Mapping[str, A
     lower = {name.casefold() for name in names}
     if kind == "models":
         return "policy" if lower == {"state", "action", "probability"} else kind
-    if any(name in given for name in _DECISIVE):
+    if any(name in given for name in DECISIVE):
         return "visits"
     if columns or resolvable(names, LOG_ROLES):
         return "log"
     if any(name.startswith("next_") and name[5:] in lower for name in lower):
         return "continuous log"
-    if not looks_like_visits(names):
-        raise InputError(
-            f"What {table.source} is cannot be told from its columns, {listed(names, 20)}. For a "
-            "log of transitions, say which are state, action and next state with columns. For "
-            "visits, say which are id, time and action.",
-            arguments={"columns": "state=…,action=…,next_state=…", "id": "…", "time": "…"}
-            | {"action": "…"},
-        )
     return "visits"
 
 

@@ -196,7 +196,7 @@ def certified(
 ) -> Run:
     """The run of a solution: certified, compared, with its notes."""
     problem, log = setup.problem, setup.log
-    made: dict[str, Any] = {"heldout": setup.heldout}
+    made: dict[str, Any] = {"heldout": setup.heldout, **_of_visits(setup)}
     if isinstance(problem, ContinuousProblem):
         simulated = review_vectors(problem, solution, setup.heldout, log, episodes, seed)
         made["simulated"] = simulated
@@ -223,6 +223,18 @@ def certified(
         r2=setup.r2,
         **made,
     )
+
+
+def _of_visits(setup: Setup) -> dict[str, Any]:
+    """How visits became the log, for visits to come."""
+    if setup.visits is None or setup.options is None:
+        return {}
+    said = {k: v for k, v in (setup.options.visits or {}).items() if k != "bins"}
+    if isinstance(said.get("events"), Path):
+        said["events"] = said["events"].name
+    states = {name: list(values) for name, values in setup.visits.report.states.items()}
+    how = {"rules": said, "read": dict(setup.options.reading or {}), "states": states}
+    return {"visits": how, "bins": setup.visits.bins}
 
 
 def _learned(posterior: Any) -> list[Note]:

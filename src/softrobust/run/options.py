@@ -25,6 +25,7 @@ from softrobust.solvers.registry import CONTINUOUS_SOLVERS, DEFAULT_SECONDS, SOL
 
 if TYPE_CHECKING:
     from softrobust._core.notes import Note
+    from softrobust.data import Trajectories
     from softrobust.solvers.base import Solver
     from softrobust.solvers.practice_class import PracticeClass
 
@@ -32,9 +33,11 @@ TABLES_ONLY = ("states", "initial", "allowed", "reward_table", "reward_default",
                "normalise", "strength", "per_cell", "support")  # fmt: skip
 VECTORS_ONLY = ("actions", "start", "reward_now", "reward_next", "clip")
 LOG_ONLY = ("columns", "states", "reward_table", "reward_default", "n_models", "n_test", "strength",
-            "per_cell", "support", "min_count", "actions", "posterior", "settings")  # fmt: skip
+            "per_cell", "support", "min_count", "actions", "posterior", "settings",
+            "visits")  # fmt: skip
 MODELS_ONLY = ("weights",)
-READING = ("columns", "states", "initial", "reward_table", "reward_default", "actions")
+READING = ("columns", "states", "initial", "reward_table", "reward_default", "actions", "visits",
+           "reading", "anyway")  # fmt: skip
 
 
 @final
@@ -49,6 +52,13 @@ class Options:
     continuous : bool
         States are vectors: columns x, next_x for every variable.
     columns : mapping role → column
+    visits : mapping
+        Of a table of visits: settings of `TrajectoryRules`. Of a log of transitions: the `reward`
+        as a mapping or formula of its columns, and the `cost` of actions.
+    reading : mapping
+        Sheet, header_row and encoding of the file, see `TableFile`.
+    anyway : bool
+        Solve a file in spite of what would make the answer another one.
     n_models, n_test : int
         Models drawn from the posterior of a log, to choose on and to check on.
     posterior : str or Posterior
@@ -80,6 +90,9 @@ class Options:
     alpha: float | None = None
     reference: str | Path | None = None
     columns: Mapping[str, str] | None = None
+    visits: Mapping[str, Any] | None = None
+    reading: Mapping[str, Any] | None = None
+    anyway: bool = False
     states: Path | None = None
     initial: Path | None = None
     weights: Path | None = None
@@ -155,7 +168,8 @@ class Setup:
     """A problem and where it came from: a table of states, or vectors.
 
     `heldout_drawn` says whether held-out models are, or will be, draws of the posterior; `r2` is
-    that of a fitted reward; `policies` is the class to choose from, where not all are considered.
+    that of a fitted reward; `policies` is the class to choose from, where not all are considered;
+    `visits` is how a table of visits became the log.
     """
 
     problem: Any
@@ -169,6 +183,7 @@ class Setup:
     heldout_drawn: bool = True
     r2: float | None = None
     policies: PracticeClass | None = None
+    visits: Trajectories | None = None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -198,7 +213,7 @@ def repeat_command(setup: Setup, solver: Solver, **more: int | str | None) -> st
         return ""
     given = [f.name for f in fields(options) if f.name not in (*SPELLED, "settings")]
     asked = question | {name: getattr(options, name) for name in options.given(*given)}
-    asked |= {"seed": options.seed}
+    asked |= {"seed": options.seed} | dict(asked.pop("reading", {})) | dict(asked.pop("visits", {}))
     extra = flags({k: v for k, v in more.items() if v is not None})
     head = "posterior." if setup.options.continuous else ""
     for name, value in (options.settings or {}).items():

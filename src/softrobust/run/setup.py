@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softrobust._core.notes import Note, read_notes
+from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.settings import whole
 from softrobust.certificate.posterior import TEST_STREAM
-from softrobust.data import TransitionLog, read_log, sniff
+from softrobust.data import TrajectoryRules, TransitionLog, read_log
 from softrobust.data.columns import ACTION, STATE
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.initial import GIVEN, initial_distribution
+from softrobust.data.inspection import DECISIVE, OFF, log_alarms
 from softrobust.data.join import relabelled
+from softrobust.data.readers import kind_of
 from softrobust.data.reward_rules import NOISY
 from softrobust.data.rewards import DRAWN_REWARDS
-from softrobust.data.table import is_minari, read_table
+from softrobust.data.table import Table, TableFile, is_minari, opened, read_table
+from softrobust.data.visits import Trajectories, trajectories_of
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.models.gaussian import GAUSSIAN_FORMAT
@@ -34,6 +37,7 @@ from softrobust.posterior.base import CHECKING, CHOOSING, fit_quietly
 from softrobust.posterior.registry import TABLES, make_posterior, settings_of
 from softrobust.posterior.sampling import Draws, stream
 from softrobust.problem import Problem, load_problem
+from softrobust.report.sentences import sentence
 from softrobust.run.options import (
     LOG_ONLY,
     MODELS_ONLY,
@@ -69,7 +73,12 @@ def set_up(source: str | Path | TransitionLog | ContinuousLog, options: Options)
     options.refuse(VECTORS_ONLY, "continuous states")
     if isinstance(path, TransitionLog):
         return _from_log(path, options, "")
-    kind = sniff(path)
+    with opened(TableFile(path, **(options.reading or {}))) as table:
+        return _from_file(path, table, options)
+
+
+def _from_file(path: Path, table: Table, options: Options) -> Setup:
+    kind = kind_of(table)
     if kind == GAUSSIAN_FORMAT.removeprefix("softrobust-"):
         raise InputError(
             f"{path.name} holds continuous models (Gaussian, as drawn for the domain 'cancer'). "
@@ -80,10 +89,17 @@ def set_up(source: str | Path | TransitionLog | ContinuousLog, options: Options)
         raise InputError(f"{path.name} holds '{kind}', which is neither a log nor models.")
     if kind == "log":
         options.refuse(MODELS_ONLY, "models", "a log")
-        names = ("columns", "states", "initial", "reward_table", "reward_default")
-        given = {name: getattr(options, name) for name in names}
-        name = str(path) if is_minari(path) else path.name
-        return _from_log(read_log(path, **given), options, name)
+        log, made = read_rows(table, options)
+        alarms = log_alarms(log, None if made is None else made.who)
+        worst = [sentence(note) for note in alarms if note.level is Level.ALARM]
+        if worst and not options.anyway:
+            raise InputError(
+                f"An answer would rest on rows that cannot be right. {' '.join(worst)} Correct the "
+                "file, or go on with anyway: then this stands under the answer.",
+                arguments={"anyway": ""},
+            )
+        setup = _from_log(log, options, str(path) if is_minari(path) else path.name)
+        return replace(setup, visits=made, notes=(*alarms, *setup.notes))
     options.refuse(LOG_ONLY, "a log", "models")
     notes: tuple[Note, ...] = ()
     if kind == "models":
@@ -93,6 +109,39 @@ def set_up(source: str | Path | TransitionLog | ContinuousLog, options: Options)
         problem = _from_problem(path, options)
     heldout = _heldout(options, problem)
     return Setup(problem, heldout=heldout, notes=notes, source=path.name, options=options)
+
+
+def read_rows(table: Table, options: Options) -> tuple[TransitionLog, Trajectories | None]:
+    """The log of a table of transitions, or of visits: then how they became a log, too.
+
+    Nothing is guessed here, so that a command means the same tomorrow: `inspect` guesses, and says
+    what it guessed as settings.
+    """
+    said = dict(options.visits or {})
+    names = ("columns", "states", "initial", "reward_table", "reward_default")
+    given = {name: getattr(options, name) for name in names}
+    if not any(name in said for name in DECISIVE):
+        surplus = [name for name in said if name not in ("reward", "cost")]
+        if surplus:
+            raise InputError(
+                f"{', '.join(surplus)} is for a table of visits, whose id, time and action are "
+                "named. Name them, or leave it out.",
+                arguments=dict.fromkeys(surplus, ""),
+            )
+        return read_log(table, **given, reward=said.get("reward"), cost=said.get("cost")), None
+    options.refuse(("columns", "states"), "a log of transitions", "visits")
+    for name in ("id", "time", "action"):
+        if name not in said:
+            raise InputError(
+                f"A table of visits needs the column of its {name}, and none is named.",
+                arguments={name: "COLUMN", "read_trajectories": ""},
+            )
+    off = {name for name in ("terminal", "grid", "reward") if said.get(name) == OFF}
+    made = trajectories_of(
+        table, TrajectoryRules(**{name: v for name, v in said.items() if name not in off})
+    )
+    log = made.log if options.initial is None else made.log.with_initial(options.initial)
+    return log.with_reward_table(options.reward_table, options.reward_default), made
 
 
 def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
