@@ -75,6 +75,8 @@ def attempt(tally: Tally, seed: int, seconds: float, tries: int | None, case: in
                         f"BROKEN {tally.broken[-1][: SHOWN if case is None else None]}", flush=True
                     )
                 number += 1
+                if tally.tried % 500 == 0:
+                    print(f"{tally.promise.name}: {tally.tried} tried …", flush=True)
                 enough = most is not None and tally.tried >= most
                 if enough or (tries is None and time.monotonic() - began > seconds):
                     break

@@ -59,8 +59,8 @@ def _faults(value: Any, schema: Schema, root: Schema, where: str) -> Iterator[tu
         yield from _faults(value, known, root, where)
     if "anyOf" in schema:
         tried = [list(_faults(value, one, root, where)) for one in schema["anyOf"]]
-        if all(tried):  # the one that comes furthest is the one that was meant
-            yield max((faults[0] for faults in tried), key=lambda fault: len(fault[0]))
+        if all(tried):  # the one that was meant is of this kind, and has the fewest faults
+            yield min(tried, key=lambda faults: (faults[0][0] == where, len(faults)))[0]
     if "const" in schema and not _same(value, schema["const"]):
         yield where, f"must be {schema['const']}; it is {_shown(value)}"
     if "enum" in schema and not any(_same(value, one) for one in schema["enum"]):

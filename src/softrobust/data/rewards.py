@@ -86,6 +86,12 @@ class Rewards:
                 f"got shape {self.pairs.shape}."
             )
         keys = self.keys
+        each = {"nexts": self.pairs.shape[:1], "next_listed": self.pairs.shape[:1]}
+        each |= {"by_next": self.pairs.shape, "triples": () if keys is None else keys.shape}
+        for name, shape in each.items():
+            layer = getattr(self, name)
+            if layer is not None and layer.shape != shape:
+                raise InputError(f"The rewards '{name}' have shape {layer.shape}, not {shape}.")
         if keys is not None and keys.size:
             most = self.n_states * self.n_actions * self.n_states
             if keys.ndim != 1 or (np.diff(keys) <= 0).any() or keys[0] < 0 or keys[-1] >= most:

@@ -125,6 +125,25 @@ def test_another_plan_is_refused_and_the_difference_named(tmp_path: Path) -> Non
         run_tasks(tasks(2), out, workers=0, resume=True)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"tasks": {}}, "tasks must be a list"),
+        ({"tasks": [{"key": None, "hash": "", "settings": {}}]}, r"tasks\[0\].key must be text"),
+        ({"tasks": [{"key": "a", "settings": {}}]}, r"tasks\[0\].hash is missing"),
+        ({"versions": 3}, "versions must be an object"),
+        ({"format_version": "<script>"}, "format_version"),
+    ],
+)
+def test_a_garbled_plan_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
+    tasks = [Task("a", "tests.run.jobs.jobs:square", {"x": 2.0})]
+    run_tasks(tasks, tmp_path / "out", workers=0)
+    plan = tmp_path / "out" / "plan.json"
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | change))
+    with pytest.raises(InputError, match=rf"plan\.json.*{words}"):
+        run_tasks(tasks, tmp_path / "out", workers=0, resume=True)
+
+
 def test_the_folder(tmp_path: Path) -> None:
     run_tasks(squares(1), tmp_path / "out", workers=0)
     with pytest.raises(InputError, match="resume=True"):

@@ -1,0 +1,70 @@
+"""Our reader of schemas agrees with the reference implementation, and names the field."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from softrobust._core.schema import check, published, read_json
+from softrobust.errors import InputError
+from tests.attack.files import prepare
+from tests.attack.mutate import mutate_json
+from tests.run.test_folder import table_run
+
+
+def plain(value: Any) -> bool:
+    """Whether all numbers are finite doubles: beyond them we are stricter than the standard."""
+    if isinstance(value, dict | list):
+        return all(map(plain, value.values() if isinstance(value, dict) else value))
+    whole = isinstance(value, int) and abs(value) >= 2**63
+    return not whole and not (isinstance(value, float) and (value.is_integer() or math.isnan(value)
+                                                            or math.isinf(value)))  # fmt: skip
+
+
+def fault(value: Any, schema: Any, path: Path) -> str | None:
+    """What is said of a value that is refused."""
+    try:
+        check(value, schema, path)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def test_it_agrees_with_the_reference(tmp_path: Path) -> None:
+    schema, record = published("solution"), json.loads(json.dumps(table_run(tmp_path).record()))
+    reference = jsonschema.Draft202012Validator(schema)
+    check(record, schema, tmp_path)
+    refused = 0
+    for seed in range(400):
+        changed, where = mutate_json(record, np.random.default_rng(seed))
+        last = where.split(".")[-1]
+        told = fault(changed, schema, tmp_path)
+        fine = told is None
+        if told is not None:
+            assert last in told or last.isdigit() or "must have" in told
+        refused += not fine
+        if plain(changed):
+            assert fine == reference.is_valid(changed), (where, seed)
+    assert refused > 100
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, NaN]", "-Infinity", "[" * 5000, "\ud800"])
+def test_what_is_no_json(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(InputError, match=r"x\.json cannot be read as JSON"):
+        read_json(file)
+
+
+@pytest.mark.slow
+def test_mutated_files_through_every_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    attack = prepare(tmp_path)
+    for seed in range(300):
+        assert attack(np.random.default_rng([2026, seed])) is None
