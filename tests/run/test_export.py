@@ -72,6 +72,7 @@ def test_plain_typed_labels_and_measurements_find_their_state() -> None:
         assert policy.action(state) == "watch"
     assert policy.action({"risk": "high", "bili": 3.2}) == "-treat"
     assert policy.action({"risk": "high", "bili": "4"}) == "watch"
+    assert policy.action({"risk": "high", "bili": "3,2"}) == "-treat"
     for wrong, told in (
         ({"risk": "low", "bili": 7}, "never seen"),
         ({"risk": "none", "bili": 3}, "Known are risk: low, high"),
@@ -122,6 +123,9 @@ def test_a_table_of_cases_gets_its_actions(tmp_path: Path) -> None:
     assert drawn["policy_action"][1] in ("watch", "-treat")
     by_label = apply_table(policy, {"state": ["risk=low|bili=<2", "(end)", "?"]})
     assert by_label["policy_action"] == [HOSTILE, "", ""]
+    alone = Policy.from_decision([0, 1], Labels(("<2", "≥2")), policy.actions)
+    raw = apply_table(alone, {"size": ["1.5", "2", "x"]}, {"state": "size"})
+    assert raw["policy_state"] == ["<2", "≥2", ""]
 
 
 def test_the_verb_reads_measurements_and_files(

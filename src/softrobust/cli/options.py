@@ -81,6 +81,8 @@ def pairs_of(text: str | None, flag: str = "--columns") -> dict[str, str] | None
     if text is None:
         return None
     rule = f"{flag} takes role=name pairs, such as state=site,action=dose"
+    if flag == "--measure":
+        rule = f"{flag} takes name=value pairs, such as bili=3.2,albumin=3.4"
     return _pairs(split_words(text) or [text], str, rule)
 
 

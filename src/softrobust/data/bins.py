@@ -288,9 +288,13 @@ def held(text: str, given: Any) -> bool:
     """Whether a cell of a state's name holds a measurement: the same text, number or interval."""
     if as_typed(text) == as_typed(str(given)):
         return True
+    plain = str(given)
+    whole_part, _, decimals = plain.partition(",")
+    if decimals.isdigit() and len(decimals) != 3:  # 8,5 is a number; 1,234 may be two
+        plain = f"{whole_part}.{decimals}"
     try:
-        x = float(given)
-    except (TypeError, ValueError):
+        x = float(plain)
+    except ValueError:
         return False
     span = interval_of(text)
     if span is not None:

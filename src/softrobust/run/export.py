@@ -98,6 +98,8 @@ def _place(policy: Policy, case: str | dict[str, str]) -> tuple[int | None, str]
     empty = not case if isinstance(case, str) else not all(case.values())
     if empty:
         return None, "a cell is empty"
+    if isinstance(case, str) and policy.states.find(case) < 0:
+        case = {"state": case}  # of states without columns: a raw measurement, not a label
     try:
         s = policy.index(case)
     except InputError as error:
