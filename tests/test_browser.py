@@ -20,6 +20,7 @@ from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.report import Report
+from softrobust.run.export import find_browser, print_pdf
 from softrobust.solvers import LocalSearch
 from softrobust.study.checks import Check
 from softrobust.study.frontier import frontier
@@ -353,3 +354,12 @@ def test_large_pages_stay_small(pages: dict[str, Report]) -> None:
     assert len(large.html.encode()) < 2_000_000
     assert len(pages["10 000 states"].html.encode()) < 2_000_000
     assert '<a href="policy.csv" download>' in pages["10 000 states"].html
+
+
+def test_the_page_prints_to_a_pdf(tmp_path: Path) -> None:
+    problem, *_ = from_log(stock_log())
+    out = tmp_path / "page.pdf"
+    print_pdf(make_page(problem, first_actions(problem)).html, out, find_browser())
+    data = out.read_bytes()
+    assert data.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type\s*/Page[^s]", data)) >= 2
