@@ -30,6 +30,7 @@ def test_the_solved_policy_scores_what_it_scored(
     assert again["status"] == "given"
     assert again["heldout"]["mean"] == own["heldout"]["mean"]  # type: ignore[index]
     assert again["practice"] == own["practice"]
+    assert again["promise"]["level"] == 0.9  # type: ignore[index]
 
 
 def test_silent_states_follow_practice(
@@ -41,7 +42,7 @@ def test_silent_states_follow_practice(
     assert run_cli(["evaluate", str(run), "--policy", str(file), "--out", str(out)]) == 0
     text = capsys.readouterr().out
     assert "current practice goes on there" in " ".join(text.split())
-    assert "beats current practice" in " ".join(text.split())
+    assert "more than what you do now" in " ".join(text.split())
     assert (out / "report.html").exists()
 
 

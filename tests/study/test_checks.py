@@ -254,4 +254,7 @@ def test_the_default_line_is_checked_by_itself(tmp_path: Path) -> None:
     assert len(found["off_policy"].facts["estimates"]) == 4
     practice = behaviour_policy(run.problem, run.log)[0]
     same = replace(run, solution=replace(run.solution, policy=practice))
+    other = draws(same)  # this run keeps practice where other seeds recommend a change
+    assert {row["verdict"] for row in other.facts["alternatives"]} == {"change"}
+    assert other.verdict is Verdict.CAUTION
     assert confounding(same).facts["why"] == "is_practice"

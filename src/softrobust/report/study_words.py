@@ -111,9 +111,10 @@ KIND_NAMES = {
     "noisier": "worlds with noisier rewards",
 }
 RULE = (
-    f"Fine: at least {FEWEST} worlds of every kind, the limit kept in {100 * KEPT:.0f} % of them "
-    f"or more, at most {100 * WORSE:.0f} % worse than practice, and better than practice at most "
-    f"{100 * OVERSAID:.0f} % less often than said. Caution: worlds contradict what was said."
+    f"Called fine with at least {FEWEST} worlds of every kind, the limit kept in "
+    f"{100 * KEPT:.0f} % of them or more, at most {100 * WORSE:.0f} % worse than practice, and "
+    f"better than practice at most {100 * OVERSAID:.0f} % less often than said. Caution: worlds "
+    "contradict what was said."
 )
 
 
@@ -229,19 +230,19 @@ CHECK_NAMES = {
     "draws": "number of models and seed",
     "confounding": "hidden confounding",
 }
-VISITS = f"Fine: no alternative changes more than {100 * MUCH:.0f} % of visits."
+VISITS = f"Called fine if no alternative changes more than {100 * MUCH:.0f} % of visits."
 CHECK_RULES = {
-    "replay": "Fine: the mean lies in the central 95 % of predictions, about 90 % of single "
-    f"episodes in theirs, and there are at least {FEWEST_REPLAYED}: a mean of fewer says little.",
-    "off_policy": "Fine: every estimate that can tell agrees with the prediction, and not FQE "
-    f"alone, which takes states at their word as the models do. An estimate can tell with an "
+    "replay": "Called fine if the mean lies in the central 95 % of predictions, about 90 % of "
+    f"single episodes in theirs, and there are at least {FEWEST_REPLAYED}: fewer say little.",
+    "off_policy": "Called fine if every estimate that can tell agrees with the prediction, and not "
+    f"FQE alone, which takes states at their word as the models do. An estimate can tell with an "
     f"effective sample size of at least {LEAST_SIZE:g} and {100 * LEAST_SHARE:.0f} % of all "
     f"episodes (FQE: rows), and at most {100 * MODEL_TAIL:.0f} % of the future from the model.",
-    "rare_pairs": f"Fine: at most {100 * MUCH:.0f} %.",
+    "rare_pairs": f"Called fine at {100 * MUCH:.0f} % or less.",
     "prior_strength": VISITS,
     "goal": VISITS,
-    "draws": VISITS,
-    "confounding": f"Fine: a factor of {WEAK:g} or more; weaker hidden causes are common.",
+    "draws": f"{VISITS[:-1]}, nor what is recommended.",
+    "confounding": f"Called fine from a factor of {WEAK:g} on; weaker hidden causes are common.",
 }
 CHECK_GLOSS = {
     "off_policy": "WIS, PDIS, DR and FQE are four ways to tell from what others did what this "
@@ -350,6 +351,12 @@ def _goal(f: Facts) -> str:
     )
 
 
+_VERDICTS = {
+    "change": "and recommends a change, which this run does not",
+    "keep": "and recommends to keep practice, which this run does not",
+}
+
+
 def _alternatives(f: Facts) -> str:
     parts = []
     for row in f["alternatives"]:
@@ -359,6 +366,8 @@ def _alternatives(f: Facts) -> str:
         if "gain" in row:
             word = "gains" if row["gain"] >= 0 else "loses"
             text += f" and {word} {abs(row['gain']):.3g} by the objective on held-out models"
+        if row.get("verdict"):
+            text += f" ({_VERDICTS[row['verdict']]})"
         parts.append(text)
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."

@@ -25,6 +25,7 @@ from softrobust.run.options import Setup
 from softrobust.run.setup import read_whole_policy
 from softrobust.solvers.base import Solution, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, given, unmasked
+from softrobust.solvers.improve import promise_of
 from softrobust.solvers.practice_class import check_within, within_class
 from softrobust.solvers.registry import DEFAULT_SOLVER, make_solver
 from softrobust.study.compare import Compared, compare
@@ -63,7 +64,11 @@ def evaluate_file(setup: Setup, path: Path, seed: int = 0) -> Run:
         states = models.states.shortened(outside)
         notes.append(Note("policy_forbidden", facts={"states": states}))
     used = replace(setup, problem=problem, notes=(*setup.notes, *notes))
-    return certified(used, given(problem, policy, NAME), seed)
+    run = certified(used, given(problem, policy, NAME), seed)
+    if setup.log is None:
+        return run
+    promise = promise_of(setup.log, problem.gamma, policy, seed=seed)
+    return replace(run, certificate=replace(run.certificate, promise=promise))
 
 
 # --------------------------------------------------------------------------------------------------

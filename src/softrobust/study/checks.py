@@ -162,6 +162,7 @@ def replay(solved: Solved, seed: int = 0) -> Check:
 STRENGTHS = (0.1, 10.0)
 LAMBDAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 ALPHAS = (0.5, 0.8, 0.9, 0.95)
+SAME = 1e-9  # probabilities closer than this are the same
 MUCH = 0.1  # share of visits whose action changes that deserves a word of caution
 
 
@@ -211,10 +212,12 @@ def draws(solved: Solved, seed: int = 0) -> Check:
     """Other draws of the same posterior, as many, twice as many and half as many."""
     need_log(solved, "Sensitivity to the draws")
     problem, n = solved.problem, solved.problem.n_models
+    verdicts: dict[str, dict[str, str]] = {}
     seeds = ("another seed", "a third seed")
     if _default_line(solved):
         base = solved.solution.policy
         found = {name: _improved(solved, solved.seed + 1 + i) for i, name in enumerate(seeds)}
+        verdicts = {name: _other_verdict(solved, base, other) for name, other in found.items()}
     else:
         base = solve(problem, LocalSearch(seed=seed)).policy
         sizes = dict.fromkeys(seeds, n)
@@ -225,12 +228,23 @@ def draws(solved: Solved, seed: int = 0) -> Check:
             ).policy
             for i, (name, many) in enumerate(sizes.items())
         }
-    rows = [{"draw": name, **_against(solved, base, other)} for name, other in found.items()]
-    return _alternatives("draws", rows)
+    rows: list[dict[str, Any]] = [
+        {"draw": name, **_against(solved, base, other)} for name, other in found.items()
+    ]
+    return _alternatives("draws", [{**row, **verdicts.get(row["draw"], {})} for row in rows])
 
 
 def _default_line(solved: Solved) -> bool:
     return solved.solution.solver == Improve.name
+
+
+def _other_verdict(solved: Solved, base: Policy, other: Policy) -> dict[str, str]:
+    """`verdict`: what the other policy recommends where that is not what the run recommends."""
+    log, _ = need_log(solved, "Choosing again")
+    usual = np.asarray(log.behaviour)
+    seen = np.asarray(log.pair_counts).sum(axis=1) > 0
+    now, then = (bool((np.abs(p.probs - usual)[seen] > SAME).any()) for p in (base, other))
+    return {} if now == then else {"verdict": "change" if then else "keep"}
 
 
 def _improved(solved: Solved, seed: int, lam: float | None = None) -> Policy:
@@ -254,7 +268,8 @@ def _against(solved: Solved, base: Policy, other: Policy) -> dict[str, float]:
 
 
 def _alternatives(code: str, rows: list[dict[str, Any]]) -> Check:
-    return _careful(code, max(row["visits"] for row in rows) > MUCH, {"alternatives": rows})
+    careful = any(row["visits"] > MUCH or "verdict" in row for row in rows)
+    return _careful(code, careful, {"alternatives": rows})
 
 
 # --------------------------------------------------------------------------------------------------
