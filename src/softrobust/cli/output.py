@@ -62,13 +62,16 @@ def print_frontier_json(found: Frontier) -> None:
 def print_frontier(found: Frontier, out: Path | None) -> None:
     """A table for each α, and where the policy changes."""
     from softrobust.objective import SoftRobust
+    from softrobust.report.words import measured
 
     console = make_console()
     head = ("λ", "mean", "bad case", "open", "price", "policy changes in")
+    goal = found.points[0][0].certificate.objective
+    of = "" if goal.against is None else f". {measured(goal)}"
     for j, alpha in enumerate(found.alphas):
         words = SoftRobust(1.0, alpha).words
         console.print()
-        paragraph(console, f"The bad case is {words} (α = {alpha:g})", "italic")
+        paragraph(console, f"The bad case is {words} (α = {alpha:g}){of}", "italic")
         rows = []
         for p in found.column(j):
             share = p.certificate.gap_share

@@ -241,6 +241,7 @@ def print_side_by_side(found: dict[str, Any]) -> None:
     from softrobust.certificate.record import objective_of
     from softrobust.cli.screen import make_console, paragraph, show_table
     from softrobust.report import in_words
+    from softrobust.report.words import measured
 
     goal = objective_of(found)
     head = ["policy", "objective", "mean", "bad case", "open", "held-out\nobjective",
@@ -249,6 +250,7 @@ def print_side_by_side(found: dict[str, Any]) -> None:
     console = make_console()
     show_table(console, head, rows, styles=["bold" if i == 0 else "" for i in range(len(rows))])
     lines = [
+        *filter(None, [measured(goal)]),
         f"The bad case is {goal.words}; γ = {found['gamma']:g}, λ = {goal.lam:g}.",
         "open: what no proof excludes, as a share of what is to be gained over acting at random.",
         "same action: as the first policy, by the time that it spends there.",

@@ -43,7 +43,8 @@ NOMINAL = "nominal"
 NAMES = {PRACTICE: "current practice"}
 SAME = 1e-9  # chances closer than this are the same
 MOST_READ = 2000  # held-out models whose optima are solved for,
-READ_BYTES = 2**27  # fewer where they are large
+READ_BYTES = 2**27  # fewer where they are large,
+FEWEST_READ = 20  # but not so few
 OPTIMA = 30  # evaluations that the optima of all models take, about,
 MOST_SECONDS = 20.0  # and how long they may
 
@@ -181,9 +182,12 @@ def readings(
     where = unmasked(problem)
     if heldout is not None:
         stored = 8 * problem.models.next_states.size
-        n = min(heldout.n_models, MOST_READ, max(50, READ_BYTES // stored))
-        few = heldout.select(range(n)) if isinstance(heldout, ModelSet) else heldout.part(0, n)
-        where = where.with_models(few if n < heldout.n_models else heldout)
+        n = min(heldout.n_models, MOST_READ, READ_BYTES // stored)
+        if n == heldout.n_models:
+            where = where.with_models(heldout)
+        elif n >= FEWEST_READ:  # of fewer there is no bad case: the models chosen on must do
+            few = heldout.select(range(n)) if isinstance(heldout, ModelSet) else heldout.part(0, n)
+            where = where.with_models(few)
     f, goal = where.models.f, where.objective
     x = {c.name: policy_return(where, c.solution.policy) for c in compared if _first(c)}
     c: dict[str, FloatArray] = {"return": np.zeros(f.size)}

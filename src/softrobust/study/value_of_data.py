@@ -29,7 +29,7 @@ from softrobust.objective import SoftRobust, soft_robust
 from softrobust.posterior import FittedDirichlet
 from softrobust.returns import optimal_returns, returns_of
 from softrobust.returns.evaluation import policy_rows
-from softrobust.solvers.baselines.behaviour import behaviour_policy
+from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
 from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.study.solved import redraw
 
@@ -243,7 +243,8 @@ def _by_models(
     rng: np.random.Generator, objective: SoftRobust,
 ) -> list[DataValue]:  # fmt: skip
     """Every model is reweighted."""
-    Z = np.array([returns_of(problem, p).x for p in pool])
+    own = unmasked(problem)  # practice may do what the mask forbids
+    Z = np.array([returns_of(own, p).x for p in pool])
     order = np.argsort(Z, axis=1).astype(np.int64)
     (base,), (best,) = _best(Z, order, problem.models.f[None, :], objective)
     out = []
