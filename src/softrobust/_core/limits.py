@@ -2,6 +2,9 @@
 
 A compiled loop cannot be stopped, not even by Ctrl-C. So work on many models is cut into chunks of
 a fraction of a second, and between two of them the caller's `Deadline` is asked.
+
+A command is bounded as a whole (`within`): whoever does work that can be done without asks for the
+time that is left (`time_bound`), does less of it, and leaves the name of what was cut.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, final
@@ -46,12 +51,13 @@ def chunks(n: int, first: int = 1) -> Iterator[slice]:
 class Deadline:
     """A time limit in seconds from now; None never passes."""
 
-    __slots__ = ("limit", "start")
+    __slots__ = ("cut", "limit", "start")
 
     def __init__(self, limit: float | None = None) -> None:
         check_time_limit(limit)
         self.limit = limit
         self.start = time.monotonic()
+        self.cut: list[str] = []  # what there was less of for want of time
 
     @property
     def elapsed(self) -> float:
@@ -76,6 +82,18 @@ class Deadline:
     def part(self, share: float) -> Deadline:
         """A deadline after a share of the time left; never, where there is no limit."""
         return self if self.limit is None else Deadline(max(share * self.left, 1e-9))
+
+    def affords(self, what: str, wanted: int, each: float, share: float, least: int = 1) -> int:
+        """How many of `wanted` things fit into a share of the time left, at `each` seconds."""
+        if self.limit is None or wanted * each <= share * self.left:
+            return wanted
+        self.note(what)
+        return max(min(wanted, least), min(wanted, int(share * self.left / max(each, 1e-9))))
+
+    def note(self, what: str) -> None:
+        """Write down what was cut."""
+        if self.limit is not None and what not in self.cut:
+            self.cut.append(what)
 
     def at_least(self, seconds: float) -> Deadline:
         """The same deadline, or so many seconds from now if that is later."""
@@ -113,6 +131,38 @@ File = Annotated[str | Path, _check_folder]
 
 
 NO_LIMIT = Deadline()
+_BOUND: ContextVar[Deadline] = ContextVar("bound", default=NO_LIMIT)
+
+
+def time_bound() -> Deadline:
+    """The time limit of what is being done."""
+    return _BOUND.get()
+
+
+@contextmanager
+def within(seconds: float | None) -> Iterator[Deadline]:
+    """Bound all that runs inside by so many seconds, or by the outer bound where that is sooner."""
+    outer = time_bound()
+    least = outer.left if seconds is None else min(seconds, outer.left)
+    own = outer if math.isinf(least) else Deadline(max(least, 1e-9))
+    own.cut = own.cut if outer.limit is None else outer.cut
+    mark = _BOUND.set(own)
+    try:
+        yield own
+    finally:
+        _BOUND.reset(mark)
+
+
+@contextmanager
+def unbounded() -> Iterator[None]:
+    """Let what runs inside take its time: results that are kept must not depend on a clock."""
+    mark = _BOUND.set(NO_LIMIT)
+    try:
+        yield
+    finally:
+        _BOUND.reset(mark)
+
+
 INTERVAL = 0.2  # seconds between two refreshes of a live line
 
 
@@ -147,3 +197,17 @@ class LiveLine:
             sys.stderr.write("\r" + " " * self.width + "\r")
             sys.stderr.flush()
             self.width = 0
+
+
+_STAGE: list[LiveLine] = []
+
+
+def stage(name: str = "") -> None:
+    """Name what a command is doing, on a terminal; nothing wipes the line."""
+    line = _STAGE[0] if _STAGE else LiveLine()
+    _STAGE[:] = [line]
+    line.shown = 0.0
+    if name:
+        line.update(f"{name} …")
+    else:
+        line.clear()

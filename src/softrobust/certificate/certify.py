@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, final
 
+from softrobust._core.limits import time_bound
 from softrobust._core.show import facts_html, facts_text
 from softrobust.bounds import (
     Bound,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from softrobust.posterior import FittedPosterior
 
 
+BOUND_SHARE = 0.3  # of the time left, for bounds
 DUAL_STATES = 300  # above this the safe dual costs more than a certificate should
 INDICATIVE_WORK = 2e8  # N·S³ above which the paper's error terms would take seconds
 PAIRED_DRAWS = 2000  # held-out models that a comparison needs at most: differences vary less
@@ -245,9 +247,12 @@ def certify(
     sample = sample_of(train, problem.objective, given=True)
     own = class_of(policy)
     brought = any(b.covers in (own, *KEEPING) for b in bounds)
-    known = clairvoyant_bound(problem)
-    if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES:
-        known = best_bound(problem, own, time_limit)
+    clock = time_bound().part(BOUND_SHARE)
+    known = clairvoyant_bound(problem, deadline=clock)
+    if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES and not clock.passed:
+        known = best_bound(problem, own, min(time_limit, clock.left))
+    if clock.passed:
+        time_bound().note("bound")
     held = under = None
     if heldout is not None:
         held = held_out(train, returns_of(problem, policy, heldout), problem.objective, sample)

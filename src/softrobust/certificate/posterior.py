@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust._core.limits import time_bound
 from softrobust._core.notes import RECORDED, Note, read_notes
 from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.bounds.best import check_replications, upper_limit
@@ -51,6 +52,7 @@ Draw = Callable[[int, np.random.Generator], "ModelSet"]
 
 REPLICATIONS = 10
 SECONDS = 5.0  # for all replications together, about
+REPLICATION_SHARE = 0.3  # of the time left, at most
 LEAST = 4  # replications below which no limit is given
 DUAL_STATES = 300  # above this, replications are bounded by the clairvoyant bound
 EXACT_WORK = 3e6  # N·A·S³ up to which replications are solved by branch and bound,
@@ -162,6 +164,9 @@ def certify_posterior(
         A number gives draws of their own, independent of those that `sample` makes of it.
     """
     check_replications(replications, LEAST)
+    if (share := REPLICATION_SHARE * time_bound().left) < seconds:
+        seconds = max(share, 1e-3)
+        time_bound().note("replications")
     covers = class_of(policy)
     if not isinstance(problem.objective, SoftRobust):
         return _without(problem, heldout, covers, Note("replications_bound_averages"))
@@ -207,14 +212,14 @@ def _replicate(
     """Bounds of the replications and the policy's returns there; only one where it takes long."""
     bounds: list[Bound] = []
     returns: list[FloatArray] = []
-    for models in _draws(problem, posterior, replications, rng):
-        began = time.monotonic()
+    began = time.monotonic()
+    for models in _draws(problem, posterior, replications, seconds, rng):
         there = problem.with_models(models)
         bounds.append(_bound(there, covers, seconds / replications))
         returns.append(returns_of(there, policy).x)
         if len(bounds) == 1:  # how many there will be depends on the clock, not on what was seen
             took = time.monotonic() - began
-            if took > seconds:
+            if took > seconds or time_bound().passed:
                 break
             replications = int(np.clip(seconds / max(took, 1e-9), LEAST, replications))
         if len(bounds) == replications:
@@ -223,7 +228,11 @@ def _replicate(
 
 
 def _draws(
-    problem: Problem, posterior: FittedPosterior | Draw, replications: int, rng: np.random.Generator
+    problem: Problem,
+    posterior: FittedPosterior | Draw,
+    replications: int,
+    seconds: float,
+    rng: np.random.Generator,
 ) -> Iterator[ModelSet]:
     """Fresh models for each replication.
 
@@ -232,6 +241,11 @@ def _draws(
     """
     draw: Draw = posterior.sample if isinstance(posterior, FittedPosterior) else posterior
     n, size = problem.n_models, 8.0 * problem.models.next_states.size
+    if time_bound().limit is not None:  # whether one set can be drawn in time is seen by a few
+        began = time.monotonic()
+        draw(min(n, TRIAL), rng.spawn(1)[0])
+        if n / min(n, TRIAL) * (time.monotonic() - began) * LEAST > seconds:
+            return
     if size * n * replications > POOL_BYTES:
         for _ in range(replications):
             yield draw(n, rng)
@@ -327,10 +341,11 @@ def _without(
 # How many held-out draws are enough, where drawing is cheap.
 
 INTERVAL_SHARE = 0.01  # of the range of the training returns: how well CVaR is to be known
-PILOT = 500
+PILOT, TRIAL = 500, 4
+HELD_SHARE = 0.3  # of the time left, for held-out models
 MOST = 10_000
 MOST_CELLS = 2**25  # probabilities of all draws: some seconds to draw
-PILOT_STREAM, TEST_STREAM = 0, 1  # below the seed of held-out models
+PILOT_STREAM, TEST_STREAM, TRIAL_STREAM = 0, 1, 2  # below the seed of held-out models
 LEARNED = 2  # times as long as others do draws of the learned prior take
 MOST_WORK = 1e11  # multiply-adds to evaluate them: some ten seconds
 
@@ -355,6 +370,12 @@ def draw_heldout(
         most = min(most, posterior.pool)
     if isinstance(posterior, FittedLearned):
         most = max(most // LEARNED, 50)
+    clock = time_bound()
+    if clock.limit is not None:
+        began = time.monotonic()
+        returns_of(problem, policy, Draws.of(posterior, TRIAL, stream(seed, TRIAL_STREAM)))
+        each = (time.monotonic() - began) / TRIAL
+        most = clock.affords("heldout", most, 3 * each, HELD_SHARE, TRIAL)  # pilot, rivals, report
     n = min(PILOT, most)
     if spread > 1e-9 * own.size:  # else all returns are equal
         tail = max(1.0 - problem.objective.alpha, TAIL_DRAWS / MOST)

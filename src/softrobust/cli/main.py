@@ -41,12 +41,18 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(verb)
     def answer(*words: Any, **options: Any) -> None:
+        from softrobust._core.limits import check_time_limit, stage, within
+
         try:
-            verb(*words, **options)
+            check_time_limit(limit := options.get("time_limit"))
+            with within(limit):  # the whole command, not the solver alone
+                verb(*words, **options)
         except KeyboardInterrupt as error:  # a run that can go on says so itself
             asked = _flags(error, verb.__name__)
             _say(f"{error}{asked}" if str(error) else "Interrupted; nothing was written.")
             raise typer.Exit(130) from None
+        finally:
+            stage()
 
     return answer
 

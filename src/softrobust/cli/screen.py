@@ -29,6 +29,9 @@ def make_console(error: bool = False) -> Console:
     """A console that shows text as it is; its width is that of the terminal, or COLUMNS."""
     from rich.console import Console
 
+    from softrobust._core.limits import stage
+
+    stage()
     return Console(stderr=error, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
@@ -68,6 +71,9 @@ def say(text: str = "", *, error: bool = False, style: str = "") -> None:
 
 def print_record(record: Any) -> None:
     """Plain values as JSON on stdout (which writes controls out by itself)."""
+    from softrobust._core.limits import stage
+
+    stage()
     import json
 
     sys.stdout.write(json.dumps(record, indent=1, allow_nan=False) + "\n")

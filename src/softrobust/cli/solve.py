@@ -23,7 +23,7 @@ OUTPUT = "Output"
 VECTORS = "Continuous states (--continuous)"
 SAME = ("gamma", "lam", "alpha", "reference", "states", "initial", "weights", "heldout", "reward_table",
         "reward_default", "allowed", "normalise", "seed", "strength", "per_cell", "support",
-        "min_count", "continuous", "horizon", "posterior",
+        "min_count", "continuous", "horizon", "posterior", "time_limit",
         "anyway")  # options that the library calls alike  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def solve(
     horizon: Annotated[int | None, typer.Option(help="Steps of an episode; gamma may then be 1 (default: no end; with --continuous the longest of the log). Solvers: improve, nominal, local-search, cadp, wsu, mvp.")] = None,
     stationary: Annotated[bool, typer.Option("--stationary", help="With --horizon and local-search: one rule for all steps instead of one for each.")] = False,
     solver: Annotated[str | None, typer.Option(help=f"{SOLVERS} (default {DEFAULT}; exact for percentile; local-search with --horizon where improve is not the default).", autocompletion=complete.solvers)] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds; the best policy found by then is returned (default 60 for exact, milp, local-search, randomized).")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole command, certificates included; what was cut short is said (without it: 60 for the search of exact, milp, local-search, randomized).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…", rich_help_panel=INPUT)] = None,
     states: Annotated[Path | None, typer.Option(help="File with one state per line: their order; may add unvisited ones.", rich_help_panel=INPUT)] = None,

@@ -156,7 +156,7 @@ def rehearse(
     times: Annotated[int | None, typer.Option(help="Worlds to draw (default: 20 of every kind; 200 with a Dirichlet posterior).")] = None,
     world: Annotated[str | None, typer.Option(help="One kind of worlds: posterior, rougher, smoother, shifted or noisier (default: all); with a Dirichlet posterior: posterior (default), or prior (a test of the machinery).")] = None,
     solver: Annotated[str | None, typer.Option(help="Solver of the rehearsals (default: improve; local-search with a Dirichlet posterior).", autocompletion=complete.solvers)] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds after which no further world is begun.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole command: worlds that are not done by then are left out (--resume goes on with them).")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results (default: RUN/rehearsal).")] = None,
     workers: Annotated[int | None, typer.Option(min=0, help="Processes here (default: one for each core; 0: this one).")] = None,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local:2.")] = None,
@@ -203,7 +203,7 @@ def frontier(
     alphas: Annotated[str, typer.Option(help="Confidences: the bad case is the worst 1 − alpha of models.")] = ".9",
     reference: Annotated[str | None, typer.Option(metavar="none|practice|optimum|FILE", help="What returns are measured against: none (default), practice, optimum, or a policy's CSV.")] = None,
     solver: Annotated[str, typer.Option(help="As for solve; exact proves every point.", autocompletion=complete.solvers)] = "exact",
-    time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole grid (default 8 a point).")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole command (default: 8 for a point).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default 100).")] = None,
     min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times get no more probability than practice gives them (default 1); 0 keeps all.")] = None,
@@ -212,6 +212,8 @@ def frontier(
     weights: Annotated[Path | None, typer.Option(help="CSV idoutcome,weight: how much each model counts.")] = None,
     reward_table: Annotated[Path | None, typer.Option(help="CSV state,action,reward[,next_state].")] = None,
     allowed: Annotated[Path | None, typer.Option(help="CSV state,action of what may be done.")] = None,
+    posterior: Annotated[str | None, typer.Option(help="As for solve (default learned).", autocompletion=complete.posteriors)] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the posterior; may be given again.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for frontier.csv, frontier.svg and frontier.png.", rich_help_panel=OUTPUT)] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the points as JSON.", rich_help_panel=OUTPUT)] = False,
@@ -222,7 +224,7 @@ def frontier(
 
     Example: softrobust frontier log.csv --gamma 0.95 --alphas .7,.9 --out run
     """
-    from softrobust.cli.options import numbers_of, pairs_of
+    from softrobust.cli.options import numbers_of, pairs_of, settings_of
     from softrobust.cli.output import print_frontier, print_frontier_json
     from softrobust.run import Options, check_out, run_frontier, set_up, write_frontier
 
@@ -240,6 +242,8 @@ def frontier(
         min_count=min_count,
         seed=seed,
         horizon=horizon,
+        posterior=posterior,
+        settings=settings_of(set_) or None,
     )
     grid = numbers_of("--lambdas", lambdas), numbers_of("--alphas", alphas)
     found = run_frontier(set_up(input, options), *grid, solver, time_limit, seed)

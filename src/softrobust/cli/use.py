@@ -169,6 +169,8 @@ def evaluate(
     reward_table: Annotated[Path | None, typer.Option(help="CSV state,action,reward[,next_state].")] = None,
     models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default 100).")] = None,
     min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times have no model (default 1); 0 keeps all.")] = None,
+    posterior: Annotated[str | None, typer.Option(help="As for solve (default learned).", autocompletion=complete.posteriors)] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the posterior; may be given again.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for solution.json, policy.csv and report.html.", rich_help_panel=OUTPUT)] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
@@ -179,7 +181,7 @@ def evaluate(
 
     Example: softrobust evaluate run --policy guideline.csv
     """
-    from softrobust.cli.options import pairs_of
+    from softrobust.cli.options import pairs_of, settings_of
     from softrobust.cli.output import print_run
     from softrobust.errors import InputError
     from softrobust.run import Options, check_out, load_table_run, set_up
@@ -192,6 +194,7 @@ def evaluate(
         initial=initial,
         reward_table=reward_table, n_models=models, min_count=min_count, seed=seed,
         horizon=horizon,
+        posterior=posterior, settings=settings_of(set_) or None,
     )  # fmt: skip
     if input.is_dir():
         if options != Options(seed=seed):
@@ -215,7 +218,7 @@ def evaluate(
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders that solve wrote; the first brings the question.")],
     solvers: Annotated[str, typer.Option(help="Further solvers for the first run's problem, with commas, as for solve.", autocompletion=complete.solver_list)] = "",
-    time_limit: Annotated[float | None, typer.Option(help="Seconds for each of these solvers.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole command, shared out over these solvers.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of these solvers.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
@@ -348,7 +351,7 @@ def update(
     out: Annotated[Path | None, typer.Option(help="Folder for the updated run; without it nothing is written.")] = None,
     margin: Annotated[float, typer.Option(help="What a change of action must gain, in units of the objective.")] = 0.0,
     solver: Annotated[str | None, typer.Option(help="Default: the run's own solver.", autocompletion=complete.solvers)] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds for the solver.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole command.")] = None,
     columns: Annotated[str | None, typer.Option(help="Column names of the new log: state=site,action=dose,…")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the drift test and of the solver.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.")] = False,

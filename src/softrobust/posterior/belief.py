@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.limits import time_bound
 from softrobust.kernels.evaluate import (
     evaluate_models,
     evaluate_sparse,
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 
 SMALL = 96  # states up to which the kernel beats LAPACK
 SPARSE_STATES, SPARSE_SHARE = 200, 0.1  # from here, up to this share of states in a row: iterate,
-SPARSE_ERROR = 1e-9  # to this error, of the largest value
+SPARSE_ERROR = 1e-9  # to this error, of the largest value,
+BLOCK = 4  # models between two looks at the clock
 
 
 @final
@@ -306,13 +308,16 @@ def _solved(
     if S < SPARSE_STATES or width > SPARSE_SHARE * S:
         P, eye = np.empty((S, S)), np.eye(S)
         for omega in range(N):
+            time_bound().check()
             own = probs if each is None else each[omega]
             policy_matrix(indptr, next_states, prob, N, omega, own, P)
             v[omega] = np.linalg.solve(eye - gamma * P, v[omega])
         return v
     r, h, reached = v.copy(), np.zeros((1, 1)), np.zeros((N, 2))
-    blocks = [(0, N)] if each is None else [(omega, omega + 1) for omega in range(N)]
-    for first, last in blocks:
+    step = 1 if each is not None else BLOCK
+    for first in range(0, N, step):
+        time_bound().check()
+        last = min(first + step, N)
         own = probs if each is None else each[first]
         rows, columns = policy_sparsity(indptr, next_states, own)
         evaluate_sparse(

@@ -18,7 +18,7 @@ from softrobust.report.data_words import times as times
 
 GOOD_FIT = 0.999
 SHOWN_ROWS = 4
-OF_PROMISE = frozenset({"comparison_blurred", "log_earned"})
+OF_PROMISE = frozenset({"comparison_blurred", "log_earned", "promise_by_learned", "promise_unseen"})
 LEFT_OUT = "Notes that an older version wrote down are left out: counts in them cannot be hidden."
 
 
@@ -78,6 +78,24 @@ def _saturated(note: Note) -> str:
 def _interval_wide(note: Note) -> str:
     wide = "unknown" if note["share"] is None else f"{100 * note['share']:.2g} % of the range"
     return f"The interval of the held-out bad case is {wide} ({{draws:,}} draws were affordable)."
+
+
+def _judge(note: Note) -> str:
+    by = "The promise is judged by the learned prior, whose promises were tested in known worlds"
+    if note["solver"] == "improve":
+        by = "`improve` chooses and promises by the learned prior"
+    return f"{by}; models of the posterior '{{posterior}}' say what the policy earns on them."
+
+
+_CUT = {
+    "models": "models to choose on", "heldout": "held-out models", "bound": "the bound",
+    "replications": "replications", "promise": "the promise", "nominal": "comparisons",
+}  # fmt: skip
+
+
+def _cut(note: Note) -> str:
+    parts = ", ".join(_CUT[part] for part in note["parts"])
+    return f"The time limit of {{seconds:.3g}} s cut short: {parts}. With more time figures differ."
 
 
 def _reward_fitted(note: Note) -> str:
@@ -229,6 +247,16 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
         "Replications bound averages, and the percentile criterion is none."
     ),
     "replications_too_slow": "{least} replications would take much longer than {seconds:g} s.",
+    "cut_by_time": _cut,
+    "promise_by_learned": _judge,
+    "promise_unseen": (
+        "Nothing is promised of the truth: the policy takes actions that were never seen where it "
+        "takes them, and no part of the log can judge those. What it earns rests on the posterior."
+    ),
+    "improve_not_allowed": (
+        "Some of what practice does is not allowed, so that the default solver is `exact`: "
+        "`improve` would start from practice."
+    ),
     "search_resumed": "The search was taken up again after {seconds:.3g} s.",
     "search_open": (
         "The search is not over ({nodes:,} open nodes): the same command with `--resume` goes on."

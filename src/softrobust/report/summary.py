@@ -42,7 +42,8 @@ TRAINED_FOR = {
 # What was assumed or happened that a reader must act on, or know at once.
 TOLD = frozenset({"prior_learned", "search_open", "search_resumed", "policy_silent",
                   "policy_forbidden", "start_unknown", "no_pair_free", "log_earned",
-                  "action_seen_too_rarely", "quantile_saturated"})  # fmt: skip
+                  "action_seen_too_rarely", "quantile_saturated", "promise_by_learned",
+                  "promise_unseen", "improve_not_allowed", "cut_by_time"})  # fmt: skip
 MOST_CAUTIONS = 6  # on the screen
 Lines = Iterator[tuple[str, str]]
 Run = Any  # a run, which is made in a later stage

@@ -56,6 +56,11 @@ def promise_sentences(p: Promise, solver: str) -> list[str]:
             "Keep doing what you do: the log is too small for one part of it to judge what another "
             "proposes, so nothing can be promised."
         ]
+    if p.verdict == Verdict.NO_TIME:
+        return [
+            "Keep doing what you do: the time was over before any change could be judged, so "
+            "nothing can be promised. A longer `--time-limit` may find one."
+        ]
     if p.verdict == Verdict.NO_CHOICE:
         return [f"Keep doing what you do: nothing else that was seen looks better.{earns}"]
     least = f"at least {p.gain.low:.4g} more" if p.gain.low >= 0 else f"{-p.gain.low:.4g} less"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softrobust._core.limits import time_bound
 from softrobust._core.notes import Note, read_notes
 from softrobust.certificate import certify
 from softrobust.errors import InputError
@@ -95,9 +96,10 @@ def compare_runs(
     first = runs[0]
     problem = first.problem
     solutions = [_named(run, first) for run in runs]
-    for name in solvers:
+    for i, name in enumerate(solvers):
+        limit = None if time_limit is None else _share(time_limit, len(solvers) - i)
         made = make_solver(
-            name, log=first.log, time_limit=time_limit, seed=seed, posterior=first.posterior
+            name, log=first.log, time_limit=limit, seed=seed, posterior=first.posterior
         )
         solutions.append(solve(problem, made))
     compared = compare(problem, solutions, first.heldout, first.log)
@@ -116,6 +118,11 @@ def compare_runs(
         "policies": [_scored(problem, c, compared[0], shared, visits) for c in compared],
         "notes": [note.to_dict() for note in _notes(runs)],
     }
+
+
+def _share(limit: float, parts: int) -> float:
+    """Seconds for one of so many parts of the limit, or of what is left of it; some are spare."""
+    return max(0.8 * min(limit, time_bound().left) / max(parts, 1), 0.1)
 
 
 def _named(run: Run, first: Run) -> Solution:
@@ -202,9 +209,10 @@ def run_frontier(
     composite = None if setup.policies is None else setup.policies.composite(setup.problem)
     problem = setup.problem if composite is None else composite.problem
     if solver == DEFAULT_SOLVER:
-        found = frontier(problem, lams, alphas, time_limit=time_limit)
+        limit = None if time_limit is None else _share(time_limit, 1)
+        found = frontier(problem, lams, alphas, time_limit=limit)
     else:
-        share = None if time_limit is None else time_limit / max(len(lams) * len(alphas), 1)
+        share = None if time_limit is None else _share(time_limit, len(lams) * len(alphas))
         chosen = make_solver(
             solver, log=setup.log, time_limit=share, seed=seed, posterior=setup.posterior
         )

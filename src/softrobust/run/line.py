@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softrobust._core.limits import stage, time_bound
 from softrobust._core.notes import Level, Note
 from softrobust._core.settings import whole
 from softrobust.bounds.best import check_replications
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from softrobust.models.policy import Policy
     from softrobust.posterior.sampling import Draws
     from softrobust.problem import Problem
+    from softrobust.solvers.promise import Promise
 
 
 def choose(
@@ -99,6 +101,7 @@ def choose(
             posterior=setup.posterior,
             min_count=None if setup.options is None else setup.options.min_count,
         )
+    stage("choosing a policy")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SaturationWarning)  # it is among the notes
         if isinstance(solver, Improve):
@@ -113,9 +116,10 @@ def choose(
     n = replications
     if n is None:
         n = REPLICATIONS if setup.posterior is not None else 0
-    run = certified(setup, solution, seed, n, episodes or EPISODES, indicative=True)
+    run = certified(setup, solution, seed, n, episodes or EPISODES)
     if setup.log is not None and not run.continuous:
         if promise is None:
+            stage("judging by halves of the log")
             promise = promise_of(
                 setup.log, problem.gamma, solution.policy, horizon=problem.horizon, seed=seed
             )
@@ -123,11 +127,28 @@ def choose(
         if isinstance(solution.policy, TimedPolicy):
             facts = {"steps": solution.policy.horizon}
             run = replace(run, notes=(*run.notes, Note("promise_not_timed", Level.CAUTION, facts)))
+        else:
+            run = replace(run, notes=(*run.notes, *_judge(setup, solver, promise)))
     if validate is not None:
         held = held_out_data(setup.log, problem, _chooser(setup, solver, seed), validate, seed)
         run = replace(run, validation=held)
+    clock = time_bound()
+    if clock.cut:
+        facts = {"parts": list(clock.cut), "seconds": clock.limit}
+        run = replace(run, notes=(*run.notes, Note("cut_by_time", facts=facts)))
     more = {"replications": replications, "episodes": episodes, "validate": validate}
     return replace(run, command=repeat_command(setup, solver, **more))
+
+
+def _judge(setup: Setup, solver: Solver, promise: Promise | None) -> list[Note]:
+    """By whom the promise is judged, where that is not the posterior that was asked for."""
+    if promise is None:
+        late = "promise" in time_bound().cut
+        return [] if late or setup.posterior is None else [Note("promise_unseen")]
+    if setup.posterior is None or isinstance(setup.posterior, FittedLearned):
+        return []
+    facts = {"posterior": setup.posterior.describe()["posterior"], "solver": solver.name}
+    return [Note("promise_by_learned", facts=facts)]
 
 
 def _chooser(setup: Setup, solver: Solver, seed: int) -> Chooser:
@@ -191,8 +212,6 @@ def certified(
     seed: int = 0,
     replications: int = 0,
     episodes: int = EPISODES,
-    *,
-    indicative: bool = False,
 ) -> Run:
     """The run of a solution: certified, compared, with its notes."""
     problem, log = setup.problem, setup.log
@@ -206,8 +225,10 @@ def certified(
         heldout = setup.heldout
         if heldout is None and setup.posterior is not None:
             assert setup.test_seed is not None  # a log has one
+            stage("drawing held-out models")
             heldout = draw_heldout(setup.posterior, problem, solution.policy, setup.test_seed)
-        certificate = _certify_table(setup, solution, heldout, replications, seed, indicative)
+        stage("certifying")
+        certificate = _certify_table(setup, solution, heldout, replications, seed)
         found = found_notes(problem, solution, log, diagnosed(setup.posterior))
         made["heldout"] = heldout
         more = (*_learned(setup.posterior), *found, *_resolution(setup, solution, certificate))
@@ -250,12 +271,11 @@ def _certify_table(
     heldout: ModelSet | Draws | None,
     replications: int,
     seed: int,
-    indicative: bool,
 ) -> Certificate:
     problem, policy = setup.problem, solution.policy
     bounds = [] if solution.bound is None else [solution.bound]
     practice = None if setup.log is None else behaviour_policy(problem, setup.log)[0]
-    made = certify(problem, policy, heldout, bounds, practice=practice, indicative=indicative)
+    made = certify(problem, policy, heldout, bounds, practice=practice)
     if replications and setup.posterior is not None:
         # Held-out models from a file need not be draws of this posterior.
         held = made.heldout if setup.heldout_drawn else None

@@ -104,6 +104,7 @@ class Options:
     n_models: int | None = None
     n_test: int | None = None
     seed: int = 0
+    time_limit: float | None = None
     posterior: str | Posterior | None = None
     settings: Mapping[str, Any] | None = None
     strength: float | None = None
@@ -199,7 +200,8 @@ def repeat_command(setup: Setup, solver: Solver, **more: int | str | None) -> st
 
     `more` are options of the line beyond the input's. Empty where no command makes the run again.
     """
-    said = _solver_words(solver)
+    limited = setup.options is not None and setup.options.time_limit is not None
+    said = _solver_words(solver, limited)
     if setup.options is None or said is None:
         return ""
     options, problem = setup.options, setup.problem
@@ -227,10 +229,10 @@ def folder_command(run: str, solver: str, seed: int) -> str:
     return command_line("solve", f"{run}/problem.npz", known) if solver in SOLVERS else ""
 
 
-def _solver_words(solver: Solver) -> list[str] | None:
+def _solver_words(solver: Solver, limited: bool) -> list[str] | None:
     """The solver's part; None for a solver that the command line does not know."""
     words = ["--solver", solver.name]
-    limit = getattr(solver, "time_limit", None)
+    limit = None if limited else getattr(solver, "time_limit", None)
     words += ["--stationary"] if getattr(solver, "stationary", False) else []
     if limit is not None and (solver.continuous or limit != DEFAULT_SECONDS):
         words += ["--time-limit", f"{limit:g}"]

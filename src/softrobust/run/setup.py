@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softrobust._core.limits import stage, time_bound
 from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.settings import whole
 from softrobust.certificate.posterior import TEST_STREAM
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
     from softrobust.objective import Objective
 
-DEFAULT_MODELS = 100
+DEFAULT_MODELS, LEAST_MODELS, TRIAL = 100, 10, 2
+DRAWING_SHARE = 0.2  # of the time that is left
 FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with options of their own
 
 
@@ -146,8 +149,12 @@ def read_rows(table: Table, options: Options) -> tuple[TransitionLog, Trajectori
 
 def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
+    stage("fitting the posterior")
     fitted = fit_quietly(_prior(options), log)
-    n = DEFAULT_MODELS if options.n_models is None else options.n_models
+    stage("drawing models")
+    n = options.n_models
+    if n is None:
+        n = _drawn_in_time(fitted, options.seed)
     models = Draws.of(fitted.share(CHOOSING), n, train_seed).models
     own = models.rewards
     if own is not None and not own.drawn and own is not log.rewards:
@@ -174,6 +181,9 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
         held = posterior.share(CHECKING)
         heldout = Draws.of(held, options.n_test, stream(test_seed, TEST_STREAM))
     notes = (*read_notes(log.notes), *read_notes(models.notes), *coverage_notes(log, problem))
+    free = problem.allowed[problem.models.available].all()
+    if isinstance(posterior, FittedLearned) and not free:
+        notes = (*notes, Note("improve_not_allowed"))
     if problem.paid.drawn:
         notes = tuple(replace(n, code=DRAWN_REWARDS) if n.code == NOISY else n for n in notes)
     asked, drawn = options if source else None, options.heldout is None
@@ -181,6 +191,17 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
         problem, log, posterior, heldout, notes, test_seed, source, asked, drawn,
         policies=keeping(log, problem, posterior, options),
     )  # fmt: skip
+
+
+def _drawn_in_time(fitted: Any, seed: int) -> int:
+    """The usual number of models, or as many as a share of the time that is left affords."""
+    clock = time_bound()
+    if clock.limit is None:
+        return DEFAULT_MODELS
+    began = time.monotonic()
+    fitted.sample(TRIAL, np.random.default_rng([seed, 12]))
+    each = (time.monotonic() - began) / TRIAL
+    return clock.affords("models", DEFAULT_MODELS, each, DRAWING_SHARE, LEAST_MODELS)
 
 
 def on_models(log: TransitionLog, fitted: Any, models: ModelSet) -> tuple[TransitionLog, Any]:

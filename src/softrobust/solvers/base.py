@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, final, overload
 
 from softrobust._core.limits import Deadline as Deadline
+from softrobust._core.limits import time_bound
 from softrobust._core.settings import check_fields
 from softrobust._core.show import facts_html
 from softrobust.bounds.reduction import rounding
@@ -41,6 +42,7 @@ KNOW_HORIZONS = ("improve", "nominal", "mvp", "wsu", "cadp", "local-search", "em
                  "behaviour")  # fmt: skip
 ELSE = ", or use improve, nominal, local-search or cadp"
 ROUNDING = 1e-10  # two values that differ by less than this share may be the same number
+SOLVER_SHARE = 0.5  # of the time left; the rest is for certificates
 
 
 class Status(StrEnum):
@@ -193,7 +195,17 @@ def solve(problem: Any, solver: Solver) -> Solution[Any]:
         )
     if isinstance(problem, Problem) and solver.name not in KNOW_HORIZONS:
         problem.refuse_horizon(f"The solver '{solver.name}'", ELSE)
-    return solver.solve(problem)
+    return in_time(solver).solve(problem)
+
+
+def in_time(solver: Solver) -> Solver:
+    """The solver, whose own limit leaves time for what comes after it."""
+    left = time_bound().left
+    if math.isinf(left) or "time_limit" not in {f.name for f in fields(solver)}:  # type: ignore[arg-type]
+        return solver
+    own = getattr(solver, "time_limit", None)
+    limit = max(SOLVER_SHARE * left, 0.1)
+    return replace(solver, time_limit=limit if own is None else min(own, limit))  # type: ignore[type-var]
 
 
 def solve_grid(

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
+from softrobust._core.arrays import BoolArray
+from softrobust._core.limits import OutOfTime, time_bound, within
 from softrobust._core.settings import instance, whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.policy import TimedPolicy
-from softrobust.solvers.base import Solution, Solver, Status, finish
+from softrobust.solvers.base import SOLVER_SHARE, Solution, Solver, Status, finish
 from softrobust.solvers.hidden import hidden_bias
 from softrobust.solvers.promise import (
     FEWEST_ROWS,
@@ -36,6 +38,7 @@ from softrobust.solvers.promise import (
     corrected,
     lessened,
     promised,
+    thinned,
     units,
 )
 
@@ -80,9 +83,10 @@ class Improve(Solver):
         ways = candidates_for(caution)
         if self.min_count is not None:
             ways = candidates_for(caution, (max(self.min_count, 1),))
-        return choose(
-            self.log, problem.gamma, seed=self.seed, candidates=ways, horizon=problem.horizon
-        )
+        with within(SOLVER_SHARE * time_bound().left):
+            return choose(
+                self.log, problem.gamma, seed=self.seed, candidates=ways, horizon=problem.horizon
+            )
 
     def solve(self, problem: Problem) -> Solution:
         """Choose, and evaluate the policy on the problem's models."""
@@ -115,9 +119,10 @@ def promise_of(
 ) -> Promise | None:
     """What can be promised of a policy that another solver chose.
 
-    None where the policy takes actions that were never seen where it takes them: no part of the
-    log can judge them. None, too, for a policy with a rule for each step: halves of the log choose
-    among stationary ones, which luck misleads less than a choice for every step.
+    None where the policy takes actions that were never seen where it takes them (no part of the
+    log can judge them), and where the time was over first. None, too, for a policy with a rule for
+    each step: halves of the log choose among stationary ones, which luck misleads less than a
+    choice for every step.
     """
     if isinstance(policy, TimedPolicy):
         return None
@@ -125,8 +130,28 @@ def promise_of(
     decided = np.asarray(policy.decided) & (counts.sum(axis=1) > 0)
     if ((policy.probs > 0) & (counts == 0))[decided].any():
         return None
+    try:
+        with within(SOLVER_SHARE * time_bound().left):
+            return _promise_of(log, gamma, policy, decided, seed, level, horizon)
+    except OutOfTime:
+        time_bound().note("promise")
+        return None
+
+
+def _promise_of(
+    log: TransitionLog,
+    gamma: float,
+    policy: Policy,
+    decided: BoolArray,
+    seed: int,
+    level: float,
+    horizon: int | None,
+) -> Promise:
     rng = np.random.default_rng(np.random.SeedSequence(seed))
-    run = Procedure.of(log, gamma, None, N_MODELS, HALF_MODELS, rng, horizon)
+    thin = thinned(log)
+    n_models, n_splits = max(40, round(thin * N_MODELS)), max(2, round(thin * N_SPLITS))
+    half = max(8, round(thin * HALF_MODELS))
+    run = Procedure.of(log, gamma, None, n_models, half, rng, horizon)
     probs = np.where(decided[:, None], policy.probs, run.practice)
     usual, worth = run.practices(rng), run.worth(rng)
     gains = run.belief.returns(run.lived(probs, usual)) - run.belief.returns(usual)
@@ -136,8 +161,8 @@ def promise_of(
     if not (np.abs(probs - run.practice) > 1e-12).any():
         return run.keep(Verdict.NO_CHOICE, level, worth, unit, ()).promise
     freest = (Candidate(1, 0.0),)
-    own, other = run.splits(freest, groups, N_SPLITS, rng)
+    own, other = run.splits(freest, groups, n_splits, rng)
     (found,), (draws,) = corrected(freest, gains[None], own, other, rng)
     hidden = hidden_bias(run.belief, run.practice, probs, groups)
     draws = lessened(draws, hidden, rng)
-    return promised(found, draws, worth, run.shuffled(rng), level, N_SPLITS, unit, hidden)
+    return promised(found, draws, worth, run.shuffled(rng), level, n_splits, unit, hidden)

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.limits import OutOfTime, time_bound
 from softrobust._core.settings import whole
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
@@ -82,6 +83,7 @@ class Verdict(StrEnum):
     KEEP = "keep"  # nothing beats practice clearly enough
     TOO_SMALL = "too_small"  # the log cannot be split: nothing is promised
     NO_CHOICE = "no_choice"  # practice is all that was seen
+    NO_TIME = "no_time"  # the time was over before a change could be judged
 
 
 @final
@@ -256,11 +258,31 @@ def choose(
     whole("n_models", n_models)
     whole("n_splits", n_splits)
     rng = np.random.default_rng(np.random.SeedSequence(seed))
-    # Evaluation takes the cube of the states: large logs get fewer draws and splits.
-    thin = min(1.0, (SMALL / log.n_states) ** 2)
+    thin = thinned(log)
     n_models, n_splits = max(40, round(thin * n_models)), max(2, round(thin * n_splits))
     half = max(8, round(thin * HALF_MODELS))
     run = Procedure.of(log, gamma, practice, n_models, half, rng, horizon)
+    try:
+        return _judged(run, candidates, level, n_splits, rng)
+    except OutOfTime:
+        time_bound().note("promise")
+        return run.keep(Verdict.NO_TIME, level, None, units(log)[0], ())
+
+
+def thinned(log: TransitionLog) -> float:
+    """Evaluation takes the cube of the states: large logs get this share of draws and splits."""
+    return min(1.0, (SMALL / log.n_states) ** 2)
+
+
+def _judged(
+    run: Procedure,
+    candidates: Sequence[Candidate],
+    level: float,
+    n_splits: int,
+    rng: np.random.Generator,
+) -> Choice:
+    """The choice among the candidates."""
+    log = run.log
     tried = run.chosen(candidates)
     usual = run.practices(rng)
     base = run.belief.returns(usual)
@@ -461,6 +483,7 @@ class Procedure:
             policies = self.policies(candidate)
             key = (policies.free.tobytes(), candidate.caution)
             if key not in found:
+                time_bound().check()
                 found[key] = improved(self.belief, policies, candidate.caution)
             out.append(found[key])
         return out
@@ -489,6 +512,7 @@ class Procedure:
 
     def _half(self, rows: IntArray, rng: np.random.Generator) -> Procedure:
         """The procedure on some of the rows; every pair has a model, so that any can be judged."""
+        time_bound().check()
         log = self.log
         part = replace(
             log,
@@ -540,7 +564,10 @@ class Procedure:
         """Probability that actions tell as much in a log where they are shuffled."""
         shuffles = (shuffle_actions(self.log, rng) for _ in range(N_SHUFFLES))
         prior = LearnedPosterior(entered=ENTERED)
-        null = [prior.fit(log, self.geometry).evidence() for log in shuffles]
+        null = []
+        for log in shuffles:
+            time_bound().check()
+            null.append(prior.fit(log, self.geometry).evidence())
         return _tail(prior.fit(self.log, self.geometry).evidence(), np.array(null))
 
     def keep(

@@ -83,7 +83,7 @@ class Stage:
     def world(self, kind: str, rng: np.random.Generator) -> ModelSet:
         """One model: the truth of this repetition."""
         if kind == "posterior" or self.prior is None:
-            return self.fitted.share(FRESH).sample(1, rng)
+            return unpaid(self.fitted.share(FRESH).sample(1, rng))
         assert isinstance(self.fitted, FittedDirichlet)  # it alone has a prior here
         prob = dirichlet_blocks(self.fitted.indptr, self.prior, 1, rng)
         return self.fitted.storage(prob, 1)
@@ -140,6 +140,11 @@ class Stage:
         return np.asarray(kept | (~kept.any(axis=1, keepdims=True) & self.problem.allowed))
 
 
+def unpaid(models: ModelSet) -> ModelSet:
+    """The models without rewards of their domain: those of the problem are the same ones."""
+    return models if models.rewards is None else replace(models, rewards=None)
+
+
 def _counts(fitted: FittedDirichlet, log: TransitionLog) -> FloatArray:
     """n(s,a,s′) at the posterior's stored entries."""
     S, A = len(log.states), len(log.actions)
@@ -169,17 +174,17 @@ def repetition(
     truth, rewards = stage.world(world, rng), stage.true_rewards(rng)
     batch = stage.paid(stage.simulated(truth, rng), rewards, rng)
     fitted = stage.learned(batch)
-    drawn = fitted.share(CHOOSING).sample(models, rng)
+    drawn = unpaid(fitted.share(CHOOSING).sample(models, rng))
     line = replace(
         stage.problem.with_models(drawn),
         allowed=stage.seen(batch) & drawn.available,
-        rewards=stage.believed(batch) if drawn.rewards is None else drawn.rewards,
+        rewards=stage.believed(batch),
     )
     chosen = make_solver(solver, log=batch, seed=number)
     policy, nominal = solve(line, chosen).policy, solve(line, Nominal()).policy
     held = fitted.share(CHECKING)
     draws = draws if held.pool is None else min(draws, held.pool)
-    fresh = policy_return(line.with_models(held.sample(draws, rng)), policy)
+    fresh = policy_return(line.with_models(unpaid(held.sample(draws, rng))), policy)
     real = replace(unmasked(stage.problem.with_models(truth)), rewards=rewards)
     masked = replace(stage.problem.with_models(truth), rewards=rewards)
     return {

@@ -29,6 +29,7 @@ from softrobust.run.jobs.tasks import Answer, Order
 RETRIES = 2
 FALSE_STARTS = 3  # workers in a row that may die before they say they are ready
 TAIL = 4000  # characters kept of what a dead worker wrote to its error stream
+GRACE = 2.0  # seconds after a limit for tasks that were begun
 BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
     "from softrobust.run.jobs.worker import main; main()"
@@ -63,12 +64,14 @@ def run_local(orders: Sequence[Order], workers: int, answer: Answer, deadline: D
     pool = ThreadPoolExecutor(n)
     try:
         keys = {pool.submit(staff.perform, order): order["key"] for order in orders}
-        for future in as_completed(keys):
-            if not future.cancelled():
-                answer(keys[future], *future.result())
-            if deadline.passed:  # what was begun ends, nothing else begins
-                for waiting in keys:
-                    waiting.cancel()
+        last = None if deadline.limit is None else deadline.left + GRACE
+        with suppress(TimeoutError):  # what is still under way is lost, and done again on a resume
+            for future in as_completed(keys, last):
+                if not future.cancelled():
+                    answer(keys[future], *future.result())
+                if deadline.passed:  # what was begun may end, nothing else begins
+                    for waiting in keys:
+                        waiting.cancel()
     finally:  # also after Ctrl-C: threads end as their workers do
         staff.stop()
         pool.shutdown(cancel_futures=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, final
 
-from softrobust._core.limits import Deadline
+from softrobust._core.limits import Deadline, unbounded
 from softrobust.errors import InputError
 from softrobust.run.jobs.local import cores, run_local
 from softrobust.run.jobs.store import FAILURES, open_store
@@ -67,7 +67,8 @@ def run_tasks(
     `workers` are processes on this machine, by default one for each core; 0 performs the tasks in
     this process. `cluster` is the address of a Dask scheduler, or "local:2" for two workers here.
     There is a bar on a terminal by default; `progress=True` also writes lines into a pipe. After
-    `time_limit` seconds no task of this machine is begun; `resume` goes on with the others.
+    `time_limit` seconds no task of this machine is begun, and processes are ended that are not done
+    soon after; `resume` goes on with the others.
     """
     planned, folder = check_tasks(tasks), Path(out)
     if workers is not None and workers < 0:
@@ -146,7 +147,7 @@ def _perform_all(
         run_cluster(orders, cluster, answer)
     elif workers == 0:
         # Live lines of solvers are silenced: they would write over the bar.
-        with _interrupts_are_final():
+        with _interrupts_are_final(), unbounded():
             for order in orders:
                 if not deadline.passed:
                     answer(order["key"], perform_quietly(order), 1)

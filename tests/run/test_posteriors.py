@@ -1,0 +1,203 @@
+"""Any posterior goes through the whole line: solved, kept, read back, checked, updated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import softrobust as sr
+from softrobust.cli.main import run as command
+from softrobust.data.readers import write_log_csv
+from softrobust.domains import make_domain
+from softrobust.posterior import ExternalPosterior, Frame
+from softrobust.posterior.base import CHECKING, CHOOSING, FRESH
+from softrobust.posterior.sampling import Draws
+from softrobust.run import Run, choose, load_run
+from softrobust.run.rehearsal import rehearse
+from softrobust.run.update import update
+from softrobust.study.checks import check_run
+from softrobust.study.value_of_data import data_values
+
+SHOP = {"capacity": 3, "max_order": 2, "max_demand": 4}
+
+
+def walk(n: int = 90, seed: int = 0) -> sr.TransitionLog:
+    """A walk on four states: action 1 goes right more often, and the right end pays."""
+    rng = np.random.default_rng(seed)
+    s, a, t = np.zeros(n, int), rng.integers(0, 2, n), np.zeros(n, int)
+    for i in range(n):
+        s[i] = 0 if i % 9 == 0 else t[i - 1]
+        step = int(rng.random() < 0.3 + 0.4 * a[i]) - int(rng.random() < 0.3)
+        t[i] = min(max(s[i] + step, 0), 3)
+    reward = (s == 3) - 0.1 * a
+    return sr.TransitionLog.from_arrays(
+        s, a, t, reward, np.arange(n) // 9, state_names=range(4), action_names=range(2)
+    )
+
+
+def sold(n: int = 60) -> sr.TransitionLog:
+    """A shop that holds three."""
+    log: sr.TransitionLog = make_domain("inventory", **SHOP, steps=n).collect(0)
+    return log
+
+
+def file_of_draws(folder: Path) -> str:
+    models = sr.DirichletPosterior(min_count=0, support="all").fit(walk()).sample(90, seed=3)
+    sr.save_models(folder / "draws.npz", models)
+    return str(folder / "draws.npz")
+
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("learned", {}),
+    ("dirichlet", {"strength": 2.0}),
+    ("hierarchical", {"spread": 1.0}),
+    ("tied", {"prior": 0.5}),
+    ("demand", SHOP),
+    ("draws", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES, ids=[name for name, _ in CASES])
+def test_the_whole_line(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    log = sold() if name == "demand" else walk()
+    if name == "draws":
+        settings = {"file": file_of_draws(tmp_path)}
+    made = choose(
+        log, sr.LocalSearch(), replications=0, gamma=0.9, posterior=name, settings=settings,
+        n_models=8, n_test=20,
+    )  # fmt: skip
+    made.save(tmp_path / "run")
+    read = load_run(tmp_path / "run")
+    assert read.posterior.describe() == made.posterior.describe()
+    for use in (CHOOSING, CHECKING, FRESH):
+        one, two = (Draws.of(x.posterior.share(use), 5, 1).models for x in (made, read))
+        np.testing.assert_array_equal(one.prob, two.prob)
+    np.testing.assert_array_equal(read.problem.models.prob, made.problem.models.prob)
+    assert read.record()["heldout"] == made.record()["heldout"]
+    assert len(list(check_run(read))) == 7
+    assert data_values(read, draws=20)
+    learns = name != "draws"
+    new = sold(12) if name == "demand" else walk(18, seed=1)
+    write_log_csv(new, tmp_path / "new.csv")
+    _updated(read, tmp_path, learns)
+    _rehearsed(read, tmp_path / "worlds", learns)
+
+
+def _updated(read: Run, folder: Path, learns: bool) -> None:
+    if not learns:
+        with pytest.raises(sr.InputError, match="sampled elsewhere"):
+            update(read, folder / "new.csv", sr.Nominal())
+        return
+    found, record = update(read, folder / "new.csv", sr.Nominal())
+    assert found is not None
+    assert record["new_rows"] > 0
+    assert found.problem.models.states == read.problem.models.states
+
+
+def _rehearsed(read: Run, out: Path, learns: bool) -> None:
+    if not learns:
+        with pytest.raises(sr.InputError, match="sampled elsewhere"):
+            rehearse(read, out, 1, workers=0, progress=False)
+        return
+    found = rehearse(read, out, 1, solver="nominal", workers=0, progress=False)
+    assert (out / "summary.json").exists() or found is not None
+
+
+def test_draws_of_one_use_serve_no_other(tmp_path: Path) -> None:
+    fitted = sr.posterior.DrawsPosterior(file_of_draws(tmp_path)).fit(walk())
+    parts = [fitted.share(use).sample(30, seed=0) for use in (CHOOSING, CHECKING, FRESH)]
+    rows = np.concatenate([part.prob.reshape(8, 30, 4).transpose(1, 0, 2) for part in parts])
+    assert len({row.tobytes() for row in rows}) == 90
+    with pytest.raises(sr.InputError, match="31 models were asked for, and the file has 30"):
+        fitted.share(CHOOSING).sample(31)
+
+
+def test_ones_own_draws_and_objects(tmp_path: Path) -> None:
+    log, rng = walk(), np.random.default_rng(0)
+    right = {"q": rng.beta(2, 3, size=(60, 2))}
+
+    def rows(draw: Any) -> Any:
+        P = np.zeros((4, 2, 4))
+        for s in range(4):
+            P[s, :, min(s + 1, 3)] += draw["q"]
+            P[s, :, max(s - 1, 0)] += 1 - draw["q"]
+        return P
+
+    frame = Frame(log.states, log.actions, sr.Rewards.of_pairs(np.zeros((4, 2))), log.p0, 0.8)
+    own = ExternalPosterior.of_arrays(right, rows, frame)
+    bare = sr.TransitionLog.from_arrays(
+        log.s, log.a, np.minimum(log.s + 1, 3), state_names=range(4), action_names=range(2)
+    )
+    made = choose(bare, sr.Nominal(), replications=0, posterior=own, n_models=10, n_test=10)
+    assert made.problem.gamma == 0.8  # of the frame
+    assert not made.command  # no command has the function
+    made.save(tmp_path / "run")
+    read = load_run(tmp_path / "run")
+    assert read.posterior.pool == 60
+    assert read.heldout.n_models == 10
+
+
+def test_labels_and_rewards_of_a_posterior_of_its_own_domain() -> None:
+    """A log that saw few states is told by those of the domain; rewards and start are its own."""
+    log = sold(5)
+    plain = sr.TransitionLog.from_arrays(
+        [log.states[i] for i in log.s], [log.actions[i] for i in log.a],
+        [log.states[i] for i in log.s_next], log.reward,
+    )  # fmt: skip
+    made = choose(
+        plain, sr.Nominal(), replications=0, posterior="demand", settings=SHOP, n_models=5, n_test=5
+    )
+    assert list(made.log.states) == ["0", "1", "2", "3"]
+    assert made.log.n_rows == plain.n_rows
+    assert {note.code for note in made.notes} >= {"p0_of_posterior"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--posterior tie", "Did you mean 'tied'?"),
+        ("--posterior tied --set prio=2", "Did you mean 'prior'? Its settings are known, moves"),
+        ("--posterior tied --set prior=no", "prior must be a positive number; it is 'no'"),
+        ("--posterior tied --min-count 2", "has no min_count"),
+        ("--posterior dirichlet --strength 2 --set strength=3", "was given twice"),
+        ("--posterior draws", "needs its file of models"),
+        ("--posterior regression", "is for continuous states"),
+    ],
+)
+def test_mistakes_are_named(
+    words: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_log_csv(walk(), tmp_path / "log.csv")
+    assert command(["solve", str(tmp_path / "log.csv"), "--gamma", "0.9", *words.split()]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_who_judges_is_said(tmp_path: Path) -> None:
+    made = choose(
+        walk(), sr.Improve(walk()), replications=0, gamma=0.9, posterior="dirichlet", n_models=5,
+        n_test=5,
+    )  # fmt: skip
+    (note,) = [n for n in made.notes if n.code == "promise_by_learned"]
+    assert note.facts == {"posterior": "dirichlet", "solver": "improve"}
+    (tmp_path / "may.csv").write_text("state,action\n0,1\n")
+    barred = choose(
+        walk(), sr.Nominal(), replications=0, gamma=0.9, n_models=5, n_test=5,
+        allowed=tmp_path / "may.csv",
+    )  # fmt: skip
+    assert "improve_not_allowed" in {note.code for note in barred.notes}
+
+
+def test_a_command_repeats_the_settings(tmp_path: Path) -> None:
+    write_log_csv(walk(), tmp_path / "log.csv")
+    words = "--gamma 0.9 --models 5 --test-models 5 --replications 0 --solver nominal"
+    asked = ["--posterior", "tied", "--set", "prior=0.5", "--reward-default", "0"]
+    out = tmp_path / "run"
+    where = ["solve", str(tmp_path / "log.csv"), *words.split(), *asked, "--out", str(out)]
+    assert command([*where, "--quiet"]) == 0
+    record = json.loads((out / "solution.json").read_text())
+    assert "--posterior tied" in record["command"]
+    assert "--set prior=0.5" in record["command"]
