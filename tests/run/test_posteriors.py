@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import softrobust as sr
+from softrobust._core.limits import time_bound, unbounded, within
 from softrobust.cli.main import run as command
 from softrobust.data.readers import write_log_csv
 from softrobust.domains import make_domain
@@ -201,3 +202,33 @@ def test_a_command_repeats_the_settings(tmp_path: Path) -> None:
     record = json.loads((out / "solution.json").read_text())
     assert "--posterior tied" in record["command"]
     assert "--set prior=0.5" in record["command"]
+
+
+def test_a_limit_bounds_the_whole_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However short: there is an answer, and it says what was cut."""
+    write_log_csv(walk(), tmp_path / "log.csv")
+    words = ["solve", str(tmp_path / "log.csv"), "--gamma", "0.9", "--time-limit", "0.001"]
+    for solver in ((), ("--solver", "exact")):
+        assert command([*words, *solver, "--json"]) == 0
+        record = json.loads(capsys.readouterr().out)
+        (cut,) = [note for note in record["notes"] if note["code"] == "cut_by_time"]
+        assert {"models", "promise"} <= set(cut["facts"]["parts"])
+        assert "--time-limit 0.001" in record["command"]
+        if not solver:
+            assert record["promise"]["verdict"] == "no_time"
+
+
+def test_bounds_are_nested_and_remember_what_was_cut() -> None:
+    with within(100.0) as outer:
+        assert outer.affords("models", 10, 1.0, 0.5) == 10
+        with within(1000.0):
+            assert time_bound().left <= 100.0
+            assert time_bound().affords("models", 400, 1.0, 0.5, least=3) in (49, 50)
+            with unbounded():
+                assert time_bound().limit is None
+        assert outer.cut == ["models"]
+    assert time_bound().limit is None
+    assert time_bound().affords("models", 400, 1e9, 0.5) == 400
+    assert not time_bound().cut
