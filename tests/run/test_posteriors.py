@@ -17,6 +17,7 @@ from softrobust.domains import make_domain
 from softrobust.posterior import ExternalPosterior, Frame
 from softrobust.posterior.base import CHECKING, CHOOSING, FRESH
 from softrobust.posterior.sampling import Draws
+from softrobust.report.summary import summary_lines
 from softrobust.run import Run, choose, load_run
 from softrobust.run.rehearsal import rehearse
 from softrobust.run.update import update
@@ -155,6 +156,10 @@ def test_labels_and_rewards_of_a_posterior_of_its_own_domain() -> None:
     assert list(made.log.states) == ["0", "1", "2", "3"]
     assert made.log.n_rows == plain.n_rows
     assert {note.code for note in made.notes} >= {"p0_of_posterior"}
+    told = " ".join(text for _, text in summary_lines(made))
+    left = 4 - np.unique(log.s).size
+    assert f"In {left} state" in told  # where there is no practice to go on with
+    assert "that the log never left: what policy.csv says" in told
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,12 @@ def changes(
     apart = np.abs(policy.probs - practice.probs).max(axis=1) > SAME
     hidden = seen is not None and seen.suppress
     purer = np.zeros_like(decided) if hidden else apart & decided & practice.decided & ~shown
-    others = int(decided.sum() - shown.sum() - purer.sum())
+    new = int((decided & ~practice.decided).sum())
+    others = int(decided.sum() - shown.sum() - purer.sum()) - new
+    if new:
+        rest.append(f"In {count(new, 'state')} that the log never left: what policy.csv says.")
     if purer.any() or others:
-        where = "Elsewhere" if found else "In every state"
+        where = "Elsewhere" if found or new else "In every state"
         rest.append(f"{where}: what is usually done now{_purer(int(purer.sum()), others)}.")
     return found[:MOST_CHANGES], " ".join(rest)
 
