@@ -8,7 +8,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.agree.adversary import adversary, wrong_certificate
+from softrobust.kernels.sweeps import SA_GAME
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import SoftRobust
+from softrobust.problem import Problem
+from softrobust.returns.rectangular_sweeps import Sweeps
+from softrobust.solvers.rectangular.rectangular import (
+    Course,
+    SARect,
+    SRect,
+    nominal_start,
+)
+from tests.agree.adversary import (
+    adversary,
+    rectangular_adversary,
+    wrong_certificate,
+    wrong_rectangle,
+)
+from tests.agree.test_rectangular import sa_truth
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -16,3 +33,63 @@ def test_no_certificate_is_wrong(seed: int) -> None:
     for i in range(10):
         rng = np.random.default_rng([20, seed, i])
         assert wrong_certificate(adversary(rng), rng) is None, (seed, i)
+
+
+@pytest.mark.parametrize("solver", [SRect(), SARect()], ids=["s-rect", "sa-rect"])
+def test_rectangular_solves_end_within_their_tolerance(solver: SRect | SARect) -> None:
+    for seed in range(30):
+        problem = rectangular_adversary(np.random.default_rng([40, seed]))
+        assert wrong_rectangle(problem, solver) is None, seed
+
+
+@pytest.mark.parametrize("seed", [463, 2269])
+def test_where_newton_cycles_plain_value_iteration_is_right(seed: int) -> None:
+    """Newton's steps cycle here, far from the value that plain value iteration converges to.
+
+    Once every decision is answered in full, the bounds close around that value.
+    """
+    problem = rectangular_adversary(np.random.default_rng([40, seed]))
+    sweeps = Sweeps(problem)
+    course, answer = Course(sweeps, SA_GAME, nominal_start(sweeps), 1e-8, 1000), None
+    while answer is None:
+        sweeps.run(SA_GAME, course.v)
+        answer = course.advance(False)
+    assert course.cycles
+    assert wrong_rectangle(problem, SARect()) is None
+    truth = sa_truth(problem)
+    noise = 1e-13 * float(np.abs(truth).max()) / (1 - problem.gamma)  # of the plain iteration
+    assert (answer[0].lower - noise <= truth).all()
+    assert (truth <= answer[0].upper + noise).all()
+
+
+def test_where_a_tail_is_tiny_plain_sums_of_weights_are_wrong() -> None:
+    """A tail of 2.4e-12 holds a model of 1.4e-12: 1 − (1 − 1.4e-12) has lost four digits.
+
+    Value iteration that takes the tail so converges to another value; that of the solver is proven
+    in fractions.
+    """
+    weights, alpha = np.array([1.3911264535163754e-12, 1 - 1.3911264535163754e-12]), 1 - 2.39e-12
+    P = np.random.default_rng(1).dirichlet(np.ones(3), size=(2, 3, 2))
+    problem = Problem(
+        ModelSet.from_dense(P, weights),
+        rewards=np.array([[1.0, 0.0], [0.0, 5.0], [-3.0, 2.0]]),
+        gamma=0.99,
+        objective=SoftRobust(1.0, alpha),
+    )
+    assert wrong_rectangle(problem, SARect()) is None
+    assert wrong_rectangle(problem, SRect()) is None
+    v, plain = SARect().solve(problem).v, sa_truth(problem)
+    assert 1e-7 < np.abs(v - plain).max() / np.abs(plain).max() < 1e-3
+
+
+def test_a_penalty_that_nobody_pays_costs_no_tolerance() -> None:
+    """Values of 0 beside a penalty of a million at γ = .99999, shared by all models."""
+    P = np.random.default_rng(0).dirichlet(np.ones(2), size=(4, 2, 2))
+    problem = Problem(
+        ModelSet.from_dense(P),
+        rewards=np.array([[0.0, -1e6], [0.0, -1e6]]),
+        gamma=0.99999,
+        objective=SoftRobust(1.0, 0.9),
+    )
+    for solver in (SRect(), SARect()):
+        assert wrong_rectangle(problem, solver) is None

@@ -30,7 +30,7 @@ import numpy as np  # noqa: E402
 from softrobust._core import __version__  # noqa: E402
 from tests.attack import Promise, TooLong  # noqa: E402
 
-MODULES = ("files", "kills", "together", "strangers")
+MODULES = ("certificates", "files", "kills", "together", "strangers")
 SHOWN = 400  # characters of what is said of one that broke
 
 

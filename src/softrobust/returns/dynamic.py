@@ -38,6 +38,7 @@ from softrobust.returns.evaluation import (
 from softrobust.returns.rectangular_sweeps import Bracket, Sweeps
 
 MAX_SWEEPS = 200
+LEAST_FALL = 1e-15  # of the values: less is rounding
 DENSE_STATES = 1000  # up to here the mixture's linear system is solved directly
 
 
@@ -71,9 +72,11 @@ def rectangular_value(
         worse += 1
         if best is None or found.width < best.width:
             best, worse = found, 0
-        if best.tol <= tol or worse > 3:  # worse: rounding has the last word
+        new = sweeps.step(v)
+        still = float((v - new).max()) <= LEAST_FALL * float(np.abs(v).max())
+        if best.tol <= tol or (worse > 3 and still):  # rounding has the last word
             break
-        v = sweeps.step(v)
+        v = new
     assert best is not None  # the loop runs at least once
     return best
 
@@ -81,16 +84,17 @@ def rectangular_value(
 def nature_response(sweeps: Sweeps, kind: int, v: FloatArray, target: float) -> FloatArray:
     """Nature's policy iteration for the decision in `sweeps.out.d`, from v.
 
-    Stops where the span of the residual is at most `target` or no longer falls.
+    Stops where the span of the residual is at most `target`, or where the value no longer falls:
+    the residual itself may rise on the way, while every answer of nature lowers the value.
     """
-    best = np.inf
-    for _ in range(MAX_SWEEPS):
+    for i in range(MAX_SWEEPS):
         sweeps.run(kind, v)
-        span = float(np.ptp(sweeps.value - v))
-        if span <= target or span >= best:
+        if float(np.ptp(sweeps.value - v)) <= target:
             return v
-        best = span
-        v = sweeps.step(v)
+        new = sweeps.step(v)
+        if i > 0 and float((v - new).max()) <= LEAST_FALL * float(np.abs(v).max()):
+            return v
+        v = new
     return v
 
 

@@ -230,12 +230,20 @@ def working_bytes(models: ModelSet, float32: bool = False) -> float:
 
 def reward_range(
     R: FloatArray, allowed: NDArray[np.bool_], live: NDArray[np.int64]
-) -> tuple[float, float]:
-    """(least, largest) reward that a sweep can meet: allowed pairs, models with f > 0."""
-    if allowed.all() and live.size == R.shape[2]:
-        return float(R.min()), float(R.max())
-    parts = [R[allowed[:, a], a][:, live] for a in range(R.shape[1]) if allowed[:, a].any()]
-    return min(float(x.min()) for x in parts), max(float(x.max()) for x in parts)
+) -> tuple[float, FloatArray]:
+    """The largest |reward| that a sweep can meet (allowed pairs, models with f > 0).
+
+    Also (n_states,) how far the models' rewards of one allowed pair of a state lie apart at most.
+    """
+    largest, span = 0.0, np.zeros(R.shape[0])
+    for a in range(R.shape[1]):
+        at = np.flatnonzero(allowed[:, a])
+        if at.size:
+            part = R[at, a] if live.size == R.shape[2] else R[at, a][:, live]
+            low, high = part.min(axis=1), part.max(axis=1)
+            largest = max(largest, float(high.max()), float(-low.min()))
+            span[at] = np.maximum(span[at], high - low)
+    return largest, span
 
 
 @final
@@ -260,8 +268,7 @@ class Sweeps:
         self.threads = m.prob.size > PARALLEL_READ
         self.width = int(np.diff(m.indptr).max(initial=0))
         self.live = np.flatnonzero(m.f > 0)
-        low, high = reward_range(problem.R, problem.allowed, self.live)
-        self.R_max, self.R_span = max(abs(low), abs(high)), high - low
+        self.R_max, self.R_span = reward_range(problem.R, problem.allowed, self.live)
         self.pair_size = np.diff(m.indptr).reshape(S, A) * m.n_models
         self.size = max(m.prob.size, 1)
         self.warm, self.out = _answers((), m)
@@ -307,9 +314,11 @@ class Sweeps:
             self._finish_games(shifted, centre)
         slack = expected_rounding(self.width, v, self.R_max, self.float32, self.gamma)
         np.subtract(self.out.lb, slack, out=self.out.lb)
-        # A tail's boundary model is chosen with SLACK of mass to spare: CVaR may be that share of
-        # the values' span higher.
-        edge = SLACK * self.rect.lam * (self.R_span + self.gamma * float(np.ptp(v)))
+        # A tail's boundary model is chosen with SLACK of mass to spare: CVaR may be that share
+        # higher of how far the values of a choice lie apart over the models. The worst model alone
+        # (u = 1) has none to spare.
+        spare = SLACK * self.rect.lam if float(self.rect.u.min()) < 1 else 0.0
+        edge = spare * (self.R_span + self.gamma * float(np.ptp(v)))
         np.add(self.out.ub, slack + edge, out=self.out.ub)
         self._count(kind, share)
 

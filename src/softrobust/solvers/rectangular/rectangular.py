@@ -12,9 +12,10 @@ Each round sweeps all states once at v: the games give a decision d, nature's an
 the fixed point. If these are tight enough, the middle is the value and d the policy, whose own
 worst-case return lies between the same bounds (d attains lb). If not, v moves by Newton's step with
 (d, ξ), which converges quadratically near the solution. Newton alone can cycle: where the residual
-does not fall, d is kept and nature's own policy iteration answers it (Hoffman and Karp), whose
-values rise from round to round. The start is the optimal value of the mean model, at 1/N of a pass
-per step.
+does not fall, d is kept and nature's own policy iteration answers it (Hoffman and Karp). Where that
+brings no better bounds either, it is done in every round that follows: the values of d then rise
+from round to round, although their residuals need not fall. The start is the optimal value of the
+mean model, at 1/N of a pass per step.
 
 A grid of (λ, α) is solved in lock step. Its points are walked row by row, forth and back, and cut
 into chains of neighbours. Every chain solves its points one after the other, each from the value
@@ -49,7 +50,10 @@ from softrobust.solvers.base import Solution, Status, finish
 from softrobust.solvers.rectangular.fixed_point import Iterated
 
 FALL = 0.5  # a residual that falls less than this calls for nature's own answer
-PATIENCE = 4  # rounds without a better bound before rounding has the last word
+PATIENCE = 4  # rounds without a better bound before every decision is answered in full,
+LAST = 40  # and before rounding has the last word, unless
+FLOOR = 4.0  # the bounds are this many times what rounding leaves of them
+ANSWERED = 1e-3  # of the least residual so far: how well nature's answer is then known
 NOMINAL_STEPS = 30
 CHAINS = 8  # that sweep together; more gain little and cost memory
 TOGETHER = 500_000  # probabilities below which points are solved one at a time
@@ -175,7 +179,8 @@ class Course:
     ) -> None:
         self.sweeps, self.tol, self.rounds_left = sweeps, tol, max_rounds
         self.nature = S_NATURE if kind == S_GAME else SA_NATURE
-        self.v, self.last, self.waited = v, np.inf, 0
+        self.v, self.last, self.least, self.waited = v, np.inf, np.inf, 0
+        self.cycles = False
         self.best: Bracket | None = None
 
     def advance(self, out_of_time: bool) -> tuple[Bracket, Status] | None:
@@ -187,7 +192,7 @@ class Course:
         self.rounds_left -= 1
         if best.tol <= self.tol:
             return best, Status.TOLERANCE_REACHED
-        if self.waited >= PATIENCE:
+        if self.waited >= (PATIENCE if self._at_floor(best) else LAST):
             return at_rounding(best, self.sweeps.R_max, self.tol)
         if out_of_time:
             return best, Status.TIME_LIMIT
@@ -195,11 +200,20 @@ class Course:
             return best, Status.ITERATION_LIMIT
         v, sweeps = self.v, self.sweeps
         span = float(np.ptp(sweeps.value - v))
+        self.least = min(self.least, span)
         self.v = sweeps.step(v)
-        if span > FALL * self.last:
+        self.cycles = self.cycles or self.waited >= PATIENCE
+        if self.cycles:
+            self.v = nature_response(sweeps, self.nature, self.v, ANSWERED * self.least)
+        elif span > FALL * self.last:
             self.v = nature_response(sweeps, self.nature, self.v, 0.01 * span)
         self.last = span
         return None
+
+    def _at_floor(self, best: Bracket) -> bool:
+        """Whether the bounds are about as wide as the rounding of a sweep makes them."""
+        left = float((self.sweeps.out.ub - self.sweeps.out.lb).max())
+        return best.width <= FLOOR * left / (1 - self.sweeps.gamma)
 
     def _better(self) -> Bracket:
         found = self.sweeps.bounds(self.v)

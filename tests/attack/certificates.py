@@ -1,0 +1,54 @@
+"""Certificates against brute force over all rules, in fractions (see `tests.agree.adversary`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from softrobust.solvers.rectangular.rectangular import SARect, SRect
+from tests.agree.adversary import (
+    adversary,
+    rectangular_adversary,
+    wrong_certificate,
+    wrong_rectangle,
+)
+from tests.attack import Attack, Promise
+
+
+def _certificates(folder: Path) -> Attack:
+    def attack(rng: np.random.Generator) -> str | None:
+        problem = adversary(rng)
+        found = wrong_certificate(problem, rng)
+        return None if found is None else f"{problem!r}: {found}"
+
+    return attack
+
+
+def _rectangles(folder: Path) -> Attack:
+    def attack(rng: np.random.Generator) -> str | None:
+        problem = rectangular_adversary(rng)
+        for solver in (SRect(), SARect()):
+            found = wrong_rectangle(problem, solver)
+            if found is not None:
+                return f"{problem!r}: {found}"
+        return None
+
+    return attack
+
+
+PROMISES = [
+    Promise(
+        "certificates",
+        "No policy earns more than a bound of any solver, class, criterion or reference allows",
+        _certificates,
+        share=2.0,
+        most=20_000,
+    ),
+    Promise(
+        "rectangles",
+        "Rectangular solves end within their tolerance, and their bounds hold in every state",
+        _rectangles,
+        most=20_000,
+    ),
+]
