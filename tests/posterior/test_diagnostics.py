@@ -10,7 +10,13 @@ import pytest
 from softrobust.data import TransitionLog
 from softrobust.errors import MissingExtraError
 from softrobust.models import ModelSet
-from softrobust.posterior import Diagnostics, DirichletPosterior, PosteriorWarning, predictive_check
+from softrobust.posterior import (
+    Diagnostics,
+    DirichletPosterior,
+    LearnedPosterior,
+    PosteriorWarning,
+    predictive_check,
+)
 from softrobust.posterior.diagnostics import REMEDIES, import_arviz
 from softrobust.posterior.nuts import import_numpyro
 
@@ -46,6 +52,7 @@ def test_bad_chains_and_what_to_do() -> None:
         quality.warn()
     [sharp] = Diagnostics.of_exact({"transitions": 0.0}).problems
     assert sharp.code == "prior_too_sharp"
+    assert sharp["cure"] == ""
     assert set(quality.parameters) == {"x", "y[0]", "y[1]"}
 
 
@@ -84,3 +91,21 @@ def test_a_missing_package_says_what_to_install(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"'{package}'.*softrobust\[bayes\]"):
         import_arviz() if package == "arviz" else import_numpyro()
+
+
+@pytest.mark.parametrize(("S", "A", "spread", "n"), [(10, 3, 0.3, 150), (20, 3, 1.0, 300)])
+def test_what_a_sharp_prior_is_told_to_do_cures_it(S: int, A: int, spread: float, n: int) -> None:
+    """More prior mass cures it, and a learned prior too; a wider support alone does not."""
+    rng = np.random.default_rng(0)
+    P, s = rng.dirichlet(np.full(S, spread), size=(S, A)), 0
+    rows = []
+    for _ in range(n):
+        a = int(rng.integers(A))
+        rows.append((s, a, int(rng.choice(S, p=P[s, a]))))
+        s = rows[-1][2]
+    log = TransitionLog.from_arrays(*np.array(rows).T, np.zeros(n))
+    [found] = DirichletPosterior().fit(log).diagnostics().problems
+    assert (found.code, found["cure"]) == ("prior_too_sharp", "strength")
+    assert DirichletPosterior(support="all").fit(log).diagnostics().problems
+    assert not DirichletPosterior(strength=20.0).fit(log).diagnostics().problems
+    assert not LearnedPosterior().fit(log).diagnostics().problems

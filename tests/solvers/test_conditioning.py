@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -125,18 +126,37 @@ def test_percentile_is_moved_too() -> None:
         assert solution.bound.value >= optimum
 
 
-def test_what_is_written_is_not_touched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_what_is_written_is_solved_with_stock_settings(offset: float, tmp_path: Path) -> None:
     highspy = pytest.importorskip("highspy")
+    for seed in range(6):
+        problem = moved(seed, offset, 1.0, gamma=[0.9, 0.99, 0.999][seed % 3])
+        write_milp(problem, tmp_path / "program.mps")
+        highs = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        highs.readModel(str(tmp_path / "program.mps"))
+        highs.run()
+        how = json.loads((tmp_path / "program.mps.json").read_text())
+        found = how["unit"] * highs.getInfo().objective_function_value + how["shift"]
+        size = 1 / (1 - problem.gamma)  # of what rewards of 1 can earn
+        assert found == pytest.approx(brute_force(problem), rel=1e-9, abs=1e-3 * size)
+        assert (how["unit"], how["shift"]) == (1.0, 0.0) or offset
+        assert how["times"]["u"] == 1 - problem.gamma
+
+
+def test_the_printed_program_is_written_as_it_is(tmp_path: Path) -> None:
     problem = moved(0, 1e6, 1.0, gamma=0.9)
-    write_milp(problem, tmp_path / "program.mps")
-    highs = highspy.Highs()
+    problem = problem.with_models(problem.models.select(problem.models.f > 0))
+    write_milp(problem, tmp_path / "program.mps", "paper")
+    highs = pytest.importorskip("highspy").Highs()
     highs.setOptionValue("output_flag", False)
     highs.readModel(str(tmp_path / "program.mps"))
-    reduced = problem.with_models(problem.models.select(problem.models.f > 0))
-    plain = load_highs(build_milp(reduced, reduced.allowed, "strengthened"))
+    plain = load_highs(build_milp(problem, problem.allowed, "paper"))
     assert max(np.abs(highs.getLp().col_cost_)) == pytest.approx(
         max(np.abs(plain.getLp().col_cost_)), rel=1e-9
     )
+    how = json.loads((tmp_path / "program.mps.json").read_text())
+    assert (how["unit"], how["shift"], how["times"]["u"]) == (1.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("miss", [9e-9, -9e-9, 0.0])

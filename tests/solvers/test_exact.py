@@ -95,7 +95,12 @@ def test_node_limit_and_resume_reach_the_same_optimum(tmp_path: Path) -> None:
     assert last.static_value == pytest.approx(whole.static_value, rel=1e-9)
     assert last.stats["nodes"] > first.stats["nodes"]
     assert last.stats["seconds_before_resume"] > 0
+    # What rounding was allowed for goes with the file.
+    state = load_checkpoint(path, reduce(problem), 1e-6)
+    assert state.rounding == last.stats["closed_within"] > 0
+    assert state.error == last.stats["enumeration_error"]
     finished = Exact(checkpoint=path).solve(problem)  # nothing left to do
+    assert finished.stats["enumeration_error"] == state.error
     assert finished.status is Status.OPTIMAL
     assert finished.stats["nodes"] == last.stats["nodes"]
 

@@ -132,8 +132,10 @@ def test_files_keep_the_criterion(tmp_path: Path) -> None:
     save_problem(tmp_path / "problem.npz", problem)
     assert load_problem(tmp_path / "problem.npz").objective == problem.objective
     solution = LocalSearch().solve(problem)
-    save_solution(tmp_path / "solution.json", solution, certify(problem, solution.policy))
+    certificate = certify(problem, solution.policy)
+    save_solution(tmp_path / "solution.json", solution, certificate)
     assert load_solution(tmp_path).objective == problem.objective
+    assert load_solution(tmp_path).rounding == certificate.rounding > 0
 
 
 def test_held_out_limit_of_a_quantile_covers() -> None:

@@ -178,6 +178,7 @@ class Certificate:
             "gap_abs": self.gap_abs,
             "gap": self.gap,
             "gap_share": self.gap_share,
+            "rounding": self.rounding,
             "nominal": None if self.nominal is None else self.nominal.to_dict(),
             "posterior": None if self.posterior is None else self.posterior.to_dict(),
             "promise": None if self.promise is None else self.promise.to_dict(),

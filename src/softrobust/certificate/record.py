@@ -185,6 +185,7 @@ def _solution(record: Mapping[str, Any], policy: Any) -> Solution[Any]:
         uniform_value=record["uniform_value"],
         v=None if record["v"] is None else np.array(record["v"], dtype=np.float64),
         bound=Bound(record["bound"], Covers(record["bound_covers"]), record["bound_method"]),
+        rounding=record.get("rounding", 0.0),
         **common,
     )
 
@@ -222,6 +223,7 @@ def certificate_of(record: Mapping[str, Any]) -> Certificate:
         objective=goal,
         bound=Bound(record["bound"], Covers(record["bound_covers"]), record["bound_method"]),
         uniform_value=record["uniform_value"],
+        rounding=record.get("rounding", 0.0),
         heldout=part("heldout", _heldout),
         practice=part("practice", versus),
         nominal=part("nominal", versus),

@@ -32,9 +32,14 @@ REMEDIES = {
     "chains_disagree": "double the warm-up",
     "few_effective_draws": "continue the chains with extend(draws), or raise draws",
     "transitions_diverged": "raise target_accept towards 0.99",
-    "prior_too_sharp": "take a wider prior",
+    "prior_too_sharp": "no setting of this posterior cures it; it fades with more rows",
     "statistic_missed": "choose another posterior",
 }
+
+
+def _remedy(note: Note) -> str:
+    cure = note.facts.get("cure")
+    return f"raise {cure}, or learn the prior (LearnedPosterior)" if cure else REMEDIES[note.code]
 
 
 class PosteriorWarning(UserWarning):
@@ -66,6 +71,9 @@ class Diagnostics:
     divergences, n_draws : int
     predictive : mapping of statistic → p-value
         Posterior predictive checks; values near 0 or 1 say that the model misses the statistic.
+    cure : str
+        The setting of the posterior that makes its rows less sharp, if it has one. A wider support
+        does not: rows are as sharp as their prior mass is small, wherever it lies.
     """
 
     exact: bool
@@ -73,11 +81,12 @@ class Diagnostics:
     divergences: int = 0
     n_draws: int = 0
     predictive: Mapping[str, float] = field(default_factory=dict)
+    cure: str = ""
 
     @classmethod
-    def of_exact(cls, predictive: Mapping[str, float] | None = None) -> Diagnostics:
+    def of_exact(cls, predictive: Mapping[str, float] | None = None, cure: str = "") -> Diagnostics:
         """Draws by a closed form or an exact algorithm."""
-        return cls(exact=True, predictive={} if predictive is None else predictive)
+        return cls(exact=True, predictive={} if predictive is None else predictive, cure=cure)
 
     @classmethod
     def of_chains(
@@ -126,7 +135,8 @@ class Diagnostics:
             p = self.predictive[name]
             sharp = name == TRANSITIONS and p <= RARE
             code = "prior_too_sharp" if sharp else "statistic_missed"
-            out.append(Note(code, Level.CAUTION, {"statistic": name, "p": p}))
+            facts = {"statistic": name, "p": p} | ({"cure": self.cure} if sharp else {})
+            out.append(Note(code, Level.CAUTION, facts))
         return tuple(out)
 
     def warn(self) -> None:
@@ -134,7 +144,7 @@ class Diagnostics:
         if self.problems:
             lines = [
                 f"{note.code} ({', '.join(f'{k} {v}' for k, v in note.facts.items())}): "
-                f"{REMEDIES[note.code]}"
+                f"{_remedy(note)}"
                 for note in self.problems
             ]
             warnings.warn("; ".join(lines) + ".", PosteriorWarning, stacklevel=3)

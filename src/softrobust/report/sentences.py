@@ -144,6 +144,17 @@ _BASES = {
 LOOSE = 1.0  # observations that borrowing must be worth to be called so
 
 
+def _too_sharp(note: Note) -> str:
+    cure = note.facts.get("cure")
+    advice = "No setting of this posterior cures that; it fades with more rows."
+    if cure:
+        advice = f"Raise {cure} (the prior's mass), or let the prior be learned."
+    return (
+        "Models drawn from this posterior are surer of next states than the log is (predictive "
+        f"p-value {note['p']:.3f}): where little was seen they say too much. {advice}"
+    )
+
+
 def _learned(note: Note) -> str:
     """The source that most weight goes to, the blend's shares counted with their own."""
     if note["strength"] <= LOOSE:
@@ -193,10 +204,7 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
         "{diverged:,} of {draws:,} transitions diverged, so part of the posterior may be missing: "
         "raise `target_accept` towards 0.99."
     ),
-    "prior_too_sharp": (
-        "Models drawn from this posterior are surer of next states than the log is (predictive "
-        "p-value {p:.3f}): where little was seen they say too much."
-    ),
+    "prior_too_sharp": _too_sharp,
     "statistic_missed": (
         "The model does not reproduce the log's {statistic} (predictive p-value {p:.3f}): treat "
         "results as those of a wrong model."

@@ -443,7 +443,8 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
     return Run(
         problem,
         solution,
-        replace(certificate, rounding=rounding(problem)),
+        # Older files do not have it.
+        certificate if "rounding" in record else replace(certificate, rounding=rounding(problem)),
         log=log,
         posterior=posterior,
         heldout=heldout,

@@ -156,6 +156,9 @@ class _Run:
         else:
             tree.offer(state.decision)
             tree.nodes, self.earlier = state.nodes, state.seconds
+            # Nodes were closed with these; what is proven rests on the greater ones.
+            tree.rounding = max(tree.rounding, state.rounding)
+            tree.error = max(tree.error, state.error)
             for node in state.open_nodes:
                 tree.push(node)
         tree.closed, self.planted = -np.inf if state is None else state.closed, True
@@ -174,7 +177,7 @@ class _Run:
             tree.closed = max(seen.bound, tree.value)
             tree.heap.clear()
             stats["method"] = "enumeration"
-            stats["rounding"] = seen.error if np.isfinite(seen.error) else None
+            stats["rounding"] = seen.error if np.isfinite(seen.error) else None  # of every return
             return Status.TOLERANCE_REACHED
         stats["method"] = "branch and bound"
         return tree.run(self.deadline, limit, lambda: self.watch(tree))
@@ -232,6 +235,8 @@ class _Run:
             open_nodes=len(tree.open_nodes()),
             enumerated_nodes=tree.enumerated,
             depth=tree.depth,
+            closed_within=tree.rounding,
+            enumeration_error=tree.error,
             trace=[list(entry) for entry in self.trace],
         )
         return finish(self.problem, Exact.name, policy, status, stats, bound=bound)
@@ -262,6 +267,8 @@ class Checkpoint:
     seconds: float
     open_nodes: list[Node]
     starts: int
+    rounding: float = 0.0  # at which nodes were closed,
+    error: float = 0.0  # and the greatest error of an enumeration
 
 
 def fingerprint(reduced: Reduced) -> str:
@@ -295,6 +302,8 @@ def save_checkpoint(path: str | Path, tree: Tree, seconds: float, starts: int) -
         "nodes": tree.nodes,
         "seconds": seconds,
         "starts": starts,
+        "rounding": tree.rounding,
+        "error": tree.error,
     }
     with atomic_write(path, "wb") as file:
         np.savez_compressed(
@@ -359,5 +368,6 @@ def _state(
     ]
     return Checkpoint(
         stored["decision"], float(stored["closed"]), int(meta["nodes"]), float(meta["seconds"]),
-        nodes, int(meta.get("starts", 0)),
+        nodes, int(meta.get("starts", 0)), float(meta.get("rounding", 0.0)),
+        float(meta.get("error", 0.0)),
     )  # fmt: skip

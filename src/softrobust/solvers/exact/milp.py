@@ -14,6 +14,7 @@ HiGHS said is kept as `stats["highs_bound"]`.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.files import atomic_write
 from softrobust._core.limits import Deadline, Gap, Seconds, Seed
 from softrobust._core.settings import Natural, one_of
 from softrobust.bounds import Bound, Covers, clairvoyant_bound
@@ -204,7 +206,12 @@ def write_milp(
 ) -> None:
     """Write the program as an MPS (`.mps`) or LP (`.lp`) file for another solver.
 
-    Columns are named by index: pi_s_a, u_s_a_w, b, y_w. The objective is to be maximised.
+    Columns are named by index: pi_s_a, u_s_a_w, b, y_w (z_w for percentiles). The objective is to
+    be maximised. Beside it a file of the same name with `.json` behind it says how to read the
+    answer, and the tolerances that are needed: by default solvers stop at a gap of 1e-4 of the
+    objective, which offsets of the rewards can make larger than all that is at stake. Of the
+    strengthened form such rewards are moved and scaled, and u, b and y are times 1 − γ, so that
+    the optimum is found with a solver's own settings; the printed form is written as it is.
     """
     one_of("formulation", formulation, FORMULATIONS)
     problem.refuse_horizon("The integer program")
@@ -214,12 +221,26 @@ def write_milp(
     if not target.resolve().parent.is_dir():
         raise InputError(f"There is no folder for the program '{target}'. Create it first.")
     reduced, allowed = _columns(problem, formulation)
-    model = build_milp(reduced.problem, allowed, formulation)
+    terms = Conditioned(reduced.problem.R)
+    if formulation != "paper":
+        terms = condition(reduced.problem, allowed)
+    model = build_milp(reduced.problem, allowed, formulation, conditioned=terms)
+    if formulation != "paper":  # the objective keeps its size
+        model = model.normalised(1 - problem.gamma, 1 / (1 - problem.gamma))
     highs = load_highs(model)
     for i, name in enumerate(model.names(problem.n_actions)):
         highs.passColName(i, name)
     if str(highs.writeModel(str(target))).endswith("kError"):
         raise SolverError(f"HiGHS could not write '{target}'.")
+    reading = {
+        "value": "unit * objective + shift",
+        "unit": terms.unit,
+        "shift": terms.shift,
+        "times": {"u": model.norm, "b": model.norm, "y": model.norm},
+        "tolerances": {"relative_gap": 1e-9, "absolute_gap": 1e-9, "feasibility": TOLERANCE},
+    }
+    with atomic_write(target.with_name(f"{target.name}.json")) as file:
+        file.write(json.dumps(reading, indent=1) + "\n")
 
 
 def load_highs(model: MilpModel) -> Any:
