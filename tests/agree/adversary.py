@@ -275,7 +275,7 @@ def wrong_rectangle(problem: Problem, solver: Rectangular) -> str | None:
     high = [Fraction(float(x)) for x in found.upper]
     size = float(np.abs(problem.R).max() + np.abs(found.v).max())
     room = Fraction(64 * 2.0**-52 * (problem.n_models + problem.n_states) * size)
-    f = [Fraction(float(w)) for w in problem.models.f]
+    zero, models = Fraction(0), range(problem.n_models)
     xi = None if single else _natures_xi(problem, found.v)
     for s in range(problem.n_states):
         below, above = _state_values(problem, s, low), _state_values(problem, s, high)
@@ -284,10 +284,11 @@ def wrong_rectangle(problem: Problem, solver: Rectangular) -> str | None:
             most = max(exact_objective(problem, z) for z in above.values())
         else:
             d = {a: Fraction(float(found.decision[s, a])) for a in below}
-            mixed = [sum(d[a] * below[a][w] for a in d) / sum(d.values()) for w in range(len(f))]
+            total = sum(d.values(), zero)
+            mixed = [sum((d[a] * below[a][w] for a in d), zero) / total for w in models]
             least = exact_objective(problem, mixed)
             assert xi is not None
-            most = max(sum(w * y for w, y in zip(xi[s], z, strict=True)) for z in above.values())
+            most = max(sum((xi[s][w] * z[w] for w in models), zero) for z in above.values())
         if least < low[s] - room:
             return f"{solver.name}: state {s} is worth less than its lower bound {float(low[s])!r}"
         if most > high[s] + room:

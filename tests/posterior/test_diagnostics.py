@@ -103,7 +103,8 @@ def test_what_a_sharp_prior_is_told_to_do_cures_it(S: int, A: int, spread: float
         a = int(rng.integers(A))
         rows.append((s, a, int(rng.choice(S, p=P[s, a]))))
         s = rows[-1][2]
-    log = TransitionLog.from_arrays(*np.array(rows).T, np.zeros(n))
+    s_, a_, s_next = np.array(rows).T
+    log = TransitionLog.from_arrays(s_, a_, s_next, np.zeros(n))
     [found] = DirichletPosterior().fit(log).diagnostics().problems
     assert (found.code, found["cure"]) == ("prior_too_sharp", "strength")
     assert DirichletPosterior(support="all").fit(log).diagnostics().problems
