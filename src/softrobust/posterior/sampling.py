@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from softrobust._core.arrays import FloatArray, refuse_if_too_large, seal
+from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large, seal
 from softrobust._core.settings import whole
 from softrobust.models.model_set import ModelSet
 
@@ -224,6 +224,16 @@ def stream(seed: np.random.SeedSequence, name: int) -> np.random.SeedSequence:
 def origin(models: ModelSet) -> Draws | None:
     """How a set of models was drawn, where it is the whole of some `Draws`."""
     return _ORIGIN.get(models)
+
+
+def with_taken(models: ModelSet, taken: IntArray) -> ModelSet:
+    """Models that know what was done; how they were drawn stays known."""
+    if models.taken is not None and np.array_equal(models.taken, taken):
+        return models
+    found, drawn = replace(models, taken=taken), origin(models)
+    if drawn is not None:
+        _ORIGIN[found] = drawn
+    return found
 
 
 def joined(parts: list[ModelSet]) -> ModelSet:

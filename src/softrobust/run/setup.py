@@ -37,7 +37,7 @@ from softrobust.posterior import (
 )
 from softrobust.posterior.base import CHECKING, CHOOSING, fit_quietly
 from softrobust.posterior.registry import TABLES, make_posterior, settings_of
-from softrobust.posterior.sampling import Draws, stream
+from softrobust.posterior.sampling import Draws, stream, with_taken
 from softrobust.problem import Problem, load_problem
 from softrobust.report.sentences import sentence
 from softrobust.run.options import (
@@ -167,7 +167,7 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
             "column 'reward', or give a reward table (state,action,reward).",
             arguments=("reward_table",),
         )
-    models = replace(models, taken=log.pair_counts)  # practice, whatever the posterior
+    models = with_taken(models, log.pair_counts)  # practice, whatever the posterior
     problem = problem_of(
         log,
         models,

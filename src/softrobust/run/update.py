@@ -24,7 +24,7 @@ from softrobust.data.join import UNKNOWN, join_logs, known_rows, rows_of
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy, action_shares
 from softrobust.posterior.base import CHOOSING, FRESH
-from softrobust.posterior.sampling import Draws
+from softrobust.posterior.sampling import Draws, with_taken
 from softrobust.returns import static_return
 from softrobust.run.folder import Run
 from softrobust.run.line import certified
@@ -134,7 +134,7 @@ def _setup(run: Run, log: TransitionLog, source: str) -> Setup:
     s = np.array([models.states.lookup[name] for name in old.models.states])
     a = np.array([models.actions.lookup[name] for name in old.models.actions])
     allowed[np.ix_(s, a)] = ~barred
-    models = replace(models, taken=log.pair_counts)
+    models = with_taken(models, log.pair_counts)
     goal = _objective_on(old.objective, models)
     problem = problem_of(log, models, old.gamma, goal, allowed, old.horizon)
     return Setup(problem, log, fitted, None, read_notes(log.notes), test_seed, source)
