@@ -43,11 +43,16 @@ def slow_route(
         if not visits:
             continue
         points: dict[int, list[Any]] = {}
+        place: dict[float, int] = {}
         state = None
         for i, (t, row) in enumerate(visits):
             state = row[2] or state
             at = i if grid is None else math.floor((t - visits[0][0]) / grid + 0.5)
             points[at] = [t, state, row[3]]
+            place[t] = at
+        at_point = {
+            t: points[at][0] for t, at in place.items()
+        }  # visits of a point are paid as one
         places = sorted(points)
         if fill == "carry" and grid is not None:
             for low, high in pairwise(places):
@@ -75,7 +80,11 @@ def slow_route(
                 continue
             if grid is not None and follows[0] != at + 1:
                 continue
-            paid = [row[4] or 0.0 for when, row in mine if t <= when < until and when <= stop]
+            paid = [
+                row[4] or 0.0
+                for when, row in mine
+                if t <= at_point.get(when, when) < until and when <= stop
+            ]
             paid += [e[2] for e in events if e[0] == who and t <= e[1] < until]
             made.append((who, s, a, follows[1], sum(paid)))
     return made, sum(row[4] for row in made)

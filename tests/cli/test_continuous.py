@@ -352,7 +352,7 @@ def test_logs_without_episodes_or_rewards(
 
 def test_flags_of_vectors_need_continuous(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["solve", log, "--horizon", "3"]) == 2
-    assert "horizon is for continuous states" in said(capsys)
+    assert "--continuous" in said(capsys)
 
 
 def test_apply_asks_for_what_the_run_needs(

@@ -90,7 +90,7 @@ def test_an_end_on_the_grid() -> None:
         ({"max_gap": -1}, "max_gap must be"),
         ({"max_gap": 1}, "No transition could be made"),
         ({"several": "median", "grid": 1}, "several must be last, first or mean"),
-        ({"measurements": ["z"]}, "'z' is not in the table of visits"),
+        ({"measurements": ["z"]}, "'z' is not in the table"),
         ({"measurements": ["X"]}, "Did you mean 'x'?"),
         ({"measurements": ["a"]}, "given two roles"),
         ({"measurements": []}, "at least one column"),

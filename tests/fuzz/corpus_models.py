@@ -131,7 +131,7 @@ VISITS: dict[str, Callable[[], Case]] = {
         V_GOOD.replace(",", ";").replace("\n", "\r\n"), V_ROWS, code="utf-8-sig"
     ),
     "other dates": lambda: text(V_GOOD.replace("2024-01-08", "08/01/2024"), words="'date'"),
-    "no such day": lambda: text(V_GOOD.replace("2024-01-08", "2024-02-31"), words="--time"),
+    "no such day": lambda: text(V_GOOD.replace("2024-01-08", "2024-02-31"), words="row 3"),
     "only numbers for dates": lambda: text(V_GOOD.replace("-", ""), V_ROWS),
     "no action anywhere": lambda: text(
         V_HEAD + "p,2024-01-01,lo,,1\np,2024-01-08,hi,,2\n", words="--action"

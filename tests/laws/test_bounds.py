@@ -39,7 +39,8 @@ def problems(draw: st.DrawFn) -> Problem:
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.integers(0, 1000))
 def test_every_bound_covers_its_class(problem: Problem, seed: int) -> None:
-    deterministic, stationary, everyone = (best_bound(problem, covers) for covers in CLASSES)
+    classes = (covers for covers in CLASSES if covers is not Covers.TIMED)  # is for a horizon
+    deterministic, stationary, everyone = (best_bound(problem, covers) for covers in classes)
     assert brute_force(problem) <= deterministic.value
     assert static_return(problem, random_policy(problem, seed)) <= stationary.value
     assert deterministic.value <= stationary.value <= everyone.value

@@ -111,14 +111,19 @@ def _given_columns(
 ) -> dict[str, int]:
     """Positions of the columns that the user named."""
     position: dict[str, int] = {}
+    known, used = {role.name for role in roles}, set()
+    exact: dict[str, list[int]] = {}
+    alike: dict[str, list[int]] = {}
+    for i, other in enumerate(found):
+        exact.setdefault(other.strip(), []).append(i)
+        alike.setdefault(_plain(other), []).append(i)
     for role, name in columns.items():
-        if role not in {role.name for role in roles}:
+        if role not in known:
             raise InputError(
                 f"Unknown role '{role}' in columns=. Roles are "
                 f"{_one_of([r.name for r in roles if r.aliases])}."
             )
-        fits = [i for i, other in enumerate(found) if other.strip() == name.strip()]
-        fits = fits or [i for i, other in enumerate(found) if _plain(other) == _plain(name)]
+        fits = exact.get(name.strip()) or alike.get(_plain(name), [])
         if not fits:
             near = nearest(name, found)
             hint = f" Did you mean '{near}'?" if near else ""
@@ -131,12 +136,13 @@ def _given_columns(
                 f"The column '{name}' given for the {role} stands {len(fits)} times in {source}. "
                 "Rename all but one of them."
             )
-        if fits[0] in position.values():
+        if fits[0] in used:
             raise InputError(
                 f"The column '{name}' of {source} is given two roles in columns=. "
                 "Name another column for one of them."
             )
         position[role] = fits[0]
+        used.add(fits[0])
     return position
 
 

@@ -238,6 +238,7 @@ FEW_ROWS = 10  # of a pair of state and action, on average, below which a state 
 _LOOKED_AT = 50_000  # rows are enough to see what a column is like
 _CUTS = 4
 _FALLS = 0.002  # what falls more seldom than this from row to row tells the time
+_DATED = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 _TOKENS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
@@ -350,7 +351,13 @@ def guess_time(look: Look, taken: set[str]) -> Guess:
     """The column that says when; "none" where rows only stand in order."""
     scores = {}
     for name, column in look.profile.columns.items():
-        if name in taken or column.holds not in ("dates", "numbers") or len(column.texts) < 2:
+        if name in taken or len(column.texts) < 2:
+            continue
+        if column.holds not in ("dates", "numbers"):
+            # Called a date, and mostly dates: reading it says which cell is none.
+            dated = sum(_DATED.match(text.strip()) is not None for text in column.texts)
+            if _score("time", name) == 3 and 2 * dated >= len(column.texts):
+                scores[name] = 30.0
             continue
         if counts_rows(column, look.profile.n_rows) or look.changes(name) < 0.02:
             continue
@@ -493,6 +500,11 @@ def _quoted(name: str) -> str:
     return f"'{name}'" if "'" not in name else f'"{name}"'
 
 
+def _finite(values: FloatArray) -> FloatArray:
+    """Numbers, with NaN for those that are beyond all bounds."""
+    return np.where(np.isfinite(values), values, np.nan)
+
+
 def _effect(look: Look, action: str, name: str, later: bool) -> float | None:
     """How much more a number rises in a step with other actions than the usual one, in deviations.
 
@@ -503,11 +515,11 @@ def _effect(look: Look, action: str, name: str, later: bool) -> float | None:
         return None
     acts = look.codes(action)[look.order]
     usual = np.bincount(acts[acts >= 0]).argmax()
-    step = np.where(look.same, np.diff(look.values(name)[look.order]), np.nan)
+    step = np.where(look.same, np.diff(_finite(look.values(name))[look.order]), np.nan)
     own = acts[1:] if later else acts[:-1]
     parts = [step[((own == usual) == same) & (own >= 0)] for same in (True, False)]
     parts = [part[np.isfinite(part)] for part in parts]
-    spread = float(np.nanstd(step))
+    spread = float(np.nanstd(step)) if np.isfinite(step).any() else 0.0
     if min(part.size for part in parts) < 5 or not spread > 0:
         return None
     return float(parts[1].mean() - parts[0].mean()) / spread
