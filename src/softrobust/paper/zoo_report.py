@@ -208,6 +208,15 @@ def _line(method: str, rows: Sequence[zoo.Row]) -> list[Any]:
     return [LABELS[method], *(None if m[k] is None else float(f"{m[k]:.3g}") for k in keys)]
 
 
+def _per_cell(rows: Sequence[zoo.Row]) -> str:
+    """How many logs a world has at a size: the fewest and the most."""
+    cells: dict[tuple[str, int], set[int]] = {}
+    for r in rows:
+        cells.setdefault((r["world"], r["size"]), set()).add(int(r["seed"]))
+    few, most = min(map(len, cells.values())), max(map(len, cells.values()))
+    return str(most) if few == most else f"{few} to {most}"
+
+
 def remarks(rows: Sequence[zoo.Row]) -> list[str]:
     """What was run, in words."""
     parts = {
@@ -218,13 +227,14 @@ def remarks(rows: Sequence[zoo.Row]) -> list[str]:
             for name, part in parts.items()}  # fmt: skip
     logs["for rivals"] = [r for r in rows if r["method"] != zoo.OURS]
     logs["shuffled"] = [r for r in rows if r["shuffled"]]
-    said = (f"{1 + max(int(r['seed']) for r in part)} {n}" for n, part in logs.items() if part)
+    said = (f"{_per_cell(part)} {name}" for name, part in logs.items() if part)
     return [
         f"Logs of each world and size: {', '.join(said)}.",
         f"Tuning worlds: {', '.join(TUNING)}. Judging worlds: {', '.join(JUDGING)}. The split was "
         "made before any result; since then inventory changed sides, when its results had been "
-        "looked into, and reservoir and battery were made to judge by before they were run. Of the "
-        "benchmarks of the literature Wet Chicken is for tuning, random MDPs are for judging.",
+        "looked into, and reservoir and battery were made to judge by before they were run; when "
+        "frailty had been too sure, the family veiled was made to tune on. Of the benchmarks of "
+        "the literature Wet Chicken is for tuning, random MDPs are for judging.",
         "Rivals run at one setting everywhere, the one that is best on Wet Chicken or usual in the "
         "literature, and read practice from the log as the default does.",
     ]
