@@ -72,9 +72,7 @@ def test_the_certificate_is_the_one_of_the_run(folder: Run) -> None:
     assert folder.certificate.to_dict().items() <= record.items()
     assert folder.record() == record
     practice = behaviour_policy(folder.problem, folder.log)[0]
-    again = certify(
-        folder.problem, folder.solution, folder.heldout, practice=practice, indicative=True
-    )
+    again = certify(folder.problem, folder.solution, folder.heldout, practice=practice)
     own = replace(folder.certificate, nominal=None, posterior=None, promise=None)
     assert own.to_dict() == again.to_dict()
 

@@ -59,6 +59,10 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "ends_modelled": {"n_rows": 3, "reward": -1.5},
     "ends_not_modelled": {"n_rows": 3},
     "comparison_blurred": {"share": 0.2},
+    "promise_by_learned": {"posterior": "dirichlet", "solver": "improve"},
+    "promise_unseen": {},
+    "improve_not_allowed": {},
+    "cut_by_time": {"parts": ["bound", "promise"], "seconds": 20.0},
     "log_earned": {"mean": 3.2, "se": 0.4, "n_episodes": 20, "simulated": 2.9, "apart": None},
 }  # fmt: skip
 
