@@ -11,7 +11,7 @@ import pytest
 
 from softrobust.cli.main import run as run_cli
 from softrobust.data import TransitionLog, write_log_csv
-from softrobust.data.join import join_logs, known_rows, rows_of
+from softrobust.data.join import join_logs, known_rows
 from softrobust.errors import InputError
 from softrobust.posterior import DirichletPosterior
 from softrobust.report.summary import update_lines
@@ -204,7 +204,7 @@ def chain(n: int, seed: int, length: int = 10, episodes: bool = True) -> Transit
 def part(log: TransitionLog, index: np.ndarray) -> TransitionLog:
     mask = np.zeros(log.n_rows, dtype=bool)
     mask[index] = True
-    return rows_of(log, mask)
+    return log.part(mask)
 
 
 @pytest.mark.parametrize("episodes", [True, False])

@@ -42,7 +42,7 @@ def join_logs(
     went_on = None
     if known is not None:
         went_on = _went_on(old, new, known)
-        new = rows_of(new, known == UNKNOWN)
+        new = new.part(known == UNKNOWN)
     states, old_s, new_s = _common(old.states, new.states)
     actions, old_a, new_a = _common(old.actions, new.actions)
     if (old.episode is None) != (new.episode is None):
@@ -133,18 +133,6 @@ def _from_column(log: TransitionLog) -> bool:
     theirs, _ = again.at(log.s, log.a, log.s_next)
     same_pairs = np.array_equal(log.rewards.known, again.known)
     return bool(known.all() and same_pairs and np.allclose(mine, theirs, rtol=1e-9, atol=1e-12))
-
-
-def rows_of(log: TransitionLog, rows: NDArray[np.bool_]) -> TransitionLog:
-    """Some of the rows, with the labels of all."""
-    return replace(
-        log,
-        s=log.s[rows],
-        a=log.a[rows],
-        s_next=log.s_next[rows],
-        reward=None if log.reward is None else log.reward[rows],
-        episode=None if log.episode is None else log.episode[rows],
-    )
 
 
 def _went_on(old: TransitionLog, new: TransitionLog, known: IntArray) -> CodeArray | None:

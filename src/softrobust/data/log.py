@@ -170,6 +170,17 @@ class TransitionLog:
         """Index of the absorbing state "(end)", or None."""
         return self.n_states - 1 if self.states.names[-1] == END else None
 
+    def part(self, rows: IntArray | BoolArray) -> "TransitionLog":
+        """Some of the rows (indices, or a mask), with the labels, start and rewards of all."""
+        return replace(
+            self,
+            s=self.s[rows],
+            a=self.a[rows],
+            s_next=self.s_next[rows],
+            reward=None if self.reward is None else self.reward[rows],
+            episode=None if self.episode is None else self.episode[rows],
+        )
+
     # ---------------------------------------------------------------- counts
     def counts(self) -> Counts:
         """Return n(s,a,s′) for the transitions that were seen."""

@@ -9,7 +9,6 @@ of a uniform distribution.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +49,7 @@ def foresight(
     fold = rng.permutation(names.size)[group] % folds
     out = dict.fromkeys(posteriors, 0.0)
     for k in range(folds):
-        train = _rows(log, np.flatnonzero(fold != k))
+        train = log.part(fold != k)
         test = np.flatnonzero(fold == k)
         for name, settings in posteriors.items():
             models = settings.fit(train).sample(DRAWS, seed=k)
@@ -59,17 +58,6 @@ def foresight(
             mean = models.mean_model()
             out[name] += float(np.log(_forecast(log, test, mean)).sum())
     return {name: total / log.n_rows for name, total in out.items()}
-
-
-def _rows(log: TransitionLog, rows: NDArray[np.intp]) -> TransitionLog:
-    return replace(
-        log,
-        s=log.s[rows],
-        a=log.a[rows],
-        s_next=log.s_next[rows],
-        reward=None if log.reward is None else log.reward[rows],
-        episode=None if log.episode is None else log.episode[rows],
-    )
 
 
 def _forecast(log: TransitionLog, rows: NDArray[np.intp], mean: ModelSet) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ import numpy as np
 from softrobust._core.notes import read_notes
 from softrobust._core.settings import real
 from softrobust.data import read_log
-from softrobust.data.join import UNKNOWN, join_logs, known_rows, rows_of
+from softrobust.data.join import UNKNOWN, join_logs, known_rows
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy, action_shares
 from softrobust.posterior.base import CHOOSING, FRESH
@@ -79,7 +79,7 @@ def update(
     # A file with most of the old rows is the whole export: what it lacks was changed or removed.
     absent = log.n_rows - record["known_rows"]
     record["absent_rows"] = absent if record["known_rows"] > 0.5 * log.n_rows else None
-    drift = drift_test(posterior, rows_of(new, fresh), seed, log)
+    drift = drift_test(posterior, new.part(fresh), seed, log)
     both = join_logs(log, new, known)
     setup = _setup(run, both, path.name)
     problem, both = setup.problem, setup.log

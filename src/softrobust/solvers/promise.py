@@ -513,15 +513,7 @@ class Procedure:
     def _half(self, rows: IntArray, rng: np.random.Generator) -> Procedure:
         """The procedure on some of the rows; every pair has a model, so that any can be judged."""
         time_bound().check()
-        log = self.log
-        part = replace(
-            log,
-            s=log.s[rows],
-            a=log.a[rows],
-            s_next=log.s_next[rows],
-            reward=None if log.reward is None else log.reward[rows],
-            episode=None if log.episode is None else log.episode[rows],
-        )
+        part = self.log.part(rows)
         variances = None if self.belief.rewards is None else self.belief.rewards.variances
         belief = Belief.of(
             part, self.gamma, self.half_models, rng, self.geometry, variances,

@@ -116,16 +116,8 @@ def redraw(solved: Solved, n_models: int, seed: int) -> ModelSet:
 
 def rows_of(log: TransitionLog, rows: BoolArray) -> TransitionLog:
     """A log of some rows with the labels of all; rewards are those given, or those of its rows."""
-    own = drawn_rewards(log)
-    return replace(
-        log,
-        s=log.s[rows],
-        a=log.a[rows],
-        s_next=log.s_next[rows],
-        reward=log.reward[rows] if own and log.reward is not None else None,
-        rewards=None if own else log.rewards,
-        episode=None if log.episode is None else log.episode[rows],
-    )
+    part = log.part(rows)
+    return replace(part, rewards=None) if drawn_rewards(log) else replace(part, reward=None)
 
 
 def judging_problem(part: TransitionLog, like: Problem, n: int, seed: list[int]) -> Problem:
