@@ -37,23 +37,14 @@ BINS_FORMAT = "softrobust-bins"
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Bins:
-    """How observations become states.
-
-    Attributes
-    ----------
-    edges : tuple of (n_cuts,) arrays
-        Inner cuts of every variable, ascending; empty for kmeans.
-    centres : (k, n_variables) or None
-        For kmeans, in the units of the data.
-    scale : (n_variables,)
-        Units in which kmeans measures distance.
-    """
+    """How observations become states."""
 
     method: Method
     variables: Labels
+    # (n_cuts,) arrays: inner cuts of every variable, ascending; empty for kmeans
     edges: tuple[FloatArray, ...]
-    centres: FloatArray | None
-    scale: FloatArray
+    centres: FloatArray | None  # (k, n_variables): for kmeans, in the units of the data
+    scale: FloatArray  # (n_variables,): units in which kmeans measures distance
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed

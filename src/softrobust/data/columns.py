@@ -198,28 +198,19 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 @final
 @dataclass(slots=True)
 class Columns:
-    """The columns of a table as arrays (n_rows,), by role.
-
-    Attributes
-    ----------
-    codes, names
-        Label columns, as positions in their distinct names, -1 where the cell is missing; columns
-        of one vocabulary share one list of names.
-    groups
-        Equal where rows belong together: the integers of the table, or codes of its names.
-    headers
-        The column name of each role.
-    notes
-        What the user should know about how the table was read.
-    """
+    """The columns of a table as arrays (n_rows,), by role."""
 
     rows: Rows
+    # codes, names: label columns, as positions in their distinct names, -1 where the cell is
+    # missing; columns of one vocabulary share one list of names
     codes: dict[str, CodeArray] = field(default_factory=dict)
     names: dict[str, list[str]] = field(default_factory=dict)
     numbers: dict[str, FloatArray] = field(default_factory=dict)
     flags: dict[str, BoolArray] = field(default_factory=dict)
+    # equal where rows belong together: the integers of the table, or codes of its names
     groups: dict[str, npt.NDArray[np.integer[Any]]] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)  # the column name of each role
+    # what the user should know about how the table was read
     notes: list[Note] = field(default_factory=list)
 
     def refuse_empty(self, what: str = "A log") -> None:

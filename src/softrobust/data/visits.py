@@ -111,44 +111,30 @@ def gaps_of(gap: FloatArray, clock: Clock) -> Gaps | None:
 @final
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TrajectoryReport:
-    """What a table of visits held and what was done with it.
-
-    Attributes
-    ----------
-    n_steps : int
-        Decision points: the visits that were kept, or the points of the grid.
-    n_terminal : int
-        Transitions that lead to "(end)".
-    n_censored, n_ended : int
-        Ids whose last visit is only the last one known, and ids that truly ended.
-    lost : mapping
-        Steps that could have been transitions and are none, by reason: "gap" (the next visit is
-        too late), "hole" (of the grid), "state" (unknown before or after), "action", "reward".
-    rewards : mapping of Tally
-        Rewards "used", and those that fell outside of all transitions, by reason: "unknown_id",
-        "before_first" visit, "after_last" visit of an id that did not end, "after_end", and
-        "no_transition".
-    gaps : Gaps or None
-        Times between visits; None if no id has two.
-    states : mapping
-        Column → the values that are parts of states.
-    """
+    """What a table of visits held and what was done with it."""
 
     source: str
     n_rows: int
     n_ids: int
     n_visits: int
-    n_steps: int
+    n_steps: int  # decision points: the visits that were kept, or the points of the grid
     n_transitions: int
-    n_terminal: int
+    n_terminal: int  # transitions that lead to "(end)"
+    # n_censored, n_ended: ids whose last visit is only the last one known, and ids that truly ended
     n_censored: int
     n_ended: int
     clock: Clock
     span: tuple[str, str]
-    gaps: Gaps | None
+    gaps: Gaps | None  # times between visits; None if no id has two
+    # steps that could have been transitions and are none, by reason: "gap" (the next visit is too
+    # late), "hole" (of the grid), "state" (unknown before or after), "action", "reward"
     lost: Mapping[str, int] = field(default_factory=dict)
+    # rewards "used", and those that fell outside of all transitions, by reason: "unknown_id",
+    # "before_first" visit, "after_last" visit of an id that did not end, "after_end", and
+    # "no_transition"
     rewards: Mapping[str, Tally] = field(default_factory=dict)
     findings: tuple[Note, ...] = ()
+    # column → the values that are parts of states
     states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property

@@ -77,33 +77,23 @@ class CancerSimulator:
 @final
 @dataclass(frozen=True, slots=True)
 class CancerGrowth(Domain):
-    """Give the drug or not, for 30 steps.
-
-    Parameters
-    ----------
-    dose_penalty : float
-        What a unit of drug concentration costs; at 0, treating always is close to optimal.
-    noise : float
-        Relative standard deviation of the observed values.
-    episodes, horizon : int
-        Size of the batch: 20 × 30 transitions.
-    varying : bool
-        Fit the noise as a function of the features (NUTS) instead of a constant (exact).
-    boxed : bool
-        Keep the next states of posterior models within what is possible: 0 ≤ C ≤ 4, and each
-        tissue within 0 … 100. Without it, models explode under policies unlike those of the log.
-    """
+    """Give the drug or not, for 30 steps."""
 
     name: ClassVar[str] = "cancer"
     summary: ClassVar[str] = "Dose a tumour: 4 continuous variables, 2 actions, 30 steps, γ = 0.9."
     env_id: ClassVar[str | None] = "softrobust/CancerGrowth-v0"
     env_steps: ClassVar[int] = 30
     paper_models: ClassVar[int] = 50
+    # what a unit of drug concentration costs; at 0, treating always is close to optimal
     dose_penalty: float = 1.0
-    noise: float = 0.03
+    noise: float = 0.03  # relative standard deviation of the observed values
+    # episodes, horizon: size of the batch: 20 × 30 transitions
     episodes: int = 20
     horizon: int = 30
+    # fit the noise as a function of the features (NUTS) instead of a constant (exact)
     varying: bool = False
+    # keep the next states of posterior models within what is possible: 0 ≤ C ≤ 4, and each tissue
+    # within 0 … 100. Without it, models explode under policies unlike those of the log.
     boxed: bool = True
     gamma: float = 0.9
 

@@ -28,26 +28,17 @@ LEAST_INSIDE = 1e-3  # chance of a demand within max_demand, below which rejecti
 @final
 @dataclass(frozen=True, slots=True)
 class Inventory(TabularDomain):
-    """Stock 0 … 50, orders 0 … 40, Poisson demand of mean 10.
-
-    Parameters
-    ----------
-    mean_demand : float
-    shop : Shop
-        Sizes and prices; `Shop(max_backlog=10)` lets demand wait.
-    steps : int
-        Length of the logged episode.
-    truncated : bool
-        Whether the world's demand, too, is truncated to 0 … max_demand (it is in its models).
-    """
+    """Stock 0 … 50, orders 0 … 40, Poisson demand of mean 10."""
 
     name: ClassVar[str] = "inventory"
     summary: ClassVar[str] = "Order stock under unknown demand: 51 states, 41 actions, γ = 0.99."
     env_id: ClassVar[str | None] = "softrobust/Inventory-v0"
     env_steps: ClassVar[int] = 50
     mean_demand: float = 10.0
+    # sizes and prices; `Shop(max_backlog=10)` lets demand wait
     shop: Shop = field(default_factory=Shop)
-    steps: int = 50
+    steps: int = 50  # length of the logged episode
+    # whether the world's demand, too, is truncated to 0 … max_demand (it is in its models)
     truncated: bool = True
 
     def __post_init__(self) -> None:

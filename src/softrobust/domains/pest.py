@@ -35,29 +35,19 @@ POPULATION = f"It is a population: choose one of the states 0…{K}."
 @final
 @dataclass(frozen=True, slots=True)
 class PestControl(TabularDomain):
-    """A population of 0 … 50; r(n, a) = 1000 − n² − c_a.
-
-    Parameters
-    ----------
-    start : int
-        Where episodes start (p0); the paper's own data has 9.
-    batch_start, steps : int
-        First population and length of the logged episode.
-    exponential : bool
-        Let the world itself grow exponentially instead (with the true growth rates).
-    nuts : Nuts
-        Settings of the posterior's sampler.
-    """
+    """A population of 0 … 50; r(n, a) = 1000 − n² − c_a."""
 
     name: ClassVar[str] = "pest-control"
     summary: ClassVar[str] = "Treat a growing pest population: 51 states, 5 actions, γ = 0.9."
     env_id: ClassVar[str | None] = "softrobust/PestControl-v0"
     env_steps: ClassVar[int] = 300
-    start: int = 9
+    start: int = 9  # where episodes start (p0); the paper's own data has 9
+    # batch_start, steps: first population and length of the logged episode
     batch_start: int = 10
     steps: int = 300
+    # let the world itself grow exponentially instead (with the true growth rates)
     exponential: bool = False
-    nuts: Nuts = field(default_factory=Nuts)
+    nuts: Nuts = field(default_factory=Nuts)  # settings of the posterior's sampler
 
     def __post_init__(self) -> None:
         whole("start", self.start, 0, K, POPULATION)

@@ -31,22 +31,15 @@ DISCOUNT = {"paper": 0.95, "craam": 0.9}
 @final
 @dataclass(frozen=True, slots=True)
 class RiverSwim(TabularDomain):
-    """A chain of states with a current.
-
-    Parameters
-    ----------
-    variant : "paper" or "craam"
-    prior : "tied" or "independent"
-        One Dirichlet(1, 1, 1) over moves shared by all states, or a uniform Dirichlet over all
-        states for each pair.
-    n_states, steps : int
-    """
+    """A chain of states with a current."""
 
     name: ClassVar[str] = "riverswim"
     summary: ClassVar[str] = "Swim against a current: 20 states, 2 actions, two variants."
     env_id: ClassVar[str | None] = "softrobust/RiverSwim-v0"
     env_steps: ClassVar[int] = 100
     variant: Literal["paper", "craam"] = "paper"
+    # one Dirichlet(1, 1, 1) over moves shared by all states, or a uniform one over all states for
+    # each pair
     prior: Literal["tied", "independent"] = "tied"
     n_states: int = 20
     steps: int = 15

@@ -55,49 +55,28 @@ class Size:
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class World:
-    """A world with a known truth.
+    """A world with a known truth."""
 
-    Attributes
-    ----------
-    name, kinds, about : str, tuple of str, str
-        Kind words ("ordered", "noisy rewards", …) and a sentence.
-    states, actions : tuple of str
-        Labels as they stand in a log.
-    P : (n_full, n_actions, n_full)
-        Transition probabilities of full states.
-    r : (n_full, n_actions, n_full)
-        Mean rewards.
-    noise : (n_full, n_actions)
-        Standard deviation of normal noise on the logged reward; 0 where there is none.
-    binary : bool
-        Logged rewards are 0 or 1 with mean r.
-    p0 : (n_full,)
-        Where episodes start.
-    gamma : float
-    practice : (n_full, n_actions)
-        What people do, knowing the full state.
-    sizes : three of Size
-        Short, middle and long logs.
-    observed : (n_full,) int
-        Index into `states` of what is seen; every state in turn by default.
-    ends : (n_full,) bool
-        States in which an episode is over; nothing is earned there.
-    """
-
+    # name, kinds, about: kind words ("ordered", "noisy rewards", …) and a sentence
     name: str
     kinds: tuple[str, ...]
     about: str
+    # states, actions: labels as they stand in a log
     states: tuple[str, ...]
     actions: tuple[str, ...]
-    P: FloatArray
-    r: FloatArray
-    p0: FloatArray
+    P: FloatArray  # (n_full, n_actions, n_full): transition probabilities of full states
+    r: FloatArray  # (n_full, n_actions, n_full): mean rewards
+    p0: FloatArray  # (n_full,): where episodes start
     gamma: float
-    practice: FloatArray
-    sizes: tuple[Size, Size, Size]
+    practice: FloatArray  # (n_full, n_actions): what people do, knowing the full state
+    sizes: tuple[Size, Size, Size]  # short, middle and long logs
+    # (n_full, n_actions): standard deviation of normal noise on the logged reward; 0 where there is
+    # none
     noise: FloatArray = field(default_factory=lambda: np.zeros(()))
-    binary: bool = False
+    binary: bool = False  # logged rewards are 0 or 1 with mean r
+    # (n_full,) int: index into `states` of what is seen; every state in turn by default
     observed: IntArray = _EVERY
+    # (n_full,) bool: states in which an episode is over; nothing is earned there
     ends: BoolArray = _NONE
 
     def __post_init__(self) -> None:

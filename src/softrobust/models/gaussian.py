@@ -40,26 +40,18 @@ class GaussianFrame:
 
     r(s, a, s′) = reward_now·s + reward_next·s′ + reward_action[a] + reward_constant, and an end for
     good adds reward_end.
-
-    Attributes
-    ----------
-    action_values : (n_actions,)
-        The number that stands for an action in the features.
-    start : (n_starts, n_variables) or None
-        Equally likely first states.
-    box : (low, high), each (n_variables,), or None
-        Values that are possible at all (a mass is not negative): models drawn on this frame clip
-        to it.
     """
 
     variables: Labels
     actions: Labels
-    action_values: FloatArray
+    action_values: FloatArray  # (n_actions,): the number that stands for an action in the features
     reward_now: FloatArray | None = None
     reward_next: FloatArray | None = None
-    start: FloatArray | None = None
+    start: FloatArray | None = None  # (n_starts, n_variables): equally likely first states
     gamma: float | None = None
     horizon: int | None = None
+    # (low, high), each (n_variables,): values that are possible at all (a mass is not negative):
+    # models drawn on this frame clip to it
     box: Box | None = None
     reward_action: FloatArray | None = None
     reward_constant: float | None = None

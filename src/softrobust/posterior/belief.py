@@ -43,37 +43,24 @@ BLOCK = 4  # models between two looks at the clock
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Belief:
-    """N draws of what the log leaves open, and their mean.
-
-    Attributes
-    ----------
-    fitted : FittedLearned
-    gamma : float
-    horizon : int or None
-        Steps of an episode; values are then those of its start.
-    prob : (nnz · N,)
-        Rows of the models, laid out as `ModelSet.prob` over the cells of `fitted`.
-    R : (n_states, n_actions, N)
-        Expected rewards.
-    p0 : (N, n_states)
-    mean_prob, mean_rewards, mean_p0
-        The posterior means: (nnz,), (n_states, n_actions), (n_states,).
-    indptr : (n_states·n_actions + 1,)
-        Cells of every pair; a pair without any has no model.
-    """
+    """N draws of what the log leaves open, and their mean."""
 
     fitted: FittedLearned
     gamma: float
+    # (nnz · N,): rows of the models, laid out as `ModelSet.prob` over the cells of `fitted`
     prob: FloatArray
-    R: FloatArray
-    p0: FloatArray
+    R: FloatArray  # (n_states, n_actions, N): expected rewards
+    p0: FloatArray  # (N, n_states)
+    # mean_prob, mean_rewards, mean_p0: the posterior means: (nnz,), (n_states, n_actions),
+    # (n_states,)
     mean_prob: FloatArray
     mean_rewards: FloatArray
     mean_p0: FloatArray
+    # (n_states·n_actions + 1,): cells of every pair; a pair without any has no model
     indptr: IntArray
     next_states: NDArray[np.int32]
     parts: Parts
-    horizon: int | None = None
+    horizon: int | None = None  # steps of an episode; values are then those of its start
 
     @classmethod
     def of(

@@ -60,27 +60,17 @@ class Parameter(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """What is known about the quality of the draws.
+    """What is known about the quality of the draws."""
 
-    Attributes
-    ----------
-    exact : bool
-        Whether draws are independent and from the posterior itself.
-    parameters : mapping of name → Parameter
-        Empty for exact draws.
-    divergences, n_draws : int
-    predictive : mapping of statistic → p-value
-        Posterior predictive checks; values near 0 or 1 say that the model misses the statistic.
-    cure : str
-        The setting of the posterior that makes its rows less sharp, if it has one. A wider support
-        does not: rows are as sharp as their prior mass is small, wherever it lies.
-    """
-
-    exact: bool
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    exact: bool  # whether draws are independent and from the posterior itself
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)  # empty for exact draws
     divergences: int = 0
     n_draws: int = 0
+    # statistic → p-value: posterior predictive checks; values near 0 or 1 say that the model misses
+    # the statistic
     predictive: Mapping[str, float] = field(default_factory=dict)
+    # the setting of the posterior that makes its rows less sharp, if it has one. A wider support
+    # does not: rows are as sharp as their prior mass is small, wherever it lies.
     cure: str = ""
 
     @classmethod

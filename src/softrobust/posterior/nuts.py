@@ -33,27 +33,17 @@ CHECKPOINT_FORMAT = "softrobust-chains"
 @final
 @dataclass(frozen=True, slots=True)
 class Nuts:
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    Parameters
-    ----------
-    chains, warmup, draws : int
-        Draws are counted per chain, after the warm-up.
-    target_accept : float
-        Acceptance rate that the step size is adapted to; higher means smaller steps.
-    seed : int
-    block : int
-        Draws between two checkpoints and two refreshes of the progress line.
-    checkpoint : str, optional
-        File to write after every block and to go on from when it exists.
-    """
-
+    # chains, warmup, draws: draws are counted per chain, after the warm-up
     chains: int = 4
     warmup: int = 1000
     draws: int = 1000
+    # acceptance rate that the step size is adapted to; higher means smaller steps
     target_accept: float = 0.9
     seed: int = 0
-    block: int = 250
+    block: int = 250  # draws between two checkpoints and two refreshes of the progress line
+    # file to write after every block and to go on from when it exists
     checkpoint: str | None = None
 
     def __post_init__(self) -> None:

@@ -51,34 +51,22 @@ class Variances:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class RewardPosterior:
-    """The mean reward of a transition: u(s, a) + z(s′), and e(s) on top where it is the last.
+    """The mean reward of a transition: u(s, a) + z(s′), and e(s) on top where it is the last."""
 
-    Attributes
-    ----------
-    mean : (n_effects,)
-    root : (n_effects, n_effects) or None
-        Cholesky factor of the precision; None with thousands of effects.
-    design : (n_rows, n_effects) sparse, block : (n_effects,)
-        What the mean was solved from.
-    to_pair : (n_states·n_actions, n_effects) sparse
-    to_next : (n_states, n_effects) sparse
-    to_last : (n_states, n_effects) sparse
-    evidence : float
-        Log density of the rewards given the variances.
-    exact : keys of transitions (s·A + a)·S + s′, ascending, whose reward is known; `values`
-    """
-
-    mean: FloatArray
+    mean: FloatArray  # (n_effects,)
+    # (n_effects, n_effects): Cholesky factor of the precision; None with thousands of effects
     root: FloatArray | None
+    # design (n_rows, n_effects) sparse, block (n_effects,): what the mean was solved from
     design: sp.csr_array
     block: NDArray[np.intp]
-    to_pair: sp.csr_array
-    to_next: sp.csr_array
-    to_last: sp.csr_array
+    to_pair: sp.csr_array  # (n_states·n_actions, n_effects) sparse
+    to_next: sp.csr_array  # (n_states, n_effects) sparse
+    to_last: sp.csr_array  # (n_states, n_effects) sparse
+    # keys of transitions (s·A + a)·S + s′, ascending, whose reward is known; `values`
     exact: IntArray
     values: FloatArray
     variances: Variances
-    evidence: float
+    evidence: float  # log density of the rewards given the variances
 
     @classmethod
     def fit(

@@ -103,24 +103,15 @@ _ORIGIN: WeakKeyDictionary[ModelSet, Draws] = WeakKeyDictionary()
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Draws:
-    """The first `n_models` models of a stream of a posterior, none of which is drawn yet.
-
-    Attributes
-    ----------
-    seed, key : int, tuple of int
-        Root and name of the stream, as `SeedSequence(seed, spawn_key=key)` has them.
-    block : int
-        Models of one seed.
-    first : int
-        Number of the first model, a multiple of `block`.
-    """
+    """The first `n_models` models of a stream of a posterior, none of which is drawn yet."""
 
     posterior: FittedPosterior
     n_models: int
+    # seed, key: root and name of the stream, as `SeedSequence(seed, spawn_key=key)` has them
     seed: int
     key: tuple[int, ...]
-    block: int
-    first: int = 0
+    block: int  # models of one seed
+    first: int = 0  # number of the first model, a multiple of `block`
     _kept: list[ModelSet] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -43,56 +43,21 @@ READING = ("columns", "states", "initial", "reward_table", "reward_default", "ac
 @final
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user can say about the input; None means "take it from the files, or the default".
-
-    Attributes
-    ----------
-    horizon : int
-        Steps of an episode: of vectors the longest of the log by default, of tables no end.
-    continuous : bool
-        States are vectors: columns x, next_x for every variable.
-    columns : mapping role → column
-    visits : mapping
-        Of a table of visits: settings of `TrajectoryRules`. Of a log of transitions: the `reward`
-        as a mapping or formula of its columns, and the `cost` of actions.
-    reading : mapping
-        Sheet, header_row and encoding of the file, see `TableFile`.
-    anyway : bool
-        Solve a file in spite of what would make the answer another one.
-    n_models, n_test : int
-        Models drawn from the posterior of a log, to choose on and to check on.
-    posterior : str or Posterior
-        By its name (`posterior.registry`), learned by default (regression for vectors), or one with
-        its settings.
-    settings : mapping name → value
-        Of the posterior that was named; strength, per_cell and support are given by themselves, and
-        make the posterior dirichlet where none is named.
-    min_count : int
-        Pairs seen fewer times get no more probability than practice gives them; 0 has models of
-        pairs never seen, too. Under dirichlet, and for actions of vectors: such are not considered.
-    actions : sequence of str
-        Vectors: the actions there are; any other in the log is an error.
-    reference : str or Path
-        What returns are measured against: none (default), practice, optimum, or the file of a
-        policy.
-    start : mapping variable → value
-        Vectors: the one state in which episodes start.
-    reward_now, reward_next : mapping variable → coefficient
-        Vectors: the reward, where it is not to be fitted.
-    clip : mapping variable → (low, high), or a number
-        Vectors: a number is the share by which the range of the data is widened; infinity is no
-        box.
-    """
+    """What a user can say about the input; None means "take it from the files, or the default"."""
 
     gamma: float | None = None
     criterion: str | None = None
     lam: float | None = None
     alpha: float | None = None
+    # what returns are measured against: none (default), practice, optimum, or the file of a policy
     reference: str | Path | None = None
-    columns: Mapping[str, str] | None = None
+    columns: Mapping[str, str] | None = None  # role → column
+    # of a table of visits: settings of `TrajectoryRules`. Of a log of transitions: the `reward` as
+    # a mapping or formula of its columns, and the `cost` of actions.
     visits: Mapping[str, Any] | None = None
+    # sheet, header_row and encoding of the file, see `TableFile`
     reading: Mapping[str, Any] | None = None
-    anyway: bool = False
+    anyway: bool = False  # solve a file in spite of what would make the answer another one
     states: Path | None = None
     initial: Path | None = None
     weights: Path | None = None
@@ -101,22 +66,36 @@ class Options:
     reward_default: float | None = None
     allowed: Path | None = None
     normalise: bool = False
+    # n_models, n_test: models drawn from the posterior of a log, to choose on and to check on
     n_models: int | None = None
     n_test: int | None = None
     seed: int = 0
     time_limit: float | None = None
+    # by its name (`posterior.registry`), learned by default (regression for vectors), or one with
+    # its settings
     posterior: str | Posterior | None = None
+    # of the posterior that was named; strength, per_cell and support are given by themselves, and
+    # make the posterior dirichlet where none is named
     settings: Mapping[str, Any] | None = None
     strength: float | None = None
     per_cell: float | None = None
     support: str | None = None
+    # pairs seen fewer times get no more probability than practice gives them; 0 has models of pairs
+    # never seen, too. Under dirichlet, and for actions of vectors: such are not considered.
     min_count: int | None = None
-    continuous: bool = False
+    continuous: bool = False  # states are vectors: columns x, next_x for every variable
+    # steps of an episode: of vectors the longest of the log by default, of tables no end
     horizon: int | None = None
+    # vectors: the actions there are; any other in the log is an error
     actions: Sequence[str] | None = None
+    # variable → value: vectors: the one state in which episodes start
     start: Mapping[str, float] | None = None
+    # reward_now, reward_next: variable → coefficient: vectors: the reward, where it is not to be
+    # fitted
     reward_now: Mapping[str, float] | None = None
     reward_next: Mapping[str, float] | None = None
+    # variable → (low, high), or a number: vectors: a number is the share by which the range of the
+    # data is widened; infinity is no box
     clip: Mapping[str, tuple[float, float]] | float | None = None
 
     @property

@@ -59,19 +59,11 @@ class Verdict(StrEnum):
 @final
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check.
+    """One check."""
 
-    Attributes
-    ----------
-    code : str
-        What was asked.
-    verdict : Verdict
-    facts : mapping
-        The finding in plain values, counts typed as in a `Note`; with `why` where it cannot tell.
-    """
-
-    code: str
+    code: str  # what was asked
     verdict: Verdict
+    # the finding in plain values, counts typed as in a `Note`; with `why` where it cannot tell
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

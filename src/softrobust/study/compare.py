@@ -52,33 +52,18 @@ MOST_SECONDS = 20.0  # and how long they may
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """One policy with its returns.
+    """One policy with its returns."""
 
-    Attributes
-    ----------
-    name : str
-        The solver's name, numbered where two solutions share it; "current practice".
-    chosen : bool
-        Whether it is the policy that the report is about.
-    solution : Solution
-    train, test : (n_models,)
-        Returns, less the reference's, on the problem's models and on held-out ones (None without
-        those).
-    static : dict
-        objective, mean, var, cvar of `train`.
-    heldout : Sample or None
-        The same on `test`, with intervals.
-    versus : Comparison or None
-        The chosen policy minus this one, in pairs: on `test`, else on `train`; None of itself.
-    """
-
-    name: str
-    chosen: bool
+    name: str  # the solver's name, numbered where two solutions share it; "current practice"
+    chosen: bool  # whether it is the policy that the report is about
     solution: Solution
+    # train, test: (n_models,): returns, less the reference's, on the problem's models and on
+    # held-out ones (None without those)
     train: FloatArray
     test: FloatArray | None
-    static: dict[str, float]
-    heldout: Sample | None
+    static: dict[str, float]  # objective, mean, var, cvar of `train`
+    heldout: Sample | None  # the same on `test`, with intervals
+    # the chosen policy minus this one, in pairs: on `test`, else on `train`; None of itself
     versus: Comparison | None = None
     shares: Policy | None = None
 

@@ -41,22 +41,14 @@ WIDTH = 1e-3  # of Λ*, relative
 @final
 @dataclass(frozen=True, slots=True)
 class Confounding:
-    """The tipping point, and the values it rests on, all in the mean model.
+    """The tipping point, and the values it rests on, all in the mean model."""
 
-    Attributes
-    ----------
-    tipping : float or None
-        Λ*; 1 if the policy is no better even without confounding, None if Λ = 100 does not do.
-    value, practice : float
-        Return of the policy without confounding, and of current practice.
-    at_two : float
-        Least return of the policy at Λ = 2.
-    """
-
+    # Λ*; 1 if the policy is no better even without confounding, None if Λ = 100 does not do
     tipping: float | None
+    # value, practice: return of the policy without confounding, and of current practice
     value: float
     practice: float
-    at_two: float
+    at_two: float  # least return of the policy at Λ = 2
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -81,45 +81,28 @@ class Shift:
 @final
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why the policy does what it does in one state.
-
-    Attributes
-    ----------
-    action : str or None
-        What is done here; None where several actions are, and `mix` says which.
-    mix : dict
-        The actions taken here, the most probable first, and their probabilities.
-    is_practice : bool or None
-        Whether that is what the log shows, chance by chance; None without a log.
-    options : tuple of Option
-        The allowed actions, the best exchange first.
-    models : tuple of (ω, ξ_ω, return)
-        The models that the worst case weighs most.
-    shifts : tuple of Shift
-        What happens after what is done here in the worst case that the mean model does not expect.
-    visits : float
-        Share of discounted time spent here, over the models.
-    value, mean, cvar : float
-        The policy's objective, mean and bad case on these models.
-    q_mean, q_worst : float
-        The state's own value, over all models and over the tail's.
-    price : dict
-        Mean given up and bad case gained by the whole policy against nominal, on these models.
-    """
+    """Why the policy does what it does in one state."""
 
     state: str
+    # the actions taken here, the most probable first, and their probabilities
     mix: dict[str, float]
+    # whether that is what the log shows, chance by chance; None without a log
     is_practice: bool | None
-    options: tuple[Option, ...]
+    options: tuple[Option, ...]  # the allowed actions, the best exchange first
+    # (ω, ξ_ω, return): the models that the worst case weighs most
     models: tuple[tuple[int, float, float], ...]
+    # what happens after what is done here in the worst case that the mean model does not expect
     shifts: tuple[Shift, ...]
-    visits: float
+    visits: float  # share of discounted time spent here, over the models
+    # value, mean, cvar: the policy's objective, mean and bad case on these models
     value: float
     mean: float
     cvar: float
+    # q_mean, q_worst: the state's own value, over all models and over the tail's
     q_mean: float
     q_worst: float
     objective: Objective
+    # mean given up and bad case gained by the whole policy against nominal, on these models
     price: dict[str, float]
 
     @property

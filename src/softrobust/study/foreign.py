@@ -190,33 +190,22 @@ def _with_rows(world: Belief, prob: FloatArray) -> Belief:
 @final
 @dataclass(frozen=True, slots=True)
 class KindFound:
-    """What was promised and what came true in the worlds of a kind.
-
-    Attributes
-    ----------
-    n : int
-        Worlds.
-    changed : float
-        Share in which a change was recommended.
-    kept : (share, low, high) or None
-        In which the true return reached the promised limit; None where nothing was promised.
-    chance, better : float, (share, low, high)
-        Mean probability said of being better than practice, and how often it was.
-    gain_said, gain_true : float
-        Means.
-    worse : (share, low, high)
-        In which the policy earns less than practice.
-    """
+    """What was promised and what came true in the worlds of a kind."""
 
     kind: str
-    n: int
-    changed: float
+    n: int  # worlds
+    changed: float  # share in which a change was recommended
+    # (share, low, high): in which the true return reached the promised limit; None where nothing
+    # was promised
     kept: Interval | None
+    # chance, better: float, (share, low, high): mean probability said of being better than
+    # practice, and how often it was
     chance: float
     better: Interval
+    # gain_said, gain_true: means
     gain_said: float
     gain_true: float
-    worse: Interval
+    worse: Interval  # (share, low, high): in which the policy earns less than practice
 
     @classmethod
     def of(cls, kind: str, results: Sequence[Mapping[str, Any]]) -> Self:

@@ -44,30 +44,20 @@ COLUMNS = (
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class FrontierPoint:
-    """The best policy for one (λ, α), with its certificate.
-
-    Attributes
-    ----------
-    policy_id : int
-        Equal for equal policies.
-    changed : tuple of str
-        States whose action differs from the point before (the next smaller λ of the same α);
-        states that neither policy ever reaches do not count.
-    price : float or None
-        Mean given up per unit of CVaR gained since that point; None where CVaR was not gained.
-    dominated : bool
-        Whether another point of the same α is better.
-    """
+    """The best policy for one (λ, α), with its certificate."""
 
     lam: float
     alpha: float
     policy: Policy
-    policy_id: int
+    policy_id: int  # equal for equal policies
     certificate: Certificate
     status: Status
+    # states whose action differs from the point before (the next smaller λ of the same α); states
+    # that neither policy ever reaches do not count
     changed: tuple[str, ...]
+    # mean given up per unit of CVaR gained since that point; None where CVaR was not gained
     price: float | None
-    dominated: bool
+    dominated: bool  # whether another point of the same α is better
 
     @property
     def mean(self) -> float:

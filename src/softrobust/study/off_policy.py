@@ -22,20 +22,14 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Episodes:
-    """Steps (n_episodes, longest); beyond the end of an episode `live` is False and r is 0.
+    """Steps (n_episodes, longest); beyond the end of an episode `live` is False and r is 0."""
 
-    Attributes
-    ----------
-    s, a, s_next : (n_episodes, longest) int
-    reward : (n_episodes, longest)
-    live : (n_episodes, longest) bool
-    """
-
+    # s, a, s_next: (n_episodes, longest) int
     s: IntArray
     a: IntArray
     s_next: IntArray
-    reward: FloatArray
-    live: BoolArray
+    reward: FloatArray  # (n_episodes, longest)
+    live: BoolArray  # (n_episodes, longest) bool
 
     def __post_init__(self) -> None:
         for name in ("s", "a", "s_next"):
@@ -222,28 +216,14 @@ RESAMPLES = 1000
 @final
 @dataclass(frozen=True, slots=True)
 class OffPolicy:
-    """One estimate of a policy's return.
-
-    Attributes
-    ----------
-    name : str
-    estimate : Estimate
-        With a bootstrap interval over episodes.
-    effective_size : float
-        Of the weights, in episodes (in rows for FQE).
-    size : int
-        Episodes (rows) that there are.
-    tail : float
-        Average discount at which the model takes over from the data.
-    unsupported : float
-        Average probability that the policy gives to actions never seen in the states visited.
-    """
+    """One estimate of a policy's return."""
 
     name: str
-    estimate: Estimate
-    effective_size: float
-    size: int
-    tail: float
+    estimate: Estimate  # with a bootstrap interval over episodes
+    effective_size: float  # of the weights, in episodes (in rows for FQE)
+    size: int  # episodes (rows) that there are
+    tail: float  # average discount at which the model takes over from the data
+    # average probability that the policy gives to actions never seen in the states visited
     unsupported: float
 
     @property

@@ -208,23 +208,15 @@ def _claim(fresh: FloatArray, level: float) -> float:
 @final
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What the repetitions say.
-
-    Attributes
-    ----------
-    coverage : dict
-        Level → (share of repetitions in which the claim held, low, high), with a 95 % interval.
-    gains : dict
-        Rival → (mean, low, high, share of worlds in which the policy beats it), in true returns.
-    regret : float
-        Mean shortfall of the true return against the best policy of the world.
-    """
+    """What the repetitions say."""
 
     times: int
     world: str
+    # level → (share of repetitions in which the claim held, low, high), with a 95 % interval
     coverage: dict[float, Interval]
+    # rival → (mean, low, high, share of worlds in which the policy beats it), in true returns
     gains: dict[str, tuple[float, float, float, float]]
-    regret: float
+    regret: float  # mean shortfall of the true return against the best policy of the world
     failed: int
 
     @property

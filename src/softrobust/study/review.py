@@ -54,40 +54,29 @@ FEWEST_RULED = 6
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Review:
-    """A solved problem with everything that is known of it.
-
-    Attributes
-    ----------
-    compared : tuple of Compared
-        The chosen policy first, then nominal, practice (with a log) and any others.
-    visits : (n_states,)
-        Share of discounted time that the chosen policy spends in each state.
-    reasons : dict of state → Explanation
-        With `every_state`, of all states in which there is a choice.
-    rules : Rules or None
-        None where they would take long, or there is nothing to shorten.
-    frontier, data : result, Note or None
-        A note says why it is not there; None where it was not asked for.
-    readings : tuple of Reading
-        Return, gain over practice and regret of the chosen policy, nominal and practice.
-    """
+    """A solved problem with everything that is known of it."""
 
     problem: Problem
+    # the chosen policy first, then nominal, practice (with a log) and any others
     compared: tuple[Compared, ...]
     certificate: Certificate
     heldout: ModelSet | Draws | None
     log: TransitionLog | None
     posterior: FittedPosterior | None
+    # (n_states,): share of discounted time that the chosen policy spends in each state
     visits: FloatArray
+    # state → Explanation: with `every_state`, of all states in which there is a choice
     reasons: dict[int, Explanation]
     every_state: bool
-    rules: Rules | None
+    rules: Rules | None  # None where they would take long, or there is nothing to shorten
+    # frontier, data: a note says why it is not there; None where it was not asked for
     frontier: Frontier | Note | None = None
     data: DataFound | Note | None = None
     diagnostics: Diagnostics | None = None
     checks: tuple[Check, ...] | None = None
     rehearsal: Rehearsal | ForeignRehearsal | None = None
     validation: Validation | None = None
+    # return, gain over practice and regret of the chosen policy, nominal and practice
     readings: tuple[Reading, ...] = ()
 
     @property

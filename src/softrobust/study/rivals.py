@@ -42,30 +42,18 @@ FEWEST = 5  # complete episodes of a log whose average is worth saying
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorReview:
-    """A solved problem with continuous states and everything that is known of it.
-
-    Attributes
-    ----------
-    train : Returns
-        Of the policy on the problem's models.
-    fresh : Returns or None
-        On held-out models.
-    rivals : mapping name → Returns
-        Current practice and constant actions, on held-out models where there are any.
-    behaviour : ContinuousBehaviour or None
-        Current practice, where there is a log.
-    paths : mapping name → Paths
-        How episodes go: under the policy first, then under practice or, without a log, constants.
-    """
+    """A solved problem with continuous states and everything that is known of it."""
 
     problem: ContinuousProblem
     solution: Solution[ContinuousPolicy]
     certificate: Certificate
     log: ContinuousLog | None
-    train: Returns
-    fresh: Returns | None
+    train: Returns  # of the policy on the problem's models
+    fresh: Returns | None  # on held-out models
+    # current practice and constant actions, on held-out models where there are any
     rivals: Mapping[str, Returns]
-    behaviour: ContinuousBehaviour | None
+    behaviour: ContinuousBehaviour | None  # current practice, where there is a log
+    # how episodes go: under the policy first, then under practice or, without a log, constants
     paths: Mapping[str, Paths] = field(default_factory=dict)
 
     @property

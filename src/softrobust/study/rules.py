@@ -66,39 +66,22 @@ PURITIES = (0.0, 0.1, 1.0)  # ways to grow: by what is saved, and by that and pu
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """A tree of rules and what it costs.
-
-    Attributes
-    ----------
-    tree : Tree
-    policy : Policy
-        What the rules do in every state.
-    value, full_value : float
-        Exact objective of the rules and of the full policy, on the problem's models.
-    kept : bool
-        Whether rules name nothing but the policy's own changes and what is done now.
-    same : bool
-        Whether the rules are the full policy, chance by chance.
-    exceptions : tuple of int
-        States where the rule's action is not allowed, so that the full policy's one stands.
-    steps : tuple of (n_leaves, value)
-        What fewer leaves would earn.
-    names : tuple of str
-        What the actions of the tree are called.
-    max_loss : float or None
-        What the rules were allowed to lose.
-    """
+    """A tree of rules and what it costs."""
 
     tree: Tree
-    policy: Policy
+    policy: Policy  # what the rules do in every state
+    # value, full_value: exact objective of the rules and of the full policy, on the problem's
+    # models
     value: float
     full_value: float
+    # states where the rule's action is not allowed, so that the full policy's one stands
     exceptions: tuple[int, ...]
-    steps: tuple[tuple[int, float], ...]
-    max_loss: float | None = None
-    names: tuple[str, ...] = ()
+    steps: tuple[tuple[int, float], ...]  # (n_leaves, value): what fewer leaves would earn
+    max_loss: float | None = None  # what the rules were allowed to lose
+    names: tuple[str, ...] = ()  # what the actions of the tree are called
+    # whether rules name nothing but the policy's own changes and what is done now
     kept: bool = False
-    same: bool = False
+    same: bool = False  # whether the rules are the full policy, chance by chance
 
     @property
     def loss(self) -> float:

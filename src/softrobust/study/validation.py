@@ -41,35 +41,23 @@ Chooser = Callable[["TransitionLog"], tuple[Policy, float | None]]
 @final
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What held-out data say of a policy that was chosen without them.
+    """What held-out data say of a policy that was chosen without them."""
 
-    Attributes
-    ----------
-    asked, unit : str
-        What the log was to be split into, and was: "episodes", or "blocks" of rows, also where
-        there are too few episodes.
-    n_chosen, n_judged : int
-        Units to choose and to judge on.
-    why : str or None
-        Why nothing was judged: "too_small", or "is_practice" where no change was chosen.
-    said : float or None
-        The gain that the part which was chosen on promised.
-    gain : (value, low, high) or None
-        Over practice, under the posterior of the held-out rows, with a 90 % interval.
-    chance : float or None
-        That it exceeds 0.
-    estimate : mapping or None
-        The off-policy estimate that can tell, with `practice`: the same estimate of practice.
-    """
-
+    # asked, unit: what the log was to be split into, and was: "episodes", or "blocks" of rows, also
+    # where there are too few episodes
     asked: str
     unit: str
+    # n_chosen, n_judged: units to choose and to judge on
     n_chosen: int
     n_judged: int
+    # why nothing was judged: "too_small", or "is_practice" where no change was chosen
     why: str | None = None
-    said: float | None = None
+    said: float | None = None  # the gain that the part which was chosen on promised
+    # (value, low, high): over practice, under the posterior of the held-out rows, with a 90 %
+    # interval
     gain: Interval | None = None
-    chance: float | None = None
+    chance: float | None = None  # that it exceeds 0
+    # the off-policy estimate that can tell, with `practice`: the same estimate of practice
     estimate: Mapping[str, Any] | None = None
 
     @property

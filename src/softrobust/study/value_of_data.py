@@ -175,25 +175,16 @@ ROUNDING = 1e-9
 @final
 @dataclass(frozen=True, slots=True)
 class DataValue:
-    """The value of m more observations of a pair, with a 95 % interval of its simulation.
-
-    Attributes
-    ----------
-    s, a : int
-    value, low, high : float
-        In units of the objective.
-    changes : float
-        Share of data sets after which another policy of the pool would be best.
-    effective_size : float
-        Median effective number of models after seeing the data; where it is small, draw more.
-    """
+    """The value of m more observations of a pair, with a 95 % interval of its simulation."""
 
     s: int
     a: int
+    # value, low, high: in units of the objective
     value: float
     low: float
     high: float
-    changes: float
+    changes: float  # share of data sets after which another policy of the pool would be best
+    # median effective number of models after seeing the data; where it is small, draw more
     effective_size: float
 
     def to_dict(self, problem: Problem) -> dict[str, Any]:
