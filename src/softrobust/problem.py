@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large
+from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large, shaped
 from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust._core.settings import real, whole
 from softrobust.data.initial import check_p0
@@ -222,12 +222,7 @@ def _start(models: ModelSet, p0: ArrayLike | None) -> FloatArray:
 def _mask(models: ModelSet, allowed: ArrayLike | None) -> BoolArray:
     available = models.available
     if allowed is not None:
-        mask = np.asarray(allowed, dtype=bool)
-        if mask.shape != available.shape:
-            raise InputError(
-                f"allowed must have shape (n_states, n_actions) = {available.shape}; "
-                f"it has {mask.shape}."
-            )
+        mask = shaped("allowed", allowed, np.bool_, available.shape)
         available = available & (mask | models.sinks[:, None])
     stuck = np.flatnonzero(~available.any(axis=1))
     if stuck.size:
@@ -254,22 +249,7 @@ def _rewards(models: ModelSet, given: Rewards | ArrayLike | Callable[..., float]
             "The models came with their own rewards, and rewards= was given too. "
             "Drop one: pass rewards=None, or dataclasses.replace(models, rewards=None)."
         )
-    return given if isinstance(given, Rewards) else _as_rewards(given, models)
-
-
-def _as_rewards(given: ArrayLike | Callable[..., float], models: ModelSet) -> Rewards:
-    if callable(given):
-        return Rewards.from_callable(given, models.states, models.actions)
-    values = np.asarray(given, dtype=np.float64)
-    S, A = models.n_states, models.n_actions
-    if values.shape == (S, A):
-        return Rewards.of_pairs(values)
-    if values.shape == (S, A, S):
-        return Rewards.of_transitions(values)
-    raise InputError(
-        f"rewards must have shape (n_states, n_actions) = {(S, A)} or {(S, A, S)}; the shape is "
-        f"{values.shape}. For rewards that differ by model use Rewards.of_models."
-    )
+    return Rewards.of_given(given, models.states, models.actions)
 
 
 def check_gamma(gamma: object, horizon: int | None = None) -> float:
@@ -586,10 +566,6 @@ def _sketch(problem: Problem) -> FloatArray:
     return np.concatenate([x[np.linspace(0, x.size - 1, SKETCH).astype(int)] for x in flat])
 
 
-def _like(a: FloatArray, b: FloatArray) -> bool:
-    return a.shape == b.shape and bool(np.abs(a - b).max() <= SAME * np.abs(a).max())
-
-
 def _drawn_again(arrays: dict[str, NDArray[Any]], path: Path) -> ModelSet:
     head = "posterior:"
     own = {k.removeprefix(head): x for k, x in arrays.items() if k.startswith(head)}
@@ -623,7 +599,10 @@ def load_problem(path: str | Path) -> Problem:
                 _reference_from_arrays(arrays, models),
             ),
         )
-        same = not again or _like(np.asarray(arrays["sketch"], np.float64), _sketch(problem))
+        same = True
+        if again:
+            then, now = np.asarray(arrays["sketch"], np.float64), _sketch(problem)
+            same = then.shape == now.shape and np.abs(then - now).max() <= SAME * np.abs(then).max()
     if not same:
         raise InputError(
             f"The models of {Path(path).name} cannot be drawn again as they were: another version "

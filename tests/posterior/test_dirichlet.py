@@ -82,13 +82,6 @@ def test_same_seed_same_models_other_seed_others() -> None:
     assert not np.array_equal(fitted.sample(4, seed=5).prob, fitted.sample(4, seed=6).prob)
 
 
-def test_prior_share() -> None:
-    share = DirichletPosterior(strength=2.0).fit(small_log()).prior_share
-    assert share[0, 0] == pytest.approx(2 / 5)
-    assert share[0, 1] == pytest.approx(2 / 3)
-    assert np.isnan(share[2, 1])
-
-
 def test_supports() -> None:
     log = TransitionLog.from_arrays([0, 0], [0, 1], [0, 1], [0.0, 1.0], state_names=[0, 1, 2, 3])
     wide = {

@@ -62,6 +62,18 @@ def seal(array: npt.NDArray[_T]) -> npt.NDArray[_T]:
     return array
 
 
+def entry_keys(indptr: IntArray, next_states: CodeArray, n_states: int) -> IntArray:
+    """pair·n_states + s′ of every entry of rows that list their next states, ascending."""
+    pair = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    return np.asarray(pair * n_states + next_states, dtype=np.int64)
+
+
+def found_at(keys: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
+    """Where each wanted key stands among ascending ones, and whether it does at all."""
+    at = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
+    return at, keys[at] == wanted if keys.size else np.zeros(wanted.size, dtype=bool)
+
+
 # --------------------------------------------------------------------------------------------------
 # What cannot fit is refused before it is allocated, with its size and what to do.
 

@@ -294,6 +294,14 @@ def joint_codes(*columns: npt.NDArray[np.integer[Any]]) -> IntArray:
     return key
 
 
+def known_rows_of(parts: Sequence[npt.NDArray[np.integer[Any]]]) -> tuple[CodeArray, IntArray]:
+    """Number the distinct rows of columns that miss no cell; -1 for others, and where each is."""
+    _, first, place = np.unique(joint_codes(*parts), return_index=True, return_inverse=True)
+    known = np.all([codes[first] != MISSING for codes in parts], axis=0)
+    rank = np.where(known, np.cumsum(known) - 1, MISSING).astype(np.int32)
+    return rank[place], first[known]
+
+
 _COMMA = re.compile(r"[+-]?(?:[0-9]*|[0-9]{1,3}(?:\.[0-9]{3})+),[0-9]+(?:[eE][+-]?[0-9]+)?")
 _GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _WHOLE = re.compile(r"[+-]?[0-9]+")

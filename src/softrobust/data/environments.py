@@ -39,10 +39,18 @@ def roll_out(
     steps : int
         Transitions in all; episodes follow one another.
     """
-    gymnasium = _need("gymnasium", "Rolling out an environment")
+    try:
+        gymnasium = import_module("gymnasium")
+    except ImportError as error:
+        raise MissingExtraError("gymnasium", "gym", "Rolling out an environment") from error
     world = gymnasium.make(env) if isinstance(env, str) else env
+    source = env if isinstance(env, str) else "the environment"
     if steps < 1:
         raise InputError(f"A log needs at least one step; {steps} were asked for.")
+    if not hasattr(world.action_space, "n"):
+        raise InputError(
+            f"Actions must be discrete; {source} has {world.action_space}. Discretise them first."
+        )
     world.action_space.seed(seed)
     rows: list[tuple[Any, ...]] = []
     episode = 0
@@ -50,64 +58,43 @@ def roll_out(
     for _ in range(steps):
         a = world.action_space.sample() if policy is None else policy(s)
         s_next, reward, terminated, truncated, _ = world.step(a)
-        rows.append((np.copy(s), np.copy(a), np.copy(s_next), reward, episode, terminated))
+        rows.append((np.ravel(s).copy(), np.ravel(s_next).copy(), int(a), float(reward), episode,
+                     bool(terminated)))  # fmt: skip
         s = s_next
         if terminated or truncated:
             episode += 1
             s, _ = world.reset()
     if isinstance(env, str):
         world.close()
-    source = env if isinstance(env, str) else "the environment"
-    return _log(rows, world.observation_space, world.action_space, source)
+    return _log(world, source, *(np.array(column) for column in zip(*rows, strict=True)))
 
 
 def read_minari(dataset: Any) -> Log:
     """Read a Minari dataset: the object, the folder it lies in, or the name of a local one."""
     data = minari_dataset(dataset) if isinstance(dataset, (str, Path)) else dataset
-    c, source = minari_columns(data), f"the dataset {dataset}"
-    names = _numbered(data.action_space, "action")
-    rest = (c["reward"], c["episode"], c["terminal"])
-    if "state" in c:
-        return TransitionLog.from_arrays(
-            c["state"], c["action"], c["next_state"], *rest,
-            state_names=_numbered(data.observation_space, "state"), action_names=names,
-            source=source,
-        )  # fmt: skip
+    c = minari_columns(data)
     variables = [name for name in c if f"next_{name}" in c]
     here, there = (np.column_stack([c[p + v] for v in variables]) for p in ("", "next_"))
-    return ContinuousLog.from_arrays(
-        here, c["action"], there, *rest, action_names=names, source=source
-    )
+    rest = (c[name] for name in ("action", "reward", "episode", "terminal"))
+    return _log(data, f"the dataset {dataset}", here, there, *rest)
 
 
-def _log(rows: list[tuple[Any, ...]], observations: Any, actions: Any, source: str) -> Log:
-    if not rows:
-        raise InputError(f"A log needs at least one transition: {source} has none.")
-    if not hasattr(actions, "n"):
-        raise InputError(
-            f"Actions must be discrete; {source} has {actions}. Discretise them before the log."
-        )
-    s, a, s_next, reward, episode, terminal = (list(column) for column in zip(*rows, strict=True))
-    rest = (np.array(reward, dtype=np.float64), episode, np.array(terminal, dtype=bool))
-    names = _numbered(actions, "action")
-    acts = [int(x) for x in a]
-    if hasattr(observations, "n"):
+def _log(world: Any, source: str, here: Any, there: Any, a: Any, *rest: Any) -> Log:
+    """A log of observations (n_rows, n_variables); `world` has the spaces of both.
+
+    `rest` are rewards, episodes and true ends.
+    """
+    names = _numbered(world.action_space, "action")
+    if hasattr(world.observation_space, "n"):
         return TransitionLog.from_arrays(
-            [int(x) for x in s], acts, [int(x) for x in s_next], *rest,
-            state_names=_numbered(observations, "state"), action_names=names, source=source,
+            here[:, 0].astype(np.int64), a, there[:, 0].astype(np.int64), *rest,
+            state_names=_numbered(world.observation_space, "state"), action_names=names,
+            source=source,
         )  # fmt: skip
-    here, there = (np.array([np.ravel(x) for x in column], float) for column in (s, s_next))
-    return ContinuousLog.from_arrays(here, acts, there, *rest, action_names=names, source=source)
+    return ContinuousLog.from_arrays(here, a, there, *rest, action_names=names, source=source)
 
 
 def _numbered(space: Any, noun: str) -> Labels:
     """The names of a discrete space."""
     first = int(getattr(space, "start", 0))
     return Labels(tuple(str(first + i) for i in range(int(space.n))), noun=noun)
-
-
-def _need(package: str, purpose: str) -> Any:
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise MissingExtraError(package, "gym", purpose) from error

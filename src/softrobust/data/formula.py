@@ -108,11 +108,6 @@ class Formula:
         names = (t.column for t in self.terms if t.column and t.column != ENDS)
         return tuple(dict.fromkeys(names))
 
-    @property
-    def looks_ahead(self) -> bool:
-        """Whether it needs the next row."""
-        return any(term.later for term in self.terms)
-
     def rewards(
         self, n: int, look: Look, ends: BoolArray, where: Callable[[int], str]
     ) -> FloatArray:

@@ -197,7 +197,10 @@ def log_findings(log: TransitionLog) -> Ledger:
     if log.reward is not None:
         for code, places, facts in odd_numbers(log.reward):
             ledger.add(code, log.rows, places, column=None, **facts)
-    _repeated(log, ledger)
+    half, odd = divmod(log.n_rows, 2)  # the rows may stand there twice, block after block
+    columns = [x for x in (log.s, log.a, log.s_next, log.reward) if x is not None]
+    if half >= 20 and not odd and all(np.array_equal(x[:half], x[half:]) for x in columns):
+        ledger.add("repeated_rows", log.rows, np.arange(half, log.n_rows))
     if (lead := shifted_actions(log)) is not None:
         ledger.say("actions_shifted", gain=lead)
     ledger += _doubts(log)
@@ -232,14 +235,6 @@ def _severe(note: Note, log: TransitionLog) -> bool:
         reach = SEVERE_FAR * max(note["high"] - note["low"], 1e-9)
         return any(not note["low"] - reach <= x <= note["high"] + reach for x in note["examples"])
     return note.code in ("actions_shifted", "repeated_rows")
-
-
-def _repeated(log: TransitionLog, ledger: Ledger) -> None:
-    """The rows of a log that stand in it twice, one block after the other."""
-    half, odd = divmod(log.n_rows, 2)
-    columns = [x for x in (log.s, log.a, log.s_next, log.reward) if x is not None]
-    if half >= 20 and not odd and all(np.array_equal(x[:half], x[half:]) for x in columns):
-        ledger.add("repeated_rows", log.rows, np.arange(half, log.n_rows))
 
 
 def _doubts(log: TransitionLog) -> Ledger:
@@ -332,7 +327,8 @@ def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
     guess off.
     """
     profile = profile_table(table)
-    if not given and not _repeats(profile):
+    # Are there rows to follow one another, and something that they could be about?
+    if not given and not (profile.n_rows > 2 and len(profile.columns) > 2):
         raise InputError(
             f"What {table.source} is cannot be told from its columns, {listed(table.names, 20)}. "
             "For a log of transitions, say which are state, action and next state with columns. "
@@ -380,11 +376,6 @@ def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
         if name not in named and not codes & signs:
             del chosen[name]
     return Choices(profile, events, TrajectoryRules(**chosen), made, tuple(guesses))
-
-
-def _repeats(profile: Profile) -> bool:
-    """Whether there are rows to follow one another, and something that they could be about."""
-    return profile.n_rows > 2 and len(profile.columns) > 2
 
 
 def _guess_columns(

@@ -95,10 +95,7 @@ def markov_check(
     group = np.asarray(log.episode if groups is None else groups)
     if group.shape != log.s.shape:
         raise InputError(f"groups needs one entry per row, {log.s.shape}: got {group.shape}.")
-    order = np.argsort(log.episode, kind="stable")
-    first, second = order[:-1], order[1:]
-    chained = (log.episode[first] == log.episode[second]) & (log.s_next[first] == log.s[second])
-    before, now = first[chained][:MOST_ROWS], second[chained][:MOST_ROWS]
+    before, now = _chained(log)
     group = joint_codes(group[now])
     n_groups = int(group.max(initial=-1)) + 1
     if now.size < FEWEST_ROWS or n_groups < FEWEST_GROUPS:
@@ -112,6 +109,15 @@ def markov_check(
     if gains[0].helps:
         verdict = "helps" if gains[0].gain >= MATTERS else "a trace"
     return MarkovCheck(verdict, int(now.size), n_groups, gains)
+
+
+def _chained(log: TransitionLog) -> tuple[IntArray, IntArray]:
+    """Rows of an episode that begin where the row before ended: that one, and they."""
+    assert log.episode is not None
+    order = np.argsort(log.episode, kind="stable")
+    first, second = order[:-1], order[1:]
+    chained = (log.episode[first] == log.episode[second]) & (log.s_next[first] == log.s[second])
+    return first[chained][:MOST_ROWS], second[chained][:MOST_ROWS]
 
 
 def _earlier(log: TransitionLog, before: IntArray) -> Iterator[tuple[Before, str, Codes]]:
@@ -170,21 +176,12 @@ def shifted_actions(log: TransitionLog) -> float | None:
     """
     if log.episode is None or log.n_actions < 2:
         return None
-    order = np.argsort(log.episode, kind="stable")
-    first, second = order[:-1], order[1:]
-    chained = (log.episode[first] == log.episode[second]) & (log.s_next[first] == log.s[second])
-    before, now = first[chained][:MOST_ROWS], second[chained][:MOST_ROWS]
+    before, now = _chained(log)
     if now.size < FEWEST_ROWS:
         return None
     s, to = log.s[now], joint_codes(log.s_next[now])
-    alone, own, earlier = (
-        _evidence(context, to)
-        for context in (
-            joint_codes(s),
-            joint_codes(s, log.a[now]),
-            joint_codes(s, log.a[before]),
-        )
-    )
+    alone, own = _evidence(joint_codes(s), to), _evidence(joint_codes(s, log.a[now]), to)
+    earlier = _evidence(joint_codes(s, log.a[before]), to)
     lead = earlier - max(own, alone)
     clear = max(10.0, 0.01 * now.size)
     return lead / now.size if lead > clear and own < alone + 0.2 * (earlier - alone) else None

@@ -1,8 +1,10 @@
 """Columns of a table as a person sees them: what each holds, what is missing, what is odd."""
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
@@ -181,57 +183,12 @@ def _dates(name: str, cells: Columns) -> tuple[str, str] | None:
 # where the two contradict each other: a time is not constant, an action is not a measurement of
 # hundreds of values unless it can be cut into bins.
 
-WORDS: dict[str, tuple[str, ...]] = {
-    "id": (
-        "patient", "id", "subject", "person", "customer", "client", "user", "animal", "machine",
-        "unit", "case", "episode", "trajectory", "individual", "pid", "mrn", "field", "farm",
-        "site", "stay", "household", "hid", "farmer", "firm", "company", "store", "shop", "outlet",
-        "bus", "truck", "vehicle", "car", "engine", "device", "asset", "turbine", "pump", "cow",
-        "pig", "herd", "rat", "mouse", "dog", "tree", "plot", "plant", "account", "student",
-        "pupil", "child", "employee", "worker", "family", "country", "region", "city", "member",
-    ),
-    "time": (
-        "date", "time", "datetime", "timestamp", "visit", "day", "week", "month", "when", "t",
-        "charttime", "step", "hour", "year", "period", "wave", "quarter", "season", "cycle",
-        "occasion", "round", "days", "weeks", "months", "tstart", "start",
-    ),
-    "action": (
-        "action", "treatment", "therapy", "intervention", "decision", "dose", "drug", "medication",
-        "prescription", "rx", "control", "trt", "treat", "treated", "arm", "med", "meds", "dosage",
-        "regimen", "replaced", "replacement", "replace", "repair", "repaired", "maintenance",
-        "serviced", "spray", "sprayed", "irrigation", "fertilizer", "fertiliser", "pesticide",
-        "deal", "promo", "promotion", "offer", "discount", "campaign", "feat", "feature",
-        "display", "diet", "feed", "order", "ordered", "price", "policy", "program", "steroids",
-    ),
-    "reward": (
-        "reward", "outcome", "utility", "payoff", "profit", "qaly", "return", "points", "revenue",
-        "margin", "earnings", "income", "sales", "output", "yield", "harvest", "gain", "benefit",
-        "production", "noutput", "success", "improved", "improvement", "response", "recovered",
-        "recovery", "y", "wellbeing",
-    ),
-    "harm": (
-        "cost", "costs", "loss", "expense", "penalty", "pain", "headache", "seizure", "seizures",
-        "symptom", "symptoms", "relapse", "relapsed", "recurrence", "infection", "failure",
-        "failed", "defect", "defects", "damage", "bleeding", "complaint", "complaints", "fever",
-        "exacerbation", "downtime", "attack", "attacks", "severity", "readmitted", "churn",
-    ),
-    "status": ("status", "state", "condition", "health", "event", "outcome", "result"),
-    "terminal": (
-        "terminal", "terminated", "done", "died", "dead", "death", "deceased",
-    ),
-    "end_time": (
-        "futime", "followup", "fup", "survtime", "survival", "futimes", "stime", "obstime",
-        "eventtime", "lastcontact", "follow", "end", "exit", "endtime",
-    ),
-}  # fmt: skip
-END_KINDS = ("death", "died", "dead", "deceased", "terminal", "terminated")
-_GOOD = {"good": 1.0, "better": 1.0, "improved": 1.0, "well": 1.0, "healthy": 1.0, "success": 1.0,
-         "recovered": 1.0, "cured": 1.0, "ok": 1.0, "fine": 1.0, "poor": 0.0, "bad": 0.0,
-         "worse": 0.0, "ill": 0.0, "sick": 0.0, "failure": 0.0, "failed": 0.0,
-         "unhealthy": 0.0}  # fmt: skip
-_EITHER = ("y", "outcome", "response", "score")  # more of it may be better or worse
-_DEGREES = {"none": 0.0, "no": 0.0, "absent": 0.0, "mild": -1.0, "low": -1.0, "moderate": -2.0,
-            "medium": -2.0, "severe": -3.0, "high": -3.0}  # fmt: skip
+_TABLE = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+WORDS = {role: tuple(words.split()) for role, words in _TABLE["columns"].items()}
+_CELLS = _TABLE["cells"]
+END_KINDS, _EITHER = (tuple(_CELLS[kind].split()) for kind in ("end", "either"))
+_GOOD = dict.fromkeys(_CELLS["good"].split(), 1.0) | dict.fromkeys(_CELLS["bad"].split(), 0.0)
+_DEGREES = {word: -float(i) for i, row in enumerate(_CELLS["degrees"]) for word in row.split()}
 MOST_MEASUREMENTS = 4
 MOST_ACTIONS = 12
 FEW_ROWS = 10  # of a pair of state and action, on average, below which a state is too fine
@@ -500,11 +457,6 @@ def _quoted(name: str) -> str:
     return f"'{name}'" if "'" not in name else f'"{name}"'
 
 
-def _finite(values: FloatArray) -> FloatArray:
-    """Numbers, with NaN for those that are beyond all bounds."""
-    return np.where(np.isfinite(values), values, np.nan)
-
-
 def _effect(look: Look, action: str, name: str, later: bool) -> float | None:
     """How much more a number rises in a step with other actions than the usual one, in deviations.
 
@@ -515,7 +467,8 @@ def _effect(look: Look, action: str, name: str, later: bool) -> float | None:
         return None
     acts = look.codes(action)[look.order]
     usual = np.bincount(acts[acts >= 0]).argmax()
-    step = np.where(look.same, np.diff(_finite(look.values(name))[look.order]), np.nan)
+    values = look.values(name)[look.order]
+    step = np.where(look.same, np.diff(np.where(np.isfinite(values), values, np.nan)), np.nan)
     own = acts[1:] if later else acts[:-1]
     parts = [step[((own == usual) == same) & (own >= 0)] for same in (True, False)]
     parts = [part[np.isfinite(part)] for part in parts]

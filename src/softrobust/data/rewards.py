@@ -21,7 +21,16 @@ from typing import Any, Literal, cast, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, frozen, seal, shaped
+from softrobust._core.arrays import (
+    BoolArray,
+    CodeArray,
+    FloatArray,
+    IntArray,
+    found_at,
+    frozen,
+    seal,
+    shaped,
+)
 from softrobust._core.files import Arrays
 from softrobust._core.notes import Note, read_notes
 from softrobust.data.labels import Labels
@@ -235,7 +244,7 @@ class Rewards:
         if callable(given):
             return cls.from_callable(given, states, actions, absorbing=end)
         shape = (len(states), len(actions), len(states))
-        values = shaped("Rewards for this log", given, np.float64, shape[:2], shape).copy()
+        values = shaped("An array of rewards", given, np.float64, shape[:2], shape).copy()
         if end is not None:
             values[end] = 0.0
         return cls.of_pairs(values) if values.ndim == 2 else cls.of_transitions(values)
@@ -292,8 +301,7 @@ class Rewards:
             known = known | use
         if self.keys is not None and self.triples is not None and self.keys.size:
             key = pair * self.n_states + s_next
-            place = np.minimum(np.searchsorted(self.keys, key), self.keys.size - 1)
-            hit = self.keys[place] == key
+            place, hit = found_at(self.keys, key)
             value = np.where(hit, self.triples[place], value)
             known = known | hit
         return value, known

@@ -18,6 +18,7 @@ from softrobust.data.columns import (
     MISSING,
     Columns,
     joint_codes,
+    known_rows_of,
     listed,
     numbers_in,
     refuse_absent,
@@ -68,6 +69,13 @@ class Visits:
         """Some of the visits, in order."""
         cells = {name: codes[keep] for name, codes in self.cells.items()}
         return replace(self, row=self.row[keep], who=self.who[keep], t=self.t[keep], cells=cells)
+
+    def last_known(self, missing: BoolArray) -> IntArray:
+        """(n,): the last visit of the id up to here that does not miss it; else this one."""
+        here = np.arange(self.n)
+        start = np.maximum.accumulate(np.where(self.first, here, 0))
+        last = np.maximum.accumulate(np.where(missing, -1, here))
+        return np.where(last >= start, last, here)
 
     def where(self, i: int) -> str:
         """Where visit i stands: row 17 of visits.csv (id 'p3')."""
@@ -214,13 +222,10 @@ def _who(table: Columns, ids: Sequence[str]) -> tuple[CodeArray, list[str]]:
     if len(ids) == 1:
         return table.codes[ids[0]], table.names[ids[0]]
     parts = [table.codes[name] for name in ids]
-    key = joint_codes(*parts)
-    _, first, place = np.unique(key, return_index=True, return_inverse=True)
-    known = np.all([codes[first] != MISSING for codes in parts], axis=0)
-    rank = np.where(known, np.cumsum(known) - 1, MISSING).astype(np.int32)
-    texts = [[table.names[name][codes[i]] for name, codes in zip(ids, parts, strict=True)]
-             for i in first[known].tolist()]  # fmt: skip
-    return rank[place], [" / ".join(part) for part in texts]
+    codes, first = known_rows_of(parts)
+    texts = ([table.names[name][part[i]] for name, part in zip(ids, parts, strict=True)]
+             for i in first.tolist())  # fmt: skip
+    return codes, [" / ".join(part) for part in texts]
 
 
 def _order(who: CodeArray) -> FloatArray:

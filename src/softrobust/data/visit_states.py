@@ -16,7 +16,7 @@ from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from softrobust._core.notes import Ledger
 from softrobust._core.settings import whole
 from softrobust.data.bins import Bins, interval_names
-from softrobust.data.columns import MISSING, joint_codes, numbers_in
+from softrobust.data.columns import MISSING, known_rows_of, numbers_in
 from softrobust.data.labels import Labels, natural_key, state_name
 from softrobust.data.visit_rows import Visits
 from softrobust.errors import InputError
@@ -110,11 +110,9 @@ def fill_missing(column: Measured, visits: Visits, rule: str, ledger: Ledger) ->
             arguments={"missing_measurement": ""},
         )
     if rule == "carry":
-        here = np.arange(visits.n)
-        start = np.maximum.accumulate(np.where(visits.first, here, 0))
-        last = np.maximum.accumulate(np.where(missing, -1, here))
-        carried = missing & (last >= start)
-        column = replace(column, values=column.values[np.where(carried, last, here)])
+        known = visits.last_known(missing)
+        carried = known != np.arange(visits.n)
+        column = replace(column, values=column.values[known])
         ledger.add("carried_cells", visits.rows, visits.row[carried], column=column.name)
         missing &= ~carried
     ledger.add("missing_cells", visits.rows, visits.row[missing], column=column.name, rule=rule)
@@ -185,13 +183,9 @@ def states_of(columns: Sequence[Measured], level: bool) -> tuple[CodeArray, Labe
                 levels = (*levels, MISSING_LEVEL)
             codes = np.where(column.missing, levels.index(MISSING_LEVEL), codes)
         parts.append((codes, levels))
-    _, first, place = np.unique(
-        joint_codes(*(codes for codes, _ in parts)), return_index=True, return_inverse=True
-    )
-    known = np.all([codes[first] != MISSING for codes, _ in parts], axis=0)
-    rank = np.where(known, np.cumsum(known) - 1, MISSING).astype(np.int32)
+    state, first = known_rows_of([codes for codes, _ in parts])
     labels = [
         state_name(names, [levels[int(codes[i])] for codes, levels in parts])
-        for i in first[known].tolist()
+        for i in first.tolist()
     ]
-    return rank[place], Labels(tuple(labels), noun="state")
+    return state, Labels(tuple(labels), noun="state")

@@ -409,10 +409,7 @@ def _by_formula(
     def look(column: str, later: bool) -> Cells:
         codes = visits.cells[column]
         if rules.missing_measurement == "carry":
-            here = np.arange(visits.n)
-            start = np.maximum.accumulate(np.where(visits.first, here, 0))
-            last = np.maximum.accumulate(np.where(codes == MISSING, -1, here))
-            codes = codes[np.where(last >= start, last, here)]
+            codes = codes[visits.last_known(codes == MISSING)]
         codes = codes[steps.visit]
         if later:
             codes = np.where(ends, NO_NEXT, np.append(codes[1:], MISSING)).astype(np.int32)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray, seal
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, found_at, seal
 from softrobust._core.settings import real, whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
@@ -112,8 +112,8 @@ def _counts_on(
     k, s_next, count = log.counts()
     use = kept.reshape(-1)[k]
     keys, wanted = pair * S + next_states, k[use] * S + s_next[use]
-    at = np.searchsorted(keys, wanted)
-    missing = np.flatnonzero((at >= keys.size) | (keys[np.minimum(at, keys.size - 1)] != wanted))
+    at, hit = found_at(keys, wanted)
+    missing = np.flatnonzero(~hit)
     if missing.size:
         s, a = divmod(int(k[use][missing[0]]), len(log.actions))
         raise InputError(
@@ -195,18 +195,6 @@ class FittedDirichlet(FittedPosterior):
     next_states: NDArray[np.int32]
     concentration: FloatArray
     sinks: BoolArray
-
-    @property
-    def prior_share(self) -> FloatArray:
-        """(n_states, n_actions): prior mass over all mass, prior and observed; NaN: no model."""
-        S, A = len(self.log.states), len(self.log.actions)
-        pair = np.repeat(np.arange(S * A), np.diff(self.indptr))
-        total = np.bincount(pair, weights=self.concentration, minlength=S * A)
-        seen = np.asarray(self.log.pair_counts, dtype=np.float64).reshape(-1)
-        share = np.full(S * A, np.nan)
-        live = total > 0
-        share[live] = (total[live] - seen[live]) / total[live]
-        return share.reshape(S, A)
 
     def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` exact, independent draws with equal weights.

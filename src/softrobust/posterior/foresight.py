@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arrays import entry_keys, found_at
 from softrobust._core.settings import whole
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
@@ -63,9 +64,7 @@ def foresight(
 def _forecast(log: TransitionLog, rows: NDArray[np.intp], mean: ModelSet) -> NDArray[np.float64]:
     """Probability that the forecast gave to every one of the rows."""
     S, A = log.shape
-    pair = np.repeat(np.arange(S * A), np.diff(mean.indptr))
-    keys = pair * S + mean.next_states
     wanted = (log.s[rows].astype(np.int64) * A + log.a[rows]) * S + log.s_next[rows]
-    at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    p = np.where(keys[at] == wanted, mean.prob[at], 0.0)
+    at, hit = found_at(entry_keys(mean.indptr, mean.next_states, S), wanted)
+    p = np.where(hit, mean.prob[at], 0.0)
     return np.asarray((1 - SURPRISE) * p + SURPRISE / S)

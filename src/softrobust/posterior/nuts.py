@@ -207,18 +207,13 @@ class Sampler:
                 done = part if done is None else done.joined(part)
                 have += step
                 line.update(f"{label}: {have} of {wanted} draws in {nuts.chains} chains")
-                if before is None:
-                    _write_checkpoint(nuts, data, done)
+                if before is None and nuts.checkpoint is not None:
+                    head = {"data": np.array(_digest(nuts, data))}
+                    write_npz(nuts.checkpoint, CHECKPOINT_FORMAT, 1, head | done.to_arrays())
             line.clear()
         if done is None:
             raise InputError("No draws were made. Ask for at least one.")
         return done if before is None else before.joined(done)
-
-
-def _write_checkpoint(nuts: Nuts, data: Data, chains: Chains) -> None:
-    if nuts.checkpoint is not None:
-        head = {"data": np.array(_digest(nuts, data))}
-        write_npz(nuts.checkpoint, CHECKPOINT_FORMAT, 1, head | chains.to_arrays())
 
 
 def _read_checkpoint(nuts: Nuts, data: Data) -> Chains | None:

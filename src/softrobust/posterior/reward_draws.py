@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
-from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.arrays import FloatArray, IntArray, found_at
 from softrobust.data.reward_rules import estimate_rewards, group_rewards
 
 if TYPE_CHECKING:
@@ -124,11 +124,8 @@ class RewardPosterior:
 
     def known(self, keys: IntArray) -> tuple[NDArray[np.bool_], FloatArray]:
         """Which transitions (s·A + a)·S + s′ have an exact reward, and that reward."""
-        if not self.exact.size:
-            return np.zeros(keys.size, dtype=bool), np.zeros(keys.size)
-        at = np.minimum(np.searchsorted(self.exact, keys), self.exact.size - 1)
-        hit = self.exact[at] == keys
-        return np.asarray(hit), np.where(hit, self.values[at], 0.0)
+        at, hit = found_at(self.exact, keys)
+        return hit, np.where(hit, self.values[at], 0.0) if hit.any() else np.zeros(keys.size)
 
 
 def drawn_rewards(log: TransitionLog) -> bool:

@@ -145,74 +145,11 @@ def policy_record(policy: Policy) -> dict[str, Any]:
     }
 
 
-ALONE = '''"""A policy by itself: what to do in a state. Made by softrobust, which it does not need.
-
-    python {name} "STATE"              the action, or the actions with their probabilities
-    python {name} COLUMN=VALUE …       the same, by measurements
-    from {stem} import action           action("STATE"), action(column=value), with seed=0 drawn
-"""
-
-import json
-import random
-import sys
-
-FORMULA = {formula}
-DASHES = {dashes}
-POLICY = json.loads({record})
-
-
-{rules}
-
-
-def probabilities(state=None, **measurements):
-    """The actions taken in a state and their probabilities."""
-    if (state is None) == (not measurements):
-        raise ValueError("Give a state, or its measurements.")
-    found = [
-        row
-        for row in POLICY["states"]
-        if (
-            as_typed(row["state"]) == as_typed(str(state))
-            if state is not None
-            else row["where"].keys() == measurements.keys()
-            and all(held(row["where"][c], x) for c, x in measurements.items())
-            or list(row["where"]) == [""]
-            and len(measurements) == 1
-            and held(row["where"][""], *measurements.values())
-        )
-    ]
-    found = [row for row in found if row["state"] == state] or found
-    if len(found) != 1:
-        raise LookupError(f"{{len(found)}} states fit {{state or measurements}}.")
-    if found[0]["probabilities"] is None:
-        raise LookupError(f"Nothing can be recommended in {{found[0]['state']}}.")
-    number = int if POLICY["integer_actions"] else str
-    return {{number(a): p for a, p in found[0]["probabilities"].items()}}
-
-
-def action(state=None, seed=None, **measurements):
-    """The action in a state; where several are taken, one drawn with `seed`."""
-    mix = probabilities(state, **measurements)
-    if len(mix) > 1 and seed is None:
-        raise LookupError(f"Several actions are taken here, {{mix}}: give a seed to draw one.")
-    return random.Random(seed).choices(list(mix), list(mix.values()))[0]
-
-
-if __name__ == "__main__":
-    words = sys.argv[1:]
-    names = [as_typed(row["state"]) for row in POLICY["states"]]
-    if len(words) == 1 and (as_typed(words[0]) in names or "=" not in words[0]):
-        mix = probabilities(words[0])
-    else:
-        mix = probabilities(**dict(word.split("=", 1) for word in words))
-    print(" or ".join(str(a) if len(mix) == 1 else f"{{a}} ({{p:.3g}})" for a, p in mix.items()))
-'''
-
-
 def standalone(policy: Policy, name: str = "policy.py") -> str:
     """The policy as one Python file that needs nothing but Python."""
     rules = "\n\n".join(_bare(f) for f in (as_typed, interval_of, held))
-    return ALONE.format(
+    template = Path(__file__).with_name("standalone.py.txt").read_text(encoding="utf-8")
+    return template.format(
         name=name,
         stem=Path(name).stem,
         formula=repr(FORMULA),
@@ -262,13 +199,12 @@ def export(run: Run, path: Path) -> None:
     elif kind == ".csv":
         policy.save(path)
     else:
-        text = standalone(policy, path.name) if kind == ".py" else _json(policy)
+        if kind == ".py":
+            text = standalone(policy, path.name)
+        else:
+            text = json.dumps(policy_record(policy), indent=1, ensure_ascii=False) + "\n"
         with atomic_write(path) as file:
             file.write(text)
-
-
-def _json(policy: Policy) -> str:
-    return json.dumps(policy_record(policy), indent=1, ensure_ascii=False) + "\n"
 
 
 # -- the run as a workbook -------------------------------------------------------------------------

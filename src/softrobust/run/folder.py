@@ -30,7 +30,7 @@ import numpy as np
 
 from softrobust._core.files import locked, rebuilding
 from softrobust._core.notes import Level, Note, read_notes
-from softrobust._core.schema import read_json
+from softrobust._core.schema import published, read_json
 from softrobust._core.show import facts_text
 from softrobust.bounds.reduction import rounding
 from softrobust.certificate import Certificate
@@ -89,40 +89,7 @@ FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz
          "heldout.npz", "log.parquet", "log.csv", "posterior.json", FIT, "report.html", SEARCH,
          "update.json", "checks.json", "rehearsal", "report.pdf", "visits.json",
          "bins.npz")  # fmt: skip
-# What later verbs read of files beside solution.json; the settings of a posterior check themselves.
-DRAWN = {
-    "type": "object",
-    "properties": {
-        "posterior": {"type": "string"},
-        "seed": {"type": "integer", "minimum": 0},
-        "models": {"type": "integer", "minimum": 1},
-        "heldout_models": {"type": ["integer", "null"], "minimum": 1},
-        "heldout": {
-            "type": "object",
-            "required": ["models", "seed", "stream", "block", "first"],
-            "properties": {
-                **{name: {"type": "integer", "minimum": 1} for name in ("models", "block")},
-                **{name: {"type": "integer", "minimum": 0} for name in ("seed", "first")},
-                "stream": {"type": "array", "items": {"type": "integer", "minimum": 0}},
-            },
-        },
-        "command": {"type": "string"},
-    },
-    "required": ["posterior"],
-}
-UPDATES = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"new_hash": {"type": "string"}},
-    },
-}
 REFITTED = (LearnedPosterior.name, DirichletPosterior.name)  # by `fitted_again`
-VISITS = {
-    "type": "object",
-    "properties": {name: {"type": "object"} for name in ("rules", "read", "states")},
-    "required": ["rules", "read", "states"],
-}
 CUT = (Status.TIME_LIMIT, Status.NODE_LIMIT, Status.INTERRUPTED)
 MOST_FORESEEN = 1000  # entries of the models up to which folds of the log are fitted for a page
 WHY_SECONDS = 15.0  # for explanations and rules on a full page
@@ -375,7 +342,7 @@ def load_run(path: str | Path) -> Run:
 def _read(folder: Path) -> Run:
     record, file = read_record(folder)
     known = folder / "posterior.json"
-    drawn = read_json(known, DRAWN) if known.exists() else {}
+    drawn = read_json(known, published("posterior")) if known.exists() else {}
     solution = solution_of(record, file)
     if record["kind"] == CONTINUOUS:
         run = _vectors(folder, record, solution)
@@ -395,8 +362,8 @@ def _read(folder: Path) -> Run:
         seed=seed,
         command=command or "",
         path=folder,
-        updates=tuple(read_json(updates, UPDATES)) if updates.exists() else (),
-        visits=read_json(visits, VISITS) if visits.exists() else None,
+        updates=tuple(read_json(updates, published("update"))) if updates.exists() else (),
+        visits=read_json(visits, published("visits")) if visits.exists() else None,
         bins=Bins.load(folder / "bins.npz") if (folder / "bins.npz").exists() else None,
     )
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from softrobust._core.arrays import FloatArray, IntArray, entry_keys, found_at
 from softrobust._core.notes import read_notes
 from softrobust._core.settings import real
 from softrobust.data import read_log
@@ -148,23 +149,26 @@ def _objective_on(objective: Objective, models: ModelSet) -> Objective:
     policy = goal.reference.policy
     assert models.taken is not None  # of a log
     probs = action_shares(models.taken, models.available)[0].copy()
+    s, rows = _on_labels(policy, models)
+    probs[s] = rows
+    known = Policy(probs, models.states, models.actions)
+    return goal.measured_against(replace(goal.reference, policy=known))
+
+
+def _on_labels(policy: Policy, models: ModelSet) -> tuple[IntArray, FloatArray]:
+    """Where the policy's states are among those of the models, and its rows for their actions."""
     s = np.array([models.states.lookup[name] for name in policy.states])
     a = np.array([models.actions.lookup[name] for name in policy.actions])
     rows = np.zeros((s.size, models.n_actions))
     rows[:, a] = policy.probs
-    probs[s] = rows
-    known = Policy(probs, models.states, models.actions)
-    return goal.measured_against(replace(goal.reference, policy=known))
+    return s, rows
 
 
 def carried(policy: Policy, problem: Problem) -> Policy:
     """The old policy on the labels of the new problem; states it did not know act uniformly."""
     models = problem.models
     probs = problem.uniform_policy().probs.copy()
-    s = np.array([models.states.lookup[name] for name in policy.states])
-    a = np.array([models.actions.lookup[name] for name in policy.actions])
-    rows = np.zeros((s.size, models.n_actions))
-    rows[:, a] = policy.probs
+    s, rows = _on_labels(policy, models)
     known = np.asarray(policy.decided) & (rows * ~problem.allowed[s] == 0).all(axis=1)
     probs[s[known]] = rows[known]
     return Policy(probs, models.states, models.actions, problem.decided)
@@ -340,13 +344,9 @@ def reward_test(old: TransitionLog, new: TransitionLog) -> float | None:
 
 def _counts_on(models: Any, new: TransitionLog) -> tuple[Any, int]:
     """Counts of the new rows at the stored entries of the models, and the number of rows."""
-    S, A = models.n_states, models.n_actions
     pair, s_next, _ = _rows_on(models, new)
-    stored = np.repeat(np.arange(S * A, dtype=np.int64), np.diff(models.indptr)) * S
-    stored += models.next_states
-    wanted = pair * S + s_next
-    place = np.minimum(np.searchsorted(stored, wanted), stored.size - 1)
-    hit = stored[place] == wanted
+    stored = entry_keys(models.indptr, models.next_states, models.n_states)
+    place, hit = found_at(stored, pair * models.n_states + s_next)
     return np.bincount(place[hit], minlength=stored.size), new.n_rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -239,18 +239,11 @@ class OffPolicy:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        e = self.estimate
-        return {
-            "name": self.name,
-            "value": e.value if np.isfinite(e.value) else None,  # no weight, no estimate
-            "low": e.low,
-            "high": e.high,
-            "effective_size": self.effective_size,
-            "size": self.size,
-            "tail": self.tail,
-            "unsupported": self.unsupported,
-            "can_tell": self.can_tell,
-        }
+        e, plain = self.estimate, asdict(self)
+        del plain["estimate"]
+        value = e.value if np.isfinite(e.value) else None  # no weight, no estimate
+        own = {"name": plain.pop("name"), "value": value, "low": e.low, "high": e.high}
+        return own | plain | {"can_tell": self.can_tell}
 
 
 def off_policy(
@@ -287,7 +280,8 @@ def off_policy(
     size = float(whole.sum() ** 2 / max(np.square(whole).sum(), 1e-300))
     ended = np.asarray(mean.models.sinks)[episodes.last_state]
     tail = float(np.mean(np.where(ended, 0.0, gamma**episodes.lengths)))
-    lost = _unsupported(policy.probs, behaviour, episodes)
+    missing = (policy.probs * (behaviour <= 0)).sum(axis=1)
+    lost = float(missing[episodes.s[episodes.live]].mean())
     draws = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
     out = []
     for name, score in scores.items():
@@ -319,11 +313,6 @@ def _doubly_robust(
     surprise = episodes.reward + gamma * v[episodes.s_next] - q[episodes.s, episodes.a]
     surprise = np.where(episodes.live, surprise, 0.0)
     return np.asarray(v[episodes.s[:, 0]] + (w * surprise) @ episodes.discounts(gamma))
-
-
-def _unsupported(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> float:
-    missing = (target * (behaviour <= 0)).sum(axis=1)
-    return float(missing[episodes.s[episodes.live]].mean())
 
 
 def _ratio(score: FloatArray, weight: FloatArray, draws: NDArray[np.int64]) -> Estimate:

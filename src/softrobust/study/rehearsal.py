@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import FloatArray, entry_keys, found_at
 from softrobust.data import Rewards
 from softrobust.data.log import reward_noise
 from softrobust.objective import value_at_risk
@@ -147,13 +147,9 @@ def unpaid(models: ModelSet) -> ModelSet:
 
 def _counts(fitted: FittedDirichlet, log: TransitionLog) -> FloatArray:
     """n(s,a,s′) at the posterior's stored entries."""
-    S, A = len(log.states), len(log.actions)
     pair, s_next, n = log.counts()
-    stored = np.repeat(np.arange(S * A, dtype=np.int64), np.diff(fitted.indptr)) * S
-    stored = stored + fitted.next_states
-    wanted = pair * S + s_next
-    at = np.minimum(np.searchsorted(stored, wanted), max(stored.size - 1, 0))
-    hit = stored[at] == wanted  # a pair below min_count has no entry, and no model
+    stored = entry_keys(fitted.indptr, fitted.next_states, log.n_states)
+    at, hit = found_at(stored, pair * log.n_states + s_next)  # below min_count there is no entry
     return np.bincount(at[hit], weights=n[hit], minlength=stored.size).astype(np.float64)
 
 

@@ -92,7 +92,9 @@ def review_vectors(
     if behaviour is not None and log is not None:
         old, observed = rivals[PRACTICE], observed_returns(problem, log)
         versus = paired(own, old, goal, PRACTICE, fresh is not None)
-        versus = replace(versus, about=_about(behaviour, observed))
+        shares = dict(zip(behaviour.policy.actions, behaviour.shares, strict=True))
+        about = {"shares": shares, "degree": behaviour.degree, "gain": behaviour.gain}
+        versus = replace(versus, about=about | {"observed": observed})
         made = replace(made, practice=versus, notes=_notes(own, old, observed))
     return VectorReview(problem, solution, made, log, train, fresh, rivals, behaviour)
 
@@ -117,13 +119,6 @@ def constants(problem: ContinuousProblem) -> list[ConstantPolicy]:
     """Every allowed action, taken always."""
     names = [problem.actions[int(a)] for a in np.flatnonzero(problem.allowed)]
     return [ConstantPolicy(name, problem.variables, problem.actions) for name in names]
-
-
-def _about(behaviour: ContinuousBehaviour, observed: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What practice is, ready for JSON."""
-    shares = dict(zip(behaviour.policy.actions, behaviour.shares, strict=True))
-    return {"shares": shares, "degree": behaviour.degree, "gain": behaviour.gain,
-            "observed": observed}  # fmt: skip
 
 
 def _notes(own: Returns, old: Returns, observed: Mapping[str, Any] | None) -> tuple[Note, ...]:

@@ -293,7 +293,10 @@ def _by_search(search: Search, made: _Found, most: int) -> None:
 def _to_first_order(made: _Found, columns: StateColumns, most: int) -> None:
     """Trees on first-order costs; actions of leaves are exchanged while evaluations last."""
     cost = exchange_costs(made.problem, made.policy)
-    left = max(most, min(MOST_EXCHANGES, int(WORK / _evaluation(made.problem))))
+    p = made.problem
+    stored = p.models.next_states.size / p.n_actions
+    each = p.n_models * min(p.n_states**3 / 3.0, 400.0 * stored)  # multiply-adds of one evaluation
+    left = max(most, min(MOST_EXCHANGES, int(WORK / each)))
     grown = [tree for purity in PURITIES for tree in grow(cost, columns, most, purity)]
     # The large ones first: where evaluations are dear, these are the ones worth having.
     trees = sorted(grown, key=lambda tree: -len(leaves(tree)))[:left]
@@ -304,12 +307,6 @@ def _to_first_order(made: _Found, columns: StateColumns, most: int) -> None:
         left = _exchange(made, tree, columns, rules, left)
         if left <= 0:
             return
-
-
-def _evaluation(problem: Problem) -> float:
-    """About how many multiply-adds the exact value of one policy takes."""
-    stored = problem.models.next_states.size / problem.n_actions
-    return problem.n_models * min(problem.n_states**3 / 3.0, 400.0 * stored)
 
 
 def _better(one: Rules, other: Rules) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 
-from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.arrays import FloatArray
 from softrobust.models.policy import Policy
 from softrobust.posterior.belief import Belief
 from softrobust.posterior.learned import LearnedPosterior
@@ -107,7 +107,9 @@ def validate(
     settings = LearnedPosterior(min_count=0)  # any pair can be judged
     belief = Belief.of(rest, problem.gamma, DRAWS, rng, settings=settings, horizon=problem.horizon)
     usual = practice_of(log, belief.available)
-    probs, moved = _as_before(policy, practice_of(part, belief.available), usual)
+    shares = practice_of(part, belief.available)
+    moved = (np.abs(policy.probs - shares).max(axis=1) > 1e-9) & np.asarray(policy.decided)
+    probs = np.where(moved[:, None], policy.probs, usual)  # as before, wherever it is practice
     made = Validation(unit, found, n_chosen, n - n_chosen, said=said)
     if not moved.any():
         return replace(made, why="is_practice", said=None)
@@ -122,14 +124,6 @@ def validate(
         chance=float((gain > 0).mean()),
         estimate=_estimate(model, rest, probs, usual, log, found, seed),
     )
-
-
-def _as_before(
-    policy: Policy, shares: FloatArray, usual: FloatArray
-) -> tuple[FloatArray, BoolArray]:
-    """The policy, which does as before wherever it is practice, and the states where it is not."""
-    moved = (np.abs(policy.probs - shares).max(axis=1) > 1e-9) & np.asarray(policy.decided)
-    return np.where(moved[:, None], policy.probs, usual), np.asarray(moved)
 
 
 def _estimate(

@@ -19,33 +19,11 @@ from pathlib import Path
 from typing import Any, final
 
 from softrobust._core.files import atomic_write, locked
-from softrobust._core.schema import check
+from softrobust._core.schema import check, published
 from softrobust.errors import InputError, SoftRobustError
 from softrobust.run.jobs.tasks import FORMAT_VERSION, Task, digest_of, make_plan, refuse_other_plan
 
 PLAN, RESULTS, FAILURES, TIMINGS = "plan.json", "results", "failures", "timings.jsonl"
-
-
-PLANNED = {
-    "type": "object",
-    "properties": {
-        "versions": {"type": "object"},
-        "tasks": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "key": {"type": "string"},
-                    "hash": {"type": "string"},
-                    "settings": {"type": "object"},
-                    "files": {"type": "object"},
-                },
-                "required": ["key", "hash", "settings"],
-            },
-        },
-    },
-    "required": ["format_version", "versions", "tasks"],
-}
 
 
 class StorageError(SoftRobustError, OSError):
@@ -225,7 +203,7 @@ def _read_plan(out: Path) -> dict[str, Any]:
         if not isinstance(plan, dict) or not isinstance(plan["format_version"], int):
             raise TypeError("it has no format_version")
         if plan["format_version"] <= FORMAT_VERSION:
-            check(plan, PLANNED, out / PLAN)
+            check(plan, published("plan"), out / PLAN)
     except FileNotFoundError:
         raise InputError(f"There is no run in '{out}': it has no {PLAN}.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:

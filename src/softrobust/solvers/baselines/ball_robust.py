@@ -26,7 +26,15 @@ from typing import ClassVar, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, refuse_if_too_large
+from softrobust._core.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    entry_keys,
+    found_at,
+    frozen,
+    refuse_if_too_large,
+)
 from softrobust._core.limits import Deadline
 from softrobust.bounds.reduction import EPS
 from softrobust.errors import InputError
@@ -54,8 +62,7 @@ class PairRows:
     @property
     def keys(self) -> IntArray:
         """pair·n_states + s′ of every entry, ascending."""
-        pair = np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
-        return pair * self.n_states + self.next_states
+        return entry_keys(self.indptr, self.next_states, self.n_states)
 
     @property
     def width(self) -> int:
@@ -72,9 +79,8 @@ class PairRows:
 
 def model_keys(models: ModelSet, which: BoolArray | None = None) -> IntArray:
     """pair·n_states + s′ of the listed next states, ascending; only the chosen entries."""
-    pair = np.repeat(np.arange(models.indptr.size - 1), np.diff(models.indptr))
-    keys = pair * models.n_states + models.next_states
-    return np.asarray(keys if which is None else keys[which], dtype=np.int64)
+    keys = entry_keys(models.indptr, models.next_states, models.n_states)
+    return keys if which is None else keys[which]
 
 
 def reached_keys(models: ModelSet) -> tuple[IntArray, BoolArray]:
@@ -140,8 +146,7 @@ def check_like(problem: Problem, models: ModelSet, what: str) -> None:
 
 def _at(listed: IntArray, values: FloatArray, keys: IntArray) -> tuple[FloatArray, BoolArray]:
     """Values of the ascending keys `listed` at `keys`, 0 where they are not listed; and where."""
-    place = np.minimum(np.searchsorted(listed, keys), listed.size - 1)
-    known = listed[place] == keys
+    place, known = found_at(listed, keys)
     return np.where(known, values[place], 0.0), known
 
 

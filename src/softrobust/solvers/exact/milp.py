@@ -22,7 +22,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.arrays import IntArray
 from softrobust._core.files import atomic_write
 from softrobust._core.limits import Deadline, Gap, Seconds, Seed
 from softrobust._core.settings import Natural, one_of
@@ -198,7 +198,9 @@ class MILP(Solver):
         values = np.asarray(highs.getSolution().col_value)
         if values.size == 0 or info.primal_solution_status == 0:
             return None, status
-        return _decision(reduced, model, values), status
+        chosen = np.full(reduced.allowed.size, -1.0)  # the action of greatest π in every state
+        chosen[model.pairs] = values[: model.pairs.size]
+        return chosen.reshape(reduced.allowed.shape).argmax(axis=1).astype(np.int64), status
 
 
 def write_milp(
@@ -317,14 +319,6 @@ def _give_start(
     solution = highspy.HighsSolution()
     solution.col_value = list(values)
     highs.setSolution(solution)
-
-
-def _decision(reduced: Reduced, model: MilpModel, values: FloatArray) -> IntArray:
-    """The action of greatest π in every state."""
-    S, A = reduced.allowed.shape
-    chosen = np.full(S * A, -1.0)
-    chosen[model.pairs] = values[: model.pairs.size]
-    return np.asarray(np.argmax(chosen.reshape(S, A), axis=1), np.int64)
 
 
 def _number(x: float) -> float | None:
