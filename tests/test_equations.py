@@ -36,5 +36,32 @@ def test_only_listed_equations_are_cited(path: Path) -> None:
     assert set(cited(path.read_text(encoding="utf-8"))) <= known()
 
 
+def test_every_equation_is_cited_where_the_house_has_it() -> None:
+    page = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    where = page.split("## Where the paper is")[1].split("## Where a verb is")[0]
+    rows = [row.split("|") for row in where.splitlines() if row.startswith("| ")][2:]
+    found: dict[str, str] = {}
+    for _, what, files, _ in rows:
+        text = "".join(
+            (ROOT / "src/softrobust" / name).read_text(encoding="utf-8")
+            for name in re.findall(r"`([\w/]+\.py)`", files)
+        )
+        equations = re.sub(r"(proposition|theorem|lemma|corollary|algorithm) \d\.\d", "", what)
+        found |= dict.fromkeys(re.findall(r"\b[2-5A]\.[0-9]+\b", equations), text)
+    assert known() <= set(found)
+    assert [n for n in sorted(known()) if n not in cited(found[n])] == []
+
+
+def test_every_verb_has_its_row_and_every_file_is_there() -> None:
+    from softrobust.cli.main import VERBS
+
+    page = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    rows = [row for row in page.split("## Where a verb is")[1].splitlines() if "`cli/" in row]
+    named = {verb for row in rows[1:] for verb in re.findall(r"`([\w-]+)`", row.split("|")[1])}
+    assert named == {verb.__name__.replace("_", "-") for verb in VERBS}
+    for name in re.findall(r"`([\w/]+\.py)`", page):
+        assert (ROOT / name).exists() or list((ROOT / "src/softrobust").rglob(name)), name
+
+
 def test_bare_numbers_would_be_found() -> None:
     assert cited("see eq. 4 and Eq. (4.8), eqs. 4.10–4.11 (SRVI)") == ["4", "4.8", "4.10", "4.11"]

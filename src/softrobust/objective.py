@@ -7,7 +7,7 @@ For values x_ω with weights f_ω and a confidence α, the tail is the worst 1 �
     VaR^α   is the lower (1 − α)-quantile inf{z : G(z) ≥ 1 − α} (eq. 2.2).
 
 The soft-robust criterion (eq. 3.1) weighs the mean against the tail; it is also the least average
-over a set Ξ of model weights that nature may choose (4.1):
+over a set Ξ of model weights that nature may choose (eqs. 4.1 and 4.2):
 
     ρ^S = (1 − λ)·mean + λ·CVaR^α = min over ξ ∈ Ξ of Σ_ω ξ_ω x_ω,
     Ξ = {ξ ∈ Δ^N : (1 − λ)·f ≤ ξ ≤ (1 − λ)·f + λ·f/(1 − α)},

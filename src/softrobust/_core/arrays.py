@@ -1,4 +1,4 @@
-"""Array types of the data stage, and the one way its arrays become read-only."""
+"""Array types, the one way arrays become read-only, keys of entries, memory, and row numbers."""
 
 from __future__ import annotations
 

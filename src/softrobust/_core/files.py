@@ -1,4 +1,4 @@
-"""Files that are never half written: a temporary beside the target, then one atomic rename."""
+"""Files that are never half written (CSV, Excel, `.npz`), locks of folders, and files read back."""
 
 from __future__ import annotations
 

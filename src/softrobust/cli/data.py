@@ -1,4 +1,4 @@
-"""`softrobust inspect FILE`: what is in it, what is suspicious, and what to run next."""
+"""Verbs for data and models: `inspect`, `sample`, `collect` and `domains`."""
 
 from __future__ import annotations
 

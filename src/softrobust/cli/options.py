@@ -1,4 +1,4 @@
-"""Settings as words on the command line: `--set name=value`."""
+"""Words of the command line as values, the options of raw tables, and what TAB offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`softrobust explain RUN --state LABEL`: why this action here."""
+"""Verbs that ask: `explain`, `check`, `rules`, `value-of-data`, `rehearse` and `frontier`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`softrobust apply RUN --state LABEL` (or --measure x=1,y=2, or --file cases.csv): what to do."""
+"""Verbs that use a run: `apply`, `export`, `evaluate`, `compare`, `report` and `update`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of a table as a person sees them: what each holds, what is missing, what is odd."""
+"""Columns of a table as a person sees them: what each holds, what is odd, and which is what."""
 
 import re
 import tomllib

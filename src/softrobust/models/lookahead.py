@@ -1,10 +1,11 @@
 """Looking one step ahead: the Bellman update of a state, and policies made of it (section 4.3).
 
-The update of a state with values Z[a, ω] is that of the tables: the S game max_d min_ξ dᵀZξ, or the
-SA selection max_a min_ξ Z_aᵀξ. `LookaheadPolicy` decides by it: it keeps the parameters of its
-Gaussian models, the features, w and Ξ, so that it decides exactly as its solver does and still
-loads without anything else. `LinearPolicy` is the stand-in where that cannot be kept (models that
-are functions): one linear fit of action values, the best of which is taken.
+The update σ of a state with values Z[a, ω] is that of the tables: the S game max_d min_ξ dᵀZξ
+(eq. 4.9), or the SA selection max_a min_ξ Z_aᵀξ (eq. A.4). `LookaheadPolicy` decides by it: it
+keeps the parameters of its Gaussian models, the features, w and Ξ, so that it decides exactly as
+its solver does and still loads without anything else. `LinearPolicy` is the stand-in where that
+cannot be kept (models that are functions): one linear fit of action values, the best of which is
+taken.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Returns of a given policy where nature answers it: in every state anew, or with one mixture.
 
-    S-rectangular   ρ^R(π):   one ξ per state,            v(s) = min_ξ Σ_a π_a Z_aᵀξ       (eq. 4.7)
-    SA-rectangular  ρ^RA(π):  one ξ per state and action, v(s) = Σ_a π_a min_ξ Z_aᵀξ       (app. A)
+    S-rectangular   ρ^R(π):   one ξ per state,            v(s) = min_ξ Σ_a π_a Z_aᵀξ      (eq. 4.7)
+    SA-rectangular  ρ^RA(π):  one ξ per state and action, v(s) = Σ_a π_a min_ξ Z_aᵀξ      (eq. A.3)
     dynamic         ρ^D(π):   one ξ for all states,       min over ξ ∈ Ξ of ρ(π, E_ξ[P̂])  (eq. 4.4)
 
 ρ^RA ≤ ρ^R ≤ ρ^D. The first two are fixed points. Nature's policy iteration: sweep for the worst ξ
 at v, solve for the value of that ξ, repeat; its values fall, and certified bounds say when to stop.
-The last is the minimum of a curved function of ξ, and hard in general. Frank–Wolfe descent from
-several starts gives an upper estimate, with ρ^R(π) (proposition 4.3) as certified lower bound. With
-h_ξ and v_ξ the occupancy and value of π in the mixture, the gradient is
+The last (over P^D, eq. 4.5) is the minimum of a curved function of ξ, and hard in general.
+Frank–Wolfe descent from several starts gives an upper estimate, with ρ^R(π) (proposition 4.3) as
+certified lower bound. With h_ξ and v_ξ the occupancy and value of π in the mixture, the gradient is
 
     ∂ρ/∂ξ_ω = h_ξᵀ (r^ω_π + γP̂^ω_π v_ξ),
 

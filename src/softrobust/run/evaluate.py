@@ -1,4 +1,4 @@
-"""Any policy, scored as a solved one would be: the same certificate, the same comparison.
+"""The verbs `evaluate`, `compare` and `frontier`: any policy scored as a solved one would be.
 
 The policy comes from a table (`state, action[, probability]`): a guideline, the habit of a ward,
 the answer of another tool. In states that it does not list, current practice goes on, and the notes

@@ -1,4 +1,4 @@
-"""Episodes of a log as padded arrays: one row an episode, one column a step."""
+"""What a policy would have earned in the episodes of a log: WIS, PDIS, DR and FQE."""
 
 from __future__ import annotations
 

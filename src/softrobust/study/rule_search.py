@@ -1,7 +1,7 @@
 """Exact search over rules: give a part of a leaf another action, and see what that earns.
 
 From a tree, every question that splits a leaf, either side of it and every action is tried, and the
-exact objective of all these policies comes from one inverse per model (`kernels.prefix_exchange`:
+exact objective of all these policies comes from one inverse per model (`kernels.exchange`:
 the states of a leaf change one after another, in the order of a column). A policy is then written
 as the smallest tree that is found for it, so that a move may shift a threshold, add a rule or merge
 several. First-order costs around the full policy see none of this: where rules differ from it in

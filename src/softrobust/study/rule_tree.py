@@ -1,4 +1,4 @@
-"""The columns of a state, read from its label or from a table: what rules can ask about.
+"""Trees of rules: the columns of a state that they ask about, and how they are grown on costs.
 
 A label such as "bp=high|hba1c=7.5" has the columns bp and hba1c; a label that is a number has one
 column, `state`; any other label is one category. A column whose values are all numbers or intervals

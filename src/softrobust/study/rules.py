@@ -1,16 +1,16 @@
 """Rules from a policy, with the exact price of simplicity.
 
-The search (`rules.search`) moves between trees by their exact objective on all models: down from
+The search (`rule_search`) moves between trees by their exact objective on all models: down from
 the tree that is the full policy, one rule at a time, and up from a single rule. Where the problem
 is too large for that, a tree is grown on first-order costs: action a instead of π in state s costs
 
     c(s, a) = Σ_ω ξ_ω h^ω(s)·(Q^ω(s, π) − Q^ω(s, a)),
 
 with ξ the worst-case weights, h the occupancies and Q the action values of the full policy
-(`returns.gradient`); then the actions of its leaves are exchanged as long as the *exact* objective
-rises. What is reported is exact in either case: the objective of the tree's policy on every model,
-and the loss against the full policy. Where a leaf's action is not allowed in one of its states, the
-full policy's action stands there, and the state is listed as an exception.
+(`returns.evaluation`); then the actions of its leaves are exchanged as long as the *exact*
+objective rises. What is reported is exact in either case: the objective of the tree's policy on
+every model, and the loss against the full policy. Where a leaf's action is not allowed in one of
+its states, the full policy's action stands there, and the state is listed as an exception.
 
 A policy that keeps to practice but for a few changes is written in its own terms: a rule names an
 action that the policy itself turns to in all states of the rule, or what is done now. So rules are

@@ -1,10 +1,11 @@
-"""The value of data where the rows of a posterior are independent, as Dirichlet rows are.
+"""What m more observations of a pair would be worth (`value_of_data`, in the second half).
 
-Then m observations of (s, a) change the posterior of that row alone. Reweighting whole models would
-also pretend to learn about every other row, because few models carry the weight afterwards. So each
-data set y resamples the *rows* of (s, a) by their likelihood of y, and deals them out to the models
-at random; all else stays. The return of every policy on every model with its new row follows from a
-rank-one update (Sherman and Morrison): with u = π(a|s)·(p′ − p),
+Where the rows of a posterior are independent, as Dirichlet rows are, m observations of (s, a)
+change the posterior of that row alone. Reweighting whole models would also pretend to learn about
+every other row, because few models carry the weight afterwards. So each data set y resamples the
+*rows* of (s, a) by their likelihood of y, and deals them out to the models at random; all else
+stays. The return of every policy on every model with its new row follows from a rank-one update
+(Sherman and Morrison): with u = π(a|s)·(p′ − p),
 
     ρ′ = ρ + h(s)·uᵀ(r + γv)/(1 − γ·uᵀg),        g(s′) = discounted visits to s from s′.
 
@@ -75,7 +76,7 @@ def invert(problem: Problem, pool: Sequence[Policy]) -> Inverses:
 
 @final
 class Pair(NamedTuple):
-    """One pair, ready for exchanges: see `kernels.row_exchange` for the shapes."""
+    """One pair, ready for exchanges: see `kernels.exchange.best_exchanged` for the shapes."""
 
     rho: FloatArray
     h: FloatArray

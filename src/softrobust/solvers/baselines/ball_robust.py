@@ -1,4 +1,4 @@
-"""SA-rectangular robust MDPs whose sets are L1 or L∞ balls around a nominal model.
+"""SA-rectangular robust MDPs (eq. 2.3) whose sets are L1 or L∞ balls around a nominal model.
 
     v(s) = max_a min {pᵀ(r_{s,a} + γv) : p ∈ Δ, ‖p − p̄_{s,a}‖ ≤ ψ_{s,a}}
 

@@ -7,9 +7,10 @@
 
 Each iteration of v ← ΨTv (algorithm 4.1) simulates episodes in the mean model under the current
 policy, draws a batch of their states, computes the update σ(s) = (Tv)(s) there from expected values
-under every model, and regresses σ on φ: w = (Σφφᵀ + ridge·I)⁻¹ Σφσ. No theorem says that this
-settles: T is a contraction in the maximum norm, the projection Ψ in another. So the change of v on
-fixed reference states is measured, and reported where it does not fall below the tolerance.
+under every model, and regresses σ on φ: w = (Σφφᵀ + ridge·I)⁻¹ Σφσ (eqs. 4.10 and 4.11). No theorem
+says that this settles: T is a contraction in the maximum norm, the projection Ψ in another. So the
+change of v on fixed reference states is measured, and reported where it does not fall below the
+tolerance.
 
 # ERRATUM 5: the paper's weight equation has a stray P, and its sample form lacks φ(s_t).
 

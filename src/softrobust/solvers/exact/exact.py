@@ -1,4 +1,4 @@
-"""The deterministic static optimum with its proof (section 4.1), by either criterion.
+"""The deterministic static optimum (eq. 4.3) with its proof, by either criterion (section 4.1).
 
 Local search finds the policy, which is nearly always the best one at once; what follows proves it:
 the clairvoyant bound, then enumeration where the rules are few, else branch and bound with the safe

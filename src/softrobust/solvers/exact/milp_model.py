@@ -1,4 +1,4 @@
-"""SR-MILP as a sparse matrix (figure 1 of the paper), in two forms.
+"""SR-MILP as a sparse matrix (figure 2 of the paper), in two forms.
 
     maximise   (1 − λ)·Σ_ω f_ω ρ_ω + λ·(b − Σ_ω f_ω y_ω/(1 − α)),
                ρ_ω = Σ_{s,a} R(s,a,ω)·u(s,a,ω)

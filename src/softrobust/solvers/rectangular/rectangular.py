@@ -1,7 +1,7 @@
 """Rectangular soft-robust solvers by partial policy iteration with certified bounds (section 4.2).
 
-    SRect    nature picks ξ ∈ Ξ anew in every state (section 4.2)
-    SARect   nature picks ξ ∈ Ξ anew for every state and action (appendix A)
+    SRect    nature picks ξ ∈ Ξ anew in every state: P^R (eq. 4.6), S-rectangular (eqs. 2.4, 2.5)
+    SARect   nature picks ξ ∈ Ξ anew for every state and action: P^RA (eqs. A.1, A.2)
 
 The policy of the first may randomize, and its value ρ^R is a lower bound of ρ^D; that of the second
 is deterministic, and its value ρ^RA ≤ ρ^R the more cautious of the two.
