@@ -25,6 +25,7 @@ from softrobust._core.settings import real
 from softrobust.errors import InputError
 
 CHUNK_SECONDS = 0.2  # between two looks at the clock, about
+_ended = -math.inf  # when somebody asked for what there is: limits set before are over
 
 
 @final
@@ -67,7 +68,9 @@ class Deadline:
     @property
     def left(self) -> float:
         """Seconds left, at least 0; infinite without a limit."""
-        return math.inf if self.limit is None else max(0.0, self.limit - self.elapsed)
+        if self.limit is None:
+            return math.inf
+        return 0.0 if self.start <= _ended else max(0.0, self.limit - self.elapsed)
 
     @property
     def passed(self) -> bool:
@@ -78,6 +81,11 @@ class Deadline:
         """Raise `OutOfTime` once the limit is over."""
         if self.passed:
             raise OutOfTime
+
+    def end(self) -> None:
+        """Let the time be over now, that of every other limit too: the best so far is wanted."""
+        global _ended
+        self.limit, _ended = self.elapsed, time.monotonic()
 
     def part(self, share: float) -> Deadline:
         """A deadline after a share of the time left; never, where there is no limit."""
@@ -166,6 +174,19 @@ def unbounded() -> Iterator[None]:
 INTERVAL = 0.2  # seconds between two refreshes of a live line
 
 
+_WATCHERS: list[Callable[[str], None]] = []
+
+
+@contextmanager
+def watched(watcher: Callable[[str], None]) -> Iterator[None]:
+    """Tell `watcher` whatever would stand on a live line, as often, terminal or none."""
+    _WATCHERS.append(watcher)
+    try:
+        yield
+    finally:
+        _WATCHERS.remove(watcher)
+
+
 @final
 class LiveLine:
     """A line on standard error that is rewritten in place, at most five times a second.
@@ -181,12 +202,16 @@ class LiveLine:
         self.width = 0
 
     def update(self, text: str | Callable[[], str]) -> None:
-        """Show the text, unless the last one is too recent or there is no terminal."""
+        """Show the text, unless the last one is too recent or there is nobody to read it."""
         now = time.monotonic()
-        if not self.active or now - self.shown < INTERVAL:
+        if not (self.active or _WATCHERS) or now - self.shown < INTERVAL:
             return
         self.shown = now
         line = text if isinstance(text, str) else text()
+        for watcher in _WATCHERS:
+            watcher(line)
+        if not self.active:
+            return
         sys.stderr.write("\r" + line.ljust(self.width))
         sys.stderr.flush()
         self.width = len(line)

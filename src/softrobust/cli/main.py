@@ -20,6 +20,7 @@ from softrobust.cli.screen import visible
 from softrobust.cli.solve import solve
 from softrobust.cli.study import check, explain, frontier, rehearse, rules, value_of_data
 from softrobust.cli.sweep import reproduce, sweep
+from softrobust.cli.use import app as work_in_browser
 from softrobust.cli.use import apply, compare, evaluate, export, report, update
 from softrobust.errors import InputError, SoftRobustError
 
@@ -58,7 +59,7 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 VERBS = (inspect, solve, evaluate, compare, report, apply, export, explain, rules, value_of_data, frontier,
-         sample, domains, collect, check, rehearse, update, reproduce, sweep)  # fmt: skip
+         sample, domains, collect, check, rehearse, update, reproduce, sweep, work_in_browser)  # fmt: skip
 for verb in VERBS:
     app.command()(_interruptible(verb))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -241,44 +242,14 @@ def compare(
 
 def print_side_by_side(found: dict[str, Any]) -> None:
     """A table, and what its columns mean."""
-    from softrobust.certificate.record import objective_of
     from softrobust.cli.screen import make_console, paragraph, show_table
-    from softrobust.report import in_words
-    from softrobust.report.words import measured
+    from softrobust.report.study_words import side_by_side
 
-    goal = objective_of(found)
-    head = ["policy", "objective", "mean", "bad case", "open", "held-out\nobjective",
-            "held-out\nbad case", "same\naction"]  # fmt: skip
-    rows = [_cells(row) for row in found["policies"]]
+    head, rows, lines = side_by_side(found)
     console = make_console()
     show_table(console, head, rows, styles=["bold" if i == 0 else "" for i in range(len(rows))])
-    lines = [
-        *filter(None, [measured(goal)]),
-        f"The bad case is {goal.words}; γ = {found['gamma']:g}, λ = {goal.lam:g}.",
-        "open: what no proof excludes, as a share of what is to be gained over acting at random.",
-        "same action: as the first policy, by the time that it spends there.",
-        *in_words(found["notes"]),
-    ]
     for text in lines:
         paragraph(console, text, "dim")
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    share, held, static = row["gap_share"], row["heldout"], row["static"]
-    left = "unknown share" if share is None else f"{100 * share:.2g} %"
-    return [
-        row["name"],
-        *(f"{static[name]:.6g}" for name in ("objective", "mean", "cvar")),
-        "–" if row["bound"] is None else "nothing" if row["nothing_better"] else left,
-        *("–" if held is None else _interval(held[name]) for name in ("objective", "cvar")),
-        f"{100 * row['same_action_visits']:.3g} %",
-    ]
-
-
-def _interval(e: dict[str, float]) -> str:
-    if e["low"] is None or e["high"] is None:
-        return f"{e['value']:.5g}"
-    return f"{e['value']:.5g} [{e['low']:.5g}, {e['high']:.5g}]"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -385,3 +356,34 @@ def update(
     print_lines(update_lines(record, found and found.certificate))
     if out is not None and found is not None:
         say(f"Written to {out}.")
+
+
+# --------------------------------------------------------------------------------------------------
+# `softrobust app [FILE]`: a page to work in.
+
+
+def app(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A table to begin with (default: choose one on the page).")] = None,
+    port: Annotated[int, typer.Option(help="Port on this computer (default: a free one).")] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:  # fmt: skip
+    """Work in the browser: bring a file, look at it, choose, solve, read, take away.
+
+    Everything stays on this computer, in the current folder. The address works once.
+
+    Example: softrobust app log.csv
+    """
+    from softrobust.app.server import serve
+    from softrobust.cli.screen import print_record, say
+
+    def ready(address: str) -> None:
+        if json:
+            print_record({"address": address, "folder": str(Path.cwd())})
+        else:
+            say(f"Open {address}")
+            say("Runs are written to the current folder. Ctrl-C or Quit on the page closes it.")
+        sys.stdout.flush()
+
+    serve(file, Path.cwd(), port, ready, not no_open)

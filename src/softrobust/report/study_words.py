@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from softrobust._core.notes import RECORDED
-from softrobust.report.sentences import some, times
-from softrobust.report.words import bad_case, between, count
+from softrobust.certificate.record import objective_of
+from softrobust.report.sentences import in_words, some, times
+from softrobust.report.words import bad_case, between, count, measured
 from softrobust.solvers.promise import LEVEL
 from softrobust.study.checks import FEWEST_REPLAYED, MODEL_TAIL, MUCH, WEAK, Check, Verdict
 from softrobust.study.confounding import MOST
@@ -421,3 +422,39 @@ _REASONS: dict[str, Callable[[Facts], str]] = {
     "too_uncertain": _off_policy,
     "refused": _recorded,
 }
+
+
+# -- policies side by side -----------------------------------------------------------------------
+
+
+def side_by_side(found: Facts) -> tuple[list[str], list[list[str]], list[str]]:
+    """Head and rows of a comparison (`run.evaluate.compare_runs`), and what its columns mean."""
+    goal = objective_of(found)
+    head = ["policy", "objective", "mean", "bad case", "open", "held-out\nobjective",
+            "held-out\nbad case", "same\naction"]  # fmt: skip
+    lines = [
+        *filter(None, [measured(goal)]),
+        f"The bad case is {goal.words}; γ = {found['gamma']:g}, λ = {goal.lam:g}.",
+        "open: what no proof excludes, as a share of what is to be gained over acting at random.",
+        "same action: as the first policy, by the time that it spends there.",
+        *in_words(found["notes"]),
+    ]
+    return head, [_side(row) for row in found["policies"]], lines
+
+
+def _side(row: Facts) -> list[str]:
+    share, held, static = row["gap_share"], row["heldout"], row["static"]
+    left = "unknown share" if share is None else f"{100 * share:.2g} %"
+    return [
+        row["name"],
+        *(f"{static[name]:.6g}" for name in ("objective", "mean", "cvar")),
+        "–" if row["bound"] is None else "nothing" if row["nothing_better"] else left,
+        *("–" if held is None else _interval(held[name]) for name in ("objective", "cvar")),
+        f"{100 * row['same_action_visits']:.3g} %",
+    ]
+
+
+def _interval(e: Mapping[str, float]) -> str:
+    if e["low"] is None or e["high"] is None:
+        return f"{e['value']:.5g}"
+    return f"{e['value']:.5g} [{e['low']:.5g}, {e['high']:.5g}]"

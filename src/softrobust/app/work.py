@@ -1,0 +1,442 @@
+"""What the page asks for: a look at a file, and processes that solve it.
+
+All that the app knows of a solve lies in its folder. While a process works on the run NAME there is
+`.NAME.solving/` beside the run folder to be: `job.json` says what was asked, `status.json` what is
+being done (touched while the process lives), a file `stop` asks it to come to an end with the best
+so far, and `error.json` says why there is no answer. It goes when the answer is there. Whoever
+starts the app anew, reloads the page or opens a second tab reads the same files; a server that is
+killed takes no process with it.
+
+    python -m softrobust.app.work solve FOLDER      the process; so for `frontier`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from softrobust._core.files import atomic_write
+from softrobust._core.limits import Deadline, stage, watched, within
+from softrobust._core.schema import read_json
+from softrobust.data.columns import LOG_ROLES, MISSING, numbers_in, resolve_columns, with_points
+from softrobust.data.inspection import GAMMA, Inspection
+from softrobust.data.table import TableFile, opened
+from softrobust.errors import InputError, SoftRobustError
+from softrobust.report.policy import changed, mixed
+from softrobust.report.words import Figures, label, percent
+from softrobust.run import (
+    Options,
+    Run,
+    choose,
+    load_run,
+    prepare_search,
+    run_frontier,
+    run_page,
+    save_with_search,
+    set_up,
+)
+from softrobust.run.inspect import inspect_file
+from softrobust.solvers.baselines.behaviour import behaviour_policy
+from softrobust.solvers.registry import default_solver, make_solver
+
+if TYPE_CHECKING:
+    from softrobust._core.notes import Note
+    from softrobust.models.policy import Policy
+    from softrobust.study.frontier import FrontierPoint
+
+SOLVING = ".solving"
+JOB, STATUS, STOP, ERROR, MADE = "job.json", "status.json", "stop", "error.json", "made.json"
+BEAT, SILENT = 0.3, 20.0  # seconds: of the heart, and after which a silent one is thought dead
+LONGEST = 7 * 86400.0  # a limit that is far away, so that it can be ended
+LAMS = tuple(np.linspace(0, 1, 11).round(10).tolist())
+FRONTIER_SECONDS = 40.0
+MOST_STRIP = 60  # states that are shown one by one
+MOST_ROWS, SHOWN_BYTES = 20, 64 * 2**20  # of a finding; of a file whose rows are looked up at once
+TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npz", ".gz", ".xz")
+STRIP = ("state", "now", "then", "moved", "just")  # of a state under the slider
+GOALS = {"improve": ("improve", 0.5), "average": ("exact", 0.0), "careful": ("exact", 1.0)}
+KNOWN = {"type": "object"}
+
+
+def number_of(words: str) -> float | None:
+    """A number as people write it: 0.95, 0,95, 1.234,5 or 1 000; None if it is none."""
+    plain = words.replace("−", "-").replace("\u00a0", "").replace(" ", "").strip()
+    if "," in plain and "." in plain:  # the last of the two is that of decimals
+        group = "," if plain.rfind(",") < plain.rfind(".") else "."
+        plain = plain.replace(group, "")
+    told = with_points([plain], comma=True) or [plain]
+    value = float(numbers_in(told)[0]) if told[0] else np.nan
+    return value if np.isfinite(value) else None
+
+
+# --------------------------------------------------------------------------------------------------
+# A look at a file.
+
+
+@final
+@dataclass
+class Draft:
+    """What was said about a file so far; every tab sees the same."""
+
+    path: Path
+    kind: str = ""
+    columns: dict[str, str] = field(default_factory=dict)
+    visits: dict[str, Any] = field(default_factory=dict)
+    gamma: float = GAMMA
+    goal: str = "improve"
+    lam: float = 0.5
+    alpha: float = 0.9
+    seconds: float | None = None
+    anyway: bool = False
+
+    def job(self, found: Inspection) -> dict[str, Any]:
+        """What a process is told: the file, the solver, and `Options` by name."""
+        solver, lam = GOALS.get(self.goal, ("exact", self.lam))
+        rules = found.facts.get("rules")
+        options = {
+            "gamma": None if found.facts.get("gamma") else self.gamma,
+            "lam": lam,
+            "alpha": self.alpha,
+            "columns": self.columns or None,
+            "visits": None if rules is None else rules.given(),
+            "time_limit": self.seconds,
+            "anyway": self.anyway,
+        }
+        given = {k: v for k, v in options.items() if v is not None and v is not False}
+        return {"file": str(self.path), "solver": solver, "options": given}
+
+
+@final
+@dataclass(frozen=True)
+class Look:
+    """A file as `inspect` sees it, its columns, and the rows that its findings speak of.
+
+    `found` is None, and `error` says why, where nothing can be said yet.
+    """
+
+    names: Sequence[str]
+    found: Inspection | None = None
+    error: str = ""
+    taken: Mapping[str, str] = field(default_factory=dict)  # role → column, of a log
+    rows: Mapping[int, Sequence[str]] = field(default_factory=dict)  # number of a row → its cells
+
+
+def look(draft: Draft) -> Look:
+    """What `inspect` says of the file, with the choices made so far."""
+    names: list[str] = []
+    try:
+        with opened(TableFile(draft.path)) as table:
+            names = [] if table.kind == "npz" else list(dict.fromkeys(table.names))
+        columns = None if draft.kind == "visits" else draft.columns or None
+        visits = draft.visits or None if draft.kind == "visits" else None
+        found = inspect_file(draft.path, columns=columns, visits=visits)
+        taken: dict[str, str] = {}
+        if found.kind == "log" and names:
+            places = resolve_columns(names, LOG_ROLES, columns, found.source)
+            taken = {role: names[i] for role, i in places.items()}
+        return Look(names, found, "", taken, _rows(draft.path, names, found.findings))
+    except (SoftRobustError, OSError) as error:
+        called = {name.strip().casefold(): name for name in reversed(names)}
+        fits = {r.name: [called[a] for a in r.aliases if a in called] for r in LOG_ROLES}
+        return Look(names, None, str(error), {role: f[0] for role, f in fits.items() if f})
+
+
+def _rows(path: Path, names: Sequence[str], findings: Sequence[Note]) -> dict[int, list[str]]:
+    """The cells of rows that findings name; of large files none, which would be read again."""
+    wanted = {n for note in findings for n in (note.facts.get("rows") or ())[:MOST_ROWS]}
+    if not wanted or not names or path.stat().st_size > SHOWN_BYTES:
+        return {}
+    with opened(TableFile(path)) as table:
+        read = table.cells(list(names))
+    n_rows = max(codes.size for codes in read.codes.values())
+    places = {read.rows.number(i): i for i in range(n_rows)}
+    found = [(n, places[n]) for n in sorted(wanted) if n in places]
+    return {
+        n: ["" if (c := read.codes[name][i]) == MISSING else read.names[name][c] for name in names]
+        for n, i in found
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# Processes, as the server sees them.
+
+
+@final
+@dataclass(frozen=True)
+class Job:
+    """A solve that is on its way, or ended without an answer."""
+
+    name: str
+    file: str
+    stages: Sequence[tuple[str, float]]  # what was done, each with the second of its beginning
+    detail: str
+    seconds: float
+    stopping: bool
+    alive: bool
+    error: str = ""
+    arguments: Sequence[str] = ()
+
+
+_children: dict[str, subprocess.Popen[bytes]] = {}
+
+
+def place_of(folder: Path, name: str) -> Path:
+    """Where the files of a solve lie while it is on its way."""
+    return folder / f".{name}{SOLVING}"
+
+
+def start(verb: str, place: Path, job: Mapping[str, Any]) -> None:
+    """Begin a process; the place is made here, so that nobody else begins the same."""
+    place.mkdir()
+    _write(place / JOB, job)
+    _write(place / STATUS, {"began": time.time(), "stages": [], "detail": ""})
+    how: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {}
+    with (place / "words.txt").open("wb") as words:
+        _children[str(place)] = subprocess.Popen(
+            [sys.executable, "-m", __name__, verb, str(place)],
+            stdin=subprocess.DEVNULL, stdout=words, stderr=words, **how,
+        )  # fmt: skip
+
+
+def start_solve(folder: Path, name: str, job: Mapping[str, Any]) -> str:
+    """Solve into the first free folder of this name; what it is called."""
+    n, free = 1, name
+    while True:
+        if not (folder / free).exists():
+            with suppress(FileExistsError):
+                start("solve", place_of(folder, free), {**job, "out": str(folder / free)})
+                return free
+        n += 1
+        free = f"{name}-{n}"
+
+
+def ask_to_stop(place: Path) -> None:
+    """Ask a process for what it has."""
+    with suppress(FileNotFoundError):
+        (place / STOP).touch()
+
+
+def stop_all() -> None:
+    """Ask every process that was begun here to write down what it has."""
+    for place, child in _children.items():
+        if child.poll() is None:
+            ask_to_stop(Path(place))
+
+
+def status(place: Path) -> Job | None:
+    """How a solve stands; None where there is none."""
+    child = _children.get(str(place))
+    over = child is not None and child.poll() is not None
+    try:
+        told, job = read_json(place / STATUS, KNOWN), read_json(place / JOB, KNOWN)
+        silent = time.time() - (place / STATUS).stat().st_mtime
+        error = read_json(place / ERROR, KNOWN) if (place / ERROR).exists() else {}
+    except (OSError, InputError):
+        return None  # it came to its end in this moment
+    stages = tuple((str(name), float(at)) for name, at in told["stages"])
+    return Job(
+        name=place.name.removeprefix(".").removesuffix(SOLVING),
+        file=str(job["file"]),
+        stages=stages,
+        detail=str(told["detail"]),
+        seconds=max(time.time() - float(told["began"]), 0.0),
+        stopping=(place / STOP).exists(),
+        alive=not error and not over and silent < SILENT,
+        error=str(error.get("error", "")),
+        arguments=tuple(error.get("arguments", ())),
+    )
+
+
+def points(place: Path) -> list[dict[str, Any]]:
+    """The frontier that a process worked out."""
+    found: list[dict[str, Any]] = read_json(place / MADE, KNOWN)["points"]
+    return found
+
+
+def solves(folder: Path) -> list[Job]:
+    """All solves of a folder that have no answer yet."""
+    found = (status(path) for path in sorted(folder.glob(f".*{SOLVING}")) if path.is_dir())
+    return [job for job in found if job is not None]
+
+
+def forget(place: Path) -> None:
+    """Remove what is left of a solve."""
+    child = _children.pop(str(place), None)
+    if child is not None:
+        child.poll()
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def runs(folder: Path) -> list[tuple[str, str, str]]:
+    """(name, source, solver) of every run in the folder, the newest first."""
+    files = [path / "solution.json" for path in folder.iterdir() if path.name[0] != "."]
+    there = sorted((f for f in files if f.is_file()), key=lambda f: -f.stat().st_mtime)
+    out = []
+    for file in there:
+        with suppress(InputError):
+            record = read_json(file, KNOWN)
+            out.append((file.parent.name, record.get("source", ""), record.get("solver", "")))
+    return out
+
+
+def tables(folder: Path) -> list[str]:
+    """Names of the tables in a folder."""
+    files = (path for path in folder.iterdir() if path.name[0] != "." and path.is_file())
+    return sorted(path.name for path in files if path.suffix.lower() in TABLES)
+
+
+# --------------------------------------------------------------------------------------------------
+# The process itself: the same calls as on the command line.
+
+
+def main(words: Sequence[str]) -> int:
+    """Do the job that lies in the place; what went wrong is left there."""
+    verb, place = words[0], Path(words[1])
+    job = read_json(place / JOB, KNOWN)
+    try:
+        with within(job["options"].get("time_limit", LONGEST)) as bound, _alive(place, bound):
+            {"solve": _solve, "frontier": _frontier}[verb](job, place)
+    except SoftRobustError as error:
+        _write(place / ERROR, {"error": str(error), "arguments": list(error.arguments)})
+        return 2
+    except (OSError, MemoryError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        traceback.print_exc()
+        words = f"An unexpected {type(error).__name__} stopped the work: {error}."
+        _write(place / ERROR, {"error": words})
+        return 1
+    return 0
+
+
+@contextmanager
+def _alive(place: Path, bound: Deadline) -> Iterator[None]:
+    """Show that the process lives, write down its stages, and hear when it is to stop."""
+    told: dict[str, Any] = dict(read_json(place / STATUS, KNOWN))
+    over = threading.Event()
+
+    def note(line: str) -> None:
+        name, at = line.removesuffix(" …"), time.time() - told["began"]
+        if line.endswith(" …") and name not in [stage for stage, _ in told["stages"]]:
+            told["stages"].append((name, round(at, 2)))
+            line = ""
+        told["detail"] = line
+        with suppress(FileNotFoundError):
+            _write(place / STATUS, told)
+
+    def beat() -> None:
+        asked = False
+        while not over.wait(BEAT):
+            with suppress(OSError):
+                os.utime(place / STATUS)
+            if not asked and (place / STOP).exists():
+                asked = True
+                bound.end()
+
+    heart = threading.Thread(target=beat, daemon=True)
+    heart.start()
+    try:
+        with watched(note):
+            yield
+    finally:
+        over.set()
+        heart.join()
+
+
+def _solve(job: Mapping[str, Any], place: Path) -> None:
+    options, out = Options(**job["options"]), Path(job["out"])
+    stage("reading the file")
+    setup = set_up(Path(job["file"]), options)
+    name = job["solver"]
+    if setup.log is None and name == "improve":
+        name = default_solver(setup.problem, setup.posterior)
+    search = prepare_search(out, name, False)
+    solver = make_solver(
+        name, log=setup.log, time_limit=options.time_limit, seed=options.seed,
+        posterior=setup.posterior, checkpoint=search,
+    )  # fmt: skip
+    run = choose(setup, solver, options.seed)
+    stage("writing the run folder")
+    save_with_search(run, out, False, search)
+    if not (place / STOP).exists():
+        stage("writing the full page")
+        run_page(load_run(out), out / "report.html", full=True).save(out / "report.html")
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _frontier(job: Mapping[str, Any], place: Path) -> None:
+    """The best policy of every degree of caution, as a slider shows it."""
+    options = Options(**{k: v for k, v in job["options"].items() if k != "lam"})
+    setup = set_up(Path(job["file"]), options)
+    alpha = setup.problem.objective.alpha
+    limit = options.time_limit or FRONTIER_SECONDS
+    points = run_frontier(setup, LAMS, (alpha,), time_limit=limit).column(0)
+    practice = None if setup.log is None else behaviour_policy(setup.problem, setup.log)[0]
+    number = Figures.of([np.array([[p.mean, p.cvar] for p in points]).ravel()])
+    _write(place / MADE, {"points": [_told(p, practice, number) for p in points]})
+
+
+def _told(point: FrontierPoint, practice: Policy | None, number: Figures) -> dict[str, Any]:
+    policy = point.policy
+    moved = changed(policy, practice)
+    just = set(point.changed)
+    decided = np.flatnonzero(np.asarray(policy.decided))
+    first = sorted(decided, key=lambda s: (not moved[s], s))[:MOST_STRIP]
+    return {
+        "lam": point.lam,
+        "mean": number(point.mean),
+        "bad": number(point.cvar),
+        "policy": point.policy_id,
+        "n_changed": int(moved.sum()),
+        "n_states": int(decided.size),
+        "strip": [
+            dict(
+                zip(
+                    STRIP,
+                    (
+                        label(policy.states[s]),
+                        "" if practice is None else usual(practice, s),
+                        mixed(policy, s),
+                        bool(moved[s]),
+                        policy.states[s] in just,
+                    ),
+                    strict=True,
+                )
+            )
+            for s in map(int, sorted(first))
+        ],
+    }
+
+
+def usual(policy: Policy, s: int) -> str:
+    """What is mostly done in a state."""
+    a = int(policy.decision[s])
+    share = float(policy.probs[s, a])
+    return label(policy.actions[a]) + ("" if share == 1 else f" ({percent(share)})")
+
+
+def differences(first: Run, second: Run) -> list[tuple[str, str, str]]:
+    """(state, what the first does, what the second does) wherever they differ."""
+    a, b = first.solution.policy, second.solution.policy
+    apart = np.flatnonzero(changed(b, a))[:MOST_STRIP]
+    return [(label(a.states[int(s)]), mixed(a, int(s)), mixed(b, int(s))) for s in apart]
+
+
+def _write(path: Path, record: Mapping[str, Any]) -> None:
+    with atomic_write(path) as file:
+        json.dump(record, file)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,74 @@
+"""The pages as a user of a simulated browser sees them: quick, no browser, no server."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from nicegui import ui
+from nicegui.testing import User
+
+LOG = Path(__file__).resolve().parents[2] / "examples" / "pest_log.csv"
+HOSTILE = "<script>alert(1)</script>\"'\u202eevil"
+
+
+def visit(folder: Path, script: Callable[[User], Awaitable[None]]) -> None:
+    """Let a simulated user go through pages of a folder."""
+    from nicegui.testing import user_simulation
+
+    from softrobust.app.pages import Desk, build
+
+    async def go() -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            desk = Desk(folder.resolve(), Path(scratch), None, lambda: None)
+            async with user_simulation() as user:
+                build(desk)
+                await script(user)
+            desk.thread.shutdown()
+
+    asyncio.run(go())
+
+
+@pytest.fixture(autouse=True)
+def no_processes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Nothing is computed here: what would be begun is written down."""
+    begun: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda words, **_: begun.append(words))
+    return begun
+
+
+def test_a_folder_is_shown_and_a_file_looked_at(tmp_path: Path) -> None:
+    shutil.copy(LOG, tmp_path)
+
+    async def script(user: User) -> None:
+        await user.open("/")
+        await user.should_see("pest_log.csv")
+        await user.should_see("Nothing was solved here yet.")
+        await user.open("/file/pest_log.csv")
+        await user.should_see("is a log of 320 transitions", retries=50)
+        await user.should_see("Nothing looks wrong.")
+        await user.should_see(kind=ui.slider)
+
+    visit(tmp_path, script)
+
+
+def test_a_column_is_corrected(tmp_path: Path) -> None:
+    text = LOG.read_text(encoding="utf-8").replace("action", "deed", 1)
+    (tmp_path / "log.csv").write_text(text, encoding="utf-8")
+
+    async def script(user: User) -> None:
+        await user.open("/file/log.csv")
+        await user.should_see("2 · The columns", retries=50)
+        await user.should_not_see("a log of 320 transitions")
+        fields = user.find(kind=ui.select).elements
+        assert {"state", "next_state"} <= {field.value for field in fields}
+        [action] = [field for field in fields if "role-action" in field._markers]
+        action.set_value("deed")
+        await user.should_see("a log of 320 transitions", retries=50)
+
+    visit(tmp_path, script)
