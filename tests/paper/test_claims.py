@@ -108,3 +108,16 @@ def test_bootstrap_interval() -> None:
     assert i.low < x.mean() < i.high
     assert i.high - i.low == pytest.approx(2 * 1.96 / 20, rel=0.15)
     assert bootstrap_interval(x, lambda rows: float(rows.mean())) == i  # the same every time
+
+
+def test_one_of_many_comparisons_contradicts_by_a_wider_interval() -> None:
+    x = np.r_[np.full(10, -1.0), np.full(10, 0.2)]  # −0.4 ± 0.29 at 95 %, ± 0.42 at 99.3 %
+    low, high = more("a", mean_interval(x)), more("b", mean_interval(10 + x))
+    assert Claim("A", "s", "true", "r", (low,)).verdict is Verdict.NOT_HELD
+    assert Claim("A", "s", "true", "r", (low, *[high] * 6)).verdict is Verdict.CANNOT_TELL
+    far = more("c", mean_interval(x - 1))
+    assert Claim("A", "s", "true", "r", (far, *[high] * 6)).verdict is Verdict.NOT_HELD
+    assert Claim("A", "s", "true", "r", (high,) * 7).verdict is Verdict.HELD
+    off = within("d", share_interval(85, 100).less(0.9), 0.02)
+    assert off.interval.again is not None
+    assert off.interval.again(0.99).low < off.interval.low

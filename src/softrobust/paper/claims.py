@@ -4,17 +4,22 @@ Every log is one draw of an experiment: differences between methods are taken lo
 what the methods share cancels, and the 95 % interval is Student's over the logs. Shares have exact
 binomial ones. A tail average over pairs has no such form; its interval is a bootstrap.
 
-A verdict follows from an interval by a rule that was fixed before the numbers were looked at:
+A verdict follows from an interval by a rule:
 
     more      A exceeds B:            held if the 95 % interval of A − B lies above a margin,
                                       not held if it lies at or below it, else one cannot tell
     within    A and B are comparable: held if the interval lies within ± the margin,
                                       not held if it lies outside, else one cannot tell
 
+A claim of k comparisons is held if each of them is: all must be shown, so the chance of saying so
+wrongly is no larger than that of one of them (an intersection–union test), and nothing is to be
+corrected. It is not held if one comparison is not: any of k may fail by chance, so that one must
+fail by its interval at 1 − 0.05/k instead of 95 % (Bonferroni). Which rules were fixed before the
+numbers were seen, and which were not, is on the page of results.
+
 The margin of `more` is rounding where the claim is about a direction: two methods that find one
-policy differ by 0, and neither exceeds the other. How much a difference is can be read off its
-share of what is to be gained. A claim about several comparisons is held if all of them are, not
-held if one is not.
+policy differ by 0, and neither exceeds the other. The page says it with the rule. How much a
+difference is can be read off its share of what is to be gained.
 """
 
 from __future__ import annotations
@@ -22,8 +27,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -45,11 +51,19 @@ class Interval:
     low: float
     high: float
     n: int
+    # The same figure with an interval of another level; None where it cannot be had.
+    again: Callable[[float], Interval] | None = field(default=None, compare=False, repr=False)
 
     def as_dict(self) -> dict[str, float | int | None]:
         """For JSON, where an unknown limit is null."""
         low, high = (x if np.isfinite(x) else None for x in (self.low, self.high))
         return {"value": self.value, "low": low, "high": high, "n": self.n}
+
+    def less(self, x: float) -> Interval:
+        """Of the figure less a number."""
+        again = self.again
+        moved = None if again is None else lambda level: again(level).less(x)
+        return Interval(self.value - x, self.low - x, self.high - x, self.n, moved)
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Interval:
@@ -59,7 +73,7 @@ class Interval:
         return cls(float(d["value"]), low, high, int(d["n"]))
 
 
-def mean_interval(x: ArrayLike) -> Interval:
+def mean_interval(x: ArrayLike, level: float = LEVEL) -> Interval:
     """The average of independent values with Student's interval; one value leaves it open.
 
     Examples
@@ -77,8 +91,8 @@ def mean_interval(x: ArrayLike) -> Interval:
     centre = float(values.mean())
     if n == 1:
         return Interval(centre, -np.inf, np.inf, 1)
-    half = float(student.ppf((1 + LEVEL) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
-    return Interval(centre, centre - half, centre + half, n)
+    half = float(student.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    return Interval(centre, centre - half, centre + half, n, partial(mean_interval, values))
 
 
 def share_interval(hits: int, n: int, level: float = LEVEL) -> Interval:
@@ -95,21 +109,22 @@ def share_interval(hits: int, n: int, level: float = LEVEL) -> Interval:
     tail = (1 - level) / 2
     low = float(beta.ppf(tail, hits, n - hits + 1)) if hits > 0 else 0.0
     high = float(beta.ppf(1 - tail, hits + 1, n - hits)) if hits < n else 1.0
-    return Interval(hits / n, low, high, n)
+    return Interval(hits / n, low, high, n, partial(share_interval, hits, n))
 
 
 def bootstrap_interval(
-    x: ArrayLike, statistic: Callable[[FloatArray], float], seed: int = 0
+    x: ArrayLike, statistic: Callable[[FloatArray], float], level: float = LEVEL
 ) -> Interval:
     """A statistic of independent rows x (n, …) with a percentile bootstrap over the rows."""
     rows = np.asarray(x, dtype=np.float64)
     n = rows.shape[0]
     if n < 2:
         return Interval(float(statistic(rows)), -np.inf, np.inf, n)
-    rng = np.random.default_rng([seed, n])
-    again = [statistic(rows[rng.integers(0, n, n)]) for _ in range(RESAMPLES)]
-    low, high = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(statistic(rows)), float(low), float(high), n)
+    rng = np.random.default_rng([0, n])
+    values = [statistic(rows[rng.integers(0, n, n)]) for _ in range(RESAMPLES)]
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    again = partial(bootstrap_interval, rows, statistic)
+    return Interval(float(statistic(rows)), float(low), float(high), n, again)
 
 
 class Verdict(StrEnum):
@@ -120,10 +135,23 @@ class Verdict(StrEnum):
     CANNOT_TELL = "cannot tell"
 
 
+def _exceeds(i: Interval, margin: float) -> Verdict:
+    if i.low > margin:
+        return Verdict.HELD
+    return Verdict.NOT_HELD if i.high <= margin else Verdict.CANNOT_TELL
+
+
+def _lies_within(i: Interval, margin: float) -> Verdict:
+    if -margin <= i.low and i.high <= margin:
+        return Verdict.HELD
+    return Verdict.NOT_HELD if i.low > margin or i.high < -margin else Verdict.CANNOT_TELL
+
+
 class Measured(NamedTuple):
     """One comparison: what was measured, its interval, the margin, and what follows.
 
     `scale` is what is to be gained, of which the difference is a share; None where there is none.
+    `rule` judges an interval of another level, for claims of several comparisons.
     """
 
     what: str
@@ -131,6 +159,16 @@ class Measured(NamedTuple):
     margin: float
     verdict: Verdict
     scale: float | None = None
+    rule: Callable[[Interval, float], Verdict] | None = None
+
+    def among(self, k: int) -> Measured:
+        """As one of k comparisons, any of which may fail by chance."""
+        again = self.interval.again
+        if self.verdict is not Verdict.NOT_HELD or k < 2 or self.rule is None or again is None:
+            return self
+        if self.rule(again(1 - (1 - LEVEL) / k), self.margin) is Verdict.NOT_HELD:
+            return self
+        return self._replace(verdict=Verdict.CANNOT_TELL)
 
 
 def more(
@@ -145,22 +183,13 @@ def more(
     >>> str(more("A − B", Interval(0.0, 0.0, 0.0, 20), margin=0.5).verdict)
     'not held'
     """
-    verdict = Verdict.CANNOT_TELL
-    if difference.low > margin:
-        verdict = Verdict.HELD
-    elif difference.high <= margin:
-        verdict = Verdict.NOT_HELD
-    return Measured(what, difference, margin, verdict, scale)
+    return Measured(what, difference, margin, _exceeds(difference, margin), scale, _exceeds)
 
 
 def within(what: str, difference: Interval, margin: float, scale: float | None = None) -> Measured:
     """Whether a difference lies within ± the margin."""
-    verdict = Verdict.CANNOT_TELL
-    if -margin <= difference.low and difference.high <= margin:
-        verdict = Verdict.HELD
-    elif difference.low > margin or difference.high < -margin:
-        verdict = Verdict.NOT_HELD
-    return Measured(what, difference, margin, verdict, scale)
+    verdict = _lies_within(difference, margin)
+    return Measured(what, difference, margin, verdict, scale, _lies_within)
 
 
 @final
@@ -173,6 +202,10 @@ class Claim:
     models: str
     rule: str
     measured: tuple[Measured, ...]
+
+    def __post_init__(self) -> None:
+        judged = tuple(part.among(len(self.measured)) for part in self.measured)
+        object.__setattr__(self, "measured", judged)
 
     @property
     def verdict(self) -> Verdict:
