@@ -10,13 +10,14 @@ p₀ is the share of episode starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, refuse_if_too_large
 from softrobust._core.limits import time_bound
+from softrobust.data import TransitionLog
 from softrobust.kernels.evaluate import (
     evaluate_models,
     evaluate_sparse,
@@ -26,13 +27,10 @@ from softrobust.kernels.evaluate import (
     policy_sparsity,
 )
 from softrobust.kernels.resemblance import action_values, evaluate_each, simulate
+from softrobust.models.model_set import ModelSet
 from softrobust.posterior.learned import ENTERED, FittedLearned, LearnedPosterior, Parts
 from softrobust.posterior.resemblance import Geometry
 from softrobust.posterior.reward_draws import RewardPosterior, Variances
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
 
 SMALL = 96  # states up to which the kernel beats LAPACK
 SPARSE_STATES, SPARSE_SHARE = 200, 0.1  # from here, up to this share of states in a row: iterate,

@@ -9,19 +9,16 @@ of a uniform distribution.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import entry_keys, found_at
 from softrobust._core.settings import whole
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.posterior.base import Posterior
+from softrobust.posterior.base import Posterior
 
 SURPRISE = 0.01  # share of the uniform distribution in every forecast
 DRAWS = 100  # models whose mean is the forecast

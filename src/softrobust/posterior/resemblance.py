@@ -8,21 +8,17 @@ Whether any of this helps to predict transitions is for the log to say (`posteri
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust.data.labels import split_state, state_columns
+from softrobust.data import TransitionLog
+from softrobust.data.labels import Labels, split_state, state_columns
 from softrobust.data.log import END
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from softrobust.data import TransitionLog
-    from softrobust.data.labels import Labels
 
 _NUMBER = re.compile(r"[-−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _SCALES = (

@@ -16,7 +16,7 @@ are those of random probes, and a draw is the solution for data and prior that a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,11 +24,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from softrobust._core.arrays import FloatArray, IntArray, found_at
+from softrobust.data import TransitionLog
 from softrobust.data.reward_rules import estimate_rewards, group_rewards
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.posterior.resemblance import Geometry
+from softrobust.posterior.resemblance import Geometry
 
 FLOOR = 1e-7  # of the variance of rewards: below this a variance is nothing
 BLOCKS = 8

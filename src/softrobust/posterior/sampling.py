@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import Any, Self, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,9 +24,7 @@ import numpy as np
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large, seal
 from softrobust._core.settings import whole
 from softrobust.models.model_set import ModelSet
-
-if TYPE_CHECKING:
-    from softrobust.posterior.base import FittedPosterior
+from softrobust.posterior.base import FittedPosterior
 
 NODES = 2001
 NEGLIGIBLE = 40.0  # e^−40 of the mode's density

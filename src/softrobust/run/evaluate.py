@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from softrobust._core.limits import time_bound
 from softrobust._core.notes import Note, read_notes
+from softrobust.bounds import Bound
 from softrobust.certificate import certify
 from softrobust.errors import InputError
 from softrobust.objective import NONE
+from softrobust.problem import Problem
 from softrobust.report import save_frontier_plot
 from softrobust.run.folder import Run
 from softrobust.run.line import certified
@@ -30,14 +32,8 @@ from softrobust.solvers.improve import promise_of
 from softrobust.solvers.practice_class import check_within, within_class
 from softrobust.solvers.registry import DEFAULT_SOLVER, make_solver
 from softrobust.study.compare import Compared, compare
-from softrobust.study.frontier import frontier, save_frontier_csv
+from softrobust.study.frontier import Frontier, frontier, save_frontier_csv
 from softrobust.study.solved import time_share
-
-if TYPE_CHECKING:
-    from softrobust.bounds import Bound
-    from softrobust.problem import Problem
-    from softrobust.study.frontier import Frontier
-
 
 NAME = "given"
 

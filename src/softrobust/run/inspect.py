@@ -8,7 +8,7 @@ is a table of visits, and so is any for which the user names such columns.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,10 +30,8 @@ from softrobust.data.readers import kind_of
 from softrobust.data.table import Table, TableFile, is_minari, opened
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
+from softrobust.models.model_set import ModelSet
 from softrobust.problem import load_problem
-
-if TYPE_CHECKING:
-    from softrobust.models.model_set import ModelSet
 
 
 def inspect_file(

@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
+from softrobust._core.notes import Note
+from softrobust.data import Trajectories
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
 from softrobust.objective import (
@@ -21,13 +23,9 @@ from softrobust.objective import (
 )
 from softrobust.posterior import Posterior
 from softrobust.report.commands import command_line, flags
+from softrobust.solvers.base import Solver
+from softrobust.solvers.practice_class import PracticeClass
 from softrobust.solvers.registry import CONTINUOUS_SOLVERS, DEFAULT_SECONDS, SOLVERS
-
-if TYPE_CHECKING:
-    from softrobust._core.notes import Note
-    from softrobust.data import Trajectories
-    from softrobust.solvers.base import Solver
-    from softrobust.solvers.practice_class import PracticeClass
 
 TABLES_ONLY = ("states", "initial", "allowed", "reward_table", "reward_default", "weights",
                "normalise", "strength", "per_cell", "support")  # fmt: skip

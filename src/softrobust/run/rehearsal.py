@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softrobust._core.schema import read_json
 from softrobust.certificate.record import write_json
-from softrobust.data import read_log
+from softrobust.data import TransitionLog, read_log
 from softrobust.errors import InputError
 from softrobust.posterior import FittedDirichlet
 from softrobust.posterior.learned import FittedLearned
-from softrobust.problem import load_problem
-from softrobust.run.folder import FIT, fitted_again
+from softrobust.problem import Problem, load_problem
+from softrobust.run.folder import FIT, Run, fitted_again
 from softrobust.run.jobs import Task, run_tasks
 from softrobust.solvers.registry import SOLVERS, make_solver
 from softrobust.study import foreign
 from softrobust.study.foreign import FEWEST, SUMMARY, ForeignRehearsal
 from softrobust.study.rehearsal import WORLDS, Rehearsal, Stage, repetition, summary
 from softrobust.study.solved import need_log
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.problem import Problem
-    from softrobust.run.folder import Run
 
 TIMES, SAMPLED = 200, 20  # worlds of an exact posterior, and of one that a sampler learns anew
 FILES = {"problem": "problem.npz", "log": "log.parquet", "posterior": "posterior.json"}

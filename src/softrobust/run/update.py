@@ -13,19 +13,23 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray, entry_keys, found_at
 from softrobust._core.notes import read_notes
 from softrobust._core.settings import real
-from softrobust.data import read_log
+from softrobust.data import TransitionLog, read_log
 from softrobust.data.join import UNKNOWN, join_logs, known_rows
 from softrobust.errors import InputError
+from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy, action_shares
+from softrobust.objective import Objective
+from softrobust.posterior import FittedPosterior
 from softrobust.posterior.base import CHOOSING, FRESH
 from softrobust.posterior.sampling import Draws, with_taken
+from softrobust.problem import Problem
 from softrobust.returns import static_return
 from softrobust.run.folder import Run
 from softrobust.run.line import certified
@@ -34,14 +38,6 @@ from softrobust.run.setup import on_models, problem_of
 from softrobust.solvers.base import Solver, Status, finish, solve
 from softrobust.solvers.improve import promise_of
 from softrobust.study.solved import need_log, need_stationary
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
-    from softrobust.objective import Objective
-    from softrobust.posterior import FittedPosterior
-    from softrobust.problem import Problem
-
 
 EMPTY = "A log needs at least one transition"
 

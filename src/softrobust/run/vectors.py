@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from softrobust._core.notes import Note, read_notes
 from softrobust._core.settings import whole
 from softrobust.data import TransitionLog
 from softrobust.data.continuous import ContinuousLog, read_continuous_log
+from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.continuous import Box
 from softrobust.models.continuous_rewards import LinearReward, fit_linear_reward
@@ -32,9 +33,6 @@ from softrobust.posterior.registry import make_posterior
 from softrobust.problem import ContinuousProblem
 from softrobust.run.options import LOG_ONLY, Options, Setup
 from softrobust.solvers.continuous.behaviour import continuous_behaviour
-
-if TYPE_CHECKING:
-    from softrobust.data.labels import Labels
 
 DEFAULT_MODELS = 50  # the paper's tables
 MIN_COUNT = 5  # actions seen fewer times are not taken: what they do is guesswork

@@ -16,15 +16,11 @@ state is met at each; a step of the nominal search is kept only if the return ri
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
-
-if TYPE_CHECKING:
-    from softrobust.posterior.belief import Belief
-    from softrobust.solvers.practice_class import PracticeClass
+from softrobust.posterior.belief import Belief
+from softrobust.solvers.practice_class import PracticeClass
 
 ROUNDS = 50
 CAUTIOUS_ROUNDS = 8  # its steps may go round in a circle

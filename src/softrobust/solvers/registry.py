@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from pathlib import Path
+from typing import Any, final
 
 from softrobust._core.settings import did_you_mean
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
 from softrobust.objective import PRACTICE_REFERENCE, SoftRobust
+from softrobust.posterior import FittedPosterior
 from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.solvers.base import Deadline, Solver
@@ -29,12 +32,6 @@ from softrobust.solvers.exact.milp import MILP
 from softrobust.solvers.exact.randomized import RandomizedAscent
 from softrobust.solvers.improve import Improve
 from softrobust.solvers.rectangular.rectangular import SARect, SRect
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from softrobust.data import TransitionLog
-    from softrobust.posterior import FittedPosterior
 
 DEFAULT_SOLVER = "exact"
 DEFAULT_SECONDS = 60.0  # for solvers that could go on for long

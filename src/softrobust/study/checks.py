@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self, final
+from pathlib import Path
+from typing import Any, Self, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softrobust._core import __version__
 from softrobust._core.notes import RECORDED, Note
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
+from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.posterior import FittedDirichlet
+from softrobust.problem import Problem
 from softrobust.returns import policy_return, returns_of
 from softrobust.returns.simulation import simulate_table
 from softrobust.solvers.base import solve, solve_grid
@@ -26,6 +31,7 @@ from softrobust.solvers.improve import Improve
 from softrobust.study.confounding import tipping_point
 from softrobust.study.off_policy import episodes_of, off_policy
 from softrobust.study.solved import (
+    Solved,
     changed,
     learned_again,
     need_log,
@@ -34,16 +40,6 @@ from softrobust.study.solved import (
     redraw,
     rows_of,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from softrobust.data import TransitionLog
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
-    from softrobust.study.solved import Solved
 
 FORMAT_VERSION = 2  # 2: code and facts; 1 had a name and a sentence
 

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
 from softrobust.certificate import Comparison, Sample, held_out, paired
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import TimedPolicy
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import OPTIMUM, Reference, cvar, mean
+from softrobust.posterior.sampling import Draws
+from softrobust.problem import Problem
 from softrobust.returns import (
     Returns,
     averaged,
@@ -32,12 +35,6 @@ from softrobust.returns import (
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import PRACTICE, Behaviour, unmasked
 from softrobust.study.solved import evaluation_seconds
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.policy import Policy
-    from softrobust.posterior.sampling import Draws
-    from softrobust.problem import Problem
 
 NOMINAL = "nominal"
 NAMES = {PRACTICE: "current practice"}

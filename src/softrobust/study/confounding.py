@@ -16,19 +16,17 @@ that carry over from step to step, mismeasured states or rewards, and practice t
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError, SolverError
+from softrobust.models.policy import Policy
+from softrobust.problem import Problem
 from softrobust.solvers.baselines.behaviour import unmasked
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
 
 MOST = 100.0  # no study would call odds off by more than this plausible
 ROUNDS = 200

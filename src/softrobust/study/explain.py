@@ -17,13 +17,16 @@ states whose probability differs most between the tail's average and the mean mo
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
+from softrobust.models.policy import Policy
 from softrobust.objective import Objective, tail_weights
+from softrobust.problem import Problem
 from softrobust.returns import (
     action_values,
     averaged,
@@ -36,11 +39,6 @@ from softrobust.returns import (
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.study.solved import need_stationary
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
 
 SHOWN_MODELS = 5
 SHOWN_NEXT = 3

@@ -18,11 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, final
+from pathlib import Path
+from typing import Any, Self, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust.data import TransitionLog
+from softrobust.models.policy import Policy
 from softrobust.posterior.belief import Belief
 from softrobust.posterior.dirichlet import dirichlet_blocks
 from softrobust.problem import Problem
@@ -33,12 +36,6 @@ from softrobust.solvers.registry import make_solver
 from softrobust.study.checks import Verdict
 from softrobust.study.rehearsal import Interval, Rehearsal, binomial
 from softrobust.study.solved import need_stationary, read_kept
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from softrobust.data import TransitionLog
-    from softrobust.models.policy import Policy
 
 SUMMARY = "summary.json"
 KINDS = ("posterior", "rougher", "smoother", "shifted", "noisier")

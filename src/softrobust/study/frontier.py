@@ -13,7 +13,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
@@ -23,14 +23,12 @@ from softrobust._core.limits import LiveLine
 from softrobust.bounds import Bound
 from softrobust.certificate import Certificate, certify
 from softrobust.errors import InputError
+from softrobust.models.policy import Policy
 from softrobust.objective import Objective
+from softrobust.problem import Problem
 from softrobust.returns import occupancies, returns_of
 from softrobust.solvers import Exact, LocalSearch, Solver, Status, solve_grid
 from softrobust.study.solved import need_stationary
-
-if TYPE_CHECKING:
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
 
 POINT_SECONDS = 8.0  # per point, where no time limit is given
 POINT_GAP = 1e-4  # of |value|: closer than a picture shows

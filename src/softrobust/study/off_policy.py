@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, refuse_if_too_large
 from softrobust.certificate.intervals import LEVEL, Estimate
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
+from softrobust.models.policy import Policy
+from softrobust.problem import Problem
 from softrobust.returns import action_values, occupancies, policy_values
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
 
 
 @final

@@ -22,18 +22,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, entry_keys, found_at
-from softrobust.data import Rewards
+from softrobust.data import Rewards, TransitionLog
 from softrobust.data.log import reward_noise
+from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
 from softrobust.objective import value_at_risk
-from softrobust.posterior import FittedDirichlet
+from softrobust.posterior import FittedDirichlet, FittedPosterior
 from softrobust.posterior.base import CHECKING, CHOOSING, FRESH
 from softrobust.posterior.dirichlet import dirichlet_blocks
+from softrobust.problem import Problem
 from softrobust.returns import optimal_returns, policy_return
 from softrobust.returns.simulation import simulate_table
 from softrobust.solvers.base import solve
@@ -42,13 +45,6 @@ from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.registry import make_solver
 from softrobust.study.checks import Verdict
 from softrobust.study.off_policy import episodes_of, pair_means
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
-    from softrobust.models.policy import Policy
-    from softrobust.posterior import FittedPosterior
-    from softrobust.problem import Problem
 
 WORLDS = ("posterior", "prior")
 LEVEL = 0.95

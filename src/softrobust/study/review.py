@@ -10,39 +10,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
 from softrobust._core.notes import Note
 from softrobust.certificate import Certificate, certify
+from softrobust.data import TransitionLog
 from softrobust.errors import InputError
-from softrobust.models.policy import TimedPolicy
+from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import SoftRobust
+from softrobust.posterior import Diagnostics, FittedPosterior
+from softrobust.posterior.sampling import Draws
+from softrobust.problem import Problem
 from softrobust.returns import reference_size
+from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.study.checks import Check
 from softrobust.study.compare import SAME, Compared, Reading, compare, readings
 from softrobust.study.explain import Explanation, explain_many
+from softrobust.study.foreign import ForeignRehearsal
 from softrobust.study.frontier import Frontier, frontier
+from softrobust.study.rehearsal import Rehearsal
 from softrobust.study.rules import Rules, kept_practice, simplify
-from softrobust.study.solved import evaluation_seconds, time_share
+from softrobust.study.solved import Solved, evaluation_seconds, time_share
+from softrobust.study.validation import Validation
 from softrobust.study.value_of_data import DataFound, data_values
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
-    from softrobust.models.policy import Policy
-    from softrobust.posterior import Diagnostics, FittedPosterior
-    from softrobust.posterior.sampling import Draws
-    from softrobust.problem import Problem
-    from softrobust.solvers.base import Solution
-    from softrobust.study.checks import Check
-    from softrobust.study.foreign import ForeignRehearsal
-    from softrobust.study.rehearsal import Rehearsal
-    from softrobust.study.solved import Solved
-    from softrobust.study.validation import Validation
 
 SECONDS = 2.0  # for explanations and rules, as `evaluation_seconds` estimates them
 MOST_EXPLAINED = 24

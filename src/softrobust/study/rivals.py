@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
@@ -21,16 +21,13 @@ from softrobust.certificate import (
     simulated_certificate,
 )
 from softrobust.certificate.comparison import blurred
-from softrobust.models.continuous_policy import ConstantPolicy
+from softrobust.data.continuous import ContinuousLog
+from softrobust.models.continuous import ContinuousModels
+from softrobust.models.continuous_policy import ConstantPolicy, ContinuousPolicy
+from softrobust.problem import ContinuousProblem
 from softrobust.returns import Paths, Returns, follow, returns_of
+from softrobust.solvers.base import Solution
 from softrobust.solvers.continuous.behaviour import ContinuousBehaviour, continuous_behaviour
-
-if TYPE_CHECKING:
-    from softrobust.data.continuous import ContinuousLog
-    from softrobust.models.continuous import ContinuousModels
-    from softrobust.models.continuous_policy import ContinuousPolicy
-    from softrobust.problem import ContinuousProblem
-    from softrobust.solvers.base import Solution
 
 EPISODES = 30  # per model
 BLURRED = 0.1  # share of models whose difference is noise, from which on it is said

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust.models.policy import Policy
+from softrobust.problem import Problem
 from softrobust.returns import measured, static_return
 from softrobust.study.rule_tree import (
     Leaf,
@@ -31,9 +32,6 @@ from softrobust.study.rule_tree import (
     merged,
     replaced,
 )
-
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
 
 Chain = list[tuple["Question | None", BoolArray, bool]]  # growing parts, and what tells them apart
 

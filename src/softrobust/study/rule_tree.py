@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust.data.labels import Labels
 from softrobust.errors import InputError
-
-if TYPE_CHECKING:
-    from softrobust.data.labels import Labels
-
 
 SEPARATORS = ("|", ";", ",")
 STATE = "state"

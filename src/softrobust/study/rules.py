@@ -21,17 +21,20 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.settings import whole
+from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
+from softrobust.problem import Problem
 from softrobust.returns import evaluate_policy, measured, static_return
 from softrobust.returns.evaluation import action_values
+from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.improve import Improve
 from softrobust.solvers.practice_class import Composite, mixed_problem
@@ -47,11 +50,6 @@ from softrobust.study.rule_tree import (
     state_columns,
     with_actions,
 )
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.problem import Problem
-    from softrobust.solvers.base import Solution
 
 MOST_EXCHANGES = 600  # evaluations of large problems, at most
 WORK = 4e9  # multiply-adds of these evaluations: some ten seconds

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust._core.files import rebuilding
 from softrobust._core.schema import read_json
-from softrobust.data import Rewards
+from softrobust.data import Rewards, TransitionLog
 from softrobust.errors import InputError
-from softrobust.models.policy import TimedPolicy
-from softrobust.posterior import FittedDirichlet
+from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy, TimedPolicy
+from softrobust.posterior import FittedDirichlet, FittedPosterior
 from softrobust.posterior.base import FRESH
 from softrobust.posterior.belief import Belief
 from softrobust.posterior.learned import FittedLearned, LearnedPosterior
 from softrobust.posterior.reward_draws import drawn_rewards
+from softrobust.posterior.sampling import Draws
 from softrobust.problem import Problem
 from softrobust.returns import occupancies, total_time
+from softrobust.solvers.base import Solution
 from softrobust.study.off_policy import pair_means
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from softrobust.data import TransitionLog
-    from softrobust.models.model_set import ModelSet
-    from softrobust.models.policy import Policy
-    from softrobust.posterior import FittedPosterior
-    from softrobust.posterior.sampling import Draws
-    from softrobust.solvers.base import Solution
 
 T = TypeVar("T")
 SPARSE, DENSE = 6e-7, 4e-10  # seconds per stored entry, and per S³

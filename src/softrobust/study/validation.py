@@ -11,23 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust.data import TransitionLog
 from softrobust.models.policy import Policy
 from softrobust.posterior.belief import Belief
 from softrobust.posterior.learned import LearnedPosterior
+from softrobust.problem import Problem
 from softrobust.solvers.promise import FEWEST_ROWS, LEVEL, practice_of, units
 from softrobust.study.checks import MODEL_TAIL, Verdict
 from softrobust.study.off_policy import OffPolicy, episodes_of, off_policy
 from softrobust.study.rehearsal import Interval
 from softrobust.study.solved import judging_problem, rows_of
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
-    from softrobust.problem import Problem
 
 UNITS = ("episodes", "blocks")
 SHARE = 2 / 3  # of the units, to choose on

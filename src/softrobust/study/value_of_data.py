@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +28,12 @@ from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust, soft_robust
 from softrobust.posterior import FittedDirichlet
+from softrobust.problem import Problem
 from softrobust.returns import optimal_returns, returns_of
 from softrobust.returns.evaluation import policy_rows
 from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
 from softrobust.solvers.baselines.nominal import Nominal
-from softrobust.study.solved import redraw
-
-if TYPE_CHECKING:
-    from softrobust.problem import Problem
-    from softrobust.study.solved import Solved
+from softrobust.study.solved import Solved, redraw
 
 LEAST_TAIL = 1e-9
 

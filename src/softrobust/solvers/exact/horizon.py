@@ -19,7 +19,7 @@ one step is better. A sweep reads the models twice (forwards and backwards) per 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.limits import Deadline
 from softrobust.bounds.reduction import Reduced, onto, reduce
 from softrobust.kernels.tail import best_row
+from softrobust.models.policy import TimedPolicy
 from softrobust.objective import Percentile
 from softrobust.problem import Problem
 from softrobust.returns import (
@@ -40,9 +41,6 @@ from softrobust.returns import (
 )
 from softrobust.solvers.base import Solution, Status, finish
 from softrobust.solvers.baselines.multi_model import weighted_plan
-
-if TYPE_CHECKING:
-    from softrobust.models.policy import TimedPolicy
 
 RISE = 1e-12  # a move must raise the value by more than this share of the returns' size
 
