@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Review:
     frontier: Frontier | Note | None = None
     data: DataFound | Note | None = None
     diagnostics: Diagnostics | None = None
-    checks: tuple[Check, ...] | None = None
+    checks: Sequence[Check] | None = None
     rehearsal: Rehearsal | ForeignRehearsal | None = None
     validation: Validation | None = None
     # return, gain over practice and regret of the chosen policy, nominal and practice
@@ -99,19 +99,15 @@ def review(
     posterior: FittedPosterior | None = None,
     certificate: Certificate | None = None,
     *,
-    frontier: Frontier | Note | None = None,
-    data: DataFound | Note | None = None,
-    diagnostics: Diagnostics | None = None,
-    checks: Sequence[Check] | None = None,
-    rehearsal: Rehearsal | ForeignRehearsal | None = None,
-    validation: Validation | None = None,
     seconds: float = SECONDS,
+    **answers: Any,
 ) -> Review:
     """Look at a solved problem from all sides.
 
     The first of `solutions` is the chosen one, which the others are compared with; the nominal
     policy is added, and with a log current practice. The certificate is made if not given.
-    `seconds` are for explanations and rules, told from sizes.
+    `seconds` are for explanations and rules, told from sizes; `answers` are those of other studies,
+    by the names of `Review`: frontier, data, diagnostics, checks, rehearsal, validation.
     """
     log = getattr(posterior, "log", None) if log is None else log
     _check_log(problem, log)
@@ -129,8 +125,7 @@ def review(
         problem, compared, certificate, heldout, log, posterior, visits,
         dict(zip(states, found, strict=True)), every,
         rules_within(problem, chosen.solution, log, seconds),
-        frontier, data, diagnostics, None if checks is None else tuple(checks),
-        rehearsal, validation, readings(problem, compared, heldout),
+        readings=readings(problem, compared, heldout), **answers,
     )  # fmt: skip
 
 
