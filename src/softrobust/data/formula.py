@@ -166,9 +166,8 @@ class _Parser:
             arguments={"reward": ""},
         )
 
-    def peek(self, *signs: str, ahead: int = 0) -> bool:
-        place = self.at + ahead
-        return place < len(self.tokens) and self.tokens[place] in [("sign", s) for s in signs]
+    def peek(self, *signs: str) -> bool:
+        return self.at < len(self.tokens) and self.tokens[self.at] in [("sign", s) for s in signs]
 
     def take(self, what: str, *kinds: str) -> str:
         if self.at < len(self.tokens) and self.tokens[self.at][0] in kinds:

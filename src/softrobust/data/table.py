@@ -122,7 +122,10 @@ class Table:
         return [name.strip() for name in self.headers[0].names]
 
     def read(self, roles: Sequence[Role], columns: Mapping[str, str] | None = None) -> Columns:
-        """Return the columns that play the given roles; see `read_table`."""
+        """Return the columns that play the given roles; optional ones may be absent.
+
+        `columns` gives role → column name, where the name is not one of the aliases.
+        """
         self._refuse_archive()
         fits = (header for header in self.headers if resolvable(header.names, roles, columns))
         header = next(fits, self.headers[0])
@@ -178,15 +181,10 @@ def opened(source: Any) -> Iterator[Table]:
         yield _frame_table(source)
 
 
-def read_table(
-    source: Any, roles: Sequence[Role], columns: Mapping[str, str] | None = None
-) -> Columns:
-    """Return the columns of a table that play the given roles; optional ones may be absent.
-
-    `columns` gives role → column name, where the name is not one of the aliases.
-    """
+def read_table(source: Any, roles: Sequence[Role]) -> Columns:
+    """Return the columns of a table that play the given roles; optional ones may be absent."""
     with opened(source) as table:
-        return table.read(roles, columns)
+        return table.read(roles)
 
 
 def read_arrays(arrays: Mapping[str, Any], roles: Sequence[Role], source: str) -> Columns:

@@ -114,10 +114,10 @@ def _mix(policy: Policy, s: int) -> dict[str | int, float]:
     return {policy.actions.value(a): float(row[a]) for a in np.flatnonzero(row > 0)}
 
 
-def write_table(path: Path, columns: Columns, sheet: str = "policy") -> None:
+def write_table(path: Path, columns: Columns) -> None:
     """Columns as CSV or as a workbook, by the name of the file."""
     if path.suffix.lower() == ".xlsx":
-        write_workbook(path, {sheet: columns})
+        write_workbook(path, {"policy": columns})
     elif path.suffix.lower() == ".csv":
         write_csv(path, columns, people=True)
     else:

@@ -33,6 +33,8 @@ from softrobust.models.files import read_models
 from softrobust.models.model_set import ModelSet
 from softrobust.problem import load_problem
 
+LOOKED_AT = 2000  # pairs whose models are compared
+
 
 def inspect_file(
     path: str | Path,
@@ -169,10 +171,10 @@ def _model_facts(models: "ModelSet") -> dict[str, Any]:
     }
 
 
-def _distance(models: "ModelSet", most: int = 2000) -> float:
-    """Mean L1 distance of neighbouring models, over at most `most` pairs (s, a)."""
+def _distance(models: ModelSet) -> float:
+    """Mean L1 distance of neighbouring models, over at most `LOOKED_AT` pairs (s, a)."""
     pairs = np.flatnonzero(models.available.ravel())
-    pairs = pairs[:: max(1, pairs.size // most)]
+    pairs = pairs[:: max(1, pairs.size // LOOKED_AT)]
     total = 0.0
     for k in pairs.tolist():
         _, block = models.block(*divmod(k, models.n_actions))

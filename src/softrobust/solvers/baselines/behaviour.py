@@ -59,7 +59,7 @@ def behaviour_policy(problem: Problem, log: TransitionLog) -> tuple[Policy, floa
 
 
 def rare_share(
-    problem: Problem, policy: Policy | TimedPolicy, log: TransitionLog, fewer_than: int = RARE
+    problem: Problem, policy: Policy | TimedPolicy, log: TransitionLog
 ) -> tuple[float, tuple[int, int]]:
     """Share of the policy's discounted decisions on pairs seen rarely, and the busiest such pair.
 
@@ -67,7 +67,7 @@ def rare_share(
     seen is often what was lucky.
     """
     weight = np.where(problem.decided[:, None], pair_occupancies(problem, policy), 0.0)
-    rare = np.asarray(log.pair_counts) < fewer_than
+    rare = np.asarray(log.pair_counts) < RARE
     share = float(weight[rare].sum() / max(float(weight.sum()), 1e-300))
     s, a = np.unravel_index(int(np.argmax(np.where(rare, weight, -1.0))), weight.shape)
     return share, (int(s), int(a))
