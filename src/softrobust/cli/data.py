@@ -56,10 +56,6 @@ def inspect(
         raise found.blocked
 
 
-# --------------------------------------------------------------------------------------------------
-# `softrobust sample LOG`: models drawn from a posterior, as a file that solve reads.
-
-
 def sample(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="A log of transitions.")],
     out: Annotated[Path, typer.Option(help="The models to write (.npz).")],
@@ -157,10 +153,6 @@ def _fit(path: Path, posterior: Posterior) -> Any:
     return fit_quietly(posterior, read_log(path))
 
 
-# --------------------------------------------------------------------------------------------------
-# `softrobust collect DOMAIN`: a log drawn from one of the worlds.
-
-
 def collect(
     domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="Its name: see `softrobust domains`.", autocompletion=complete.domains)],
     out: Annotated[Path, typer.Option(help="The log to write: .csv, or .npz or .parquet to keep unvisited states.")],
@@ -194,10 +186,6 @@ def collect(
     elif not quiet:
         many = "1 transition" if len(log) == 1 else f"{len(log)} transitions"
         say(f"{many} written to {out}.")
-
-
-# --------------------------------------------------------------------------------------------------
-# `softrobust domains`: the worlds that come with the package.
 
 
 def domains(

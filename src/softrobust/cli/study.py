@@ -36,10 +36,6 @@ def explain(
     print_options(found)
 
 
-# --------------------------------------------------------------------------------------------------
-# `softrobust check RUN`: reasons to trust the answer, or not.
-
-
 def check(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, from a log.")],
     seed: Annotated[int, typer.Option(help="Seed of the simulations and of the other draws.")] = 0,
@@ -70,10 +66,6 @@ def check(
     write_json(folder.path / "checks.json", record)
     if json:
         print_record(record)
-
-
-# --------------------------------------------------------------------------------------------------
-# `softrobust rules RUN`: the policy as a short tree, with its exact loss.
 
 
 def rules(
@@ -107,9 +99,6 @@ def rules(
     say()
     paragraph(make_console(), rules_sentence(found, folder.certificate.promise is not None))
 
-
-# --------------------------------------------------------------------------------------------------
-# `softrobust value-of-data RUN`: where more observations would help most.
 
 LEAST_DRAWS = 20
 
@@ -145,10 +134,6 @@ def value_of_data(
         print_record({"observations": observations, "pairs": rows})
     else:
         print_data_values(problem, found, observations, top)
-
-
-# --------------------------------------------------------------------------------------------------
-# `softrobust rehearse RUN`: the whole line in worlds that are known.
 
 
 def rehearse(
@@ -188,9 +173,6 @@ def rehearse(
     else:
         print_lines(rehearsal_sentences(found))
 
-
-# --------------------------------------------------------------------------------------------------
-# `softrobust frontier INPUT`: what caution costs, over a grid of λ and α.
 
 OUTPUT = "Output"
 

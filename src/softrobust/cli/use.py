@@ -121,10 +121,6 @@ def _apply_file(
     say(f"{said}; {without:,} without a recommendation: see {NOTE}." if without else f"{said}.")
 
 
-# --------------------------------------------------------------------------------------------------
-# `softrobust export RUN --out FILE`: for those who have no softrobust.
-
-
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
     out: Annotated[Path, typer.Option(help="run.xlsx: a workbook of the run. policy.py: the policy as one Python file that needs nothing else. policy.json, policy.csv: as a table.")],
@@ -149,9 +145,6 @@ def export(
     elif not quiet:
         say(f"Written to {out}.")
 
-
-# --------------------------------------------------------------------------------------------------
-# `softrobust evaluate INPUT --policy FILE`: score any policy like a solved one.
 
 OUTPUT = "Output"
 
@@ -212,10 +205,6 @@ def evaluate(
     print_run(run, out, json, quiet)
 
 
-# --------------------------------------------------------------------------------------------------
-# `softrobust compare RUN …`: policies side by side.
-
-
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders that solve wrote; the first brings the question.")],
     solvers: Annotated[str, typer.Option(help="Further solvers for the first run's problem, with commas, as for solve.", autocompletion=complete.solver_list)] = "",
@@ -250,10 +239,6 @@ def print_side_by_side(found: dict[str, Any]) -> None:
     show_table(console, head, rows, styles=["bold" if i == 0 else "" for i in range(len(rows))])
     for text in lines:
         paragraph(console, text, "dim")
-
-
-# --------------------------------------------------------------------------------------------------
-# `softrobust report RUN`: the full page of a run.
 
 
 def report(
@@ -312,10 +297,6 @@ def report(
             say(f"Written to {path}{'' if path.suffix == '.pdf' else ': open it in a browser'}.")
 
 
-# --------------------------------------------------------------------------------------------------
-# `softrobust update RUN NEW`: new rows, and what they change.
-
-
 def update(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, from a log.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="A log of new transitions.")],
@@ -356,10 +337,6 @@ def update(
     print_lines(update_lines(record, found and found.certificate))
     if out is not None and found is not None:
         say(f"Written to {out}.")
-
-
-# --------------------------------------------------------------------------------------------------
-# `softrobust app [FILE]`: a page to work in.
 
 
 def app(
