@@ -109,7 +109,7 @@ def test_every_verb_shows_labels_as_they_are(
         "value-of-data": ([str(run), "--draws", "20"], []),
         "frontier": ([str(log), *grid, "--out", f"{out}-f"], ["[y]/out-f"]),
         "sample": ([str(log), "--models", "3", "--out", f"{place}/m.npz"], ["[y]/m.npz"]),
-        "check": ([str(run)], ["replay"]),
+        "check": ([str(run)], ["hidden causes"]),
         "rehearse": ([str(run), "--times", "2", "--workers", "0"], ["2 known worlds"]),
         "update": ([str(run), str(new), "--out", f"{out}-u"], ["[y]/out-u"]),
         "sweep": ([str(toml), "--workers", "0", "--out", f"{out}-s"], ["[/mine]: the bad case"]),

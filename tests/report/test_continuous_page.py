@@ -17,7 +17,7 @@ from softrobust.errors import InputError
 from softrobust.models.continuous_policy import ConstantPolicy
 from softrobust.report.continuous import influence, inks_of
 from softrobust.report.sentences import in_words
-from softrobust.report.verdict import certificate_sentences, comparison_sentence
+from softrobust.report.verdict import by_the_models, certificate_sentences
 from softrobust.run import load_run, run_page
 from tests.report.builders import HANDLER, HOSTILE
 from tests.report.vectors import vector_log, vector_page, vector_run
@@ -32,17 +32,17 @@ def test_the_answer_comes_first_and_its_figures_are_the_records(tmp_path: Path) 
     html, record = run_page(run, tmp_path / "x.html", name="run").html, run.record()
     text, c = words_of(html), run.certificate
     assert c.practice is not None
-    first = text.index(" ".join(comparison_sentence(c.practice).split()))
+    first = text.index(" ".join(by_the_models(c.practice).split()))
     assert first < text.index("What to do") < text.index("How good, how bad")
     squeezed = "".join(text.split())  # what stands in backticks has a tag of its own
     for sentence in [*certificate_sentences(c), *in_words(run.notes)]:
         assert "".join(sentence.replace("`", "").split()) in squeezed
     assert record["practice"]["observed"]["n"] == 12
-    assert "120 observed transitions" in text
+    assert "120 rows" in text
     for picture in re.findall(r"<svg.*?</svg>", html, re.S):
         ElementTree.fromstring(picture)
-    # Densities; a map; shares of one of two actions; two variables.
-    assert html.count("<svg") == 1 + 1 + 1 + 2
+    # The gain; densities; a map; shares of one of two actions; two variables.
+    assert html.count("<svg") == 1 + 1 + 1 + 1 + 2
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html.parser import HTMLParser
-from typing import Any
+from xml.etree import ElementTree
 
-import matplotlib as mpl
 import numpy as np
 
 import softrobust as sr
@@ -14,7 +12,7 @@ from softrobust._core.show import SHOWN
 from softrobust.certificate import certify
 from softrobust.models.model_set import ModelSet
 from softrobust.problem import Problem
-from softrobust.report import plot_certificate, plot_log, plot_solution
+from softrobust.report import picture_changes, picture_log
 from tests.report.builders import (
     HANDLER,
     HOSTILE,
@@ -74,26 +72,19 @@ def test_labels_are_escaped() -> None:
         assert HOSTILE in found.text
 
 
-def test_plots_return_axes() -> None:
+def test_pictures_of_objects_bring_their_look() -> None:
     log = hostile_log()
-    problem, test, _ = from_log(log)
-    solution = uniform(problem)
-    pictures: list[tuple[Callable[..., Any], Any]] = [
-        (plot_solution, solution),
-        (plot_certificate, certify(problem, solution.policy, test)),
-        (plot_certificate, certify(problem, solution.policy)),
-        (plot_log, log),
-    ]
-    for plot, shown in pictures:
-        axes = plot(shown)
-        assert isinstance(axes, mpl.axes.Axes)
-        axes.figure.canvas.draw()  # labels with dollars or markup must not stop it
-        assert plot(shown, axes) is axes
+    problem, _, _ = from_log(log)
+    policy = uniform(problem).policy
+    for shown in (picture_log(log), picture_changes(policy, policy)):
+        root = ElementTree.fromstring(shown._repr_svg_())
+        assert HOSTILE in " ".join(root.itertext())
+        assert "fill" in next(e for e in root.iter() if e.tag.endswith("rect")).attrib
 
 
 def test_a_policy_without_decisions_can_be_shown() -> None:
     models = ModelSet.from_dense(np.ones((2, 1, 1, 1)), sinks=np.array([True]))
     problem = Problem(models, rewards=np.zeros((1, 1)), gamma=0.5)
     solution = uniform(problem)
-    assert "no state" in plot_solution(solution).texts[0].get_text()
+    assert picture_changes(solution.policy, solution.policy) == ""
     parsed(solution._repr_html_())

@@ -190,7 +190,7 @@ def test_problems_of_the_posterior_stand_under_the_first_sentence(stock: Case) -
     html = make_page(
         problem, solution, test, log, posterior, diagnostics=bad, cautions=[HOSTILE, HOSTILE]
     ).html
-    start, end = html.index('<ul class="cautions"'), html.index('class="tiles"')
+    start, end = html.index('<ul class="cautions"'), html.index('<section id="policy"')
     assert html[start:end].count("<li>") == 2
     assert in_words(bad.problems)[0].split("`")[0] in html[start:end]
     assert "&lt;script&gt;" in html[start:end]

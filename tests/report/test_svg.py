@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -7,9 +8,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
-from softrobust.report.plots import Curve, density_svg, shared_axis, shares_below, x_range
-from softrobust.report.svg import Labeller, Scale, picture, text, tick_text
+from softrobust.report.counts import Seen
+from softrobust.report.pictures import (
+    Spot,
+    coverage_svg,
+    frontier_svg,
+    gain_svg,
+    rehearsal_svg,
+    strip_svg,
+)
+from softrobust.report.plots import Curve, density_svg, shared_axis, x_range
+from softrobust.report.svg import Labeller, Scale, picture, standalone, text, tick_text
 from tests.report.builders import HOSTILE
 
 sizes = st.floats(1e-6, 1e9)
@@ -36,8 +47,8 @@ def test_ticks_read_well(value: float, step: float, words: str) -> None:
 
 
 def test_text_is_escaped_and_labels_never_overlap() -> None:
-    svg = picture(100, 100, [text(0, 10, HOSTILE)])
-    assert ElementTree.fromstring(svg)[0].text == HOSTILE
+    svg = picture(100, 100, [text(0, 10, HOSTILE)], "map", HOSTILE, HOSTILE)
+    assert [part.text for part in ElementTree.fromstring(svg)] == [HOSTILE] * 3
     labels = Labeller(100, 60)
     written = [labels.place(50, 30, "name") for _ in range(12)]
     assert written[0] != ""
@@ -73,6 +84,51 @@ def test_stray_models_do_not_press_the_rest_together() -> None:
     assert x_range([stray])[0] < -1000  # the plain range takes in all
 
 
-def test_shares_below_are_those_of_the_models() -> None:
-    c = Curve(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.1, 0.2, 0.3, 0.4]))
-    assert shares_below(c, (0.0, 5.0), steps=5) == [0, 0, 100, 300, 600, 1000]
+def test_a_picture_says_what_it_shows_and_stands_alone(tmp_path: Path) -> None:
+    """Names for those who cannot see it; outside the page its look, and the same as PNG or PDF."""
+    strip = strip_svg(["a", HOSTILE, "c $x$"], ["wait", "wait", ""], [None, HOSTILE, "go"])
+    gains = np.linspace(-1.0, 3.0, 50)
+    goal, f = SoftRobust(0.5, 0.9), np.full(50, 0.02)
+    made = {
+        "strip": strip,
+        "gain": gain_svg(gains, f, goal, (0.9, 0.7, -0.2)),
+        "same": gain_svg(np.ones(3), np.full(3, 1 / 3), goal),
+        "rehearsal": rehearsal_svg([1.0, 2.0], [0.5, 2.5], [False, None]),
+        "frontier": frontier_svg([("the worst models", [Spot("λ 0", 2, 1), Spot("λ 1", 1, 2)])]),
+    }
+    for name, shown in made.items():
+        root = ElementTree.fromstring(shown)
+        assert root.attrib["role"] == "img"
+        assert all(root[i].text for i in (0, 1)), name  # title and description
+        alone = standalone(shown)
+        assert "var(" not in alone
+        assert "#0b5f93" in alone or name == "frontier"
+        shown.save(tmp_path / f"{name}.svg", tmp_path / f"{name}.png", tmp_path / f"{name}.pdf")
+        assert (tmp_path / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+        assert (tmp_path / f"{name}.pdf").read_bytes()[:4] == b"%PDF"
+    assert HOSTILE in "".join(ElementTree.fromstring(strip).itertext())
+    with pytest.raises(InputError, match="gif"):
+        strip.save(tmp_path / "x.gif")
+
+
+def test_a_strip_fills_the_states_that_change() -> None:
+    svg = strip_svg([f"s{i}" for i in range(40)], ["wait"] * 40, [None, "go"] * 20)
+    assert svg.count("cell changed") == svg.count("cell same") == 20
+    assert strip_svg([str(i) for i in range(1000)], ["a"] * 1000, ["b"] * 1000) == ""
+
+
+@pytest.mark.parametrize("n", [12, 300])
+def test_a_map_of_the_log_hides_small_counts(n: int) -> None:
+    """Counts of 0 to 4 look alike where they are hidden, in boxes of one state or of several."""
+    rng = np.random.default_rng(0)
+    few, many = rng.integers(0, 5, (2, n, 3)), rng.integers(5, 200, (n, 3))
+    rare = rng.random((n, 3)) < 0.4
+    names, actions = [f"s{i}" for i in range(n)], ["a", "b", "c"]
+    shown = [
+        coverage_svg(names, actions, Seen(np.where(rare, f, many), True), np.ones((n, 3), bool))
+        for f in few
+    ]
+    assert shown[0] == shown[1] != ""
+    plain = coverage_svg(names, actions, Seen(np.where(rare, few[0], many)), np.ones((n, 3), bool))
+    assert "n0" in plain
+    assert len(plain) < 100_000

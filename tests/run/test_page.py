@@ -40,11 +40,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
 
 def answer(html: str) -> str:
     """The visible words of the answer, as the page has them."""
-    section = html[html.index('<section id="answer"') : html.index('<ul class="contents"')]
+    section = html[html.index('<section id="answer"') : html.index('<section id="policy"')]
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", "", section)))
 
 
-CAUTIONS = ("fall on pairs seen fewer than", "are too sure of themselves",
+CAUTIONS = ("of its decisions were seen fewer than", "are too sure of themselves",
             "are surer of next states than the log is")  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_cautions_stand_under_the_first_sentence_everywhere(made: tuple[Run, Pat
     for phrase in CAUTIONS:
         assert phrase in printed
         assert phrase in answer(short)
-        assert short.index(phrase.replace("'", "&#39;")) < short.index('class="tiles"')
+        assert short.index(phrase.replace("'", "&#39;")) < short.index('<section id="policy"')
     # Said once: no longer hidden among what was assumed.
     assert "too sure of themselves" not in short[short.index('id="asked"') :]
 
@@ -109,7 +109,7 @@ def test_one_state_is_one_state(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(HEAD + "a,x,a,1\n" * 9 + "a,y,a,1\n" * 9)
     run = choose(set_up(tmp_path / "log.csv", Options(gamma=0.5)), LocalSearch(), replications=0)
     text = " ".join(line for _, line in summary_lines(run))
-    assert "18 transitions, 100 models drawn; 1 state, 2 actions" in text
+    assert "18 rows; 1 state, 2 actions" in text
     run.save(tmp_path / "run")
     page = run_page(load_run(tmp_path / "run"), tmp_path / "page.html", full=True).html
     assert "No pair is worth 10 more observations" in page

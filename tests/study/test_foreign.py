@@ -170,8 +170,8 @@ def test_the_verb_keeps_its_verdict_and_the_page_shows_it(
     assert json.loads(json.dumps(found.to_dict())) == record
     page = tmp_path / "page.html"
     assert run_cli(["report", str(folder.path), "--quick", "--out", str(page)]) == 0
-    said = page.read_text(encoding="utf-8").split('<ul class="tiles">')[0]
-    assert "In 5 known worlds, 4 of them foreign to the posterior" in said
+    said = page.read_text(encoding="utf-8").split('<section id="policy">')[0]
+    assert "In 5 known worlds, 4 of them unlike the models" in said
     file.write_text("{}", encoding="utf-8")
     with pytest.raises(InputError, match="Rehearse the run again"):
         load_rehearsal(file)

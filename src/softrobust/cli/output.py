@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,28 +29,44 @@ if TYPE_CHECKING:
     from softrobust.report.inspection import Grid, Section
     from softrobust.run import Run
     from softrobust.study.explain import Explanation
-    from softrobust.study.frontier import Frontier
+    from softrobust.study.foreign import ForeignRehearsal
+    from softrobust.study.frontier import Frontier, FrontierPoint
+    from softrobust.study.rehearsal import Rehearsal
     from softrobust.study.value_of_data import DataValue
 
 
-def print_run(run: Run, out: Path | None, as_json: bool, quiet: bool) -> None:
+MOST_LINES = 23  # of a decision, and two to say where it was written
+
+
+def print_run(
+    run: Run, out: Path | None, as_json: bool, quiet: bool, details: bool = False
+) -> None:
     """`solution.json`, or the summary wrapped to the terminal, or nothing."""
     if as_json:
         print_record(run.record())
         return
     if quiet:
         return
+    from softrobust.report.sentences import MOST_TOLD
     from softrobust.report.summary import summary_lines
 
     console = make_console()
     styles = {"head": "bold", "text": "", "note": "dim", "row": "cyan", "caution": "yellow"}
     starts = {"head": "", "note": "  · ", "caution": "  ! "}
-    for kind, line in summary_lines(run):
-        if kind == "head":
-            console.print()
-        paragraph(console, line, styles[kind], starts.get(kind, "  "))
+    for most in (MOST_TOLD, 3, 2, 1):  # a decision fits a screen
+        told = [
+            (styles[kind], ("\n" if kind == "head" else "")
+             + wrapped(console, line, starts.get(kind, "  ")))
+            for kind, line in summary_lines(run, details, most)
+        ]  # fmt: skip
+        if details or sum(text.count("\n") + 1 for _, text in told) <= MOST_LINES:
+            break
+    for style, text in told:
+        console.print(styled(text, style))
+    more = "" if details else "How that was found: --details."
     if out is not None:
-        say(f"\nWritten to {out}: open {out / 'report.html'} in a browser.")
+        more = f"Written to {out}: open {out / 'report.html'} in a browser. {more}"
+    say(f"\n{more.rstrip()}" if more else "")
 
 
 def print_frontier_json(found: Frontier) -> None:
@@ -73,12 +90,14 @@ def print_frontier(found: Frontier, out: Path | None) -> None:
         console.print()
         paragraph(console, f"The bad case is {words} (α = {alpha:g}){of}", "italic")
         rows = []
-        for p in found.column(j):
+        for same in (list(group) for _, group in groupby(found.column(j), _policy_id)):
+            p = same[0]
+            lams = f"{p.lam:g}" if len(same) == 1 else f"{p.lam:g} to {same[-1].lam:g}"
             share = p.certificate.gap_share
             left = "unknown share" if share is None else f"{100 * share:.2g} %"
             rows.append(
                 (
-                    f"{p.lam:g}",
+                    lams,
                     f"{p.mean:.6g}",
                     f"{p.cvar:.6g}" + (" (dominated)" if p.dominated else ""),
                     "nothing" if p.certificate.nothing_better else left,
@@ -97,16 +116,41 @@ def print_frontier(found: Frontier, out: Path | None) -> None:
         say(f"\nWritten to {out}: open {out / 'frontier.svg'} in a browser.")
 
 
+def _policy_id(point: FrontierPoint) -> int:
+    return point.policy_id
+
+
 def print_check(name: str, verdict: str, sentence: str, rule: str) -> None:
     """One check: its verdict in colour, its sentence and when it would be fine below."""
     console = make_console()
     colour = {"fine": "green", "caution": "yellow"}.get(verdict, "dim")
-    console.print()
+    if rule:
+        console.print()
     console.print(
         styled(name, "bold").append(": ", "not bold").append(verdict, f"not bold {colour}")
     )
     paragraph(console, sentence, indent="  ")
-    paragraph(console, rule, "dim", indent="  ")
+    if rule:
+        paragraph(console, rule, "dim", indent="  ")
+
+
+def print_rehearsal(found: Rehearsal | ForeignRehearsal, details: bool) -> None:
+    """What was promised and what came true, kind by kind."""
+    from softrobust.report.study_words import (
+        KIND_HEAD,
+        RULE,
+        rehearsal_sentences,
+        rehearsal_table,
+    )
+    from softrobust.study.foreign import ForeignRehearsal
+
+    print_lines(rehearsal_sentences(found))
+    if isinstance(found, ForeignRehearsal):
+        console = make_console()
+        console.print()
+        show_table(console, KIND_HEAD, rehearsal_table(found))
+        if details:
+            paragraph(console, RULE, "dim")
 
 
 def print_lines(lines: list[str]) -> None:

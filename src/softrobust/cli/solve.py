@@ -74,6 +74,7 @@ def solve(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the search of exact that was cut short in the folder --out.", rich_help_panel=OUTPUT)] = False,
     export_milp: Annotated[Path | None, typer.Option("--export-milp", metavar="FILE.mps", help="Also write the integer program as .mps or .lp, for another solver (exact and milp only).", rich_help_panel=OUTPUT)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
+    details: Annotated[bool, typer.Option("--details", "-v", help="Say also how it was found, what the models say, and every note.", rich_help_panel=OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no summary.", rich_help_panel=OUTPUT)] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
     *,
@@ -145,7 +146,7 @@ def solve(
     run = choose(setup, made, seed, replications, test_episodes, validate)
     if out is not None:
         run = save_with_search(run, out, force or resume, search)
-    print_run(run, out, json, quiet)
+    print_run(run, out, json, quiet, details)
 
 
 def _export(problem: Problem, solver: str, path: Path, quiet: bool) -> None:

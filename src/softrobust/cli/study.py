@@ -39,6 +39,7 @@ def explain(
 def check(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, from a log.")],
     seed: Annotated[int, typer.Option(help="Seed of the simulations and of the other draws.")] = 0,
+    details: Annotated[bool, typer.Option("--details", "-v", help="Say every finding in full, and when it is called fine.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print checks.json instead of sentences.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
 ) -> None:  # fmt: skip
@@ -50,8 +51,8 @@ def check(
     """
     from softrobust.certificate.record import write_json
     from softrobust.cli.output import print_check
-    from softrobust.cli.screen import print_record
-    from softrobust.report.study_words import check_name, check_rule, check_sentence
+    from softrobust.cli.screen import print_record, say
+    from softrobust.report.study_words import check_name, check_rule, check_sentence, checks_line
     from softrobust.run import load_table_run
     from softrobust.study.checks import check_run, checks_record
 
@@ -60,12 +61,15 @@ def check(
     for result in check_run(folder, seed):
         done.append(result)
         if not json:
-            told, rule = check_sentence(result), check_rule(result)
+            told = check_sentence(result, brief=not details)
+            rule = check_rule(result) if details else ""
             print_check(check_name(result), str(result.verdict), told, rule)
     record = checks_record(folder, done, seed)
     write_json(folder.path / "checks.json", record)
     if json:
         print_record(record)
+    else:
+        say(f"\n{checks_line(done)}")
 
 
 def rules(
@@ -147,6 +151,7 @@ def rehearse(
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local:2.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the rehearsal in that folder.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the worlds.")] = 0,
+    details: Annotated[bool, typer.Option("--details", "-v", help="Say also when worlds are called fine.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print figures instead of sentences.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
 ) -> None:  # fmt: skip
@@ -156,9 +161,8 @@ def rehearse(
 
     Example: softrobust rehearse run --time-limit 300
     """
-    from softrobust.cli.output import print_lines
+    from softrobust.cli.output import print_rehearsal
     from softrobust.cli.screen import print_record
-    from softrobust.report.study_words import rehearsal_sentences
     from softrobust.run import load_table_run
     from softrobust.run.rehearsal import rehearse as rehearse_run
 
@@ -171,7 +175,7 @@ def rehearse(
     if json:
         print_record(found.to_dict())
     else:
-        print_lines(rehearsal_sentences(found))
+        print_rehearsal(found, details)
 
 
 OUTPUT = "Output"

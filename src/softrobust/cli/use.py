@@ -168,6 +168,7 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(help="Folder for solution.json, policy.csv and report.html.", rich_help_panel=OUTPUT)] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
+    details: Annotated[bool, typer.Option("--details", "-v", help="Say also what the models say, and every note.", rich_help_panel=OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no summary.", rich_help_panel=OUTPUT)] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
 ) -> None:  # fmt: skip
@@ -202,7 +203,7 @@ def evaluate(
     run = evaluate_file(setup, policy, seed)
     if out is not None:
         run.save(out, force=force)
-    print_run(run, out, json, quiet)
+    print_run(run, out, json, quiet, details)
 
 
 def compare(

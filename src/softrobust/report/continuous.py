@@ -15,11 +15,21 @@ from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.notes import Note, read_notes
 from softrobust.certificate import PRACTICE, Sample, sample_of
 from softrobust.report import plots
+from softrobust.report.pictures import gain_svg
 from softrobust.report.sections import Row, asked, figure_names, panel, read, rerun
-from softrobust.report.sentences import in_words, sorted_notes
+from softrobust.report.sentences import in_words, sorted_notes, speaks_against
 from softrobust.report.svg import LETTER, Scale, dot, grid, path, picture, text
 from softrobust.report.verdict import certificate_sentences, earns, first_sentences
-from softrobust.report.words import Figures, bad_case, count, label, measure, percent, shorten
+from softrobust.report.words import (
+    Figures,
+    bad_case,
+    count,
+    label,
+    measure,
+    percent,
+    rows_and_dates,
+    shorten,
+)
 from softrobust.returns.simulation import less
 from softrobust.study.compare import Reading
 
@@ -31,14 +41,6 @@ if TYPE_CHECKING:
 
 MOST_COURSES = 8
 FIGURES = ("objective", "mean", "cvar")
-CONTENTS = (
-    ("policy", "What to do"),
-    ("returns", "How good, how bad"),
-    ("why", "How it goes"),
-    ("asked", "What was asked"),
-    ("certificate", "Details"),
-    ("rerun", "To rerun it"),
-)
 
 
 def vector_context(
@@ -50,14 +52,14 @@ def vector_context(
     """What the template needs."""
     problem = found.problem
     number = Figures.of([found.own.x, *(rival.x for rival in found.rivals.values())][:2])
-    _, assumed, promise = sorted_notes(read_notes(notes))
+    given = [*read_notes(cautions), *read_notes(notes)]
+    _, assumed, promise = sorted_notes(given)
     n_fresh = None if found.fresh is None else found.fresh.f.size
     return {
         "words": bad_case(problem.objective),
-        "margin": plots.MARGIN,
         "suppressed": False,
         "hint": "",
-        "answer": _answer(found, number) | {"cautions": in_words(cautions)},
+        "answer": _answer(found, number) | {"against": speaks_against(given)},
         "asked": asked(problem, found.solution, _size(found), n_fresh),
         "notes": in_words(assumed),
         "returns": _returns(found, number),
@@ -65,7 +67,6 @@ def vector_context(
         "why": _course(problem, found.paths),
         "certificate": [*certificate_sentences(found.certificate), *in_words(promise)],
         "rerun": rerun(problem, found.solution, found.log, None, settings),
-        "contents": CONTENTS,
     }
 
 
@@ -87,12 +88,17 @@ def _answer(found: VectorReview, number: Figures) -> dict[str, Any]:
         for key, name in list(names.items())[: 3 if goal.tail < 1 and own.n_models > 1 else 1]
     ]
     lead, *_ = [*first_sentences(c, found.solution.solver), earns(c, number)]
-    return {"lead": lead, "more": ["All of these figures are simulated."], "tiles": tiles}
+    gain, usual = "", rivals.get(PRACTICE)
+    if usual is not None:
+        more = less(found.own.itself, usual.itself)
+        gain = gain_svg(more.x, more.f, goal)
+    told = {"lead": lead, "more": ["All of these figures are simulated."], "tiles": tiles}
+    return told | {"do": None, "strip": "", "gain": gain}
 
 
 def _size(found: VectorReview) -> list[tuple[str, str]]:
     problem = found.problem
-    rows = [] if found.log is None else [("Data", count(len(found.log), "observed transition"))]
+    rows = [] if found.log is None else [("Data", rows_and_dates(found.log, ()))]
     return [
         *rows,
         ("Measured", ", ".join(label(v) for v in problem.variables)),
@@ -158,7 +164,6 @@ def _policy(problem: ContinuousProblem, policy: ContinuousPolicy, paths: Paths) 
     mixed = float((policy.probs(paths.states).max(axis=1) < 1 - 1e-9).mean())
     return {
         "svg": where_svg(paths.states, paths.actions, pair, names, inks),
-        "alt": f"Simulated states by {names[pair[0]]} and {names[pair[1]]}; the ink is the action.",
         "pair": [names[j] for j in dict.fromkeys(pair)],
         "legend": [(inks[a], problem.actions[a], percent(float(shares[a]))) for a in ranked],
         "mixed": percent(mixed) if mixed > 0 else "",
@@ -174,10 +179,11 @@ def _course(problem: ContinuousProblem, paths: Mapping[str, Paths]) -> dict[str,
     actions = range(problem.n_actions) if problem.n_actions > 2 else (1,)
     for a in list(actions)[-MOST_COURSES:] if problem.n_actions > 1 else ():
         title = f"How often ‘{problem.actions[a]}’ is chosen, in %"
-        figures.append({"title": title, "svg": share_svg(shown, a)})
+        figures.append({"title": title, "svg": share_svg(shown, a, title)})
     for j in range(min(problem.n_variables, MOST_COURSES)):
         limits = band_limits(shown, j)
-        figures.append({"title": problem.variables[j], "svg": band_svg(shown, j, limits)})
+        title = problem.variables[j]
+        figures.append({"title": title, "svg": band_svg(shown, j, limits, title)})
     left = max(problem.n_variables - MOST_COURSES, 0)
     return {
         "figures": figures,
@@ -200,19 +206,19 @@ MOST_INKS = 4
 LONGEST = int(WIDTH / 2 / LETTER)
 
 
-def band_svg(paths: Sequence[Paths], j: int, limits: tuple[float, float]) -> str:
+def band_svg(paths: Sequence[Paths], j: int, limits: tuple[float, float], title: str) -> str:
     """Variable j over the steps: the middle of episodes, and for the first policy 10 to 90 %."""
     low, high = paths[0].bands[:, j, 0], paths[0].bands[:, j, 2]
-    return _course_svg([p.bands[:, j, 1] for p in paths], limits, (low, high))
+    return _course_svg(title, [p.bands[:, j, 1] for p in paths], limits, (low, high))
 
 
-def share_svg(paths: Sequence[Paths], a: int) -> str:
+def share_svg(paths: Sequence[Paths], a: int, title: str) -> str:
     """How often action a is taken at each step."""
-    return _course_svg([100 * p.shares[:, a] for p in paths], (0.0, 100.0))
+    return _course_svg(title, [100 * p.shares[:, a] for p in paths], (0.0, 100.0))
 
 
 def _course_svg(
-    curves: Sequence[FloatArray], limits: tuple[float, float],
+    title: str, curves: Sequence[FloatArray], limits: tuple[float, float],
     band: tuple[FloatArray, FloatArray] | None = None,
 ) -> str:  # fmt: skip
     """A curve for each policy over the steps, the first on top, with a band around it."""
@@ -225,7 +231,7 @@ def _course_svg(
     for i, curve in reversed(list(enumerate(curves))):
         points = [(x(t), y(float(v))) for t, v in enumerate(curve)]
         parts.append(path(points, f"curve k{i + 1}"))
-    return picture(WIDTH, HEIGHT + 24, parts, "course")
+    return picture(WIDTH, HEIGHT + 24, parts, "course", f"{title}, step by step")
 
 
 def band_limits(paths: Sequence[Paths], j: int) -> tuple[float, float]:
@@ -269,7 +275,9 @@ def where_svg(
         if x.low <= s[i] <= x.high and y.low <= s[j] <= y.high:
             parts.append(dot(x(float(s[i])), y(float(s[j])), 2.6, f"seen {inks[int(a)]}"))
     parts.append(text(x.end, height + 36, shorten(variables[i], LONGEST), "soft", "end"))
-    return picture(WIDTH, height + 42, parts, "where")
+    title = f"What is done, by {variables[i]} and {variables[j]}"
+    about = "Simulated states; the ink of a point is the action."
+    return picture(WIDTH, height + 42, parts, "where", title, about)
 
 
 def _range(values: FloatArray) -> tuple[float, float]:

@@ -11,21 +11,20 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from softrobust._core.files import atomic_write
-from softrobust._core.notes import Note, read_notes
+from softrobust._core.notes import Level, Note, read_notes
 from softrobust.data.reward_rules import NOISY
 from softrobust.report import sections, words
 from softrobust.report.caution import caution
 from softrobust.report.continuous import vector_context
 from softrobust.report.counts import Seen, count_text
-from softrobust.report.plots import MARGIN
 from softrobust.report.policy import policy_map, policy_table, rule_list
-from softrobust.report.sentences import in_words
+from softrobust.report.sentences import in_words, speaks_against
 from softrobust.report.trust import beside, more_data, trust
 from softrobust.report.verdict import certificate_sentences, promise_sentences
 from softrobust.report.why import why
@@ -38,17 +37,6 @@ if TYPE_CHECKING:
 
 TITLE = "Which policy, and how sure"
 LEARNED = "prior_learned"
-CONTENTS = (
-    ("policy", "What to do"),
-    ("returns", "How good, how bad"),
-    ("caution", "What caution costs"),
-    ("why", "Why"),
-    ("data", "What data would help"),
-    ("trust", "Can it be trusted"),
-    ("asked", "What was asked"),
-    ("certificate", "Details"),
-    ("rerun", "To rerun it"),
-)
 
 
 @final
@@ -122,11 +110,16 @@ def make_report(
     said = tuple(note for note in said if note.code != LEARNED)
     problems = () if found.diagnostics is None else found.diagnostics.problems
     other = words.other_questions(found.problem, found.compared)
-    warned = in_words([*cautions, *problems], suppress_small)
+    grave = [
+        note if note.level is not Level.INFO else replace(note, level=Level.CAUTION)
+        for note in read_notes(cautions)
+    ]
+    warned = speaks_against([*grave, *problems, *said], suppress_small)
+    assumed = in_words([*grave, *own, *found.problem.models.notes, *said], suppress_small)
     solution, promise = found.chosen.solution, found.certificate.promise
     judged = [] if promise is None else promise_sentences(promise, solution.solver)
     context: dict[str, Any] = {
-        "words": words.bad_case(found.problem.objective), "margin": MARGIN,
+        "words": words.bad_case(found.problem.objective),
         "suppressed": suppress_small,
         "hint": hint,
         "csv": policy_csv,
@@ -139,7 +132,7 @@ def make_report(
             None if found.heldout is None else found.heldout.n_models,
             given.get("seed", solution.stats.get("seed")),
         ) + [("Prior", line) for line in learned],
-        "notes": in_words([*own, *found.problem.models.notes, *said], suppress_small) + other,
+        "notes": [text for text in assumed if text not in warned] + other,
         "returns": sections.returns(found, number),
         "caution": caution(found, number),
         "table": policy_table(found, seen),
@@ -155,7 +148,6 @@ def make_report(
             found.problem, solution, found.log, found.posterior, given, suppress_small
         ),
     }  # fmt: skip
-    context["contents"] = [(key, name) for key, name in CONTENTS if key == "policy" or context[key]]
     return _page("template.html.j2", title, settings, context)
 
 
@@ -164,8 +156,8 @@ def _page(
 ) -> Report:
     """The page, with the file and its size named on the first screen."""
     size = [value for name, value in context["asked"] if name in ("Data", "Size", "Measured")]
-    source = ", ".join([*map(str, filter(None, [(settings or {}).get("input")])), *size])
-    named = {"title": title or TITLE, "source": sections.without_folder(source)}
+    source = sections.without_folder((settings or {}).get("input", ""))
+    named = {"title": title or TITLE, "source": ", ".join(filter(None, [source, *size]))}
     return Report(render(template, context | named))
 
 

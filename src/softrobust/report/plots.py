@@ -16,8 +16,18 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray
 from softrobust.objective import Objective
-from softrobust.report.svg import LETTER, Scale, axis_below, line, mark, path, picture, text
-from softrobust.report.words import shorten
+from softrobust.report.svg import (
+    LETTER,
+    Picture,
+    Scale,
+    axis_below,
+    line,
+    mark,
+    path,
+    picture,
+    text,
+)
+from softrobust.report.words import measure, shorten
 
 MOST_CURVES = 4  # chosen, nominal, practice and one more: beyond that a picture is a tangle
 WIDTH, MARGIN = 460.0, 8.0  # units: a panel fits a phone without shrinking its text
@@ -111,19 +121,21 @@ def _central(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def density_svg(
-    curves: Sequence[Curve], names: Sequence[str], objective: Objective, limits: tuple[float, float]
-) -> str:
+    curves: Sequence[Curve], names: Sequence[str], objective: Objective,
+    limits: tuple[float, float], about: str = "",
+) -> Picture:  # fmt: skip
     """One panel: at most four curves, the chosen policy first, a lane of marks for each below."""
     curves, names = curves[:MOST_CURVES], names[:MOST_CURVES]
     x = Scale(*limits, MARGIN, WIDTH - MARGIN)
     lanes = [FLOOR + 22 + LANE * i for i in range(len(curves))]
     bottom = lanes[-1] + 18
-    parts = [*_shapes(curves, objective, x)]
+    parts = shapes(curves, objective, x)
     parts.append(line(x.start, FLOOR, x.end, FLOOR, "axis"))
     for i, (curve, name) in enumerate(zip(curves, names, strict=True)):
         parts += _lane(curve, name, objective, x, lanes[i], f"k{i + 1}")
     parts += axis_below(x, bottom, 7)
-    return picture(WIDTH, bottom + 22, parts, "density")
+    title = f"How the {measure(objective)} spreads over the models"
+    return picture(WIDTH, bottom + 22, parts, "density", title, about)
 
 
 def scaled(curves: Sequence[Curve]) -> bool:
@@ -132,16 +144,7 @@ def scaled(curves: Sequence[Curve]) -> bool:
     return len(peaks) > 1 and max(peaks) > STEEP * min(peaks)
 
 
-def shares_below(curve: Curve, limits: tuple[float, float], steps: int = 100) -> list[int]:
-    """How much of the models' weight earns less than each place of the axis, in per mille."""
-    at = np.linspace(*limits, steps + 1)
-    order = np.argsort(curve.z, kind="stable")
-    total = np.concatenate([[0.0], np.cumsum(curve.f[order])])
-    below = total[np.searchsorted(curve.z[order], at, side="left")]
-    return [round(1000 * float(share)) for share in below]
-
-
-def _shapes(curves: Sequence[Curve], objective: Objective, x: Scale) -> list[str]:
+def shapes(curves: Sequence[Curve], objective: Objective, x: Scale) -> list[str]:
     """The curves, the chosen one last and with its tail filled."""
     at = np.linspace(x.low, x.high, POINTS)
     heights = [None if c.flat or _outside(c, x) else c.density(at) for c in curves]

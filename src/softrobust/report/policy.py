@@ -16,17 +16,17 @@ from softrobust._core.arrays import FloatArray
 from softrobust._core.notes import SMALL
 from softrobust.data import END
 from softrobust.models.policy import TimedPolicy
+from softrobust.report.counts import Seen
+from softrobust.report.pictures import coverage_svg, strip_svg
 from softrobust.report.study_words import rules_sentence
-from softrobust.report.svg import LETTER, dot, line, picture, rect, text
-from softrobust.report.words import count, label, percent, shorten
+from softrobust.report.svg import Picture
+from softrobust.report.words import count, label, percent
 from softrobust.solvers.promise import Verdict
 from softrobust.study.compare import SAME
 
 if TYPE_CHECKING:
     from softrobust.data.labels import Labels
     from softrobust.models.policy import Policy
-    from softrobust.problem import Problem
-    from softrobust.report.counts import Seen
     from softrobust.solvers.promise import Promise
     from softrobust.study.compare import Compared
     from softrobust.study.review import Review
@@ -41,16 +41,28 @@ BoolArray = NDArray[np.bool_]
 Stretch = tuple[str, str, list[int]]
 
 
-def stretches(policy: Policy, states: Iterable[int], seen: Seen | None = None) -> list[Stretch]:
+def stretches(
+    policy: Policy, practice: Policy | None, states: Iterable[int], seen: Seen | None = None
+) -> list[Stretch]:
     """(where, what, states) for neighbouring states in which the same is done."""
     # Neighbours in the order of states: s − i rises where one is passed over.
-    alike = [(tuple(policy.probs[s]), s - i, s) for i, s in enumerate(states)]
+    alike = [
+        (tuple(policy.probs[s]), _purer(policy, practice, s), s - i, s)
+        for i, s in enumerate(states)
+    ]
     out = []
-    for _, group in groupby(alike, lambda entry: entry[:2]):
+    for (_, purer, _), group in groupby(alike, lambda entry: entry[:3]):
         index = [s for *_, s in group]
-        where = _span(policy.states, index)
-        out.append((where, mixed(policy, index[0], seen), index))
+        what = f"{'always ' * purer}{mixed(policy, index[0], seen)}"
+        out.append((_span(policy.states, index), what, index))
     return out
+
+
+def _purer(policy: Policy, practice: Policy | None, s: int) -> bool:
+    """Whether what is usually done is now done always."""
+    if practice is None or policy.probs[s].max() < 1 - SAME:
+        return False
+    return bool(practice.decided[s] and policy.decision[s] == practice.decision[s])
 
 
 def _span(states: Labels, index: list[int]) -> str:
@@ -93,7 +105,7 @@ def changes(
     """The stretches of states to tell of, and what is done in the others, in a sentence."""
     decided = np.asarray(policy.decided)
     shown = decided if practice is None else changed(policy, practice, seen)
-    found = stretches(policy, map(int, np.flatnonzero(shown)), seen)
+    found = stretches(policy, practice, map(int, np.flatnonzero(shown)), seen)
     left = sum(len(index) for *_, index in found[MOST_CHANGES:])
     rest = [f"{count(left, 'more state')} in policy.csv."] if left else []
     if practice is None:
@@ -107,13 +119,10 @@ def changes(
         rest.append(f"In {count(new, 'state')} that the log never left: what policy.csv says.")
     if purer.any() or others:
         where = "Elsewhere" if found or new else "In every state"
-        rest.append(f"{where}: what is usually done now{_purer(int(purer.sum()), others)}.")
+        n = int(purer.sum())
+        always = f" (in {count(n, 'state')} without exception)" if n else ""
+        rest.append(f"{where}: what is usually done now{always}.")
     return found[:MOST_CHANGES], " ".join(rest)
-
-
-def _purer(n: int, others: int) -> str:
-    where = f"in {count(n, 'state')} " if others else ""
-    return f", {where}without rare exceptions" if n else ""
 
 
 def to_do(promise: Promise | None) -> str:
@@ -261,102 +270,47 @@ def _intro(index: NDArray[np.intp], policy: Policy, unusual: BoolArray, seen: Se
 
 
 # --------------------------------------------------------------------------------------------------
-# The policy as a map: a column for each state, a row for each action.
-#
-# The shade of a cell says how often the action was seen there (no shade: never). A filled disc is
-# what the policy does, a ring what nominal would do, a bar what is usually done.
-
-MOST_STATES, MOST_ACTIONS = 120, 45
-FEWEST_STATES = 2
-WIDTH, LEAST_WIDTH = 920.0, 160.0
-SHADES = (5, 10, 20, 50, 100)  # a cell is one shade stronger from each of these counts on
-LONGEST = 22
+# The policy in pictures.
 
 
-def policy_map(found: Review, seen: Seen | None) -> str:
-    """The map as SVG; empty where there are too many states or actions to see any."""
-    problem, policy = found.problem, found.chosen.policy
+def picture_changes(policy: Policy, practice: Policy | None, seen: Seen | None = None) -> Picture:
+    """The states in which something is to be decided; filled where that is no longer practice."""
+    if practice is None:
+        return Picture("")
+    index, apart = np.flatnonzero(np.asarray(policy.decided)), changed(policy, practice, seen)
+    now = [
+        practice.actions[int(practice.decision[s])] if practice.decided[s] else "" for s in index
+    ]
+    then = [
+        f"{'always ' * _purer(policy, practice, s)}{label(policy.actions[int(policy.decision[s])])}"
+        if apart[s]
+        else None
+        for s in index.tolist()
+    ]
+    return strip_svg([policy.states[int(s)] for s in index], now, then)
+
+
+def policy_map(found: Review, seen: Seen | None) -> Picture:
+    """What is done in every state, on the shades of how often it was seen."""
+    policy, models = found.chosen.policy, found.problem.models
     nominal, practice = _policy(found.nominal), _policy(found.practice)
     index = np.flatnonzero(np.asarray(policy.decided))
-    n_actions = problem.n_actions
-    if not FEWEST_STATES <= index.size <= MOST_STATES or n_actions > MOST_ACTIONS:
-        return ""
-    states, actions = problem.models.states, problem.models.actions
-    names = [shorten(actions[a], LONGEST) for a in range(n_actions)]
-    gutter = 12 + LETTER * max(len(name) for name in names)
-    cell = min((WIDTH - gutter) / index.size, 44.0)
-    height = min(26.0, max(12.0, 360.0 / n_actions))
-    width = gutter + cell * index.size
-    every = max(1, int(np.ceil(13 / height)))
-    parts = []
-    for a in range(n_actions):
-        if a % every == 0:
-            parts.append(text(gutter - 8, 4 + (a + 0.5) * height + 4, names[a], anchor="end"))
-        for i, s in enumerate(index):
-            x, y = gutter + i * cell, 4 + a * height
-            parts.append(_cell(problem, int(s), a, x, y, cell, height, seen))
-    for i, s in enumerate(index):
-        x = gutter + (i + 0.5) * cell
-        parts += _marks(int(s), x, cell, height, policy, nominal, practice, seen)
-    bottom = 4 + n_actions * height
-    parts += _below(states, index, gutter, cell, bottom)
-    return picture(max(width, gutter + LEAST_WIDTH), bottom + 22, parts, "map")
-
-
-def _cell(
-    problem: Problem, s: int, a: int, x: float, y: float, w: float, h: float, seen: Seen | None
-) -> str:
-    state, action = problem.models.states[s], problem.models.actions[a]
-    allowed = bool(problem.models.available[s, a])
-    hover = f"{state}, {action}"
-    shade = "n0" if not allowed else "n1"
-    if seen is not None:
-        hover += f": seen {seen.times(s, a)}"
-        rank = seen.rank(s, a)
-        if rank > 0 or seen.suppress:
-            shade = f"n{1 + sum(rank >= edge for edge in SHADES)}"
-        else:
-            shade = "n0"
-    return rect(x + 0.5, y + 0.5, w - 1, h - 1, f"cell {shade}", hover)
-
-
-def _marks(
-    s: int, x: float, cell: float, height: float, policy: Policy, nominal: Policy | None,
-    practice: Policy | None, seen: Seen | None,
-) -> list[str]:  # fmt: skip
-    r = min(cell, height) * 0.27
-    parts = []
-
-    def middle(a: int) -> float:
-        return 4 + (a + 0.5) * height
-
-    if practice is not None and practice.decided[s]:
-        y = middle(int(practice.decision[s])) + min(cell, height) * 0.42
-        parts.append(line(x - cell * 0.3, y, x + cell * 0.3, y, "usual"))
-    if nominal is not None:
-        parts.append(dot(x, middle(int(nominal.decision[s])), r + 2, "ring"))
-    taken = np.flatnonzero(policy.probs[s] > 0)
-    for a in map(int, taken):
-        hover = _chance(policy, s, a, seen)
-        p = float(policy.probs[s, a]) if hover else 1 / taken.size
-        parts.append(dot(x, middle(a), r * float(np.sqrt(p)), "own", hover))
-    return parts
-
-
-def _below(
-    states: Labels, index: NDArray[np.intp], gutter: float, cell: float, y: float
-) -> list[str]:
-    """Names of states, as many as have room, inside the picture."""
-    names = [shorten(states[int(s)], LONGEST) for s in index]
-    room = LETTER * max(len(name) for name in names) + 6
-    every = max(1, int(np.ceil(room / cell)))
-    end = gutter + max(cell * index.size, LEAST_WIDTH)
-    parts = []
-    for i in range(0, len(names), every):
-        half = LETTER * len(names[i]) / 2
-        at = max(half, min(gutter + (i + 0.5) * cell, end - half))
-        parts.append(text(at, y + 16, names[i], anchor="middle"))
-    return parts
+    own = policy.probs[index]
+    if seen is not None:  # where practice goes on, sizes of discs would tell its shares
+        hidden = np.array([seen.hides(int(s)) for s in index], bool)
+        own = np.where(hidden[:, None] & (own > 0), 1 / (own > 0).sum(axis=1)[:, None], own)
+    usual = None
+    if practice is not None:
+        usual = np.where(practice.decided, practice.decision, -1)[index]
+    return coverage_svg(
+        [models.states[int(s)] for s in index],
+        list(models.actions),
+        None if seen is None else Seen(seen.n[index], seen.suppress),
+        np.asarray(models.available)[index],
+        own,
+        None if nominal is None else nominal.decision[index],
+        usual,
+    )
 
 
 # --------------------------------------------------------------------------------------------------

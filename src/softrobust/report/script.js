@@ -4,28 +4,6 @@
   root.classList.add("js");
   const all = (where, what) => Array.from(where.querySelectorAll(what));
 
-  // A density: point at it to read how many models earn less than that.
-  for (const plot of all(document, ".plot[data-low]")) {
-    const svg = plot.querySelector("svg"), out = plot.parentElement.querySelector(".readout");
-    const low = Number(plot.dataset.low), high = Number(plot.dataset.high);
-    const [width, margin] = [svg.viewBox.baseVal.width, Number(plot.dataset.margin)];
-    const curves = all(plot.parentElement, ".below").map(e => [e.dataset.name, e.dataset.shares.split(" ").map(Number)]);
-    const decimals = Number(plot.dataset.decimals), quiet = out.textContent;
-    const cross = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    cross.setAttribute("class", "cross");
-    svg.append(cross);
-    plot.addEventListener("pointermove", event => {
-      const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) / box.width * width;
-      const share = Math.min(1, Math.max(0, (x - margin) / (width - 2 * margin)));
-      const at = margin + share * (width - 2 * margin), value = low + share * (high - low);
-      cross.setAttribute("d", `M${at} 4L${at} 172`);
-      const number = value.toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
-      out.textContent = `Less than ${number}: ` + curves.map(([name, shares]) =>
-        `${name} in ${shares[Math.round(share * (shares.length - 1))] / 10} % of models`).join(", ");
-    });
-    plot.addEventListener("pointerleave", () => { cross.removeAttribute("d"); out.textContent = quiet; });
-  }
-
   // The frontier: a slider walks along the policies.
   for (const box of all(document, ".choose")) {
     const slider = box.querySelector("input"), section = box.closest("section");
@@ -91,10 +69,13 @@
     if (only) only.addEventListener("change", sift);
   }
 
-  // A link to an explanation opens it; print opens all.
+  // A link opens the folds that its target lies in; print opens all.
   const open = () => {
     const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (target && target.tagName === "DETAILS") { target.open = true; target.scrollIntoView(); }
+    if (!target) return;
+    const first = target.firstElementChild;
+    for (let e = first && first.tagName === "DETAILS" ? first : target; e; e = e.parentElement) if (e.tagName === "DETAILS") e.open = true;
+    target.scrollIntoView();
   };
   addEventListener("hashchange", open);
   let opened = [];

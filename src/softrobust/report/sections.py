@@ -18,7 +18,8 @@ from softrobust._core import __version__
 from softrobust._core.notes import SMALL
 from softrobust.report import plots, verdict, words
 from softrobust.report.counts import command_shown
-from softrobust.report.policy import what_to_do
+from softrobust.report.pictures import gain_svg
+from softrobust.report.policy import picture_changes, what_to_do
 from softrobust.report.words import Figures, bad_case, count, percent
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from softrobust.data import TransitionLog
     from softrobust.objective import Objective
     from softrobust.report.counts import Seen
+    from softrobust.report.svg import Picture
     from softrobust.solvers.base import Solution
-    from softrobust.solvers.promise import Promise
     from softrobust.study.compare import Compared, Reading
     from softrobust.study.review import Review
 
@@ -41,16 +42,16 @@ Pairs = list[tuple[str, str]]
 
 
 def answer(
-    found: Review, number: Figures, cautions: Sequence[str] = (), seen: Seen | None = None
+    found: Review, number: Figures, against: Sequence[str] = (), seen: Seen | None = None
 ) -> dict[str, Any]:
-    """What to do, what it is worth and what speaks against it, in a few words and figures."""
+    """What to do, what it is worth and what speaks against it, in a few words and pictures."""
     objective, chosen, certificate = found.problem.objective, found.chosen, found.certificate
     lead, *_ = [
         *verdict.first_sentences(certificate, chosen.solution.solver),
         verdict.earns(certificate, number),
     ]
-    promised = certificate.promise
-    others = [c for c in (found.nominal if promised is None else None, found.practice) if c]
+    promised, practice = certificate.promise, found.practice
+    others = [c for c in (found.nominal if promised is None else None, practice) if c]
     tiles = [
         {
             "name": name,
@@ -59,15 +60,31 @@ def answer(
         }
         for name, key in _tile_names(chosen, objective)
     ]
+    alone = practice is None or chosen.same_policy(practice)
+    now = None if alone or practice is None else practice.policy
     return {
-        "lead": lead,
-        "cautions": list(cautions),
+        "lead": lead.replace(" %", f"{words.NARROW}%"),
+        "against": list(against),
         "do": what_to_do(found, seen),
+        "strip": picture_changes(chosen.policy, now, seen),
+        "gain": "" if alone else _gain(found),
         "more": [line for line in (words.no_choice(found.problem),) if line],
-        "tiles": [*tiles, _room(certificate, number)]
-        if promised is None
-        else [*_promised(promised, number), *tiles],
+        # What is promised stands in the first sentence, and models say more than is promised.
+        "tiles": [*tiles, _room(certificate, number)] if promised is None else [],
     }
+
+
+def _gain(found: Review) -> Picture:
+    """The gain over practice on held-out models, else on those that it was chosen on."""
+    own, usual, p = found.chosen, found.practice, found.certificate.promise
+    assert usual is not None  # the caller looked
+    x, f = own.train - usual.train, found.problem.models.f
+    if own.test is not None and usual.test is not None and found.heldout is not None:
+        x, f = own.test - usual.test, found.heldout.f
+    promised = None
+    if p is not None and p.return_low is not None and p.chance > 0:
+        promised = (p.level, p.gain.value, p.gain.low)
+    return gain_svg(x, f, found.problem.objective, promised)
 
 
 def _tile_names(chosen: Compared, objective: Objective) -> Pairs:
@@ -79,16 +96,6 @@ def _tile_names(chosen: Compared, objective: Objective) -> Pairs:
     if objective.tail < 1 and n > 1:
         tiles.append((f"{of}in {bad_case(objective)}{over}", "cvar"))
     return tiles
-
-
-def _promised(p: Promise, number: Figures) -> list[dict[str, Any]]:
-    """The tile of the promise; none where nothing else is recommended."""
-    if p.return_low is None or p.chance == 0:
-        return []
-    low = f"{number.signed(p.gain.low)} or more with {percent(p.level)}"
-    better = f"better with {verdict.chance(p.chance)}"
-    gain = number.signed(p.gain.value)
-    return [{"name": "promised over what you do now", "value": gain, "beside": [low, better]}]
 
 
 def _room(certificate: Certificate, number: Figures) -> dict[str, Any]:
@@ -135,7 +142,7 @@ def _data(log: TransitionLog, suppress: bool) -> Pairs:
     left = f"of {int((~log.sinks).sum()) * log.n_actions:,} pairs of state and action"
     if not suppress:
         seen = f"{int((counts > 0).sum()):,} {left}"
-        return [("Data", count(log.n_rows, "observed transition")), ("Pairs seen", seen)]
+        return [("Data", words.rows_and_dates(log, log.remarks)), ("Pairs seen", seen)]
     often = counts[counts >= SMALL]
     rows = f"at least {int(often.sum()):,} observed transitions (pairs seen rarely not counted)"
     return [("Data", rows), (f"Seen {SMALL} times or more", f"{often.size:,} {left}")]
@@ -219,22 +226,15 @@ def panel(
     key: str, title: str, curves: list[plots.Curve], names: list[str], objective: Objective,
     limits: tuple[float, float], number: Figures,
 ) -> dict[str, Any]:  # fmt: skip
-    """One picture, in words too, and what a pointer needs to read shares off it."""
+    """One picture, in words too."""
     ends = [(number(float(c.z.min())), number(float(c.z.max()))) for c in curves]
     spans = [f"{name}: from {a} to {b}" for name, (a, b) in zip(names, ends, strict=True)]
     return {
         "key": key,
         "title": title,
-        "alt": f"Density of the {words.measure(objective)} over models. {'; '.join(spans)}.",
-        "svg": plots.density_svg(curves, names, objective, limits),
+        "svg": plots.density_svg(curves, names, objective, limits, f"{'; '.join(spans)}."),
         "scaled": plots.scaled(curves),
         "flat": all(curve.flat for curve in curves),
-        "limits": limits,
-        "decimals": 0 if number.scientific else number.decimals,
-        "below": [
-            {"name": name, "shares": " ".join(map(str, plots.shares_below(curve, limits)))}
-            for name, curve in zip(names, curves, strict=True)
-        ],
     }
 
 

@@ -31,6 +31,30 @@ def sorted_notes(notes: Iterable[Note]) -> tuple[list[Note], list[Note], list[No
     return cautions, [note for note in rest if note.code not in OF_PROMISE], promise
 
 
+# What was assumed or happened that a reader must act on, or know at once.
+TOLD = frozenset({"search_open", "search_resumed", "policy_silent", "policy_forbidden",
+                  "start_unknown", "no_pair_free", "action_seen_too_rarely", "quantile_saturated",
+                  "promise_unseen", "improve_not_allowed", "cut_by_time"})  # fmt: skip
+MOST_TOLD = 4
+
+
+def speaks_against(
+    notes: Iterable[Note], suppress: bool = False, most: int = MOST_TOLD
+) -> list[str]:
+    """What to know before acting, the gravest first; remarks on rows of a file count as one."""
+    told = [note for note in notes if note.level is not Level.INFO or note.code in TOLD]
+    told.sort(key=lambda note: note.level is not Level.ALARM)
+    rows = [note for note in told if note.level is Level.CAUTION and note.facts.get("rows")]
+    lines = in_words((note for note in told if note not in rows), suppress)
+    if rows:
+        worst = max(rows, key=lambda note: note["n_rows"] or 0)
+        more = f" {len(rows) - 1} more remarks on rows: in the details." if len(rows) > 1 else ""
+        lines.append(f"{in_words([worst], suppress)[0]}{more}")
+    if len(lines) > most:
+        lines[most - 1 :] = [f"{len(lines) - most + 1} more cautions: in the details."]
+    return lines
+
+
 def sentence(note: Note) -> str:
     """The note in words; rows that it names follow in brackets."""
     try:
@@ -150,8 +174,8 @@ def _too_sharp(note: Note) -> str:
     if cure:
         advice = f"Raise {cure} (the prior's mass), or let the prior be learned."
     return (
-        "Models drawn from this posterior are surer of next states than the log is (predictive "
-        f"p-value {note['p']:.3f}): where little was seen they say too much. {advice}"
+        "Models drawn from this posterior are surer of next states than the log is: where little "
+        f"was seen they say too much. {advice}"
     )
 
 
@@ -206,8 +230,8 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
     ),
     "prior_too_sharp": _too_sharp,
     "statistic_missed": (
-        "The model does not reproduce the log's {statistic} (predictive p-value {p:.3f}): treat "
-        "results as those of a wrong model."
+        "The model does not reproduce the log's {statistic}: treat results as those of a wrong "
+        "model."
     ),
     "prior_learned": _learned,
     "prior_foresight": _foreseen,
@@ -247,8 +271,8 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
         "know their means only: figures under the posterior alone are too sure of themselves."
     ),
     "decisions_rarely_seen": lambda note: (
-        f"{100 * note['share']:.0f} % of the policy's decisions fall on pairs seen fewer than "
-        "{fewer_than} times: there the prior speaks louder than the data."
+        f"{100 * note['share']:.0f} % of its decisions were seen fewer than {{fewer_than}} times "
+        "in their state: what they bring is inferred from what resembles them."
     ),
     "heldout_interval_wide": _interval_wide,
     "replications_bound_averages": (
@@ -258,8 +282,8 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
     "cut_by_time": _cut,
     "promise_by_learned": _judge,
     "promise_unseen": (
-        "Nothing is promised of the truth: the policy takes actions that were never seen where it "
-        "takes them, and no part of the log can judge those. What it earns rests on the posterior."
+        "The policy takes actions that were never seen where it takes them, and no part of the log "
+        "can judge those: nothing is promised of it."
     ),
     "improve_not_allowed": (
         "Some of what practice does is not allowed, so that the default solver is `exact`: "
@@ -280,9 +304,8 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
         "its figures here are for the question of '{first}'."
     ),
     "promise_not_timed": (
-        "No promise of the truth is made of a policy with a rule for each of {steps} steps: halves "
-        "of the log confirm choices that are the same at all steps. What follows takes the "
-        "posterior at its word; with `--stationary`, or the solver improve, there is a promise."
+        "Halves of the log cannot judge a rule for each of {steps} steps, so nothing is promised: "
+        "with `--stationary`, or the solver improve, something is."
     ),
     # vectors
     "reward_fitted": _reward_fitted,

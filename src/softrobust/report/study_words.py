@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from softrobust._core.notes import RECORDED
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from softrobust.study.validation import Validation
 
 Facts = Mapping[str, Any]
+MOST_INSTEAD = 3  # other actions that have a sentence of their own, the best of them
 
 
 # -- why this action here ----------------------------------------------------------------------
@@ -40,7 +42,7 @@ def explanation_sentences(e: Explanation) -> list[str]:
     others = [o for o in e.options if o.action != e.action]
     if not others:
         lines.append("It is the only action allowed here.")
-    lines += [_instead(e, o) for o in others]
+    lines += [_instead(e, o) for o in others[:MOST_INSTEAD]]
     words = bad_case(e.objective)
     if e.shifts:
         moves = "; ".join(
@@ -105,14 +107,16 @@ def rules_sentence(r: Rules, promised: bool = False) -> str:
 # -- rehearsals --------------------------------------------------------------------------------
 
 KIND_NAMES = {
-    "posterior": "worlds drawn from the posterior",
-    "rougher": "rougher worlds (what looks alike differs)",
-    "smoother": "smoother worlds (states are more alike)",
-    "shifted": "shifted worlds (actions exchanged in a third of the states)",
-    "noisier": "worlds with noisier rewards",
+    "posterior": "as the models say",
+    "rougher": "rougher",
+    "smoother": "smoother",
+    "shifted": "shifted",
+    "noisier": "noisier",
 }
 RULE = (
-    f"Called fine with at least {FEWEST} worlds of every kind, the limit kept in "
+    "In rougher worlds what looks alike differs, in smoother ones states are more alike, in "
+    "shifted ones actions are exchanged in a third of the states, in noisier ones rewards vary "
+    f"more. Called fine with at least {FEWEST} worlds of every kind, the limit kept in "
     f"{100 * KEPT:.0f} % of them or more, at most {100 * WORSE:.0f} % worse than practice, and "
     f"better than practice at most {100 * OVERSAID:.0f} % less often than said. Caution: worlds "
     "contradict what was said."
@@ -123,8 +127,9 @@ def rehearsal_sentences(r: Rehearsal | ForeignRehearsal) -> list[str]:
     """What the repetitions say, one sentence a line."""
     failed = f" ({r.failed} failed)" if r.failed else ""
     if isinstance(r, ForeignRehearsal):
-        head = f"The whole line in {count(r.total.n, 'known world')}{failed}: {r.verdict}."
-        return [head, *(_kind(kind) for kind in r.kinds), RULE]
+        head = f"The promise in {count(r.total.n, 'known world')}{failed}: {r.verdict}."
+        told = _came_true(r.total)
+        return [head, f"{told[0].upper()}{told[1:]}."]
     lines = [f"{r.times} rehearsals in worlds drawn from the {r.world}{failed}."]
     for level, (share, low, high) in sorted(r.coverage.items()):
         lines.append(
@@ -139,13 +144,20 @@ def rehearsal_sentences(r: Rehearsal | ForeignRehearsal) -> list[str]:
     return [*lines, f"Against the best policy of each world it lost {r.regret:.4g} on average."]
 
 
-def _kind(k: KindFound) -> str:
-    name = KIND_NAMES[k.kind]
-    return (
-        f"{name[0].upper()}{name[1:]}, {k.n}: {k.verdict}. A change was recommended in "
-        f"{_share(k.changed)}; {_came_true(k)}; gain {k.gain_said:.3g} said, {k.gain_true:.3g} "
-        "true."
-    )
+KIND_HEAD = ("worlds", "number", "limit held", "better: said → true", "gain: said → true",
+             "verdict")  # fmt: skip
+
+
+def rehearsal_table(r: ForeignRehearsal) -> list[tuple[str, ...]]:
+    """What was said and what came true in each kind of worlds, under `KIND_HEAD`."""
+    return [
+        (
+            KIND_NAMES[k.kind], f"{k.n}", "–" if k.kept is None else _share(k.kept[0]),
+            f"{_share(k.chance)} → {_share(k.better[0])}",
+            f"{k.gain_said:.3g} → {k.gain_true:.3g}", str(k.verdict),
+        )
+        for k in r.kinds
+    ]  # fmt: skip
 
 
 def _came_true(k: KindFound) -> str:
@@ -153,9 +165,9 @@ def _came_true(k: KindFound) -> str:
     if k.kept is not None:
         share, low, high = k.kept
         span = between(100 * low, 100 * high, ".0f")
-        kept = f"the {100 * LEVEL:g} % limit held in {_share(share)} {span}"
+        kept = f"what was promised with {100 * LEVEL:g} % held in {_share(share)} {span}"
     return (
-        f"{kept}; better than practice {_share(k.chance)} said, {_share(k.better[0])} true; worse "
+        f"{kept}; better than practice: {_share(k.chance)} said, {_share(k.better[0])} true; worse "
         f"than practice in {_share(k.worse[0])}"
     )
 
@@ -164,8 +176,8 @@ def rehearsal_line(r: Rehearsal | ForeignRehearsal) -> str:
     """The same in a sentence, to stand beside the promise."""
     if isinstance(r, ForeignRehearsal):
         own = sum(k.n for k in r.kinds if k.kind == "posterior")
-        where = f"In {count(r.total.n, 'known world')}, {r.total.n - own} of them foreign to the "
-        return f"{where}posterior: {_came_true(r.total)}."
+        where = f"In {count(r.total.n, 'known world')}, {r.total.n - own} of them unlike the models"
+        return f"{where}, {_came_true(r.total)}."
     level, (share, low, high) = next(iter(r.coverage.items()))
     return (
         f"In {count(r.times, 'world')} drawn from the {r.world}, a bound claimed with "
@@ -182,6 +194,17 @@ def _held(level: float, share: float, low: float, high: float) -> str:
 
 
 # -- held-out data -----------------------------------------------------------------------------
+
+
+def validation_line(v: Validation) -> str:
+    """The same in a sentence."""
+    if v.gain is None or v.chance is None:
+        return validation_sentences(v)[0]
+    value, low, high = v.gain
+    return (
+        f"Rows that were held out say: {value:.4g} {between(low, high)} more than practice "
+        f"({100 * LEVEL:g} % interval), better with a probability of {100 * v.chance:.3g} %."
+    )
 
 
 def validation_sentences(v: Validation) -> list[str]:
@@ -223,13 +246,13 @@ def validation_sentences(v: Validation) -> list[str]:
 # -- checks ------------------------------------------------------------------------------------
 
 CHECK_NAMES = {
-    "replay": "behaviour replay",
-    "off_policy": "off-policy estimates",
-    "rare_pairs": "rarely seen pairs",
-    "prior_strength": "prior strength",
-    "goal": "the goal (λ, α)",
-    "draws": "number of models and seed",
-    "confounding": "hidden confounding",
+    "replay": "does the model fit the log",
+    "off_policy": "does the log agree",
+    "rare_pairs": "rarely seen decisions",
+    "prior_strength": "another prior",
+    "goal": "another goal (λ, α)",
+    "draws": "another seed, other models",
+    "confounding": "hidden causes",
 }
 VISITS = f"Called fine if no alternative changes more than {100 * MUCH:.0f} % of visits."
 CHECK_RULES = {
@@ -245,6 +268,7 @@ CHECK_RULES = {
     "draws": f"{VISITS[:-1]}, nor what is recommended.",
     "confounding": f"Called fine from a factor of {WEAK:g} on; weaker hidden causes are common.",
 }
+NAMED = {Verdict.CAUTION: "to be careful about"}
 CHECK_GLOSS = {
     "off_policy": "WIS, PDIS, DR and FQE are four ways to tell from what others did what this "
     "policy would have earned: weighing whole episodes by how likely this policy is to act so "
@@ -262,6 +286,13 @@ def check_name(check: Check) -> str:
     return str(check.facts["name"]) if check.code == RECORDED else CHECK_NAMES[check.code]
 
 
+def checks_line(checks: Iterable[Check]) -> str:
+    """What all of them come to."""
+    found = Counter(check.verdict for check in checks)
+    told = ", ".join(f"{found[v]} {NAMED.get(v, v)}" for v in Verdict if found[v])
+    return f"In all: {told}. When a verdict is given: --details."
+
+
 def check_rule(check: Check) -> str:
     """When the verdict is "fine"."""
     return CHECK_RULES.get(check.code, "")
@@ -269,9 +300,10 @@ def check_rule(check: Check) -> str:
 
 def check_sentence(check: Check, *, brief: bool = False) -> str:
     """The finding in plain words, with its figures and, unless `brief`, what it does not cover."""
-    if check.verdict is Verdict.CANNOT_TELL and "why" in check.facts:
-        return _REASONS[check.facts["why"]](check.facts)
-    return (BESIDE if brief else _FINDINGS)[check.code](check.facts)
+    why = check.facts.get("why") if check.verdict is Verdict.CANNOT_TELL else None
+    if why is not None and not (brief and _REASONS[why] is _off_policy):
+        return _REASONS[why](check.facts)
+    return (_FINDINGS | (_BRIEF if brief else {}))[check.code](check.facts)
 
 
 def _recorded(f: Facts) -> str:
@@ -328,8 +360,8 @@ def _estimated(e: Facts) -> str:
 
 def _rare(f: Facts) -> str:
     text = (
-        f"{100 * f['share']:.1f} % of the policy's discounted decisions fall on pairs seen fewer "
-        f"than {f['fewer_than']} times"
+        f"{100 * f['share']:.1f} % of its decisions were seen fewer than {f['fewer_than']} times "
+        "in their state"
     )
     if f["share"] == 0:
         return f"{text}."
@@ -396,7 +428,47 @@ def _confounding(f: Facts) -> str:
     )
 
 
-BESIDE = {"off_policy": _estimates, "confounding": _tipping}  # they look beyond the posterior
+def _replayed(f: Facts) -> str:
+    return (
+        f"The episodes of the log earned {f['observed']:.4g} on average, "
+        f"{'inside' if f['fits'] else 'outside'} the range {between(f['low'], f['high'])} that the "
+        "models predict for current practice."
+    )
+
+
+def _estimated_briefly(f: Facts) -> str:
+    told = []
+    for e in f["estimates"]:
+        span = "" if e["low"] is None else f" {between(e['low'], e['high'])}"
+        told += [f"{e['name']} {e['value']:.4g}{span}"] if e["can_tell"] else []
+    if not told:
+        return "The log shows too little of what this policy does for any estimate to tell."
+    predicted = between(*f["predicted"])
+    return f"Estimated from what was done: {'; '.join(told)}. The models predict {predicted}."
+
+
+def _most_different(f: Facts) -> str:
+    row = max(f["alternatives"], key=lambda row: (bool(row.get("verdict")), row["visits"]))
+    return _alternatives({"alternatives": [{k: v for k, v in row.items() if k != "gain"}]})
+
+
+def _most_different_goal(f: Facts) -> str:
+    worst = max(f["grid"], key=lambda row: row["visits"])
+    return (
+        f"The goal that differs most (λ = {worst['lam']:g}, α = {worst['alpha']:g}) changes "
+        f"{_share(worst['states'])} of states ({_share(worst['visits'])} of visits)."
+    )
+
+
+BESIDE = ("off_policy", "confounding")  # they look beyond the posterior
+_BRIEF: dict[str, Callable[[Facts], str]] = {
+    "replay": _replayed,
+    "off_policy": _estimated_briefly,
+    "prior_strength": _most_different,
+    "goal": _most_different_goal,
+    "draws": _most_different,
+    "confounding": _tipping,
+}
 _FINDINGS: dict[str, Callable[[Facts], str]] = {
     RECORDED: _recorded,
     "replay": _replay,

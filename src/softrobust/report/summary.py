@@ -1,7 +1,7 @@
 """What a person reads in the terminal: after a solve, and after an update.
 
 At most 25 lines: what to do, what it is worth, what speaks against it, and what it rests on. All
-else is on the page and in `solution.json`.
+else is asked for (`details`), on the page, and in `solution.json`.
 """
 
 from __future__ import annotations
@@ -11,20 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softrobust._core.notes import Level
 from softrobust.models.policy import TimedPolicy
 from softrobust.report.policy import MOST_MIXED, by_chance, changes, timed_rows, to_do
-from softrobust.report.sentences import in_words, sorted_notes
-from softrobust.report.study_words import validation_sentences
+from softrobust.report.sentences import MOST_TOLD, in_words, sorted_notes, speaks_against
+from softrobust.report.study_words import validation_line, validation_sentences
 from softrobust.report.verdict import (
-    against_practice,
     bound_sentence,
-    comparison_sentence,
+    by_the_models,
+    certificate_sentences,
     earns,
     first_sentences,
     nominal_sentence,
+    promise_sentences,
 )
-from softrobust.report.words import Figures, bad_case, count, measure, measured
+from softrobust.report.words import (
+    STATUS,
+    Figures,
+    bad_case,
+    count,
+    measure,
+    measured,
+    rows_and_dates,
+)
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 
 if TYPE_CHECKING:
@@ -39,59 +47,67 @@ TRAINED_FOR = {
     "r-sac": f"r-sac is trained for the worst model in every state and action. {_JUDGED_BY}",
     "sac": f"sac is trained in the mean model alone. {_JUDGED_BY}",
 }
-# What was assumed or happened that a reader must act on, or know at once.
-TOLD = frozenset({"prior_learned", "search_open", "search_resumed", "policy_silent",
-                  "policy_forbidden", "start_unknown", "no_pair_free", "log_earned",
-                  "action_seen_too_rarely", "quantile_saturated", "promise_by_learned",
-                  "promise_unseen", "improve_not_allowed", "cut_by_time"})  # fmt: skip
-MOST_CAUTIONS = 6  # on the screen
+MOST_UPDATES = 8  # changed states that are listed
 Lines = Iterator[tuple[str, str]]
 Run = Any  # a run, which is made in a later stage
 
 
-def summary_lines(run: Run) -> Lines:
-    """(kind, text) pairs: kind is "head", "text", "caution", "note" or "row"."""
+def summary_lines(run: Run, details: bool = False, most: int = MOST_TOLD) -> Lines:
+    """(kind, text) pairs: kind is "head", "text", "caution" (at most `most`), "note" or "row"."""
+    c = run.certificate
+    yield "head", "In a sentence"
+    yield "text", next(iter([*first_sentences(c, run.solution.solver), earns(c)]))
+    yield "head", to_do(c.promise)
+    yield from _at_a_start(run) if run.continuous else _policy_rows(run)
+    against = speaks_against(run.notes, most=most)
+    if against or run.validation is not None:
+        yield "head", f"What speaks {'for and ' * (run.validation is not None)}against it"
+    if run.validation is not None:
+        yield "text", validation_line(run.validation)
+    for text in against:
+        yield "caution", text
+    yield "head", "What it rests on"
+    yield "text", file_sentence(run.source, run.log, run.problem, run.notes)
+    yield "text", _question(run)
+    if c.promise is None and c.practice is None:
+        yield from _on_models(run)
+    if details:
+        yield from _details(run)
+
+
+def _details(run: Run) -> Lines:
+    """How it was found, what the models say, and every note."""
     c, solver = run.certificate, run.solution.solver
     cautions, assumed, promise = sorted_notes(run.notes)
-    yield "head", "In a sentence"
-    yield "text", next(iter([*first_sentences(c, solver), earns(c)]))
-    if run.validation is not None:
-        for text in validation_sentences(run.validation):
-            yield "text", text
-    first = sorted(cautions, key=lambda note: note.level is not Level.ALARM)
-    for caution in in_words(first[:MOST_CAUTIONS]):
-        yield "caution", caution
-    if (more := len(cautions) - MOST_CAUTIONS) > 0:
-        yield "caution", f"{count(more, 'more caution')}: in report.html (`--json`)."
-    by = ", ".join(dict.fromkeys([solver, run.solution.status.replace("_", " ")]))
-    yield "head", f"{to_do(c.promise)} ({by})"
-    yield from _at_a_start(run) if run.continuous else _policy_rows(run)
-    yield "head", "What it rests on"
-    yield "text", _question(run)
-    yield from _models_say(run)
-    told = [note for note in [*assumed, *promise] if note.code in TOLD]
-    for note in [TRAINED_FOR[solver]] if solver in TRAINED_FOR else []:
-        yield "note", note
-    for note in in_words(told):
-        yield "note", note
-    left = len(assumed) + len(promise) - len(told)
-    if left:
-        yield "note", f"{count(left, 'more note')} on what was assumed: in report.html (`--json`)."
+    yield "head", "Details"
+    drawn = "drawn" if run.log is not None else "given"
+    models = count(run.problem.n_models, "model")
+    yield "text", f"{solver}: {STATUS[run.solution.status]}; {models} {drawn}."
+    if solver in TRAINED_FOR:
+        yield "text", TRAINED_FOR[solver]
+    judged = [] if c.promise is None else promise_sentences(c.promise, solver)[1:]
+    held = [] if run.validation is None else validation_sentences(run.validation)
+    for text in [*judged, *held, *certificate_sentences(c)]:
+        yield "text", text
+    for text in in_words([*cautions, *promise, *assumed]):
+        yield "note", text
 
 
-def _question(run: Run) -> str:
-    problem, what = run.problem, count(run.problem.n_actions, "action")
-    if run.continuous:
+def file_sentence(source: str, log: Any, problem: Any, notes: Any) -> str:
+    """The file, its dates and rows, and what there is in it to decide."""
+    what = count(problem.n_actions, "action")
+    if hasattr(problem, "variables"):
         what = f"{', '.join(problem.variables)}, {what}, episodes of {problem.horizon} steps"
     else:
         what = f"{count(problem.n_states, 'state')}, {what}"
         what += "" if problem.horizon is None else f", episodes of {problem.horizon} steps"
-    models, source = count(problem.n_models, "model"), run.source and f"{run.source}: "
-    if run.log is not None:
-        rows = count(len(run.log) if run.continuous else run.log.n_rows, "transition")
-        models = f"{rows}, {models} drawn"
-    goal, of = _goal(problem.objective), measured(problem.objective)
-    return f"{source}{models}; {what}. γ = {problem.gamma:g}. {goal}{' ' if of else ''}{of}"
+    rows = count(problem.n_models, "model") if log is None else rows_and_dates(log, notes)
+    return f"{source + ': ' if source else ''}{rows}; {what}."
+
+
+def _question(run: Run) -> str:
+    goal, of = _goal(run.problem.objective), measured(run.problem.objective)
+    return f"Asked with γ = {run.problem.gamma:g}. {goal}{' ' if of else ''}{of}"
 
 
 def _goal(objective: Objective) -> str:
@@ -107,14 +123,10 @@ def _goal(objective: Objective) -> str:
     )
 
 
-def _models_say(run: Run) -> Lines:
-    """What holds under the posterior alone, or of the models that were given."""
-    c, practice = run.certificate, run.certificate.practice
-    if c.promise is not None and practice is not None:
-        yield "text", f"By the posterior alone: {against_practice(practice)}"
-    elif practice is not None:
-        yield "text", earns(c)
-    if run.continuous or practice is not None:
+def _on_models(run: Run) -> Lines:
+    """How far from the best, of models that were given."""
+    c = run.certificate
+    if run.continuous:
         return
     yield "text", bound_sentence(c)
     if c.nominal is not None or run.solution.solver == "nominal":
@@ -173,7 +185,8 @@ def update_lines(record: dict[str, Any], certificate: Certificate | None) -> lis
     if certificate is None:
         return ["The new file has no rows: nothing changes."]
     practice, changed = certificate.practice, record["changes"]
-    lines = [] if practice is None else [comparison_sentence(practice)]
+    lines = _changes(changed, record["kept"])
+    lines += [] if practice is None else [by_the_models(practice)]
     besides = f" ({again:,} more are in the run already and count once)" if again else ""
     lines += [f"{count(record['new_rows'], 'new row')}{besides}.", _drift(record["drift"])]
     if absent := record.get("absent_rows"):
@@ -184,15 +197,18 @@ def update_lines(record: dict[str, Any], certificate: Certificate | None) -> lis
         )
     if record["added_states"]:
         lines.append(f"New states: {', '.join(record['added_states'][:8])}.")
+    return lines
+
+
+def _changes(changed: list[dict[str, Any]], kept: int) -> list[str]:
+    lines = ["The policy stays as it is."]
     if changed:
-        lines.append(f"The policy changes in {count(len(changed), 'state')}:")
-        lines += [f"  {_change(change)}" for change in changed]
-    else:
-        lines.append("The policy stays as it is.")
-    if record["kept"]:
-        lines.append(
-            f"{record['kept']} more changes were proposed and gain no more than the margin: kept."
-        )
+        lines = [f"The policy changes in {count(len(changed), 'state')}:"]
+        lines += [f"  {_change(change)}" for change in changed[:MOST_UPDATES]]
+    if (left := len(changed) - MOST_UPDATES) > 0:
+        lines.append(f"  {count(left, 'more state')}: `--json` has them all.")
+    if kept:
+        lines.append(f"{kept} more changes were proposed that gain no more than the margin.")
     return lines
 
 

@@ -1,18 +1,26 @@
 """Pictures by hand: a few elements of SVG, round ticks, and labels that keep their distance.
 
 A picture is plain SVG without scripts, sized by its viewBox and coloured by classes of the page's
-style sheet, so that one picture serves light, dark and print. Every text is escaped here.
+style sheet, so that one picture serves light, dark and print. Every text is escaped here. Outside
+the page (a notebook, a file for a paper) the rules of that sheet become attributes of the elements;
+PNG and PDF are the same elements on matplotlib's canvas.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from importlib import resources
 from itertools import pairwise
-from typing import final
+from pathlib import Path
+from typing import Any, final
+from xml.etree import ElementTree
 
+from softrobust._core.files import atomic_write
+from softrobust.errors import InputError
 from softrobust.report.words import MINUS
 
 SHAPES: dict[str, list[tuple[float, float]]] = {
@@ -66,14 +74,36 @@ def tick_text(value: float, step: float) -> str:
     return text.replace("-", MINUS, 1) if text.startswith("-") else text
 
 
-def picture(width: float, height: float, parts: Iterable[str], style: str = "") -> str:
-    """The <svg> element; what it shows is said in words beside it."""
-    kind = f' class="{style}"' if style else ""
+@final
+class Picture(str):
+    """An <svg> element for a page that has the style sheet; elsewhere it brings its own look."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return standalone(self)
+
+    def save(self, *paths: str | Path) -> None:
+        """Write it as SVG, PNG or PDF, by the endings of the names, atomically."""
+        for path in paths:
+            kind = Path(path).suffix.lstrip(".").lower()
+            if kind not in ("svg", "png", "pdf"):
+                raise InputError(f"A picture is written as .svg, .png or .pdf; it got '{path}'.")
+            alone = standalone(self)
+            with atomic_write(path, "wb") as file:
+                file.write(alone.encode()) if kind == "svg" else _on_canvas(alone, file, kind)
+
+
+def picture(
+    width: float, height: float, parts: Iterable[str], style: str, title: str, about: str = ""
+) -> Picture:
+    """The <svg> element; `title` and `about` say what it shows to those who cannot see it."""
     body = "\n".join(part for part in parts if part)
     size = f"{_n(width)} {_n(height)}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{_n(width)}"{kind} '
-        f'aria-hidden="true" focusable="false">\n{body}\n</svg>'
+    return Picture(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{_n(width)}" '
+        f'class="{style}" role="img"><title>{escape(title)}</title>'
+        f"<desc>{escape(about)}</desc>\n{body}\n</svg>"
     )
 
 
@@ -187,3 +217,86 @@ class Labeller:
         if left < 0 or top < 0 or right > self.width or bottom > self.height:
             return False
         return all(right <= a or c <= left or bottom <= b or d <= top for a, b, c, d in self.taken)
+
+
+# -- outside the page --------------------------------------------------------------------------
+
+_ELEMENT = re.compile(r'<(svg|path|circle|rect|text)\b((?:[^>"]|"[^"]*")*?)(/?)>')
+_SHOWN = ("fill", "stroke", "stroke-width", "stroke-dasharray", "fill-opacity", "stroke-opacity",
+          "font-size", "font-weight")  # fmt: skip
+
+
+def standalone(svg: str) -> str:
+    """The picture with the style sheet's light colours as attributes of its elements."""
+    sheet = resources.files("softrobust.report").joinpath("style.css").read_text(encoding="utf-8")
+    root = dict(re.findall(r"(--\w+):\s*([^;]+);", sheet[: sheet.index("@media")]))
+    drawn = sheet[sheet.index("/* pictures */") : sheet.index("/* end of pictures */")]
+    rules: list[tuple[tuple[int, bool, int], str, set[str], list[tuple[str, str]]]] = []
+    for names, body in re.findall(r"([^{}]+)\{([^{}]*)\}", re.sub(r"/\*.*?\*/", "", drawn)):
+        pairs = [part.split(":", 1) for part in body.split(";") if ":" in part]
+        for name in names.split(","):
+            tag, *classes = name.split()[-1].split(".")
+            rank = (len(classes), tag != "", len(rules))
+            rules.append((rank, tag, set(classes), [(k.strip(), v.strip()) for k, v in pairs]))
+    rules.sort(key=lambda rule: rule[0])
+
+    def looked_up(found: re.Match[str]) -> str:
+        tag, given, end = found.groups()
+        own = set(" ".join(re.findall(r'class="([^"]*)"', given)).split())
+        look: dict[str, str] = dict(root)
+        for _, name, classes, pairs in rules:
+            if name in ("", tag) and classes <= own:
+                look.update(pairs)
+        more = ' font-family="sans-serif"' if tag == "svg" else ""
+        for name in _SHOWN if tag != "svg" else ():
+            value = look.get(name, "")
+            while "var(" in value:
+                value = re.sub(r"var\((--\w+)\)", lambda m: look[m[1]], value)
+            more += f' {name}="{value}"' if value else ""
+        return f"<{tag}{given}{more}{end}>"
+
+    return _ELEMENT.sub(looked_up, svg)
+
+
+def _on_canvas(svg: str, file: Any, kind: str) -> None:
+    """Draw the few elements that our pictures have with matplotlib, for PNG and PDF."""
+    from matplotlib import patches
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.path import Path as Outline
+
+    root = ElementTree.fromstring(svg)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    figure = Figure(figsize=(width / 72, height / 72))
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
+    axes.set_axis_off()
+    for e in root.iter():
+        tag, at = e.tag.rpartition("}")[2], e.attrib
+        place = [float(at[k]) for k in ("x", "y", "cx", "cy", "width", "height", "r") if k in at]
+        if tag == "text":
+            side = {"middle": "center", "end": "right"}.get(at.get("text-anchor", ""), "left")
+            words, size = (e.text or "").replace("$", r"\$"), float(at["font-size"][:-2])
+            axes.text(place[0], place[1], words, ha=side, va="baseline", color=at["fill"],
+                      size=size, weight="bold" if "font-weight" in at else "normal")  # fmt: skip
+            continue
+        if tag == "path":
+            ends = [tuple(map(float, part.split())) for part in re.split("[ML]", at["d"])[1:-1]]
+            last = at["d"].rpartition("L")[2]
+            ends.append(tuple(map(float, last.removesuffix("Z").split())))
+            shape: Any = patches.PathPatch(Outline(ends, closed=False))
+        elif tag == "rect":
+            shape = patches.Rectangle((place[0], place[1]), place[2], place[3])
+        elif tag == "circle":
+            shape = patches.Circle((place[0], place[1]), place[2])
+        else:
+            continue
+        fill, dashes = at.get("fill", "none"), at.get("stroke-dasharray")
+        shape.set_facecolor((fill, float(at.get("fill-opacity", 1))) if fill != "none" else fill)
+        shape.set_edgecolor(at.get("stroke", "none"))
+        shape.set_linewidth(float(at.get("stroke-width", 1)))
+        if dashes:
+            shape.set_linestyle((0, tuple(map(float, dashes.split()))))
+        axes.add_patch(shape)
+    undated = {"CreationDate": None} if kind == "pdf" else None  # the same picture, the same file
+    figure.savefig(file, format=kind, dpi=200, metadata=undated)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from softrobust._core.notes import Note
+from softrobust.report.pictures import picture_rehearsal
 from softrobust.report.sentences import in_words, sentence
 from softrobust.report.study_words import (
     BESIDE,
@@ -17,12 +18,12 @@ from softrobust.report.study_words import (
 )
 from softrobust.report.svg import Scale, dot, line, picture
 from softrobust.report.words import count
+from softrobust.study.foreign import ForeignRehearsal
 
 if TYPE_CHECKING:
     from softrobust.posterior import Diagnostics
     from softrobust.posterior.diagnostics import Parameter
     from softrobust.study.checks import Check, Verdict
-    from softrobust.study.foreign import ForeignRehearsal
     from softrobust.study.rehearsal import Rehearsal
     from softrobust.study.review import Review
     from softrobust.study.value_of_data import DataValue
@@ -38,7 +39,7 @@ NO_CHECKS = (
 def trust(found: Review, suppress: bool, ask_for_checks: bool) -> dict[str, Any] | None:
     """The section; None where nothing is known and nothing can be asked for."""
     d = found.diagnostics
-    if d is None and found.checks is None and not ask_for_checks:
+    if d is None and found.checks is None and found.rehearsal is None and not ask_for_checks:
         return None
     checks = [_check(check, suppress) for check in found.checks or ()]
     worst = [] if d is None else sorted(d.parameters.items(), key=_worst_first)
@@ -46,6 +47,9 @@ def trust(found: Review, suppress: bool, ask_for_checks: bool) -> dict[str, Any]
         "draws": [] if d is None else _draws(d, suppress),
         "parameters": worst[:SHOWN_PARAMETERS],
         "checks": checks,
+        "worlds": picture_rehearsal(found.rehearsal)
+        if isinstance(found.rehearsal, ForeignRehearsal)
+        else "",
         "missing": "" if checks or not ask_for_checks else NO_CHECKS,
     }
 
@@ -168,4 +172,4 @@ def _bar(v: DataValue, reach: float) -> str:
         line(x(v.low), middle, x(v.high), middle, "span"),
         dot(x(v.value), middle, 3.6, "own"),
     ]
-    return picture(WIDTH, HEIGHT, parts, "bar")
+    return picture(WIDTH, HEIGHT, parts, "bar", f"{v.value:.3g}, from {v.low:.3g} to {v.high:.3g}")

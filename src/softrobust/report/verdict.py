@@ -44,7 +44,7 @@ def first_sentences(c: Certificate, solver: str) -> list[str]:
     """What comes first of all: the promise, else practice under the posterior; none without."""
     if c.promise is not None:
         return promise_sentences(c.promise, solver)
-    return [] if c.practice is None else [comparison_sentence(c.practice)]
+    return [] if c.practice is None else [by_the_models(c.practice)]
 
 
 def promise_sentences(p: Promise, solver: str) -> list[str]:
@@ -54,20 +54,20 @@ def promise_sentences(p: Promise, solver: str) -> list[str]:
     if p.verdict == Verdict.TOO_SMALL:
         return [
             "Keep doing what you do: the log is too small for one part of it to judge what another "
-            "proposes, so nothing can be promised."
+            "proposes, so nothing is promised of any change."
         ]
     if p.verdict == Verdict.NO_TIME:
         return [
-            "Keep doing what you do: the time was over before any change could be judged, so "
-            "nothing can be promised. A longer `--time-limit` may find one."
+            "Keep doing what you do: the time was over before any change could be judged. A longer "
+            "`--time-limit` may find one."
         ]
     if p.verdict == Verdict.NO_CHOICE:
         return [f"Keep doing what you do: nothing else that was seen looks better.{earns}"]
-    least = f"at least {p.gain.low:.4g} more" if p.gain.low >= 0 else f"{-p.gain.low:.4g} less"
-    least += "" if p.gain.low >= 0 else " at the worst"
+    least = "at least" if p.gain.low >= 0 else "at most"
     figures = (
-        f"it earns about {_amount(p.gain.value)} than what you do now ({least}, with {level}), and "
-        f"is better with a probability of {chance(p.chance)}."
+        f"it earns about {_amount(p.gain.value)} than what you do now ({least} "
+        f"{_amount(p.gain.low)}, with {level}), and is better with a probability of "
+        f"{chance(p.chance)}."
     )
     checked = (
         f"Halves of the log judged each other: {_amount(p.optimism, 'less', 'more')} is promised "
@@ -130,13 +130,14 @@ def comparison_sentence(c: Comparison) -> str:
     )
 
 
-def against_practice(c: Comparison) -> str:
-    """The same in a few words."""
+def by_the_models(c: Comparison) -> str:
+    """The same as the first sentence of a run of which nothing is promised."""
     if c.ties > ALL:
-        return f"it earns what {c.rival} earns."
+        return f"This policy earns what {c.rival} earns: no gain is to be had by it."
     return (
-        f"better with {chance(c.chance.value)}, {_amount(c.mean.value)} on average, "
-        f"{_amount(c.cvar.value)} in {bad_case(c.goal)} for the change."
+        f"By the models alone, it earns {_amount(c.mean.value)} than what you do now "
+        f"({_amount(c.cvar.value)} in {bad_case(c.goal)} for the change), and is better with a "
+        f"probability of {chance(c.chance.value)}. Of the truth nothing is promised."
     )
 
 

@@ -7,7 +7,7 @@ A figure is shown to four digits of the *spread* of returns, not of their size: 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -20,6 +20,7 @@ from softrobust.solvers.base import Status
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from softrobust._core.notes import Note
     from softrobust.certificate import Estimate
     from softrobust.objective import Objective
     from softrobust.problem import Problem
@@ -99,6 +100,18 @@ class Figures:
 def count(n: int, noun: str, many: str | None = None) -> str:
     """A number with its noun: "1 model", "1,200 models"."""
     return f"{n:,} {noun if n == 1 else many or noun + 's'}"
+
+
+def rows_and_dates(log: Sized, notes: Iterable[Note]) -> str:
+    """How many rows, of when."""
+    dated = next((n for n in notes if n.code in ("visits_read", "rows_dated")), None)
+    when = "" if dated is None else f", from {dated['low']} to {dated['high']}"
+    if dated is not None and dated.code == "visits_read":
+        return (
+            f"{count(dated['n_rows'], 'row')} of {count(dated['n_ids'], 'id')}{when}, "
+            f"{count(len(log), 'transition')}"
+        )
+    return f"{count(len(log), 'row')}{when}"
 
 
 def percent(share: float) -> str:

@@ -21,7 +21,7 @@ from softrobust.certificate import certify
 from softrobust.errors import InputError
 from softrobust.objective import NONE
 from softrobust.problem import Problem
-from softrobust.report import save_frontier_plot
+from softrobust.report import picture_frontier
 from softrobust.run.folder import Run
 from softrobust.run.line import certified
 from softrobust.run.options import Setup
@@ -235,4 +235,4 @@ def write_frontier(found: Frontier, out: Path) -> None:
     """Write frontier.csv, frontier.svg and frontier.png, each atomically."""
     out.mkdir(exist_ok=True)
     save_frontier_csv(found, out / "frontier.csv")
-    save_frontier_plot(found, out / "frontier.svg", out / "frontier.png")
+    picture_frontier(found).save(out / "frontier.svg", out / "frontier.png")

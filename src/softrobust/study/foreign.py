@@ -184,6 +184,9 @@ def _with_rows(world: Belief, prob: FloatArray) -> Belief:
 # What the worlds say.
 
 
+World = tuple[str, float, float, bool | None]
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class KindFound:
@@ -211,9 +214,7 @@ class KindFound:
             np.array([r[key] for r in results]) for key in ("return", "practice", "gain", "chance")
         )
         size = 1e-9 * np.maximum(np.abs(true), np.abs(usual))
-        held = [
-            r["return"] >= r["low"] - 1e-9 * abs(r["low"]) for r in results if r["low"] is not None
-        ]
+        held = [kept for r in results if (kept := _kept(r)) is not None]
         n = len(results)
         return cls(
             kind, n, float(np.mean([r["verdict"] == "change" for r in results])),
@@ -238,11 +239,16 @@ class KindFound:
 @final
 @dataclass(frozen=True, slots=True)
 class ForeignRehearsal:
-    """What the repetitions say: of all worlds (`total`), and of every kind."""
+    """What the repetitions say: of all worlds (`total`), of every kind, and of each world.
+
+    `worlds` has (kind, gain said, true gain, whether the promised limit was kept) of each; an older
+    record has none.
+    """
 
     total: KindFound
     kinds: tuple[KindFound, ...]
     failed: int = 0
+    worlds: tuple[World, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -256,19 +262,30 @@ class ForeignRehearsal:
         """Count over all repetitions."""
         by_kind = {kind: [r for r in results if r["kind"] == kind] for kind in KINDS}
         kinds = (KindFound.of(kind, rows) for kind, rows in by_kind.items() if rows)
-        return cls(KindFound.of("all", results), tuple(kinds), failed)
+        worlds = tuple(
+            (str(r["kind"]), float(r["gain"]), float(r["return"] - r["practice"]), _kept(r))
+            for r in results
+        )
+        return cls(KindFound.of("all", results), tuple(kinds), failed, worlds)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         total, *kinds = (asdict(k) | {"verdict": str(k.verdict)} for k in (self.total, *self.kinds))
         record = {"verdict": str(self.verdict), "level": LEVEL, "failed": self.failed}
-        return record | {"total": total, "kinds": kinds}
+        return record | {"total": total, "kinds": kinds, "worlds": [list(w) for w in self.worlds]}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`."""
         total, *kinds = (_kind(found) for found in (record["total"], *record["kinds"]))
-        return cls(total, tuple(kinds), record["failed"])
+        worlds = ((str(k), float(a), float(b), kept) for k, a, b, kept in record.get("worlds", ()))
+        return cls(total, tuple(kinds), record["failed"], tuple(worlds))
+
+
+def _kept(result: Mapping[str, Any]) -> bool | None:
+    """Whether the true return reached the promised limit; None where nothing was promised."""
+    low = result["low"]
+    return None if low is None else bool(result["return"] >= low - 1e-9 * abs(low))
 
 
 def _kind(found: Mapping[str, Any]) -> KindFound:
