@@ -85,10 +85,12 @@ FLOW_WORK = 3e8  # multiply-adds of least probabilities between two looks at the
 class Covers(StrEnum):
     """Which policies a bound holds for; each class contains the one before it.
 
-    The first two are of policies that keep to practice where the log cannot tell
-    (`solvers.practice_class`): its corners, and all of them.
+    The first three are of policies that keep to practice where the log cannot tell
+    (`solvers.practice_class`): those that change only what clearly pays, or what was seen often
+    enough, the corners of that class and all of it.
     """
 
+    CLEAR_CHANGES = "clear_changes"
     PRACTICE_CORNERS = "practice_corners"
     PRACTICE_CLASS = "practice_class"
     DETERMINISTIC = "deterministic"
@@ -97,7 +99,7 @@ class Covers(StrEnum):
     ALL = "all"
 
 
-CLASSES = tuple(Covers)[2:]  # that `best_bound` is for
+CLASSES = tuple(Covers)[3:]  # that `best_bound` is for
 
 
 @final

@@ -11,13 +11,17 @@ come from (Mak, Morton and Wood 1999; Bayraksan and Morton 2006):
 
 Each average gets a one-sided limit at 95 %. Lower and upper hold together with 90 % at least
 (Bonferroni); the paired difference is one statement, and tighter: what both sides share cancels.
+
+Who looks several times, with ever more models, until the paired difference is small, stops where
+luck was good (Bayraksan and Pierre-Louis 2012). So look k has fresh replications of its own, and
+may be wrong with 5 %·2⁻ᵏ only: all looks together, and whichever was the last, with 5 % at most.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -27,6 +31,7 @@ from softrobust._core.limits import time_bound
 from softrobust._core.notes import RECORDED, Note, read_notes
 from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.bounds.best import check_replications, upper_limit
+from softrobust.bounds.reduction import rounding
 from softrobust.certificate.intervals import (
     LEVEL,
     TAIL_DRAWS,
@@ -41,8 +46,10 @@ from softrobust.posterior import FittedPosterior
 from softrobust.posterior.base import CHECKING, FRESH
 from softrobust.posterior.learned import FittedLearned
 from softrobust.posterior.sampling import Draws, stream
-from softrobust.returns import Returns, returns_of
+from softrobust.returns import Returns, returns_of, uniform_value
+from softrobust.solvers.base import gap_share
 from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.practice_class import PracticeClass
 
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
@@ -55,12 +62,12 @@ SECONDS = 5.0  # for all replications together, about
 REPLICATION_SHARE = 0.3  # of the time left, at most
 LEAST = 4  # replications below which no limit is given
 DUAL_STATES = 300  # above this, replications are bounded by the clairvoyant bound
-EXACT_WORK = 3e6  # N·A·S³ up to which replications are solved by branch and bound,
-GAP = 1e-5  # to this gap
+EXACT_WORK = 3e7  # N·A·S³ up to which replications are solved by branch and bound,
+GAP = 1e-4  # to this gap
 SPAWN = 3  # children 0 to 2 of a run's seed are train, test and set-building draws
 METHODS = {"clairvoyant": "the clairvoyant bound", "safe dual": "the safe dual"}
 RECORDED_AS = ("confidence", "replications", "models", "lower", "lower_from", "upper", "upper_mean",
-               "upper_error", "upper_method", "paired_gap")  # fmt: skip
+               "upper_error", "upper_method", "paired_gap", "gap_share")  # fmt: skip
 RENAMED = {"models": "n_models", "upper_method": "method"}  # names in files → attributes
 POOL_BYTES = 256 * 2**20  # draws up to this size are made at once
 
@@ -81,7 +88,9 @@ class PosteriorCertificate:
     upper_mean, upper_error : float or None
         The average of the replications' bounds and its standard error.
     paired_gap : float or None
-        The policy misses at most this of the best of its class, by paired differences.
+        The policy misses at most this of the best of the class `covers`, by paired differences.
+    gap_share : float or None
+        The same as a share of what is to be gained: of upper less what acting at random earns.
     method : str
         How each replication was bounded.
     replications, n_models : int
@@ -102,6 +111,7 @@ class PosteriorCertificate:
     n_models: int
     confidence: float = LEVEL
     reason: Note | None = None
+    gap_share: float | None = None
 
     @property
     def gap(self) -> float | None:
@@ -127,9 +137,19 @@ class PosteriorCertificate:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> PosteriorCertificate:
         """The inverse of `to_dict`."""
+        record = {"gap_share": None, **record}  # older versions had none
         made = {RENAMED.get(name, name): record[name] for name in RECORDED_AS}
         reason = read_notes([record["reason"]])[0] if record["reason"] else None
         return cls(**made, covers=Covers(record["upper_covers"]), reason=reason)
+
+    def held_out(self, problem: Problem, heldout: Sample | None) -> PosteriorCertificate:
+        """With the lower limit of held-out models, where they give one."""
+        lower, source = _lower(heldout)
+        if lower is None:
+            return self
+        upper = None if self.upper is None else max(self.upper, lower)
+        share = _share(problem, upper, self.paired_gap)
+        return replace(self, lower=lower, lower_from=source, upper=upper, gap_share=share)
 
     def negligible(self, gap: float) -> bool:
         """Whether the gap is what floating point leaves of none."""
@@ -144,13 +164,16 @@ def certify_posterior(
     replications: int = REPLICATIONS,
     seconds: float = SECONDS,
     seed: int | np.random.Generator = 0,
+    look: int = 0,
+    n_models: int | None = None,
+    among: PracticeClass | Covers | None = None,
 ) -> PosteriorCertificate:
     """Limits on the policy's value and on the best value under the posterior.
 
     Parameters
     ----------
     problem : Problem
-        What the policy was chosen on; replications have as many models, drawn afresh.
+        What the policy was chosen on.
     posterior : FittedPosterior or callable
         Draws n models with `posterior.sample(n, rng)`, or `posterior(n, rng)`: independent, of
         equal weight, and not those that the policy was chosen on.
@@ -162,6 +185,13 @@ def certify_posterior(
         About; each replication gets its share of them.
     seed : int or Generator
         A number gives draws of their own, independent of those that `sample` makes of it.
+    look : int
+        Where it is asked again and again whether to stop: 1 for the first time, 2, … Each has draws
+        of its own (with a number for a seed), and its share of the level.
+    n_models : int, optional
+        Of each replication, drawn afresh; by default as many as the problem has.
+    among : PracticeClass or Covers, optional
+        The class whose best the policy is compared with; by default all of the policy's own kind.
     """
     check_replications(replications, LEAST)
     if (share := REPLICATION_SHARE * time_bound().left) < seconds:
@@ -170,20 +200,24 @@ def certify_posterior(
     covers = class_of(policy)
     if not isinstance(problem.objective, SoftRobust):
         return _without(problem, heldout, covers, Note("replications_bound_averages"))
-    rng = _generator(seed)
+    rng, n = _generator(seed, look), n_models or problem.n_models
     if isinstance(posterior, FittedPosterior):
         posterior = posterior.share(FRESH)
         if posterior.pool is not None:  # a sampler that kept few draws has fewer replications
-            few = posterior.pool // problem.n_models
+            few = posterior.pool // n
             replications = replications if few < LEAST else min(replications, few)
     try:
-        bounds, returns = _replicate(problem, policy, posterior, covers, replications, seconds, rng)
+        fresh = _draws(problem, posterior, n, replications, seconds, rng)
+        if isinstance(among, PracticeClass) and problem.n_states > DUAL_STATES:
+            among = None
+        bounds, returns = _replicate(problem, policy, fresh, among, replications, seconds)
     except InputError as error:  # a sampler that has kept too few draws
         return _without(problem, heldout, covers, Note(RECORDED, facts={"text": str(error)}))
     if len(bounds) < LEAST:
         facts = {"least": LEAST, "seconds": seconds}
         return _without(problem, heldout, covers, Note("replications_too_slow", facts=facts))
-    return _limits(problem, policy, bounds, returns, heldout)
+    made = _limits(problem, policy, bounds, returns, 1 - (1 - LEVEL) * 0.5**look)
+    return replace(made, n_models=n).held_out(problem, heldout)
 
 
 def class_of(policy: Policy | TimedPolicy) -> Covers:
@@ -193,35 +227,38 @@ def class_of(policy: Policy | TimedPolicy) -> Covers:
     return Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
 
 
-def _generator(seed: int | np.random.Generator) -> np.random.Generator:
+def _generator(seed: int | np.random.Generator, look: int) -> np.random.Generator:
     """Not the stream of the models that the policy was chosen on, even for the same number."""
     if isinstance(seed, np.random.Generator):
         return seed.spawn(1)[0]
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(SPAWN,)))
+    key = (SPAWN, look) if look else (SPAWN,)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def _replicate(
     problem: Problem,
     policy: Policy | TimedPolicy,
-    posterior: FittedPosterior | Draw,
-    covers: Covers,
+    fresh: Iterable[ModelSet],
+    among: PracticeClass | Covers | None,
     replications: int,
     seconds: float,
-    rng: np.random.Generator,
 ) -> tuple[list[Bound], list[FloatArray]]:
     """Bounds of the replications and the policy's returns there; only one where it takes long."""
     bounds: list[Bound] = []
     returns: list[FloatArray] = []
-    began = time.monotonic()
-    for models in _draws(problem, posterior, replications, seconds, rng):
+    began, drawing = time.monotonic(), 0.0
+    for models in fresh:
+        if not bounds:  # all may have been drawn at once
+            drawing = time.monotonic() - began
         there = problem.with_models(models)
-        bounds.append(_bound(there, covers, seconds / replications))
+        bounds.append(_bound(there, policy, among, seconds / replications))
         returns.append(returns_of(there, policy).x)
         if len(bounds) == 1:  # how many there will be depends on the clock, not on what was seen
-            took = time.monotonic() - began
-            if took > seconds or time_bound().passed:
+            took = time.monotonic() - began - drawing
+            left = seconds - drawing
+            if took > left or time_bound().passed:
                 break
-            replications = int(np.clip(seconds / max(took, 1e-9), LEAST, replications))
+            replications = int(np.clip(left / max(took, 1e-9), LEAST, replications))
         if len(bounds) == replications:
             break
     return bounds, returns
@@ -230,6 +267,7 @@ def _replicate(
 def _draws(
     problem: Problem,
     posterior: FittedPosterior | Draw,
+    n: int,
     replications: int,
     seconds: float,
     rng: np.random.Generator,
@@ -240,7 +278,7 @@ def _draws(
     that replications have none in common.
     """
     draw: Draw = posterior.sample if isinstance(posterior, FittedPosterior) else posterior
-    n, size = problem.n_models, 8.0 * problem.models.next_states.size
+    size = 8.0 * problem.models.next_states.size
     if time_bound().limit is not None:  # whether one set can be drawn in time is seen by a few
         began = time.monotonic()
         draw(min(n, TRIAL), rng.spawn(1)[0])
@@ -255,14 +293,25 @@ def _draws(
         yield pool.select(np.arange(i * n, (i + 1) * n))
 
 
-def _bound(problem: Problem, covers: Covers, seconds: float) -> Bound:
-    """The best bound on one replication's optimum that its seconds afford."""
+def _bound(
+    problem: Problem,
+    policy: Policy | TimedPolicy,
+    among: PracticeClass | Covers | None,
+    seconds: float,
+) -> Bound:
+    """The best bound on one replication's optimum in the class that its seconds afford."""
+    if isinstance(among, PracticeClass):
+        inside = among.composite(problem)
+        own = inside.corner(policy) if isinstance(policy, Policy) else None
+        there = own or inside.problem.uniform_policy()
+        return among.named(_bound(inside.problem, there, None, seconds))
+    covers = class_of(policy) if among is None else among
     S, A, N = problem.R.shape
     if S > DUAL_STATES:
         return clairvoyant_bound(problem)
     small = N * A * S**3 <= EXACT_WORK and problem.horizon is None
-    if covers is Covers.DETERMINISTIC and small:
-        solved = Exact(gap=GAP, time_limit=seconds).solve(problem).bound
+    if covers is Covers.DETERMINISTIC and small and isinstance(policy, Policy):
+        solved = Exact(gap=GAP, time_limit=seconds, start=policy).solve(problem).bound
         assert solved is not None  # Exact always has one
         return solved
     return best_bound(problem, covers, seconds)
@@ -273,29 +322,26 @@ def _limits(
     policy: Policy | TimedPolicy,
     bounds: list[Bound],
     returns: list[FloatArray],
-    heldout: Sample | None,
+    level: float,
 ) -> PosteriorCertificate:
     """One-sided limits from the replications."""
     train = returns_of(problem, policy)
-    upper, mean, error = upper_limit(np.array([b.value for b in bounds]), LEVEL)
+    upper, mean, error = upper_limit(np.array([b.value for b in bounds]), level)
     scores = [_score(problem, train.x, x) for x in returns]
     paired = None
     if scores[0] is not None:
         missed = [b.value - s for b, s in zip(bounds, scores, strict=True) if s is not None]
-        paired = max(upper_limit(np.array(missed), LEVEL)[0], 0.0)
-    lower, source = _lower(heldout)
-    if lower is None:
-        every = np.concatenate(returns)
-        w = np.full(every.size, 1.0 / every.size)
-        lower, _ = _lower(held_out(train, Returns(every, w), problem.objective))
-        source = "replications"
+        paired = max(upper_limit(np.array(missed), level)[0], 0.0)
+    every = np.concatenate(returns)
+    w = np.full(every.size, 1.0 / every.size)
+    lower, _ = _lower(held_out(train, Returns(every, w), problem.objective))
     if lower is not None:  # chance may put the limits the wrong way round; above is still above
         upper = max(upper, lower)
     order = list(Covers)  # a result covers what every replication covers
     methods = sorted({METHODS.get(b.method, "branch and bound") for b in bounds})
     return PosteriorCertificate(
         lower=lower,
-        lower_from=source,
+        lower_from="replications",
         upper=upper,
         upper_mean=mean,
         upper_error=error,
@@ -304,7 +350,16 @@ def _limits(
         method=" or ".join(methods),
         replications=len(bounds),
         n_models=problem.n_models,
+        gap_share=_share(problem, upper, paired),
     )
+
+
+def _share(problem: Problem, upper: float | None, missed: float | None) -> float | None:
+    """What is missed, of what is to be gained over acting at random."""
+    if upper is None or missed is None:
+        return None
+    best = Bound(upper, Covers.ALL, "")
+    return gap_share(best, upper - missed, uniform_value(problem), rounding(problem))
 
 
 def _score(problem: Problem, train: FloatArray, x: FloatArray) -> float | None:

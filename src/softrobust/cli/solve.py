@@ -52,7 +52,7 @@ def solve(
     heldout: Annotated[Path | None, typer.Option(help="Models that the policy is not chosen on, for an honest second opinion.", rich_help_panel=INPUT)] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Go on where rows cannot be right (out of line, a reward of 99999, all of it twice): it then stands under the answer.", rich_help_panel=INPUT)] = False,
     normalise: Annotated[bool, typer.Option("--normalise", help="Accept row sums off by up to 1e-6 and divide by them.", rich_help_panel=INPUT)] = False,
-    models: Annotated[int | None, typer.Option(help="Models drawn from the posterior to choose on (default 100).", rich_help_panel=PRIOR)] = None,
+    models: Annotated[int | None, typer.Option(help="Models drawn from the posterior to choose on (default: 300, or thirty in the bad case; doubled while more than 1 % of what is to be gained is open under the posterior, and time is left).", rich_help_panel=PRIOR)] = None,
     test_models: Annotated[int | None, typer.Option(help="Held-out draws (default: as many as the intervals need, at most 10 000).", rich_help_panel=PRIOR)] = None,
     posterior: Annotated[str | None, typer.Option(help="learned (default: rows borrow from what resembles them, as far as the log shows), dirichlet (each row on its own; the default with the settings below), hierarchical, tied, demand, population, draws (--set file=models.npz); regression with --continuous.", rich_help_panel=PRIOR, autocompletion=complete.posteriors)] = None,
     strength: Annotated[float | None, typer.Option(help="Prior mass of a pair, in observations (default 1).", rich_help_panel=PRIOR)] = None,
@@ -143,7 +143,7 @@ def solve(
         stationary=stationary,
         settings=for_solver,
     )
-    run = choose(setup, made, seed, replications, test_episodes, validate)
+    run = choose(setup, made, seed, replications, test_episodes, validate, solver is not None)
     if out is not None:
         run = save_with_search(run, out, force or resume, search)
     print_run(run, out, json, quiet, details)

@@ -280,6 +280,11 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
     ),
     "replications_too_slow": "{least} replications would take much longer than {seconds:g} s.",
     "cut_by_time": _cut,
+    "caution_costs": lambda note: (
+        f"By the posterior alone another policy would earn {note['more']:.4g} more by the "
+        f"objective ({100 * note['share']:.2g} % of what is to be gained over acting at random): "
+        "it makes changes whose gain is not clear of its own uncertainty, and those are left out."
+    ),
     "promise_by_learned": _judge,
     "promise_unseen": (
         "The policy takes actions that were never seen where it takes them, and no part of the log "

@@ -32,6 +32,7 @@ LONGEST_LABEL = 120
 LONGEST_WORD = 20
 
 COVERED = {  # as in "no … can earn more"
+    Covers.CLEAR_CHANGES: "policy that keeps practice, or changes it where a gain is clear,",
     Covers.PRACTICE_CORNERS: "policy that takes practice's rare actions as before or not at all",
     Covers.PRACTICE_CLASS: "policy that keeps to practice where the log has too few rows",
     Covers.DETERMINISTIC: "deterministic policy",

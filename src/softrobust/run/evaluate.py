@@ -29,7 +29,7 @@ from softrobust.run.setup import read_whole_policy
 from softrobust.solvers.base import Solution, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, given, unmasked
 from softrobust.solvers.improve import promise_of
-from softrobust.solvers.practice_class import check_within, within_class
+from softrobust.solvers.practice_class import check_within
 from softrobust.solvers.registry import DEFAULT_SOLVER, make_solver
 from softrobust.study.compare import Compared, compare
 from softrobust.study.frontier import Frontier, frontier, save_frontier_csv
@@ -215,14 +215,15 @@ def run_frontier(
         if composite is not None:
             check_within(chosen)
         found = frontier(problem, lams, alphas, chosen)
-    if composite is None:
+    if composite is None or setup.policies is None:
         return found
+    named = setup.policies.named
     points = [
         [
             replace(
                 point,
                 policy=composite.lift(point.policy),
-                certificate=replace(point.certificate, bound=within_class(point.certificate.bound)),
+                certificate=replace(point.certificate, bound=named(point.certificate.bound)),
             )
             for point in row
         ]

@@ -33,6 +33,7 @@ from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import ContinuousProblem
 from softrobust.returns import policy_return
 from softrobust.run.folder import CUT, SEARCH, Run, diagnosed, found_notes, own_value_notes
+from softrobust.run.growth import Answer, answer
 from softrobust.run.options import Options, Setup, repeat_command
 from softrobust.run.setup import keeping, set_up
 from softrobust.solvers.base import Solution, Solver, solve
@@ -66,6 +67,7 @@ def choose(
     replications: int | None = None,
     episodes: int | None = None,
     validate: str | None = None,
+    named: bool = True,
     **options: Any,
 ) -> Run:
     """The whole line with its defaults: set up, solve, certify, compare.
@@ -86,12 +88,15 @@ def choose(
     validate : str, optional
         Also choose on two thirds of a log's "episodes", or of "blocks" of its rows, and judge that
         choice on the rest (`study.validation`).
+    named : bool
+        Whether the solver was asked for by name; else what it finds is compared with what others
+        find, on models that none was chosen on, and the best of them is the answer.
     """
     setup = source
     if not isinstance(setup, Setup):
         setup = set_up(setup, Options(seed=seed, **options))
     _check(setup, replications, episodes, validate)
-    problem = setup.problem
+    problem, named = setup.problem, named and solver is not None
     if solver is None:
         solver = make_solver(
             default_solver(problem, setup.posterior),
@@ -101,22 +106,16 @@ def choose(
             posterior=setup.posterior,
             min_count=None if setup.options is None else setup.options.min_count,
         )
-    stage("choosing a policy")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SaturationWarning)  # it is among the notes
-        if isinstance(solver, Improve):
-            chosen = solver.choice(problem)
-            solution, promise = solver.solution(problem, chosen), chosen.promise
-        else:
-            promise = None
-            if setup.policies is None:
-                solution = solve(problem, solver)
-            else:
-                solution = solve_within(problem, solver, setup.policies)
     n = replications
     if n is None:
         n = REPLICATIONS if setup.posterior is not None else 0
-    run = certified(setup, solution, seed, n, episodes or EPISODES)
+    stage("choosing a policy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SaturationWarning)  # it is among the notes
+        found = answer(setup, solver, seed, n, named)
+    setup, solution, promise = found.setup, found.solution, found.promise
+    problem = setup.problem
+    run = certified(setup, solution, seed, n, episodes or EPISODES, found)
     if setup.log is not None and not run.continuous:
         if promise is None:
             stage("judging by halves of the log")
@@ -125,7 +124,7 @@ def choose(
             )
         run = replace(run, certificate=replace(run.certificate, promise=promise))
         if isinstance(solution.policy, TimedPolicy):
-            facts = {"steps": solution.policy.horizon}
+            facts: dict[str, Any] = {"steps": solution.policy.horizon}
             run = replace(run, notes=(*run.notes, Note("promise_not_timed", Level.CAUTION, facts)))
         else:
             run = replace(run, notes=(*run.notes, *_judge(setup, solver, promise)))
@@ -137,7 +136,8 @@ def choose(
         facts = {"parts": list(clock.cut), "seconds": clock.limit}
         run = replace(run, notes=(*run.notes, Note("cut_by_time", facts=facts)))
     more = {"replications": replications, "episodes": episodes, "validate": validate}
-    return replace(run, command=repeat_command(setup, solver, **more))
+    alone = named or setup.posterior is None or isinstance(solver, Improve)
+    return replace(run, command=repeat_command(setup, solver, alone, **more))
 
 
 def _judge(setup: Setup, solver: Solver, promise: Promise | None) -> list[Note]:
@@ -212,8 +212,9 @@ def certified(
     seed: int = 0,
     replications: int = 0,
     episodes: int = EPISODES,
+    found: Answer | None = None,
 ) -> Run:
-    """The run of a solution: certified, compared, with its notes."""
+    """The run of a solution: certified, compared, with its notes; `found` knows more of it."""
     problem, log = setup.problem, setup.log
     made: dict[str, Any] = {"heldout": setup.heldout, **_of_visits(setup)}
     if isinstance(problem, ContinuousProblem):
@@ -228,10 +229,12 @@ def certified(
             stage("drawing held-out models")
             heldout = draw_heldout(setup.posterior, problem, solution.policy, setup.test_seed)
         stage("certifying")
-        certificate = _certify_table(setup, solution, heldout, replications, seed)
-        found = found_notes(problem, solution, log, diagnosed(setup.posterior))
+        known = Answer(setup, solution, setup.policies) if found is None else found
+        certificate = _certify_table(known, heldout, replications, seed)
+        said = found_notes(problem, solution, log, diagnosed(setup.posterior))
         made["heldout"] = heldout
-        more = (*_learned(setup.posterior), *found, *_resolution(setup, solution, certificate))
+        more = (*_learned(setup.posterior), *said, *known.notes)
+        more = (*more, *_resolution(setup, solution, certificate))
     return Run(
         problem,
         solution,
@@ -266,12 +269,9 @@ def _learned(posterior: Any) -> list[Note]:
 
 
 def _certify_table(
-    setup: Setup,
-    solution: Solution,
-    heldout: ModelSet | Draws | None,
-    replications: int,
-    seed: int,
+    found: Answer, heldout: ModelSet | Draws | None, replications: int, seed: int
 ) -> Certificate:
+    setup, solution = found.setup, found.solution
     problem, policy = setup.problem, solution.policy
     bounds = [] if solution.bound is None else [solution.bound]
     practice = None if setup.log is None else behaviour_policy(problem, setup.log)[0]
@@ -279,8 +279,11 @@ def _certify_table(
     if replications and setup.posterior is not None:
         # Held-out models from a file need not be draws of this posterior.
         held = made.heldout if setup.heldout_drawn else None
-        under = certify_posterior(problem, policy, setup.posterior, held, replications, seed=seed)
-        made = replace(made, posterior=under)
+        under = found.under
+        if under is None:
+            where = (problem, policy, setup.posterior, None, replications)
+            under = certify_posterior(*where, seed=seed, among=found.among)
+        made = replace(made, posterior=under.held_out(problem, held))
     if solution.solver == Nominal.name:
         return made
     return replace(made, nominal=_against_nominal(problem, solution, heldout))

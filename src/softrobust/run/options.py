@@ -147,7 +147,8 @@ class Setup:
 
     `heldout_drawn` says whether held-out models are, or will be, draws of the posterior; `r2` is
     that of a fitted reward; `policies` is the class to choose from, where not all are considered;
-    `visits` is how a table of visits became the log.
+    `visits` is how a table of visits became the log; `more_models` says that nobody gave their
+    number, so that more may be drawn.
     """
 
     problem: Any
@@ -162,6 +163,7 @@ class Setup:
     r2: float | None = None
     policies: PracticeClass | None = None
     visits: Trajectories | None = None
+    more_models: bool = False
 
 
 # --------------------------------------------------------------------------------------------------
@@ -172,13 +174,15 @@ class Setup:
 SPELLED = ("gamma", "criterion", "lam", "alpha", "n_models", "seed")  # said in any case
 
 
-def repeat_command(setup: Setup, solver: Solver, **more: int | str | None) -> str:
+def repeat_command(
+    setup: Setup, solver: Solver, named: bool = True, **more: int | str | None
+) -> str:
     """`softrobust solve FILE …` with the question spelled out, and every option that was given.
 
     `more` are options of the line beyond the input's. Empty where no command makes the run again.
     """
     limited = setup.options is not None and setup.options.time_limit is not None
-    said = _solver_words(solver, limited)
+    said = _solver_words(solver, limited, named)
     if setup.options is None or said is None:
         return ""
     options, problem = setup.options, setup.problem
@@ -206,9 +210,9 @@ def folder_command(run: str, solver: str, seed: int) -> str:
     return command_line("solve", f"{run}/problem.npz", known) if solver in SOLVERS else ""
 
 
-def _solver_words(solver: Solver, limited: bool) -> list[str] | None:
+def _solver_words(solver: Solver, limited: bool, named: bool) -> list[str] | None:
     """The solver's part; None for a solver that the command line does not know."""
-    words = ["--solver", solver.name]
+    words = ["--solver", solver.name] if named else []
     limit = None if limited else getattr(solver, "time_limit", None)
     words += ["--stationary"] if getattr(solver, "stationary", False) else []
     if limit is not None and (solver.continuous or limit != DEFAULT_SECONDS):

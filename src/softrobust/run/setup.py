@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import is_dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from softrobust._core.limits import stage, time_bound
 from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.settings import whole
-from softrobust.certificate.posterior import TEST_STREAM
+from softrobust.certificate.posterior import MOST, TEST_STREAM
 from softrobust.data import TrajectoryRules, TransitionLog, read_log
 from softrobust.data.columns import ACTION, STATE
 from softrobust.data.continuous import ContinuousLog
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
     from softrobust.objective import Objective
 
-DEFAULT_MODELS, LEAST_MODELS, TRIAL = 100, 10, 2
+FEWEST_MODELS, TAIL_MODELS = 300, 30  # drawn at first: in all, and in the bad case
+LARGE_MODELS, LARGE_CELLS = 100, 2**24  # fewer of large models: their probabilities in all
+LEAST_MODELS, TRIAL = 10, 2
 DRAWING_SHARE = 0.2  # of the time that is left
 FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with options of their own
 
@@ -154,7 +157,8 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     stage("drawing models")
     n = options.n_models
     if n is None:
-        n = _drawn_in_time(fitted, options.seed)
+        alpha = SoftRobust().alpha if options.alpha is None else options.alpha
+        n = first_models(alpha, fitted.share(CHOOSING), options.seed)
     models = Draws.of(fitted.share(CHOOSING), n, train_seed).models
     own = models.rewards
     if own is not None and not own.drawn and own is not log.rewards:
@@ -189,19 +193,21 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     asked, drawn = options if source else None, options.heldout is None
     return Setup(
         problem, log, posterior, heldout, notes, test_seed, source, asked, drawn,
-        policies=keeping(log, problem, posterior, options),
+        policies=keeping(log, problem, posterior, options), more_models=options.n_models is None,
     )  # fmt: skip
 
 
-def _drawn_in_time(fitted: Any, seed: int) -> int:
-    """The usual number of models, or as many as a share of the time that is left affords."""
-    clock = time_bound()
-    if clock.limit is None:
-        return DEFAULT_MODELS
+def first_models(alpha: float, posterior: Any, seed: int) -> int:
+    """As many models as a first answer needs: thirty in the bad case, if time and memory allow."""
+    tail = max(1.0 - alpha, TAIL_MODELS / MOST)
+    n = max(FEWEST_MODELS, math.ceil(TAIL_MODELS / tail - 1e-9))
+    if posterior.pool is not None:
+        return min(n, int(posterior.pool))
     began = time.monotonic()
-    fitted.sample(TRIAL, np.random.default_rng([seed, 12]))
+    cells = posterior.sample(TRIAL, np.random.default_rng([seed, 12])).next_states.size
     each = (time.monotonic() - began) / TRIAL
-    return clock.affords("models", DEFAULT_MODELS, each, DRAWING_SHARE, LEAST_MODELS)
+    n = min(n, max(LARGE_MODELS, LARGE_CELLS // max(int(cells), 1)))
+    return time_bound().affords("models", n, each, DRAWING_SHARE, LEAST_MODELS)
 
 
 def on_models(log: TransitionLog, fitted: Any, models: ModelSet) -> tuple[TransitionLog, Any]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.posterior.belief import Belief
 from softrobust.solvers.practice_class import PracticeClass
 
@@ -56,21 +56,43 @@ def _nominal(belief: Belief, policies: PracticeClass) -> FloatArray:
     return probs
 
 
+def clear_pairs(
+    belief: Belief, policies: PracticeClass, caution: float, probs: FloatArray
+) -> BoolArray:
+    """(n_states, n_actions): free pairs clearly better than practice, by a policy's values.
+
+    Without caution all free pairs are.
+    """
+    free = policies.free & belief.available
+    if caution == 0.0 or not free.any():
+        return free
+    _, score, size = _scores(belief, policies, caution, probs)
+    return np.asarray(score > size)
+
+
+def _scores(
+    belief: Belief, policies: PracticeClass, caution: float, probs: FloatArray
+) -> tuple[FloatArray, FloatArray, float]:
+    """Mean(d), and mean(d) − caution·sd(d) of free pairs, both (n_states, n_actions); rounding."""
+    q = belief.q_values(probs)
+    gain = q - np.einsum("sa,san->sn", policies.practice, q)[:, None, :]
+    mean = gain.mean(axis=2)
+    free = policies.free & belief.available
+    score = np.where(free, mean - caution * gain.std(axis=2), -np.inf)
+    return mean, score, BETTER * max(float(np.abs(q).max()), 1e-300)
+
+
 def _cautious(belief: Belief, policies: PracticeClass, caution: float) -> FloatArray:
     practice, free = policies.practice, policies.free & belief.available
     rows = np.arange(practice.shape[0])
     probs, seen = np.array(practice), set()
     for _ in range(CAUTIOUS_ROUNDS):
-        q = belief.q_values(probs)
-        gain = q - np.einsum("sa,san->sn", practice, q)[:, None, :]
-        mean = gain.mean(axis=2)
-        score = np.where(free, mean - caution * gain.std(axis=2), -np.inf)
+        mean, score, size = _scores(belief, policies, caution, probs)
         best = score.argmax(axis=1)
         top = score[rows, best]
         kept = np.where(~free & (mean > top[:, None]), practice, 0.0)
         new = kept
         new[rows, best] += 1.0 - kept.sum(axis=1)
-        size = BETTER * max(float(np.abs(q).max()), 1e-300)
         probs = np.where((top > size)[:, None], new, practice)
         if (mark := probs.tobytes()) in seen:
             break

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
-from softrobust._core.arrays import BoolArray
+from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust._core.limits import OutOfTime, time_bound, within
 from softrobust._core.settings import instance, whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.policy import TimedPolicy
 from softrobust.solvers.base import SOLVER_SHARE, Solution, Solver, Status, finish
+from softrobust.solvers.cautious import clear_pairs
 from softrobust.solvers.hidden import hidden_bias
+from softrobust.solvers.practice_class import TOLERANCE, PracticeClass
 from softrobust.solvers.promise import (
     FEWEST_ROWS,
     HALF_MODELS,
@@ -95,17 +97,40 @@ class Improve(Solver):
     def solution(self, problem: Problem, choice: Choice) -> Solution:
         """A choice as the solution of the problem."""
         found, status = choice.candidate, Status.LOCAL_OPTIMUM
-        policy, available = choice.policy, problem.models.available
-        # Nothing is recommended where nothing was done; there any action of the models will do.
-        known = np.asarray(policy.decided)[:, None]
-        alike = available / available.sum(axis=1, keepdims=True)
-        policy = replace(policy, probs=np.where(known, policy.probs, alike))
+        policy = replace(choice.policy, probs=_everywhere(problem, choice.policy))
         stats: dict[str, object] = {"verdict": str(choice.promise.verdict)}
         if found is None:
             status = Status.GIVEN
         else:
             stats |= {"min_count": found.min_count, "caution": found.caution}
         return finish(problem, solver=self.name, policy=policy, status=status, stats=stats)
+
+
+def clear_changes(problem: Problem, choice: Choice) -> PracticeClass | None:
+    """The policies that change practice only where a gain is clear, of which the choice is one.
+
+    None where the problem has other states and actions, or lacks what practice does.
+    """
+    practice, found = choice.practice, choice.candidate
+    available = problem.models.available
+    if practice.probs.shape != available.shape or not problem.allowed[available].all():
+        return None
+    shares = _everywhere(problem, practice)
+    if (shares[~available] > 0).any():
+        return None
+    free = choice.policies.free
+    if found is not None:
+        free = clear_pairs(choice.belief, choice.policies, found.caution, choice.policy.probs)
+    # What was chosen belongs to it, also where its last step went round in a circle.
+    taken = choice.policy.probs > practice.probs + TOLERANCE
+    return PracticeClass(shares, (free | taken) & available, clear=True)
+
+
+def _everywhere(problem: Problem, policy: Policy) -> FloatArray:
+    """A policy's shares; where nothing was ever done, any action of the models will do."""
+    known, available = np.asarray(policy.decided)[:, None], problem.models.available
+    alike = available / available.sum(axis=1, keepdims=True)
+    return np.where(known, policy.probs, alike)
 
 
 def promise_of(

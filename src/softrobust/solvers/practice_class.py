@@ -61,10 +61,13 @@ class PracticeClass:
         β; rows sum to 1.
     free : (n_states, n_actions) bool
         Pairs that may get more probability than practice gives them.
+    clear : bool
+        Whether these are the pairs whose gain is clear (`cautious`), not merely seen often enough.
     """
 
     practice: FloatArray
     free: BoolArray
+    clear: bool = False
 
     def __post_init__(self) -> None:
         practice = np.asarray(self.practice, dtype=np.float64)
@@ -135,6 +138,15 @@ class PracticeClass:
         """The problem in composite actions, against the same reference."""
         return Composite.of(self, problem)
 
+    def named(self, bound: Bound) -> Bound:
+        """A bound of the composite problem as one of the class, or of its corners."""
+        covers = Covers.PRACTICE_CLASS
+        if self.clear:
+            covers = Covers.CLEAR_CHANGES
+        elif bound.covers is Covers.DETERMINISTIC:
+            covers = Covers.PRACTICE_CORNERS
+        return replace(bound, covers=covers)
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -192,6 +204,15 @@ class Composite:
         probs /= probs.sum(axis=-1, keepdims=True)
         return type(policy)(probs, m.states, m.actions, self.original.decided)
 
+    def corner(self, policy: Policy) -> Policy | None:
+        """The policy in composite actions, one in each state; None where it is no corner."""
+        off = np.abs(self.mixtures - policy.probs[:, None, :]).max(axis=2)
+        rule = off.argmin(axis=1)
+        m = self.problem.models
+        if (off[np.arange(rule.size), rule] > TOLERANCE).any():
+            return None
+        return Policy.from_decision(rule, m.states, m.actions)
+
     def practice(self) -> Policy:
         """Practice, in composite actions."""
         m = self.problem.models
@@ -206,7 +227,7 @@ def solve_within(problem: Problem, solver: Solver, policies: PracticeClass) -> S
     return finish(
         problem, solver=found.solver, policy=composite.lift(found.policy), status=found.status,
         v=found.v, model_value=found.model_value, stats=found.stats,
-        bound=None if found.bound is None else within_class(found.bound),
+        bound=None if found.bound is None else policies.named(found.bound),
     )  # fmt: skip
 
 
@@ -219,13 +240,6 @@ def check_within(solver: Solver) -> None:
             "another solver, such as exact.",
             arguments=("min_count",),
         )
-
-
-def within_class(bound: Bound) -> Bound:
-    """A bound of the composite problem as one of the class."""
-    corners = bound.covers is Covers.DETERMINISTIC
-    covers = Covers.PRACTICE_CORNERS if corners else Covers.PRACTICE_CLASS
-    return replace(bound, covers=covers)
 
 
 def mixed_problem(problem: Problem, mixtures: FloatArray) -> Problem:

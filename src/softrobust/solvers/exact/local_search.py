@@ -23,6 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -74,12 +75,15 @@ class LocalSearch(Solver):
         Seconds; the best rule so far comes back.
     stationary : bool
         With a horizon: one rule for all steps instead of one for each.
+    start : Policy, optional
+        One more rule to start from (its likeliest actions).
     """
 
     starts: Count = 10
     seed: Seed = 0
     time_limit: Seconds | None = None
     stationary: bool = False
+    start: Policy | None = None
     name: ClassVar[str] = "local-search"
 
     def solve(self, problem: Problem) -> Solution[Any]:
@@ -88,7 +92,8 @@ class LocalSearch(Solver):
         if problem.horizon is not None and not self.stationary:
             return search_timed(problem, self.starts, self.seed, deadline, self.name)
         reduced = reduce(problem)
-        found = search(reduced, self.starts, self.seed, deadline)
+        given = None if self.start is None else onto(self.start.decision, reduced.allowed)
+        found = search(reduced, self.starts, self.seed, deadline, given=given)
         stats = {
             "seconds": deadline.elapsed,
             "starts": found.starts,
@@ -135,10 +140,11 @@ def search(
     seed: int | np.random.Generator,
     deadline: Deadline,
     optima: ModelOptima | None = None,
+    given: IntArray | None = None,
 ) -> Found:
-    """Climb from up to `starts` rules; Ctrl-C or the deadline end it with the best so far.
+    """Climb from `given` and `starts` rules; Ctrl-C or the deadline end it with the best so far.
 
-    The first climb, from the nominal rule, gets `CLIMB_SECONDS` however early the deadline is: what
+    The first climb gets `CLIMB_SECONDS` however early the deadline is: what
     comes back is the search's policy, never the rule that it set out from.
     """
     climber = make_climber(reduced)
@@ -147,7 +153,8 @@ def search(
     status = Status.LOCAL_OPTIMUM
     seen: set[bytes] = set()
     try:
-        for start in starting_rules(reduced, starts, seed, optima, deadline):
+        first = [] if given is None else [given]
+        for start in chain(first, starting_rules(reduced, starts, seed, optima, deadline)):
             if decision is not None and deadline.passed:
                 status = Status.TIME_LIMIT
                 break

@@ -1,0 +1,297 @@
+"""As many models as the question needs, and the best of several answers on models none has seen.
+
+The best policy on N models is one for these N. So N doubles until what the answer misses under the
+posterior is at most `SHARE` of what is to be gained, or more models no longer help, or time is up.
+Every look takes replications of its own, at its share of the level (`certificate.posterior`), so
+that the last limit holds although luck had a part in stopping there. Solvers that prove are spared
+until the last round: a local search answers for them, and only the last answer needs a proof.
+
+`Improve` keeps to practice wherever the log does not show a gain clearly. No number of models
+changes that: its policy stays, and is compared with the best of those that change what clearly pays
+(`solvers.improve.clear_changes`). What others would earn by the posterior alone is noted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from softrobust._core.limits import Deadline, stage, time_bound
+from softrobust._core.notes import Note
+from softrobust.bounds import Covers
+from softrobust.bounds.reduction import rounding
+from softrobust.certificate.posterior import (
+    SECONDS,
+    PosteriorCertificate,
+    certify_posterior,
+    class_of,
+)
+from softrobust.objective import SoftRobust
+from softrobust.posterior.base import CHOOSING
+from softrobust.posterior.sampling import Draws, origin, with_taken
+from softrobust.returns import returns_of, stream_returns, uniform_value
+from softrobust.solvers.base import Solution, Solver, solve
+from softrobust.solvers.baselines.behaviour import PRACTICE, behaviour_policy, given
+from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.solvers.exact.milp import MILP
+from softrobust.solvers.exact.randomized import RandomizedAscent
+from softrobust.solvers.improve import Improve, clear_changes
+from softrobust.solvers.practice_class import PracticeClass, solve_within
+from softrobust.solvers.rectangular.rectangular import SRect
+from softrobust.solvers.registry import DEFAULT_SECONDS
+
+if TYPE_CHECKING:
+    from softrobust.problem import Problem
+    from softrobust.run.options import Setup
+    from softrobust.solvers.promise import Promise
+
+SHARE = 0.01
+STALLED = 0.8  # of what was left at the last look: then more models are not what is wanting
+KEEPING_SECONDS, SEARCHING_SECONDS = 8.0, 30.0  # for all rounds, where nobody gave a limit
+GROWING_SHARE = 0.3  # of the time that is left, where somebody did
+QUICK_STARTS = 4  # of the local search in a round
+MOST_CELLS = 2**27  # probabilities of the models to choose on, at most (1 GiB)
+SEARCHING = (Exact, MILP, LocalSearch, RandomizedAscent)  # their answer is the best on the models
+POOL_STATES = 100  # up to here rivals are worth their time,
+POOL_SECONDS = 3.0  # so much for a search,
+POOL_NUMBERS, POOL_STEPS = 1e5, 20  # and S·A·N and programs up to which randomizing is tried
+VALIDATION, VALIDATED = 4, 1000  # the stream on which answers are compared, and its models
+LEFT_OVER = 100  # draws of a sampler that are enough for that
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found, on how many models, and what is known of it under the posterior.
+
+    `among` is the class that it is to be the best of; `looks` counts those taken so far.
+    """
+
+    setup: Setup
+    solution: Solution[Any]
+    among: PracticeClass | Covers | None = None
+    promise: Promise | None = None
+    under: PosteriorCertificate | None = None
+    looks: int = 0
+    notes: tuple[Note, ...] = ()
+
+
+def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bool) -> Answer:
+    """The policy, on as many models as it needs; where nobody named a solver, the best of several.
+
+    `replications` are those of one look; without any, the number of models stays what it is.
+    """
+    many = replications if _endless(setup) else 0
+    if isinstance(solver, Improve):
+        chosen, clock = solver.choice(setup.problem), _clock(KEEPING_SECONDS)
+        clear = clear_changes(setup.problem, chosen)
+        found = _grown(
+            Answer(setup, solver.solution(setup.problem, chosen), clear, chosen.promise),
+            lambda there, _: solver.solution(there.problem, chosen), seed, many, clock,
+        )  # fmt: skip
+        return replace(found, notes=_left_out(found, seed))
+    if not many or not _searches(setup, solver):
+        found = Answer(setup, _solved(setup, solver), setup.policies)
+    else:
+        clock = _clock(SEARCHING_SECONDS)
+
+        def again(there: Setup, before: Solution | None) -> Solution:
+            return _solved(there, _quick(solver, before, clock))
+
+        found = Answer(setup, again(setup, None), setup.policies)
+        found = _grown(found, again, seed, many, clock)
+        if isinstance(solver, (Exact, MILP)):
+            proven = _solved(found.setup, _proving(solver, found.solution, clock))
+            found = replace(found, solution=proven, under=_if_same(found, proven))
+    if not named and setup.posterior is not None and setup.policies is None:
+        own = found.solution
+        best = best_on_fresh(found.setup, own, seed)
+        # One that randomizes is still compared with those that the solver chose from.
+        among = class_of(own.policy) if best.solver != own.solver else None
+        found = replace(found, solution=best, under=_if_same(found, best), among=among)
+    if found.looks and found.under is None:
+        found = _looked(found, seed, many, _clock(SEARCHING_SECONDS / 2))
+    return found
+
+
+def _endless(setup: Setup) -> bool:
+    """Whether more models can be drawn, and nobody said how many."""
+    if not setup.more_models or not isinstance(setup.problem.objective, SoftRobust):
+        return False
+    drawn = origin(setup.problem.models)
+    return drawn is not None and drawn.posterior.pool is None
+
+
+def _searches(setup: Setup, solver: Solver) -> bool:
+    """Whether the solver's answer is the best on its models, so that more of them make it better.
+
+    Not one that may look at no clock, nor one that takes up the search on models it had before.
+    """
+    file, nodes = getattr(solver, "checkpoint", None), getattr(solver, "node_limit", None)
+    fresh = nodes is None and (file is None or not Path(file).exists())
+    return isinstance(solver, SEARCHING) and setup.problem.horizon is None and fresh
+
+
+def _clock(seconds: float) -> Deadline:
+    """For all rounds together: so many seconds, or a share of those that somebody gave."""
+    left = time_bound().left
+    return Deadline(seconds if math.isinf(left) else max(GROWING_SHARE * left, 1e-3))
+
+
+def _grown(
+    found: Answer,
+    again: Callable[[Setup, Solution | None], Solution],
+    seed: int,
+    many: int,
+    clock: Deadline,
+) -> Answer:
+    """Double the models until little is left, or more do not help, or time is up."""
+    while many:
+        began = clock.elapsed
+        now = _looked(found, seed, many, clock)
+        took, cells = clock.elapsed - began, 2 * found.setup.problem.models.prob.size
+        if _enough(now.under, found.under) or 2.5 * took > clock.left or cells > MOST_CELLS:
+            return now
+        stage(f"choosing on {2 * now.setup.problem.n_models} models")
+        more = _doubled(now.setup)
+        found = replace(now, setup=more, solution=again(more, now.solution))
+    return found
+
+
+def _looked(found: Answer, seed: int, many: int, clock: Deadline) -> Answer:
+    """Limits by fresh replications of as many models as there are now."""
+    look, setup = found.looks + 1, found.setup
+    under = certify_posterior(
+        setup.problem, found.solution.policy, setup.posterior, None, many,
+        SECONDS if look == 1 else max(clock.left, 1e-3), seed, look, among=found.among,
+    )  # fmt: skip
+    return replace(found, under=under, looks=look)
+
+
+def _if_same(found: Answer, new: Solution) -> PosteriorCertificate | None:
+    """What is known of an answer, where the new one is the same policy."""
+    same = np.array_equal(found.solution.policy.probs, new.policy.probs)
+    return found.under if same else None
+
+
+def _enough(now: PosteriorCertificate | None, before: PosteriorCertificate | None) -> bool:
+    """Whether little is left, or what is left has other reasons than few models."""
+    if now is None or now.gap_share is None or now.gap_share <= SHARE:
+        return True
+    return before is not None and now.gap_share > STALLED * (before.gap_share or 0.0)
+
+
+def _doubled(setup: Setup) -> Setup:
+    """The same set-up on twice as many models of its stream."""
+    problem, drawn = setup.problem, origin(setup.problem.models)
+    assert drawn is not None  # `_endless`
+    models = drawn.part(0, 2 * drawn.n_models).models
+    if problem.models.taken is not None:
+        models = with_taken(models, problem.models.taken)
+    return replace(setup, problem=problem.with_models(models))
+
+
+def _solved(setup: Setup, solver: Solver) -> Solution[Any]:
+    if setup.policies is None:
+        return solve(setup.problem, solver)
+    return solve_within(setup.problem, solver, setup.policies)
+
+
+def _quick(solver: Solver, before: Solution | None, clock: Deadline) -> Solver:
+    """Who answers before the last round, from the answer before."""
+    limit = max(clock.left, 1e-3)
+    if isinstance(solver, (Exact, MILP)):
+        solver = LocalSearch(starts=QUICK_STARTS, seed=getattr(solver, "seed", 0))
+    if isinstance(solver, LocalSearch):
+        start = None if before is None or not before.policy.deterministic else before.policy
+        return replace(solver, start=start, time_limit=limit)
+    return replace(solver, time_limit=limit)  # type: ignore[type-var]
+
+
+def _proving(solver: Exact | MILP, found: Solution, clock: Deadline) -> Solver:
+    """The solver with the time that is left, from what was found."""
+    own = DEFAULT_SECONDS if solver.time_limit is None else solver.time_limit
+    limit = max(own - clock.elapsed, 1.0)
+    if isinstance(solver, MILP) or not found.policy.deterministic:
+        return replace(solver, time_limit=limit)
+    return replace(solver, time_limit=limit, start=found.policy)
+
+
+# --------------------------------------------------------------------------------------------------
+# Several answers, compared on models that none was chosen on.
+
+
+def best_on_fresh(setup: Setup, own: Solution, seed: int) -> Solution:
+    """The best of several solvers' answers, and of practice, on a validation stream.
+
+    A bound on all policies of a class goes with whichever of the class is chosen.
+    """
+    problem = setup.problem
+    found = [own, *(solve(problem, rival) for rival in _rivals(problem, seed))]
+    if setup.log is not None:
+        practice = behaviour_policy(problem, setup.log)[0]
+        if not (practice.probs[~problem.allowed] > 0).any():
+            found.append(given(problem, practice, PRACTICE))
+    worth = _on_fresh(setup, [each.policy for each in found], seed)
+    if worth is None:
+        return own
+    chosen, bound = found[int(np.argmax(worth))], own.bound
+    seen = {each.solver: round(value, 12) for each, value in zip(found, worth, strict=True)}
+    chosen = replace(chosen, stats={**chosen.stats, "candidates": seen})
+    if chosen.bound is not None or bound is None:
+        return chosen
+    fits = chosen.policy.deterministic or bound.covers is not Covers.DETERMINISTIC
+    return replace(chosen, bound=bound, uniform_value=own.uniform_value) if fits else chosen
+
+
+def _rivals(problem: Problem, seed: int) -> list[Solver]:
+    rivals: list[Solver] = [Nominal()]
+    plain = isinstance(problem.objective, SoftRobust) and problem.horizon is None
+    if plain and problem.n_states <= POOL_STATES:
+        rivals += [SRect(), LocalSearch(seed=seed, time_limit=POOL_SECONDS)]
+    if plain and problem.R.size <= POOL_NUMBERS:
+        rivals.append(RandomizedAscent(starts=0, steps=POOL_STEPS, seed=seed))
+    return rivals
+
+
+def _on_fresh(setup: Setup, policies: list[Any], seed: int) -> list[float] | None:
+    """The objective of policies on models that serve nothing else; None where there are none.
+
+    A sampler has draws left over from those that the policies were chosen on.
+    """
+    problem, n = setup.problem, setup.problem.n_models
+    pool = setup.posterior.share(CHOOSING)
+    if pool.pool is None:
+        root = np.random.SeedSequence(seed, spawn_key=(VALIDATION,))
+        returns = stream_returns(problem, policies, Draws.of(pool, max(n, VALIDATED), root))
+    else:
+        drawn = origin(problem.models)
+        if drawn is None or pool.pool - n < LEFT_OVER:
+            return None
+        left = replace(drawn, n_models=pool.pool, block=pool.pool).models
+        left = left.select(np.arange(n, pool.pool))
+        returns = [returns_of(problem, policy, left) for policy in policies]
+    return [problem.objective.value(x.x, x.f) for x in returns]
+
+
+def _left_out(found: Answer, seed: int) -> tuple[Note, ...]:
+    """What a policy that is best on the models would earn more, by the posterior alone."""
+    problem = found.setup.problem
+    if not found.looks or problem.n_states > POOL_STATES or problem.horizon is not None:
+        return ()
+    rival = solve(problem, LocalSearch(starts=QUICK_STARTS, seed=seed, time_limit=POOL_SECONDS))
+    worth = _on_fresh(found.setup, [found.solution.policy, rival.policy], seed)
+    if worth is None:
+        return ()
+    random, more = uniform_value(problem), worth[1] - worth[0]
+    if more <= max(SHARE * (worth[1] - random), rounding(problem)):
+        return ()
+    facts = {"more": more, "share": more / (worth[1] - random), "solver": rival.solver}
+    return (Note("caution_costs", facts=facts),)
