@@ -90,7 +90,8 @@ def test_python_of_the_first_page_is_the_command_above_it(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     words = (
-        "solve examples/pest_log.csv --gamma 0.9 --solver exact --replications 0 --out run --quiet"
+        "solve examples/pest_log.csv --gamma 0.9 --solver exact --models 100 --replications 0 "
+        "--out run --quiet"
     )
     assert run(words.split()) == 0
     capsys.readouterr()

@@ -34,6 +34,7 @@ from softrobust.certificate.posterior import (
 from softrobust.objective import SoftRobust
 from softrobust.posterior.base import CHOOSING
 from softrobust.posterior.sampling import Draws, origin, with_taken
+from softrobust.problem import Problem
 from softrobust.returns import returns_of, stream_returns, uniform_value
 from softrobust.solvers.base import Solution, Solver, solve
 from softrobust.solvers.baselines.behaviour import PRACTICE, behaviour_policy, given
@@ -48,12 +49,11 @@ from softrobust.solvers.rectangular.rectangular import SRect
 from softrobust.solvers.registry import DEFAULT_SECONDS
 
 if TYPE_CHECKING:
-    from softrobust.problem import Problem
     from softrobust.run.options import Setup
     from softrobust.solvers.promise import Promise
 
 SHARE = 0.01
-STALLED = 0.8  # of what was left at the last look: then more models are not what is wanting
+STALLED = 0.8  # of what was left two looks ago: then more models are not what is wanting
 KEEPING_SECONDS, SEARCHING_SECONDS = 8.0, 30.0  # for all rounds, where nobody gave a limit
 GROWING_SHARE = 0.3  # of the time that is left, where somebody did
 QUICK_STARTS = 4  # of the local search in a round
@@ -63,6 +63,7 @@ POOL_STATES = 100  # up to here rivals are worth their time,
 POOL_SECONDS = 3.0  # so much for a search,
 POOL_NUMBERS, POOL_STEPS = 1e5, 20  # and S·A·N and programs up to which randomizing is tried
 VALIDATION, VALIDATED = 4, 1000  # the stream on which answers are compared, and its models
+CANDIDATES = "candidates"  # among the stats: what each earned there
 LEFT_OVER = 100  # draws of a sampler that are enough for that
 
 
@@ -71,7 +72,8 @@ LEFT_OVER = 100  # draws of a sampler that are enough for that
 class Answer:
     """What was found, on how many models, and what is known of it under the posterior.
 
-    `among` is the class that it is to be the best of; `looks` counts those taken so far.
+    `among` is the class that it is to be the best of; `open` is what was left at each look
+    so far, as a share of what is to be gained.
     """
 
     setup: Setup
@@ -79,7 +81,7 @@ class Answer:
     among: PracticeClass | Covers | None = None
     promise: Promise | None = None
     under: PosteriorCertificate | None = None
-    looks: int = 0
+    open: tuple[float, ...] = ()
     notes: tuple[Note, ...] = ()
 
 
@@ -110,13 +112,14 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
         if isinstance(solver, (Exact, MILP)):
             proven = _solved(found.setup, _proving(solver, found.solution, clock))
             found = replace(found, solution=proven, under=_if_same(found, proven))
-    if not named and setup.posterior is not None and setup.policies is None:
+    table = isinstance(setup.problem, Problem)
+    if table and not named and setup.posterior is not None and setup.policies is None:
         own = found.solution
         best = best_on_fresh(found.setup, own, seed)
         # One that randomizes is still compared with those that the solver chose from.
         among = class_of(own.policy) if best.solver != own.solver else None
         found = replace(found, solution=best, under=_if_same(found, best), among=among)
-    if found.looks and found.under is None:
+    if found.open and found.under is None:
         found = _looked(found, seed, many, _clock(SEARCHING_SECONDS / 2))
     return found
 
@@ -157,7 +160,7 @@ def _grown(
         began = clock.elapsed
         now = _looked(found, seed, many, clock)
         took, cells = clock.elapsed - began, 2 * found.setup.problem.models.prob.size
-        if _enough(now.under, found.under) or 2.5 * took > clock.left or cells > MOST_CELLS:
+        if _enough(now.open) or 2.5 * took > clock.left or cells > MOST_CELLS:
             return now
         stage(f"choosing on {2 * now.setup.problem.n_models} models")
         more = _doubled(now.setup)
@@ -167,12 +170,13 @@ def _grown(
 
 def _looked(found: Answer, seed: int, many: int, clock: Deadline) -> Answer:
     """Limits by fresh replications of as many models as there are now."""
-    look, setup = found.looks + 1, found.setup
+    look, setup = len(found.open) + 1, found.setup
     under = certify_posterior(
         setup.problem, found.solution.policy, setup.posterior, None, many,
         SECONDS if look == 1 else max(clock.left, 1e-3), seed, look, among=found.among,
     )  # fmt: skip
-    return replace(found, under=under, looks=look)
+    share = 0.0 if under.gap_share is None else under.gap_share  # nothing to be gained, or known
+    return replace(found, under=under, open=(*found.open, share))
 
 
 def _if_same(found: Answer, new: Solution) -> PosteriorCertificate | None:
@@ -181,11 +185,9 @@ def _if_same(found: Answer, new: Solution) -> PosteriorCertificate | None:
     return found.under if same else None
 
 
-def _enough(now: PosteriorCertificate | None, before: PosteriorCertificate | None) -> bool:
+def _enough(open_: tuple[float, ...]) -> bool:
     """Whether little is left, or what is left has other reasons than few models."""
-    if now is None or now.gap_share is None or now.gap_share <= SHARE:
-        return True
-    return before is not None and now.gap_share > STALLED * (before.gap_share or 0.0)
+    return open_[-1] <= SHARE or (len(open_) > 2 and open_[-1] > STALLED * open_[-3])
 
 
 def _doubled(setup: Setup) -> Setup:
@@ -244,7 +246,7 @@ def best_on_fresh(setup: Setup, own: Solution, seed: int) -> Solution:
         return own
     chosen, bound = found[int(np.argmax(worth))], own.bound
     seen = {each.solver: round(value, 12) for each, value in zip(found, worth, strict=True)}
-    chosen = replace(chosen, stats={**chosen.stats, "candidates": seen})
+    chosen = replace(chosen, stats={**chosen.stats, CANDIDATES: seen})
     if chosen.bound is not None or bound is None:
         return chosen
     fits = chosen.policy.deterministic or bound.covers is not Covers.DETERMINISTIC
@@ -284,7 +286,7 @@ def _on_fresh(setup: Setup, policies: list[Any], seed: int) -> list[float] | Non
 def _left_out(found: Answer, seed: int) -> tuple[Note, ...]:
     """What a policy that is best on the models would earn more, by the posterior alone."""
     problem = found.setup.problem
-    if not found.looks or problem.n_states > POOL_STATES or problem.horizon is not None:
+    if not found.open or problem.n_states > POOL_STATES or problem.horizon is not None:
         return ()
     rival = solve(problem, LocalSearch(starts=QUICK_STARTS, seed=seed, time_limit=POOL_SECONDS))
     worth = _on_fresh(found.setup, [found.solution.policy, rival.policy], seed)

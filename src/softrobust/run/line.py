@@ -33,7 +33,7 @@ from softrobust.posterior.learned import FittedLearned
 from softrobust.problem import ContinuousProblem
 from softrobust.returns import policy_return
 from softrobust.run.folder import CUT, SEARCH, Run, diagnosed, found_notes, own_value_notes
-from softrobust.run.growth import Answer, answer
+from softrobust.run.growth import CANDIDATES, Answer, answer
 from softrobust.run.options import Options, Setup, repeat_command
 from softrobust.run.setup import keeping, set_up
 from softrobust.solvers.base import Solution, Solver, solve
@@ -136,7 +136,7 @@ def choose(
         facts = {"parts": list(clock.cut), "seconds": clock.limit}
         run = replace(run, notes=(*run.notes, Note("cut_by_time", facts=facts)))
     more = {"replications": replications, "episodes": episodes, "validate": validate}
-    alone = named or setup.posterior is None or isinstance(solver, Improve)
+    alone = CANDIDATES not in solution.stats
     return replace(run, command=repeat_command(setup, solver, alone, **more))
 
 

@@ -1,0 +1,181 @@
+"""As many models as the question needs: N doubles until little is open, at a level that holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from softrobust.bounds import Covers
+from softrobust.data import TransitionLog
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import SoftRobust
+from softrobust.posterior import Draws
+from softrobust.posterior.base import FittedPosterior, Seed
+from softrobust.problem import Problem
+from softrobust.returns import static_return, stream_returns
+from softrobust.run import Options, choose, growth, set_up
+from softrobust.run.growth import answer
+from softrobust.run.options import Setup
+from softrobust.solvers import Exact, LocalSearch, Nominal
+
+
+def population() -> Problem:
+    """2000 models: draws with replacement have these, and nothing else, for their posterior."""
+    rng = np.random.default_rng(5)
+    P = rng.dirichlet(np.full(3, 0.6), size=(2000, 3, 2))
+    return Problem(
+        ModelSet.from_dense(P),
+        rewards=np.array([[1.0, 0.2], [0.4, -0.4], [0.0, 0.01]]),
+        gamma=0.8,
+        objective=SoftRobust(0.5, 0.8),
+    )
+
+
+WHOLE = population()
+WORTH = {
+    rule: static_return(WHOLE, WHOLE.policy(np.array(rule))) for rule in product(range(2), repeat=3)
+}
+BEST = max(WORTH.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Known(FittedPosterior):
+    """A posterior whose best policy is known."""
+
+    def sample(self, n: int, seed: Seed = 0) -> ModelSet:
+        return WHOLE.models.select(np.random.default_rng(seed).choice(2000, n, replace=True))
+
+
+def repeated(seed: int, first: int) -> tuple[bool, bool, int, float, bool]:
+    """Whether both limits hold; the looks taken, what was left at the last one; a true miss."""
+    models = Draws.of(Known(), first, np.random.SeedSequence(seed).spawn(1)[0]).models
+    setup = Setup(WHOLE.with_models(models), posterior=Known(), more_models=True)
+    found = answer(setup, LocalSearch(starts=3), seed, 10, named=True)
+    under, policy = found.under, found.solution.policy
+    assert under is not None
+    assert under.upper is not None
+    assert under.paired_gap is not None
+    assert under.gap_share is not None
+    missed = BEST - WORTH[tuple(policy.decision.tolist())]
+    held = missed <= under.paired_gap + 1e-9, under.upper >= BEST
+    return *held, len(found.open), under.gap_share, missed > 0
+
+
+def coverage(times: int, first: int = 8) -> Counter[str]:
+    seen: Counter[str] = Counter()
+    for seed in range(times):
+        paired, upper, looks, share, missed = repeated(seed, first)
+        seen["missed"] += missed
+        seen["paired"] += paired
+        seen["upper"] += upper
+        seen["stopped"] += share <= growth.SHARE
+        seen["early"] += share <= growth.SHARE and looks <= 3
+    return seen
+
+
+def test_the_stopping_rule_keeps_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    """30 times at 95 %: fewer than 25 would have a probability below 0.004."""
+    monkeypatch.setattr(growth, "SHARE", 0.08)
+    seen = coverage(30)
+    assert min(seen["paired"], seen["upper"]) >= 25, seen
+    assert seen["stopped"] >= 15, seen
+    assert seen["missed"] >= 3, seen  # a rule that could be wrong
+
+
+@pytest.mark.slow
+def test_the_stopping_rule_keeps_its_level_a_thousand_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(growth, "SHARE", 0.08)
+    seen = coverage(1000)
+    assert min(seen["paired"], seen["upper"]) >= 950, seen
+    assert min(seen["stopped"], seen["early"]) >= 300, seen
+    assert seen["missed"] >= 150, seen
+
+
+# --------------------------------------------------------------------------------------------------
+# The whole line.
+
+
+def small_log(seed: int = 0, rows: int = 60) -> TransitionLog:
+    rng = np.random.default_rng(seed)
+    s, a = rng.integers(0, 3, rows), rng.integers(0, 2, rows)
+    after = np.where(rng.random(rows) < 0.55 + 0.1 * a, (s + 1) % 3, rng.integers(0, 3, rows))
+    names = ["low", "mid", "high"]
+    return TransitionLog.from_arrays(
+        [names[i] for i in s], [["rest", "push"][i] for i in a], [names[i] for i in after],
+        s - 0.2 * a,
+    )  # fmt: skip
+
+
+def test_models_are_added_until_little_is_left() -> None:
+    run = choose(small_log(), Exact(time_limit=600.0), gamma=0.9, posterior="dirichlet")
+    under = run.certificate.posterior
+    assert under is not None
+    assert under.gap_share is not None
+    assert under.upper is not None
+    assert under.gap_share <= growth.SHARE
+    assert under.to_dict()["gap_share"] == under.gap_share
+    assert under.paired_gap == pytest.approx(
+        under.gap_share * (under.upper - run.certificate.uniform_value)
+    )
+    assert under.covers is Covers.DETERMINISTIC
+    assert run.solution.status == "optimal"  # the last answer is proven on its models
+    n = run.problem.n_models
+    assert n >= 300
+    first = Draws.of(run.posterior, 300, np.random.SeedSequence(0).spawn(2)[0]).models
+    np.testing.assert_array_equal(run.problem.models.select(range(300)).prob, first.prob)
+    fixed = choose(small_log(), Exact(), gamma=0.9, posterior="dirichlet", n_models=50)
+    assert fixed.problem.n_models == 50
+
+
+def test_thirty_models_are_in_the_bad_case() -> None:
+    assert set_up(small_log(), Options(gamma=0.9, alpha=0.99)).problem.n_models == 3000
+    assert set_up(small_log(), Options(gamma=0.9)).problem.n_models == 300
+
+
+def test_the_default_is_the_best_of_its_own_class() -> None:
+    """What improve leaves out is said; among clear changes little is open."""
+    run = choose(small_log(2, 200), gamma=0.9)
+    under = run.certificate.posterior
+    assert run.solution.solver == "improve"
+    assert under is not None
+    assert under.covers is Covers.CLEAR_CHANGES
+    assert under.gap_share is not None
+    assert run.problem.n_models >= 300
+    first = choose(small_log(2, 200), gamma=0.9, n_models=20)
+    np.testing.assert_array_equal(run.solution.policy.probs, first.solution.policy.probs)
+
+
+def test_no_candidate_is_better_on_fresh_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def watched(problem: Problem, policies: Any, draws: Draws) -> Any:
+        found = stream_returns(problem, policies, draws)
+        seen.append((policies, [problem.objective.value(x.x, x.f) for x in found], draws))
+        return found
+
+    monkeypatch.setattr(growth, "stream_returns", watched)
+    run = choose(small_log(3, 25), gamma=0.9, posterior="dirichlet", replications=0)
+    policies, worth, draws = seen[-1]
+    assert len(policies) == 6  # exact, nominal, s-rect, local search, randomized, practice
+    best = policies[int(np.argmax(worth))]
+    np.testing.assert_array_equal(run.solution.policy.probs, best.probs)
+    assert run.solution.stats["candidates"][run.solution.solver] == pytest.approx(max(worth))
+    held = run.heldout
+    assert isinstance(held, Draws)
+    assert (draws.seed, draws.key) != (held.seed, held.key)  # certified on a stream of its own
+    assert "--solver" not in run.command
+
+
+def test_a_named_solver_answers_itself() -> None:
+    run = choose(small_log(3, 25), LocalSearch(), gamma=0.9, posterior="dirichlet", replications=4)
+    assert run.solution.solver == "local-search"
+    assert "candidates" not in run.solution.stats
+    run = choose(small_log(3, 25), Nominal(), gamma=0.9, posterior="dirichlet", replications=0)
+    assert run.problem.n_models == 300
