@@ -191,7 +191,7 @@ def frontier(
     solver: Annotated[str, typer.Option(help="As for solve; exact proves every point.", autocompletion=complete.solvers)] = "exact",
     time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole command (default: 8 for a point).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default 100).")] = None,
+    models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default: 300, or thirty in the bad case).")] = None,
     min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times get no more probability than practice gives them (default 1); 0 keeps all.")] = None,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,next_state=…")] = None,
     initial: Annotated[Path | None, typer.Option(help="CSV state,probability: where episodes start.")] = None,

@@ -161,7 +161,7 @@ def evaluate(
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,…")] = None,
     initial: Annotated[Path | None, typer.Option(help="CSV state,probability: where episodes start.")] = None,
     reward_table: Annotated[Path | None, typer.Option(help="CSV state,action,reward[,next_state].")] = None,
-    models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default 100).")] = None,
+    models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default: 300, or thirty in the bad case).")] = None,
     min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times have no model (default 1); 0 keeps all.")] = None,
     posterior: Annotated[str | None, typer.Option(help="As for solve (default learned).", autocompletion=complete.posteriors)] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the posterior; may be given again.")] = None,
