@@ -31,6 +31,7 @@ MODULES = (
     "horizon",
     "tradeoff",
     "posteriors",
+    "stream",
     "continuous",
     "sac",
 )

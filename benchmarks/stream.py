@@ -1,0 +1,133 @@
+"""Models as a stream: how many are needed, what they cost, and that memory stays where it is.
+
+`python -m benchmarks.stream [SECONDS]` prints the table N against held-out objective, gap and time
+for the bundled log and the paper's worlds (docs/certificate.md).
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.registry import Figure, case
+from softrobust.certificate import certify_posterior
+from softrobust.domains import Inventory, PestControl, RiverSwim
+from softrobust.objective import SoftRobust
+from softrobust.posterior import Draws
+from softrobust.posterior.base import CHECKING, CHOOSING, fit_quietly
+from softrobust.problem import Problem
+from softrobust.returns import policy_return, returns_of
+from softrobust.run import Options, choose, set_up
+from softrobust.solvers import LocalSearch
+
+LOG = Path(__file__).resolve().parent.parent / "examples" / "pest_log.csv"
+HELD, SEED = 20_000, 20_261_116
+SIZES = (100, 300, 1000, 3000, 10_000)
+
+
+@case("stream")
+def stream(smoke: bool) -> Iterator[Figure]:
+    """Draws of the bundled problem by the million, and the whole line as N grows."""
+    million = 2000 if smoke else 1_000_000
+    setup = set_up(LOG, Options(gamma=0.9, n_models=100))
+    policy = LocalSearch(starts=2).solve(setup.problem).policy
+    began = time.perf_counter()
+    x = returns_of(setup.problem, policy, Draws.of(setup.posterior, million, SEED)).x
+    took = time.perf_counter() - began
+    assert x.size == million
+    yield Figure(f"{million} draws evaluated", "the clock", took, "s", "≤ 20")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    yield Figure("its process", "memory", peak, "GiB", "≤ 1")
+    few, many = (200, 400) if smoke else (10_000, 100_000)
+    small, own = _whole(few)
+    large, _ = _whole(many)
+    yield Figure(f"whole solve, {many} models", f"{few} models", large / small, "times", "≤ 12")
+    yield Figure(f"whole solve, {few} models", "drawing and solver", small / own, "times", "≤ 2")
+    began = time.perf_counter()
+    run = choose(str(LOG), gamma=0.9, n_models=20 if smoke else None)
+    took = time.perf_counter() - began
+    under = run.certificate.posterior
+    share = float("nan") if under is None or under.gap_share is None else under.gap_share
+    note = f"{run.problem.n_models} models"
+    yield Figure("bundled log, open under the posterior", "the gain", share, "", "≤ 0.01", note)
+    yield Figure("bundled log, whole solve", "the clock", took, "s", "≤ 60")
+
+
+def _whole(n: int) -> tuple[float, float]:
+    """Seconds of the whole default line on n models, and of its drawing and solver alone."""
+    began = time.perf_counter()
+    choose(str(LOG), gamma=0.9, n_models=n)
+    whole = time.perf_counter() - began
+    began = time.perf_counter()
+    setup = set_up(LOG, Options(gamma=0.9, n_models=n))
+    from softrobust.solvers.improve import Improve
+
+    Improve(setup.log).solve(setup.problem)
+    return whole, time.perf_counter() - began
+
+
+# --------------------------------------------------------------------------------------------------
+# N against held-out objective, gap and time.
+
+
+WORLDS = {"pest": PestControl, "riverswim": RiverSwim, "inventory": Inventory}
+BUNDLED = "bundled log"
+
+
+def question(name: str) -> tuple[Any, Problem]:
+    """Posterior and problem of a name; the problem's models are to be drawn."""
+    if name == BUNDLED:
+        setup = set_up(LOG, Options(gamma=0.9, n_models=2))
+        return setup.posterior, setup.problem
+    world = WORLDS[name]()
+    fitted = fit_quietly(world.posterior(), world.collect(0))
+    models = fitted.share(CHOOSING).sample(2, 0)
+    return fitted, world.problem_on(models, SoftRobust(0.5, 0.9))
+
+
+def rows(name: str, posterior: Any, problem: Problem, seconds: float) -> Iterator[list[str]]:
+    """One row for each N, as long as a solve takes less than `seconds`."""
+    held = posterior.share(CHECKING)
+    n_held = HELD if held.pool is None else held.pool
+    fresh = Draws.of(held, n_held, SEED)
+    took = 0.0
+    for n in SIZES:
+        pool = posterior.share(CHOOSING)
+        if 4 * took > seconds or (pool.pool is not None and n > pool.pool):
+            return
+        began = time.perf_counter()
+        there = problem.with_models(Draws.of(pool, n, 0).models)
+        found = LocalSearch(time_limit=seconds).solve(there)
+        took = time.perf_counter() - began
+        x = returns_of(there, found.policy, fresh)
+        worth = there.objective.value(x.x, x.f)
+        own = there.objective.value(policy_return(there, found.policy), there.models.f)
+        began = time.perf_counter()
+        under = certify_posterior(
+            there, found.policy, posterior, None, 10, seconds, 1, n_models=min(n, 3000)
+        )
+        looked = time.perf_counter() - began
+        gap, share = under.paired_gap, under.gap_share
+        cells = (
+            "—" if gap is None else f"{gap:.3g}",
+            "—" if share is None else f"{100 * share:.2g} %",
+        )
+        yield [name, str(n), f"{own:.5g}", f"{worth:.5g}", *cells, f"{took:.1f} + {looked:.1f}"]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the table, row by row; names may follow the seconds."""
+    seconds = float(arguments[0]) if arguments else 60.0
+    head = ["problem", "N", "on the N", "held out", "gap", "of the gain", "s: solve + look"]
+    print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head), flush=True)
+    for name in arguments[1:] or (BUNDLED, *WORLDS):
+        for row in rows(name, *question(name), seconds):
+            print("| " + " | ".join(row) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
