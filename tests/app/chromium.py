@@ -6,13 +6,15 @@ import base64
 import json
 import shutil
 import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
@@ -29,8 +31,8 @@ def program() -> str | None:
 class Tab:
     """One tab: its console and its requests are kept."""
 
-    def __init__(self, address: str) -> None:
-        self.socket = connect(address, max_size=2**28)
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
         self.number = 0
         self.clicks = 0
         self.asked: list[str] = []
@@ -131,27 +133,20 @@ class Tab:
                          captureBeyondViewport=True)  # fmt: skip
         path.write_bytes(base64.b64decode(shot["data"]))
 
-    def close(self) -> None:
-        self.socket.close()
-
 
 class Browser:
     """A browser of its own, with nothing stored."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.tabs: list[Tab] = []
+    def __init__(self, port: int, stack: ExitStack) -> None:
+        self.port, self.stack = port, stack
 
     def tab(self) -> Tab:
-        import urllib.request
-
         ask = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/json/new?about:blank", method="PUT"
         )
         with urllib.request.urlopen(ask, timeout=30) as answer:
             found = json.load(answer)
-        self.tabs.append(Tab(found["webSocketDebuggerUrl"]))
-        return self.tabs[-1]
+        return Tab(self.stack.enter_context(connect(found["webSocketDebuggerUrl"], max_size=2**28)))
 
 
 @contextmanager
@@ -169,10 +164,8 @@ def browser(profile: Path) -> Iterator[Browser]:
             assert child.poll() is None, "Chromium ended at once"
             assert time.monotonic() < end
             time.sleep(0.05)
-        made = Browser(int(file.read_text().split()[0]))
-        yield made
-        for tab in made.tabs:
-            tab.close()
+        with ExitStack() as stack:
+            yield Browser(int(file.read_text().split()[0]), stack)
     finally:
         child.terminate()
         child.wait(30)
@@ -181,8 +174,6 @@ def browser(profile: Path) -> Iterator[Browser]:
 @contextmanager
 def running(folder: Path, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """`softrobust app` in a folder: its address, and the process."""
-    import sys
-
     code = "from softrobust.cli import main; main()"
     child = subprocess.Popen(
         [sys.executable, "-c", code, "app", "--no-open", "--json", *words],

@@ -10,6 +10,7 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any, final
 from urllib.parse import quote
@@ -58,7 +59,8 @@ class Desk:
         self.elsewhere = {} if file is None else {file.name: file.resolve()}
         self.first = None if file is None else file.name
         self.drafts: dict[str, Draft] = {}
-        self.frontiers: dict[str, Path] = {}
+        self.frontiers: dict[tuple[str, str], Path] = {}
+        self.number = count()
         # One at a time: compiled loops are not for several threads at once.
         self.thread = ThreadPoolExecutor(1)
 
@@ -87,13 +89,13 @@ class Desk:
         options = {k: v for k, v in job["options"].items() if k not in ("lam", "time_limit")}
         asked = {"file": job["file"], "options": options}
         file = Path(job["file"]).stat()
-        key = repr((asked, file.st_mtime_ns, file.st_size))
+        key = (job["file"], repr((options, file.st_mtime_ns, file.st_size)))
         if key not in self.frontiers:
-            for other in self.frontiers.values():
-                work.ask_to_stop(other)  # of another question
-            place = self.scratch / str(len(self.frontiers))
-            self.frontiers[key] = place
-            work.start("frontier", place, asked)
+            for other, place in list(self.frontiers.items()):
+                if other[0] == key[0] and not (place / MADE).exists():  # asked otherwise before
+                    work.give_up(self.frontiers.pop(other))
+            self.frontiers[key] = self.scratch / str(next(self.number))
+            work.start("frontier", self.frontiers[key], asked)
         return self.frontiers[key]
 
 
@@ -250,6 +252,7 @@ class FilePage:
         self.body = ui.element("div").props('aria-live="polite"')
         self.strip: ui.element | None = None
         self.points: list[dict[str, Any]] = []
+        self.fields: dict[str, ui.element] = {}
 
     async def refresh(self) -> None:
         """Read the file with what was said about it, and show it."""
@@ -349,7 +352,7 @@ class FilePage:
         made = ui.select(
             options, label=text(f"role_{role}"), value=value, multiple=several, on_change=change
         )
-        made.props("outlined dense options-dense").mark(f"role-{role}")
+        self.fields[role] = made.props("outlined dense options-dense").mark(f"role-{role}")
 
     async def said(self, role: str, value: Any, into: dict[str, Any], kind: str) -> None:
         """A column was corrected."""
@@ -359,6 +362,8 @@ class FilePage:
         else:
             into.pop(role, None)
         await self.refresh()
+        if role in self.fields:  # whoever uses the keyboard goes on from here
+            self.fields[role].run_method("focus")
 
     # what is wanted
 
@@ -382,12 +387,12 @@ class FilePage:
             share = f"{100 * (1 - draft.alpha):g}"
             self.number("alpha", share, lambda x: 1 <= x <= 99, "alpha", 0.01)
             self.number("seconds", "", lambda x: x > 0, "seconds", 1.0)
-        self.answer = ui.element("div")
         with details(text("command")):
             self.line = words("", "code", "command")
         self.tell_command()
-        button = ui.button(text("solve"), on_click=self.solve).props("no-caps unelevated size=lg")
-        self.button = button.mark("solve")
+        with ui.element("div").classes("act"):
+            button = ui.button(text("solve"), on_click=self.solve)
+            self.button = button.props("no-caps unelevated size=lg").mark("solve")
         self.work_out()
 
     def number(
@@ -467,6 +472,9 @@ class FilePage:
             timer.cancel()
             self.points = work.points(place)
             self.show_point()
+        elif place not in self.desk.frontiers.values():  # another tab has asked otherwise
+            timer.cancel()
+            self.work_out()
         elif job is not None and not job.alive:
             timer.cancel()
             self.show_refusal(job)
@@ -584,54 +592,65 @@ class RunPage:
     def __init__(self, desk: Desk, name: str) -> None:
         self.desk, self.name = desk, name
         self.place = work.place_of(desk.folder, name)
-        self.progress = ui.element("div").props('aria-live="polite"').mark("progress")
+        self.progress = ui.element("div").mark("progress")
         self.body = ui.element("div")
-        self.answered = self.whole = False
+        self.phase = ""
         self.timer = ui.timer(EVERY, self.look)
 
     async def look(self) -> None:
-        """Show how it stands."""
+        """Show how it stands; what is there already stays, so that a click finds its button."""
         job = work.status(self.place)
         there = (self.desk.folder / self.name / "solution.json").exists()
-        if there and not self.answered:
-            self.answered = True
-            self.whole = job is None
-            await self.answer()
-        if job is None or not job.alive:
+        alive = job is not None and job.alive
+        before, self.phase = self.phase, "whole" if there else "failed" if job else "none"
+        if alive:
+            self.phase = "short" if there else "solving"
+        else:
             self.timer.cancel()
-        self.progress.clear()
-        with self.progress:
-            if job is not None and job.alive and not there:
-                self.stages(job)
-            elif job is not None and job.alive:
-                words(text("page_soon"), style="soft")
-            elif job is not None and not there:
-                self.failed(job)
-            elif not there:
-                words(text("no_run", name=label(self.name)))
-        if job is None and there and not self.whole:
-            self.whole = True
-            self.page.props["src"] = f"{address('run', self.name, 'report.html')}?whole"
-            self.page.update()
+        if self.phase != before:
+            self.progress.clear()
+            with self.progress:
+                if self.phase == "solving" and job is not None:
+                    self.solving(job)
+                elif self.phase == "short":
+                    words(text("page_soon"), style="soft").props('role="status"')
+                elif self.phase == "failed" and job is not None:
+                    self.failed(job)
+                elif self.phase == "none":
+                    words(text("no_run", name=label(self.name)))
+            if there and before != "short":
+                await self.answer()
+            elif there:  # the short page has become the whole one
+                self.page.props["src"] = f"{address('run', self.name, 'report.html')}?whole"
+        if self.phase == "solving" and job is not None:
+            self.tell(job)
 
-    def stages(self, job: work.Job) -> None:
+    def solving(self, job: work.Job) -> None:
         """What is being done, since when, and how to end it."""
+
+        def stop() -> None:
+            work.ask_to_stop(self.place)
+            button.disable()
+            self.detail.set_text(text("stopping"))
+
         with section(text("solving", file=label(Path(job.file).name)), "solving"):
-            ends = [at for _, at in job.stages[1:]] + [job.seconds]
-            with ui.element("ol").classes("stages"):
-                for (name, at), end in zip(job.stages, ends, strict=True):
-                    now = end is ends[-1]
-                    with ui.element("li").classes("now" if now else "done"):
-                        words(name, "span")
-                        words(text("elapsed", seconds=f"{max(end - at, 0):.0f}"), "span", "soft")
-            words(job.detail or " ", style="soft small")
-            ui.element("div").classes("busy").props('role="progressbar" aria-label="…"')
-            if job.stopping:
-                words(text("stopping"))
-            else:
-                ui.button(text("stop"), on_click=lambda: work.ask_to_stop(self.place)).props(
-                    "no-caps outline").mark("stop")  # fmt: skip
+            self.stages = ui.element("ol").classes("stages").props('role="status"')
+            self.shown: list[str] = []
+            self.spent = words("", style="soft")
+            self.detail = words("", style="soft small")
+            ui.element("div").classes("busy")
+            button = ui.button(text("stop"), on_click=stop).props("no-caps outline").mark("stop")
+            button.set_enabled(not job.stopping)
             words(text("reload_ok"), style="soft small")
+
+    def tell(self, job: work.Job) -> None:
+        """Stages that are new, and the time."""
+        with self.stages:
+            for name, _ in job.stages[len(self.shown) :]:
+                words(name, "li")
+                self.shown.append(name)
+        self.spent.set_text(text("elapsed", seconds=f"{job.seconds:.0f}"))
+        self.detail.set_text(text("stopping") if job.stopping else shorten(job.detail, 200))
 
     def failed(self, job: work.Job) -> None:
         """Why there is no answer."""

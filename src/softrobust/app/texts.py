@@ -93,7 +93,7 @@ EN = {
     "command": "The same on the command line",
     # -- solving
     "solving": "5 · Solving {file}",
-    "elapsed": "{seconds} s",
+    "elapsed": "{seconds} s so far",
     "stop": "Stop and keep the best so far",
     "stopping": "Stopping: what was found so far is being written down …",
     "reload_ok": "You can close or reload this page: the work goes on.",

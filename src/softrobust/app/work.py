@@ -229,11 +229,21 @@ def ask_to_stop(place: Path) -> None:
         (place / STOP).touch()
 
 
+def give_up(place: Path) -> None:
+    """End a process whose result nobody waits for any more."""
+    child = _children.pop(str(place), None)
+    if child is not None and child.poll() is None:
+        child.terminate()
+        child.wait()
+
+
 def stop_all() -> None:
-    """Ask every process that was begun here to write down what it has."""
-    for place, child in _children.items():
-        if child.poll() is None:
-            ask_to_stop(Path(place))
+    """Ask solves that were begun here to write down what they have; end everything else."""
+    for place in map(Path, list(_children)):
+        if place.name.endswith(SOLVING):
+            ask_to_stop(place)
+        else:
+            give_up(place)
 
 
 def status(place: Path) -> Job | None:
@@ -274,9 +284,7 @@ def solves(folder: Path) -> list[Job]:
 
 def forget(place: Path) -> None:
     """Remove what is left of a solve."""
-    child = _children.pop(str(place), None)
-    if child is not None:
-        child.poll()
+    give_up(place)
     shutil.rmtree(place, ignore_errors=True)
 
 
