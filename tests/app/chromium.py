@@ -98,11 +98,14 @@ class Tab:
         find = (
             "(() => { const all = [...document.querySelectorAll('button, a, label, summary, "
             "[role=radio], [role=option], .q-item')]; const one = all.find(e => e.innerText.trim()"
-            f".includes({json.dumps(words)}) && e.getClientRects().length); if (!one) return null; "
+            f".includes({json.dumps(words)}) && e.getClientRects().length); "
+            "if (!one || document.fonts.status != 'loaded') return null; "
             "one.scrollIntoView({block: 'center'}); const r = one.getBoundingClientRect(); return "
             "[r.left + r.width / 2, r.top + r.height / 2]; })()"
         )
-        x, y = self.wait(find)
+        x, y = before = self.wait(find)
+        while (now := self.wait(find)) != before:  # the page is still finding its shape
+            x, y = before = now
         self.clicks += 1
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)

@@ -1,7 +1,7 @@
 """The steps as pages: bring a file, look at it, say what you want, solve, read, take away, compare.
 
 Everything that is shown comes from `inspect`, `frontier`, `solve` and `report` as the command line
-has them. Labels of files are only ever text: nothing is set as HTML.
+has them. Labels of files are only ever text; the one HTML that is set are pictures of `report`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import resources
 from itertools import count
 from pathlib import Path
 from typing import Any, final
@@ -109,9 +111,17 @@ def words(told: str, tag: str = "p", style: str = "") -> ui.label:
     return made
 
 
+@cache
+def style() -> str:
+    """The style of the app, and that of the report's pictures."""
+    page = resources.files("softrobust.report").joinpath("style.css").read_text(encoding="utf-8")
+    pictures = page[page.index("/* pictures */") : page.index("/* end of pictures */")]
+    return f"{STYLE.read_text(encoding='utf-8')} .drawn {{ {pictures} }}"
+
+
 def frame(desk: Desk, title: str) -> ui.element:
     """What every page has: the head with its links, and the place of the content."""
-    ui.add_css(STYLE.read_text(encoding="utf-8"))
+    ui.add_css(style())
     ui.page_title(f"{shorten(title, 80)} · {text('title')}")
     with ui.element("header").classes("top"):
         ui.link(text("title"), "/").classes("brand")
@@ -509,10 +519,13 @@ class FilePage:
                 text("at", lam=f"{point['lam']:g}", mean=point["mean"], bad=point["bad"]),
                 style="figures",
             )
-            words(text("changes", n=point["n_changed"], of=point["n_states"]), style="soft small")
-            strip_of(
-                [(c["state"], c["now"], c["then"], c["moved"], c["just"]) for c in point["strip"]]
-            )
+            with ui.element("div").classes("panels"):
+                drawn(point["frontier"])
+                with ui.element("div"):
+                    n, of = point["n_changed"], point["n_states"]
+                    words(text("changes", n=n, of=of), style="soft small")
+                    drawn(point["picture"])
+            strip_of((c["state"], c["now"], c["then"], c["just"]) for c in point["strip"])
 
     def tell_command(self) -> None:
         """What the button does, as a command."""
@@ -539,15 +552,20 @@ class FilePage:
         ui.navigate.to(address("run", made))
 
 
+def drawn(svg: str) -> None:
+    """A picture of `report`, which has made text of every label in it."""
+    if svg:
+        ui.html(svg, sanitize=False).classes("drawn")
+
+
 def strip_of(states: Iterable[Sequence[Any]]) -> None:
-    """States as a strip: what is done now and then, changes marked by more than colour."""
+    """States that change: what is done now, and what then."""
     with ui.element("ul").classes("strip") as strip:
         strip.props["aria-label"] = text("strip")
-        for state, now, then, moved, just in states:
-            with ui.element("li").classes("moved" if moved else ""):
+        for state, now, then, just in states:
+            with ui.element("li"):
                 words(state, "b")
-                told = text("now_then", now=now, then=then) if moved else then
-                words(told, "span")
+                words(text("now_then", now=now, then=then) if now else then, "span")
                 if just:
                     words(text("changed_since"), "small")
 
@@ -739,7 +757,7 @@ async def compare_page(desk: Desk, first: str, second: str) -> None:
             words(line, style="soft small")
         with section(text("differ"), "differ"):
             if apart:
-                strip_of([(state, now, then, True, False) for state, now, then in apart])
+                strip_of([(*found, False) for found in apart])
             else:
                 words(text("differ_none"))
 

@@ -35,7 +35,8 @@ from softrobust.data.columns import LOG_ROLES, MISSING, numbers_in, resolve_colu
 from softrobust.data.inspection import GAMMA, Inspection
 from softrobust.data.table import TableFile, opened
 from softrobust.errors import InputError, SoftRobustError
-from softrobust.report.policy import changed, mixed
+from softrobust.report.pictures import Spot, frontier_svg, spots
+from softrobust.report.policy import changed, mixed, picture_changes
 from softrobust.report.words import Figures, label, percent
 from softrobust.run import (
     Options,
@@ -66,7 +67,6 @@ FRONTIER_SECONDS = 40.0
 MOST_STRIP = 60  # states that are shown one by one
 MOST_ROWS, SHOWN_BYTES = 20, 64 * 2**20  # of a finding; of a file whose rows are looked up at once
 TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npz", ".gz", ".xz")
-STRIP = ("state", "now", "then", "moved", "just")  # of a state under the slider
 GOALS = {"improve": ("improve", 0.5), "average": ("exact", 0.0), "careful": ("exact", 1.0)}
 KNOWN = {"type": "object"}
 
@@ -392,37 +392,36 @@ def _frontier(job: Mapping[str, Any], place: Path) -> None:
     points = run_frontier(setup, LAMS, (alpha,), time_limit=limit).column(0)
     practice = None if setup.log is None else behaviour_policy(setup.problem, setup.log)[0]
     number = Figures.of([np.array([[p.mean, p.cvar] for p in points]).ravel()])
-    _write(place / MADE, {"points": [_told(p, practice, number) for p in points]})
+    made = []
+    for point in points:
+        own = Spot("here", point.mean, point.cvar)
+        drawn = frontier_svg([(setup.problem.objective.words, spots(points))], own=own)
+        made.append(_told(point, practice, number) | {"frontier": str(drawn)})
+    _write(place / MADE, {"points": made})
 
 
 def _told(point: FrontierPoint, practice: Policy | None, number: Figures) -> dict[str, Any]:
     policy = point.policy
     moved = changed(policy, practice)
     just = set(point.changed)
-    decided = np.flatnonzero(np.asarray(policy.decided))
-    first = sorted(decided, key=lambda s: (not moved[s], s))[:MOST_STRIP]
+    decided = np.asarray(policy.decided)
+    told = np.flatnonzero(moved if practice is not None else decided)
     return {
         "lam": point.lam,
         "mean": number(point.mean),
         "bad": number(point.cvar),
         "policy": point.policy_id,
         "n_changed": int(moved.sum()),
-        "n_states": int(decided.size),
+        "n_states": int(decided.sum()),
+        "picture": str(picture_changes(policy, practice)),
         "strip": [
-            dict(
-                zip(
-                    STRIP,
-                    (
-                        label(policy.states[s]),
-                        "" if practice is None else usual(practice, s),
-                        mixed(policy, s),
-                        bool(moved[s]),
-                        policy.states[s] in just,
-                    ),
-                    strict=True,
-                )
-            )
-            for s in map(int, sorted(first))
+            {
+                "state": label(policy.states[s]),
+                "now": "" if practice is None else usual(practice, s),
+                "then": mixed(policy, s),
+                "just": policy.states[s] in just,
+            }
+            for s in told[:MOST_STRIP].tolist()
         ],
     }
 
