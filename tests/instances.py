@@ -1,4 +1,4 @@
-"""Random problems that tests share."""
+"""Problems and small files that tests share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,22 @@ from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
+
+LOG = """state,action,next_state,reward
+dry,wait,dry,0
+dry,wait,wet,0
+wet,wait,wet,1
+wet,drain,dry,0.5
+dry,drain,dry,-0.5
+"""
+MODELS = """idstatefrom,idaction,idstateto,idoutcome,probability,reward
+0,0,0,0,0.5,1
+0,0,1,0,0.5,0
+1,0,0,0,1,0
+0,0,0,1,0.25,1
+0,0,1,1,0.75,0
+1,0,0,1,1,0
+"""
 
 
 def random_problem(

@@ -89,6 +89,19 @@ def vector_log(rng: np.random.Generator) -> str:
     return "\n".join(rows) + "\n"
 
 
+def make_whole(folder: Path, more: bool = True) -> tuple[Path, Path]:
+    """A folder of inputs and runs, now the current one, and where copies of it are attacked."""
+    home = folder / "whole"
+    home.mkdir()
+    os.chdir(home)
+    write_inputs()
+    must("solve", "log.csv", *QUICK, "--out", "run")
+    if more:
+        must("solve", "log.csv", *QUICK, "--posterior", "dirichlet", "--out", "plain")
+        must("sample", "log.csv", "--models", "5", "--out", "models.npz")
+    return home, folder / "case"
+
+
 def write_inputs() -> None:
     """Logs, a policy, a plan and the like, in the present folder."""
     rng = np.random.default_rng(1)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tests.attack import Attack, Promise, must, say
-from tests.attack.files import QUICK, write_inputs
+from tests.attack.files import QUICK, make_whole
 from tests.attack.mutate import pick
 
 # Of a line: the folder or file that it writes, and what is added to say it once more.
@@ -117,13 +117,7 @@ def touches(words: list[str]) -> int:
 
 def prepare(folder: Path) -> Attack:
     """Run folders and inputs, whole; what every line comes to, and how many moments it has."""
-    home, case = folder / "whole", folder / "case"
-    home.mkdir()
-    os.chdir(home)
-    write_inputs()
-    must("solve", "log.csv", *QUICK, "--out", "run")
-    must("solve", "log.csv", *QUICK, "--posterior", "dirichlet", "--out", "plain")
-    must("sample", "log.csv", "--models", "5", "--out", "models.npz")
+    home, case = make_whole(folder)
     known: dict[str, tuple[Any, Any, int]] = {}
 
     def fresh() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.attack import Attack, Promise, must, say
-from tests.attack.files import QUICK, write_inputs
+from tests.attack.files import make_whole
 from tests.attack.kills import LINES, SOLVE, state
 from tests.attack.mutate import pick
 
@@ -36,11 +36,7 @@ def _child(line: str, errors: Path) -> int:
 
 def prepare_two(folder: Path) -> Attack:
     """One folder of inputs and runs; every attempt starts two processes in a copy of it."""
-    home, case = folder / "whole", folder / "case"
-    home.mkdir()
-    os.chdir(home)
-    write_inputs()
-    must("solve", "log.csv", *QUICK, "--out", "run")
+    home, case = make_whole(folder, more=False)
     ends: dict[str, Any] = {}
     for line in (*WRITERS, *TASKS):
         shutil.copytree(home, case)
@@ -82,13 +78,7 @@ def prepare_two(folder: Path) -> Attack:
 
 def prepare_full(folder: Path) -> Attack:
     """Files may not grow beyond some bytes, as on a disk that is full."""
-    home, case = folder / "whole", folder / "case"
-    home.mkdir()
-    os.chdir(home)
-    write_inputs()
-    must("solve", "log.csv", *QUICK, "--out", "run")
-    must("solve", "log.csv", *QUICK, "--posterior", "dirichlet", "--out", "plain")
-    must("sample", "log.csv", "--models", "5", "--out", "models.npz")
+    home, case = make_whole(folder)
 
     def attack(rng: np.random.Generator) -> str | None:
         line, target, more = pick(rng, LINES)

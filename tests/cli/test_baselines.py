@@ -10,22 +10,8 @@ import pytest
 from softrobust.cli.main import run
 from softrobust.cli.solve import SOLVERS as LISTED
 from softrobust.solvers.registry import SOLVERS
+from tests.instances import LOG, MODELS
 
-LOG = """state,action,next_state,reward
-dry,wait,dry,0
-dry,wait,wet,0
-wet,wait,wet,1
-wet,drain,dry,0.5
-dry,drain,dry,-0.5
-"""
-MODELS = """idstatefrom,idaction,idstateto,idoutcome,probability,reward
-0,0,0,0,0.5,1
-0,0,1,0,0.5,0
-1,0,0,0,1,0
-0,0,0,1,0.25,1
-0,0,1,1,0.75,0
-1,0,0,1,1,0
-"""
 NAMES = ["bcr", "rsvf", "rsvf-simple", "var", "worst-model", "spibb", "nominal", "empirical"]
 
 

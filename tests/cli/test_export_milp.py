@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 from softrobust.cli.main import run
-
-LOG = """state,action,next_state,reward
-dry,wait,dry,0
-dry,wait,wet,0
-wet,wait,wet,1
-wet,drain,dry,0.5
-dry,drain,dry,-0.5
-"""
+from tests.instances import LOG
 
 
 @pytest.fixture

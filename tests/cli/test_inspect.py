@@ -15,6 +15,7 @@ import pytest
 
 from softrobust.cli.main import run
 from softrobust.data import read_log
+from tests.instances import MODELS
 
 CLINIC = Path(__file__).resolve().parents[2] / "examples" / "clinic"
 LOG = """state,action,next_state,reward,episode
@@ -23,14 +24,6 @@ dry,wait,wet,0,1
 wet,wait,wet,1,1
 wet,drain,dry,0.5,2
 dry,drain,dry,-0.5,2
-"""
-MODELS = """idstatefrom,idaction,idstateto,idoutcome,probability,reward
-0,0,0,0,0.5,1
-0,0,1,0,0.5,0
-1,0,0,0,1,0
-0,0,0,1,0.25,1
-0,0,1,1,0.75,0
-1,0,0,1,1,0
 """
 
 

@@ -16,24 +16,9 @@ from softrobust.certificate import load_solution
 from softrobust.cli.main import run
 from softrobust.problem import load_problem
 from softrobust.returns import static_return
-from tests.instances import random_problem
+from tests.instances import LOG, MODELS, random_problem
 
 ROOT = Path(__file__).resolve().parents[2]
-LOG = """state,action,next_state,reward
-dry,wait,dry,0
-dry,wait,wet,0
-wet,wait,wet,1
-wet,drain,dry,0.5
-dry,drain,dry,-0.5
-"""
-MODELS = """idstatefrom,idaction,idstateto,idoutcome,probability,reward
-0,0,0,0,0.5,1
-0,0,1,0,0.5,0
-1,0,0,0,1,0
-0,0,0,1,0.25,1
-0,0,1,1,0.75,0
-1,0,0,1,1,0
-"""
 
 
 def put(folder: Path, text: str, name: str) -> str:

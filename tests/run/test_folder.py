@@ -27,15 +27,8 @@ from softrobust.report.sentences import WORDS, in_words
 from softrobust.run import Options, Run, choose, load_run, load_table_run, run_page, set_up
 from softrobust.run.folder import FILES
 from softrobust.solvers import LocalSearch
+from tests.instances import LOG
 from tests.report.vectors import QUICK, vector_log, vector_run
-
-LOG = """state,action,next_state,reward
-dry,wait,dry,0
-dry,wait,wet,0
-wet,wait,wet,1
-wet,drain,dry,0.5
-dry,drain,dry,-0.5
-"""
 
 
 def table_run(folder: Path) -> Run:
