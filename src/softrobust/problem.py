@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large, shaped
 from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust._core.settings import real, whole
-from softrobust.data.initial import check_p0
+from softrobust.data.log import check_p0
 from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
 from softrobust.errors import InputError
 from softrobust.models.continuous import ContinuousModels

@@ -27,8 +27,8 @@ from hypothesis import strategies as st
 from softrobust import DirichletPosterior, Problem, SoftRobust
 from softrobust.certificate import load_solution
 from softrobust.data import Bins, read_labels, read_log, read_trajectories, save_log
-from softrobust.data.initial import initial_distribution
 from softrobust.data.labels import Labels
+from softrobust.data.log import initial_distribution
 from softrobust.errors import InputError
 from softrobust.models import read_models, save_models
 from softrobust.problem import load_problem, save_problem

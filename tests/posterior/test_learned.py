@@ -13,8 +13,8 @@ from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.posterior import load_posterior
 from softrobust.posterior.belief import Belief
+from softrobust.posterior.diagnostics import foresight
 from softrobust.posterior.dirichlet import DirichletPosterior, HierarchicalPosterior
-from softrobust.posterior.foresight import foresight
 from softrobust.posterior.learned import FittedLearned, LearnedPosterior
 from softrobust.posterior.resemblance import Geometry, Tokens
 from softrobust.posterior.reward_draws import RewardPosterior

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import CodeArray, FloatArray, IntArray
 from softrobust._core.notes import Note
-from softrobust.data.initial import GIVEN
 from softrobust.data.labels import Labels
-from softrobust.data.log import END, TransitionLog, usual_p0, with_end
+from softrobust.data.log import END, GIVEN, TransitionLog, usual_p0, with_end
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 

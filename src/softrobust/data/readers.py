@@ -43,9 +43,8 @@ from softrobust.data.columns import (
 )
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.formula import ENDS, Cells, Formula, action_costs, reward_formula
-from softrobust.data.initial import GIVEN
 from softrobust.data.labels import Labels
-from softrobust.data.log import GivenRewards, Start, TransitionLog, build_log
+from softrobust.data.log import GIVEN, GivenRewards, Start, TransitionLog, build_log
 from softrobust.data.rewards import rewards_from_arrays, rewards_to_arrays
 from softrobust.data.table import Table, opened, read_text
 from softrobust.errors import InputError

@@ -25,8 +25,8 @@ from softrobust._core.arrays import FloatArray, IntArray, Rows, seal
 from softrobust._core.files import atomic_write, read_npz, rebuilding, write_npz
 from softrobust._core.notes import Note
 from softrobust.data.columns import ACTION, NEXT_STATE, REWARD, STATE, Role
-from softrobust.data.initial import initial_distribution
 from softrobust.data.labels import Labels, order_names
+from softrobust.data.log import initial_distribution
 from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
 from softrobust.data.table import Table, opened, read_table
 from softrobust.errors import InputError

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, seal, shaped
 from softrobust._core.notes import Note
-from softrobust.data.initial import check_p0
 from softrobust.data.labels import Labels
+from softrobust.data.log import check_p0
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 

@@ -8,13 +8,13 @@ from softrobust.posterior.demand import DemandPosterior as DemandPosterior
 from softrobust.posterior.demand import Shop as Shop
 from softrobust.posterior.diagnostics import Diagnostics as Diagnostics
 from softrobust.posterior.diagnostics import PosteriorWarning as PosteriorWarning
+from softrobust.posterior.diagnostics import foresight as foresight
 from softrobust.posterior.diagnostics import predictive_check as predictive_check
 from softrobust.posterior.dirichlet import DirichletPosterior as DirichletPosterior
 from softrobust.posterior.dirichlet import FittedDirichlet as FittedDirichlet
 from softrobust.posterior.dirichlet import HierarchicalPosterior as HierarchicalPosterior
 from softrobust.posterior.external import DrawsPosterior as DrawsPosterior
 from softrobust.posterior.external import ExternalPosterior as ExternalPosterior
-from softrobust.posterior.foresight import foresight as foresight
 from softrobust.posterior.frame import Frame as Frame
 from softrobust.posterior.learned import FittedLearned as FittedLearned
 from softrobust.posterior.learned import LearnedPosterior as LearnedPosterior

@@ -64,7 +64,7 @@ from softrobust.posterior import (
     Posterior,
 )
 from softrobust.posterior.base import CHECKING
-from softrobust.posterior.foresight import foresight
+from softrobust.posterior.diagnostics import foresight
 from softrobust.posterior.learned import FittedLearned
 from softrobust.posterior.registry import POSTERIORS, load_posterior
 from softrobust.posterior.sampling import Draws

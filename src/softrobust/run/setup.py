@@ -17,9 +17,9 @@ from softrobust.certificate.posterior import MOST, TEST_STREAM
 from softrobust.data import TrajectoryRules, TransitionLog, read_log
 from softrobust.data.columns import ACTION, STATE
 from softrobust.data.continuous import ContinuousLog
-from softrobust.data.initial import GIVEN, initial_distribution
 from softrobust.data.inspection import DECISIVE, OFF, log_alarms
 from softrobust.data.join import relabelled
+from softrobust.data.log import GIVEN, initial_distribution
 from softrobust.data.readers import kind_of
 from softrobust.data.reward_rules import NOISY
 from softrobust.data.rewards import DRAWN_REWARDS

@@ -33,8 +33,7 @@ from functools import lru_cache
 from itertools import combinations_with_replacement, pairwise
 from typing import Any, NamedTuple, final
 
-from softrobust.solvers.continuous.sac._jax import jax, jnp, optax
-from softrobust.solvers.continuous.sac.traced import Data, Traced
+from softrobust.solvers.continuous.sac.traced import Data, Traced, jax, jnp, optax
 
 NETWORKS = ("actor", "q", "v")
 FINAL_SPREAD = 3e-3  # first values and logits near 0, so that no action starts ahead

@@ -25,9 +25,8 @@ from softrobust.errors import InputError
 from softrobust.models.continuous_policy import ContinuousPolicy, NetworkPolicy
 from softrobust.problem import ContinuousProblem
 from softrobust.solvers.base import Solution, Solver
-from softrobust.solvers.continuous.sac._jax import jax
 from softrobust.solvers.continuous.sac.learning import NETWORKS, Plan
-from softrobust.solvers.continuous.sac.traced import Data, Traced, on_device, world_of
+from softrobust.solvers.continuous.sac.traced import Data, Traced, jax, on_device, world_of
 from softrobust.solvers.continuous.sac.training import (
     LearningCurves,
     Limits,

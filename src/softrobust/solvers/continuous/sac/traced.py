@@ -13,17 +13,37 @@ given by a function; their arrays come as `parameters`, a part of `data`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Protocol, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
-from softrobust.errors import InputError
+from softrobust.errors import InputError, MissingExtraError
 from softrobust.models.continuous import CallableModels, ContinuousModels, MixtureModel, Step
 from softrobust.models.continuous_rewards import LinearReward, RewardFunction
 from softrobust.models.gaussian import GaussianModels
 from softrobust.problem import ContinuousProblem
-from softrobust.solvers.continuous.sac._jax import jax, jnp
+
+
+@final
+class _Lazy:
+    """JAX or optax, imported when first used: that takes a second, and it may not be there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        try:
+            import_module("optax")  # which needs JAX itself
+            return getattr(import_module(self._name), attribute)
+        except ImportError as error:
+            raise MissingExtraError("optax", "deep", "Soft actor-critic") from error
+
+
+jax: Any = _Lazy("jax")
+jnp: Any = _Lazy("jax.numpy")
+optax: Any = _Lazy("optax")
 
 Data = dict[str, Any]
 Parameters = dict[str, Any]

@@ -27,7 +27,6 @@ from softrobust._core.files import read_npz, write_npz
 from softrobust._core.limits import Deadline, LiveLine
 from softrobust.errors import InputError, SolverError
 from softrobust.solvers.base import Status
-from softrobust.solvers.continuous.sac._jax import jax, jnp
 from softrobust.solvers.continuous.sac.learning import (
     NETWORKS,
     Plan,
@@ -36,7 +35,7 @@ from softrobust.solvers.continuous.sac.learning import (
     compiled_block,
     compiled_start,
 )
-from softrobust.solvers.continuous.sac.traced import Data, Traced
+from softrobust.solvers.continuous.sac.traced import Data, Traced, jax, jnp
 
 FORMAT, VERSION = "softrobust-actor-critic", 2  # 2: rates beside the digest
 RATES = ("rates", "target_rate")
