@@ -68,7 +68,7 @@ def main() -> None:
             0.42, place[name], f"{name}", ha="center", va="center", fontsize=11, weight="bold"
         )
         axes.text(
-            0.42, place[name] - 0.36, f"{len(files)} files, {lines:,} lines",
+            0.42, place[name] - 0.36, f"{len(files)} file{'s' * (len(files) > 1)}, {lines:,} lines",
             ha="center", va="center", fontsize=6.5, color="#6b7380",
         )  # fmt: skip
     axes.set_xlim(-1.6, 2.6)
