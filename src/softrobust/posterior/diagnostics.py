@@ -1,4 +1,4 @@
-"""Whether draws can be trusted: R̂, effective sample size, divergences, predictive checks, foresight.
+"""Whether draws can be trusted: R̂, effective sizes, divergences, predictive checks, foresight.
 
 R̂ compares the spread between chains with that within them, the effective sample size says how many
 independent draws the chains are worth (Vehtari et al. 2021); both come from ArviZ. A posterior
