@@ -3,18 +3,21 @@
 Discounts up to .9999, rewards of 1e-3 to 1e6 on offsets up to 1e9, weights of 0 and 1e-12, α at its
 ends and within 1e-9 of them (and of sums of weights), rows of nearly nothing but staying, actions
 that are copies of each other but for the last bit. `wrong_certificate` tries every solver that
-proves something, and every bound, against all deterministic rules.
+proves something, and every bound, against all deterministic rules; with a horizon, against all
+plans of a rule for each step too.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from softrobust.bounds import Bound, best_bound, clairvoyant_bound
+from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.bounds.best import CLASSES
 from softrobust.data import Rewards
 from softrobust.kernels.s_game import solve_games
@@ -29,6 +32,7 @@ from softrobust.returns.reference import unmasked
 from softrobust.solvers.base import Deadline, Solution, Status
 from softrobust.solvers.exact import branch_and_bound, exact
 from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.solvers.exact.milp import MILP
 from softrobust.solvers.exact.randomized import RandomizedAscent
 from softrobust.solvers.rectangular.rectangular import Rectangular, iterate, nominal_start
@@ -37,6 +41,7 @@ from tests.solvers.exact_fractions import exact_objective, exact_returns
 
 NEAR = 1e-9  # of the largest return: below this, fractions decide
 RULES = 100
+PLANS = 1_000
 
 
 def adversary(rng: np.random.Generator, percentile: bool | None = None) -> Problem:
@@ -75,6 +80,16 @@ def rectangular_adversary(rng: np.random.Generator) -> Problem:
     lam, alpha = problem.objective.lam, problem.objective.alpha
     objective = SoftRobust(lam, 1.0 if 1 - alpha <= EDGE else alpha)
     return replace(problem, objective=objective)
+
+
+def horizon_adversary(rng: np.random.Generator) -> Problem:
+    """The same with an end after a few steps, undiscounted or not: few rules, and few plans."""
+    while True:
+        problem = adversary(rng)
+        H = int(rng.integers(1, 5))
+        if float(problem.allowed.sum(axis=1).prod()) ** H <= PLANS:
+            gamma = float(rng.choice([problem.gamma, 1.0]))
+            return replace(problem, horizon=H, gamma=gamma, objective=problem.objective.anew())
 
 
 def _rows(rng: np.random.Generator, S: int, A: int, N: int) -> FloatArray:
@@ -148,12 +163,18 @@ def _at_alpha_one(problem: Problem) -> Problem:
 
 
 class Referee:
-    """The best of all rules: in extended precision, and where it matters in fractions."""
+    """The best of all rules: in extended precision, and where it matters in fractions.
 
-    def __init__(self, problem: Problem) -> None:
+    With `timed`, of all plans of a rule for each step.
+    """
+
+    def __init__(self, problem: Problem, timed: bool = False) -> None:
         self.problem = problem
         self.decisions = all_decisions(problem)
-        returns = all_returns(problem, self.decisions)
+        if timed:
+            plans = itertools.product(self.decisions, repeat=problem.horizon or 1)
+            self.decisions = np.array(list(plans))
+        returns = _returns(problem, self.decisions)
         f, c = problem.models.f, reference_returns(problem)
         self.size = float(np.abs(returns).max()) + float(np.abs(c).max())
         returns = returns - c
@@ -181,9 +202,10 @@ class Referee:
 
     def misjudged(self, solution: Solution) -> bool:
         """Whether the policy earns something else than it is said to, beyond rounding."""
-        if solution.policy.probs.max(axis=1).min() < 1:
+        probs = np.asarray(solution.policy.probs)
+        if probs.max(axis=-1).min() < 1:
             return False  # randomized
-        rule = solution.policy.decision
+        rule = probs.argmax(axis=-1)
         if rule.tobytes() not in self.earns:
             x = exact_returns(self.problem, rule)
             # Sums of weights may round either way where an edge is missed by `EDGE` to the bit.
@@ -191,6 +213,40 @@ class Referee:
             self.earns[rule.tobytes()] = [exact_value(self.problem, x, edge) for edge in edges]
         said = Fraction(solution.static_value)
         return min(float(abs(said - x)) for x in self.earns[rule.tobytes()]) > 1e-7 * self.size
+
+
+def _returns(problem: Problem, decisions: Any) -> FloatArray:
+    """(n_rules, n_models) of rules or of plans (n_rules, horizon, n_states)."""
+    if problem.horizon is None:
+        return all_returns(problem, decisions)
+    P, s = np.asarray(problem.models.P, dtype=np.longdouble), np.arange(problem.n_states)
+    v = np.zeros((len(decisions), problem.n_models, problem.n_states), np.longdouble)
+    for t in range(problem.horizon - 1, -1, -1):
+        rule = decisions[:, t] if decisions.ndim == 3 else decisions
+        ahead = (P[:, s, rule].transpose(1, 0, 2, 3) @ v[..., None])[..., 0]
+        v = problem.R[s, rule].transpose(0, 2, 1) + np.longdouble(problem.gamma) * ahead
+    return np.asarray((v @ problem.p0.astype(np.longdouble)).astype(np.float64))
+
+
+def wrong_with_a_horizon(problem: Problem) -> str | None:
+    """None if every bound holds for its class, and the searches earn what they say."""
+    classes = ((Covers.DETERMINISTIC, Covers.STATIONARY), (Covers.TIMED, Covers.ALL))
+    for timed, named in enumerate(classes):
+        referee = Referee(problem, bool(timed))
+        solution = LocalSearch(starts=3, stationary=not timed).solve(problem)
+        if referee.misjudged(solution):
+            return f"{solution.policy!r} does not earn {solution.static_value!r}"
+        claims = [(covers.value, best_bound(problem, covers)) for covers in named]
+        claims.append(("clairvoyant", clairvoyant_bound(problem)))
+        for name, bound in claims:
+            if referee.breaks(bound):
+                return f"{name}: bound {bound.value!r} below {float(referee.optimum)!r}"
+    c, reference = reference_returns(problem), problem.objective.reference
+    if reference is None or reference.policy is None:
+        own = 0.0 * c if reference is None else _returns(problem, referee.decisions).max(axis=0)
+        if (c < own - 1e-15 * np.abs(own)).any() or (c > own + 1e-8 * referee.size).any():
+            return f"the optima {own} are taken for {c}"
+    return None
 
 
 def reference_is_true(problem: Problem) -> bool:
@@ -228,7 +284,8 @@ def wrong_certificate(problem: Problem, rng: np.random.Generator) -> str | None:
         solutions.append((f"branching, dual={dual}", solution))
     printed = isinstance(problem.objective, SoftRobust) and rng.random() < 0.3
     form: Any = "paper" if printed else "strengthened"
-    solutions.append((f"milp, {form}", MILP(formulation=form, gap=1e-9).solve(problem)))
+    if find_spec("highspy"):  # without it the solver refuses
+        solutions.append((f"milp, {form}", MILP(formulation=form, gap=1e-9).solve(problem)))
     if isinstance(problem.objective, SoftRobust) and rng.random() < 0.1:
         solutions.append(("randomized", RandomizedAscent(starts=1, steps=5).solve(problem)))
     for name, solution in solutions:

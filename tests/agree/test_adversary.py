@@ -21,9 +21,11 @@ from softrobust.solvers.rectangular.rectangular import (
 )
 from tests.agree.adversary import (
     adversary,
+    horizon_adversary,
     rectangular_adversary,
     wrong_certificate,
     wrong_rectangle,
+    wrong_with_a_horizon,
 )
 from tests.agree.test_rectangular import sa_truth
 
@@ -33,6 +35,12 @@ def test_no_certificate_is_wrong(seed: int) -> None:
     for i in range(10):
         rng = np.random.default_rng([20, seed, i])
         assert wrong_certificate(adversary(rng), rng) is None, (seed, i)
+
+
+def test_no_bound_over_a_horizon_is_wrong() -> None:
+    for seed in range(60):
+        problem = horizon_adversary(np.random.default_rng([60, seed]))
+        assert wrong_with_a_horizon(problem) is None, seed
 
 
 @pytest.mark.parametrize("solver", [SRect(), SARect()], ids=["s-rect", "sa-rect"])

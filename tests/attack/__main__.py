@@ -3,6 +3,7 @@
 python -m tests.attack --minutes 60                    all promises, new seeds
 python -m tests.attack --only files --tries 10000      one promise, so often
 python -m tests.attack --only files --seed 7 --case 31 one attempt again
+python -m tests.attack --workers 16                    so many processes share the attempts
 python -m tests.attack --docs docs/attack.md           keep the table with its date
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import multiprocessing
 import os
 import secrets
 import sys
@@ -18,6 +20,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -52,37 +55,60 @@ def promises() -> list[Promise]:
     return found
 
 
-def attempt(tally: Tally, seed: int, seconds: float, tries: int | None, case: int | None) -> None:
-    """Try to break one promise until the time or the number is used up."""
-    began, most = time.monotonic(), tries or tally.promise.most
-    home = Path.cwd()
+def attempt(
+    promise: Promise, seed: int, seconds: float, cases: range, worker: str = ""
+) -> tuple[int, list[str]]:
+    """Try to break one promise until time or cases are used up: how often, and what broke."""
+    until, home = time.monotonic() + seconds, Path.cwd()
+    tried, broken = 0, []
     with tempfile.TemporaryDirectory(prefix="softrobust-attack-") as folder:
         try:
             os.chdir(folder)
-            attack = tally.promise.prepare(Path(folder))
-            number = case or 0
-            while case is None or number == case:
+            attack = promise.prepare(Path(folder))
+            for number in cases:
                 rng = np.random.default_rng([seed, number])
                 try:
-                    broken = attack(rng)
+                    fault = attack(rng)
                 except (Exception, TooLong):
-                    broken = traceback.format_exc()
-                tally.tried += 1
-                if broken is not None:
-                    again = f"--only {tally.promise.name} --seed {seed} --case {number}"
-                    tally.broken.append(f"{again}: {broken}")
-                    print(
-                        f"BROKEN {tally.broken[-1][: SHOWN if case is None else None]}", flush=True
-                    )
-                number += 1
-                if tally.tried % 500 == 0:
-                    print(f"{tally.promise.name}: {tally.tried} tried …", flush=True)
-                enough = most is not None and tally.tried >= most
-                if enough or (tries is None and time.monotonic() - began > seconds):
+                    fault = traceback.format_exc()
+                tried += 1
+                if fault is not None:
+                    again = f"--only {promise.name} --seed {seed} --case {number}"
+                    broken.append(f"{again}: {fault}")
+                    print(f"BROKEN {broken[-1][: SHOWN if len(cases) > 1 else None]}", flush=True)
+                if tried % 500 == 0:
+                    print(f"{promise.name}{worker}: {tried} tried …", flush=True)
+                if time.monotonic() > until:
                     break
         finally:
             os.chdir(home)
+    return tried, broken
+
+
+def share_out(tally: Tally, seed: int, seconds: float, cases: range, workers: int) -> None:
+    """The attempts on one promise in so many processes; each works in a folder of its own.
+
+    What is made beforehand is made here once, too, so that the processes are forked from one that
+    has compiled what they need.
+    """
+    began = time.monotonic()
+    if workers == 1 or len(cases) == 1:
+        tally.tried, tally.broken = attempt(tally.promise, seed, seconds, cases)
+    else:
+        attempt(tally.promise, seed, 0.0, cases[:1])
+        left = max(seconds - (time.monotonic() - began), 0.0)
+        parts = [cases[i::workers] for i in range(min(workers, len(cases)))]
+        one = partial(_worker, tally.promise.name, seed, left)
+        with multiprocessing.get_context("fork").Pool(len(parts), maxtasksperchild=1) as pool:
+            for tried, broken in pool.imap_unordered(one, enumerate(parts)):
+                tally.tried += tried
+                tally.broken += broken
     tally.seconds = time.monotonic() - began
+
+
+def _worker(name: str, seed: int, seconds: float, part: tuple[int, range]) -> tuple[int, list[str]]:
+    promise = next(p for p in promises() if p.name == name)
+    return attempt(promise, seed, seconds, part[1], f", worker {part[0]}")
 
 
 def table(tallies: Sequence[Tally]) -> str:
@@ -96,11 +122,14 @@ def table(tallies: Sequence[Tally]) -> str:
 def main() -> int:
     """Attack; the exit code is 1 where anything broke."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--minutes", type=float, help="for all of them together (default 60)")
     parser.add_argument("--only", help="names of promises, with commas")
-    parser.add_argument("--tries", type=int, help="attempts, instead of minutes")
+    parser.add_argument(
+        "--tries", type=int, help="attempts on each (without --minutes, however long)"
+    )
     parser.add_argument("--seed", type=int, help="of an earlier attack; new by default")
     parser.add_argument("--case", type=int, help="one attempt again, with --only and --seed")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--docs", type=Path, help="the page whose table is written anew")
     given = parser.parse_args()
     seed = secrets.randbits(32) if given.seed is None else given.seed
@@ -114,9 +143,12 @@ def main() -> int:
     parts = sum(p.share for p in found)
     print(f"seed {seed}: {', '.join(p.name for p in found)}", flush=True)
     tallies = [Tally(promise) for promise in found]
+    minutes = given.minutes if given.minutes or given.tries else 60.0
     for tally in tallies:
-        seconds = given.minutes * 60 * tally.promise.share / parts
-        attempt(tally, seed, seconds, given.tries, given.case)
+        seconds = (minutes or np.inf) * 60 * tally.promise.share / parts
+        most = given.tries or tally.promise.most or 10**9
+        cases = range(most) if given.case is None else range(given.case, given.case + 1)
+        share_out(tally, seed, seconds, cases, given.workers)
         p = tally.promise
         print(f"{p.name}: {tally.tried} tried, {len(tally.broken)} broken", flush=True)
     print(f"\n{table(tallies)}")

@@ -9,9 +9,11 @@ import numpy as np
 from softrobust.solvers.rectangular.rectangular import SARect, SRect
 from tests.agree.adversary import (
     adversary,
+    horizon_adversary,
     rectangular_adversary,
     wrong_certificate,
     wrong_rectangle,
+    wrong_with_a_horizon,
 )
 from tests.attack import Attack, Promise
 
@@ -20,6 +22,15 @@ def _certificates(folder: Path) -> Attack:
     def attack(rng: np.random.Generator) -> str | None:
         problem = adversary(rng)
         found = wrong_certificate(problem, rng)
+        return None if found is None else f"{problem!r}: {found}"
+
+    return attack
+
+
+def _horizons(folder: Path) -> Attack:
+    def attack(rng: np.random.Generator) -> str | None:
+        problem = horizon_adversary(rng)
+        found = wrong_with_a_horizon(problem)
         return None if found is None else f"{problem!r}: {found}"
 
     return attack
@@ -43,6 +54,12 @@ PROMISES = [
         "No policy earns more than a bound of any solver, class, criterion or reference allows",
         _certificates,
         share=2.0,
+        most=20_000,
+    ),
+    Promise(
+        "horizons",
+        "With a horizon no rule, and no plan of a rule for each step, earns more than its bound",
+        _horizons,
         most=20_000,
     ),
     Promise(

@@ -52,10 +52,14 @@ def plain(value: Any) -> Any:
 
 
 def state(target: Path) -> Any:
-    """What a line has written, without clocks: by name, JSON read and arrays by their bytes."""
+    """What a line has written, without clocks: by name, JSON read and arrays by their bytes.
+
+    Hidden folders do not count: no reader looks into what was not yet moved.
+    """
     if target.is_dir():
         skipped = ("timings.jsonl", "report.html", "frontier.png", "frontier.svg")
         found = [p for p in sorted(target.rglob("[!.]*")) if p.is_file() and p.name not in skipped]
+        found = [p for p in found if "/." not in str(p.relative_to(target.parent))]
         return {str(p.relative_to(target)): state(p) for p in found}
     if target.suffix == ".json":
         return plain(json.loads(target.read_text(encoding="utf-8")))
@@ -100,19 +104,24 @@ def _inside(here: str, arguments: tuple[Any, ...]) -> bool:
 
 
 def touches(words: list[str]) -> int:
-    """How often a line touches files here, at most a hundred times."""
-    low, high = 0, 100  # a kill at `low` strikes, one at `high` comes too late
-    while high - low > 1:
-        middle = (low + high) // 2
-        home = Path.cwd()
-        copy = home.parent / "counted"
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(home, copy)
-        os.chdir(copy)
-        struck = killed(words, middle, 0.0)
-        os.chdir(home)
-        low, high = (middle, high) if struck else (low, middle)
-    return high
+    """How often a line touches files here; it is run once, in a child."""
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        here, seen = str(Path.cwd()), [0]
+
+        def count(event: str, arguments: tuple[Any, ...]) -> None:
+            seen[0] += event in EVENTS and _inside(here, arguments)
+
+        sys.addaudithook(count)
+        say(*words)
+        os.write(tell, str(seen[0]).encode())
+        os._exit(0)
+    os.close(tell)
+    with os.fdopen(told) as pipe:
+        found = int(pipe.read())
+    os.waitpid(child, 0)
+    return found
 
 
 def prepare(folder: Path) -> Attack:
@@ -161,11 +170,9 @@ def _unread(target: str, before: Any, whole: Any) -> str | None:
     for run in ("run", "plain", target):
         if (Path(run) / "solution.json").exists() or run != target:
             load_run(run)
-    path = Path(target)
-    if target in ("run", "fresh", "drawn.npz", "rules.csv") and path.exists():
-        found = state(path)
-        if found not in (before, whole):
-            return "neither what was there before nor the new one"
+    path, kept = Path(target), ("run", "fresh", "drawn.npz", "rules.csv")
+    if target in kept and path.exists() and state(path) not in (before, whole):
+        return "neither what was there before nor the new one"
     return None
 
 

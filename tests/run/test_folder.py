@@ -236,6 +236,12 @@ def test_a_run_is_written_over_another_whole(
         assert (out / "update.json").exists() == (step == 0)
         assert (out / "mine.txt").exists()
         assert not [path for path in out.iterdir() if path.name.startswith(".")]
+    killed, busy = out / ".run.abcd_123", out / ".run.efgh_456"  # long ago, and just now
+    killed.mkdir()
+    os.utime(killed, (0, 0))
+    busy.mkdir()
+    new.save(out, force=True)
+    assert [path for path in out.iterdir() if path.name.startswith(".")] == [busy]
 
 
 def test_errors_of_the_library_name_no_flags(

@@ -25,10 +25,16 @@ def solve_exactly(M: list[list[Fraction]], b: list[Fraction]) -> list[Fraction]:
 
 
 def exact_returns(problem: Problem, decision: NDArray[np.int64]) -> list[Fraction]:
-    """ρ(d, P̂^ω) of every model, of the numbers as they are stored."""
+    """ρ(d, P̂^ω) of every model, of the numbers as they are stored.
+
+    With a horizon the decision may have a row for every step.
+    """
     S, gamma = problem.n_states, Fraction(problem.gamma)
     P, out = np.asarray(problem.models.P), []
     for omega in range(problem.n_models):
+        if problem.horizon is not None:
+            out.append(_over_steps(problem, P[omega], decision, omega))
+            continue
         M = [
             [
                 Fraction(int(s == j)) - gamma * Fraction(float(P[omega, s, decision[s], j]))
@@ -45,6 +51,24 @@ def exact_returns(problem: Problem, decision: NDArray[np.int64]) -> list[Fractio
             )
         )
     return out
+
+
+def _over_steps(
+    problem: Problem, P: NDArray[np.float64], decision: NDArray[np.int64], omega: int
+) -> Fraction:
+    """What is earned in one model until the horizon, backwards from it."""
+    assert problem.horizon is not None
+    gamma, v = Fraction(problem.gamma), [Fraction(0)] * problem.n_states
+    for rule in np.broadcast_to(decision, (problem.horizon, problem.n_states))[::-1]:
+        ahead = [
+            sum((Fraction(float(p)) * x for p, x in zip(P[s, a], v, strict=True)), Fraction(0))
+            for s, a in enumerate(rule)
+        ]
+        v = [
+            Fraction(float(problem.R[s, a, omega])) + gamma * x
+            for (s, a), x in zip(enumerate(rule), ahead, strict=True)
+        ]
+    return sum((Fraction(float(p)) * x for p, x in zip(problem.p0, v, strict=True)), Fraction(0))
 
 
 def exact_objective(problem: Problem, x: list[Fraction]) -> Fraction:

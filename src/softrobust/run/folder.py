@@ -18,10 +18,13 @@ all of these that the new run does not have: nothing of another run survives in 
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -84,6 +87,7 @@ from softrobust.study.rivals import VectorReview, follow_rivals, review_vectors
 from softrobust.study.validation import Validation
 
 SEARCH, FIT, REFERENCE = "search.npz", "posterior.npz", "reference.npz"
+FORGOTTEN = 3600.0  # seconds after which a folder that is being written is no longer
 NEW, MOVING = ".new", ".moving"  # a whole new run on its way into a folder that exists
 FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz", REFERENCE,
          "heldout.npz", "log.parquet", "log.csv", "posterior.json", FIT, "report.html", SEARCH,
@@ -193,6 +197,7 @@ class Run:
         target = out.resolve()
         inside = target.exists()  # a folder of its own may be on another disk
         place = target if inside else target.parent
+        _forget_killed(place, target.name)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=place))
         try:
             _write(self, work, target.name)
@@ -211,6 +216,14 @@ class Run:
     def load(cls, folder: str | Path) -> Run:
         """Read a run folder."""
         return load_run(folder)
+
+
+def _forget_killed(place: Path, name: str) -> None:
+    """Remove what writers that were killed an hour ago or earlier left beside a run's place."""
+    for left in place.glob(f".{glob.escape(name)}.????????"):
+        with suppress(FileNotFoundError):  # another one was quicker
+            if left.is_dir() and time.time() - left.stat().st_mtime > FORGOTTEN:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def check_out(out: Path, force: bool) -> None:
