@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -71,3 +72,39 @@ def test_the_game_is_compiled_once(tmp_path: Path) -> None:
         [sys.executable, "-c", COUNT], env=env, capture_output=True, text=True, check=False
     )
     assert done.stdout == "once\n", done.stderr
+
+
+ONCE = """
+from numba.core import event
+from softrobust.kernels.passage import _factorise
+from softrobust.kernels.tail import best_row
+import numpy as np
+with event.install_recorder("numba:compile") as found:
+    best_row(np.ones((2, 3)), np.ones(2, bool), np.ones(3) / 3, 0.5, 0.9, np.ones(3) / 3, 0.0)
+names = [e.data["dispatcher"].py_func.__module__ for _, e in found.buffer if e.is_start]
+print(sum(name.startswith("softrobust") for name in names))
+try:
+    _factorise(np.ones((2, 2)), 1, 0.9, np.zeros(2, int), np.ones((2, 2)), np.ones((2, 2)))
+except TypeError as error:
+    print(error)
+"""
+
+
+def test_one_process_compiles_and_the_others_wait(tmp_path: Path) -> None:
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", ONCE]
+    both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=120)[0].splitlines() for process in both]
+    counts = sorted(int(lines[0]) for lines in said)
+    assert counts[0] < counts[1]  # what one compiled the other took
+    assert all("called from Python" in lines[1] for lines in said)
+
+
+def test_the_helper_ends_with_its_master() -> None:
+    from softrobust.run import ahead
+
+    command = [sys.executable, "-I", "-c", ahead.BOOT, json.dumps([sys.path, "nominal"])]
+    helper = subprocess.Popen(command, stdin=subprocess.PIPE)
+    assert helper.stdin is not None
+    helper.stdin.close()
+    assert helper.wait(timeout=60) == 0

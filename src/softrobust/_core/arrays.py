@@ -74,6 +74,11 @@ def found_at(keys: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
     return at, keys[at] == wanted if keys.size else np.zeros(wanted.size, dtype=bool)
 
 
+def read_only(*arrays: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
+    """Views that cannot be written: kernels are compiled for each kind of their arguments."""
+    return tuple(seal(array.view()) for array in arrays)
+
+
 # --------------------------------------------------------------------------------------------------
 # What cannot fit is refused before it is allocated, with its size and what to do.
 

@@ -21,7 +21,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, refuse_if_too_large
+from softrobust._core.arrays import BoolArray, FloatArray, read_only, refuse_if_too_large
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.bounds.reduction import EPS, Reduced, reach
 from softrobust.problem import Problem
@@ -134,6 +134,7 @@ def _restrict(
     from softrobust.kernels.optimal import restrict_models
 
     m, large = problem.models, _large(problem)
+    (allowed,) = read_only(allowed)
     for part in chunks(m.n_models, FIRST if large else m.n_models):
         deadline.check()
         restrict_models(
@@ -163,6 +164,7 @@ def tighten(
     if not can_bound_occupancies(problem):
         return
     models, large = problem.models, _large(problem)
+    (allowed,) = read_only(allowed)
     at_first = max(1, int(TARGET_WORK / (FIRST * problem.n_states**3)))
     for part in chunks(models.n_models, FIRST if large else models.n_models):
         for some in chunks(targets.size, at_first):

@@ -98,6 +98,7 @@ def solve(
         save_with_search,
         set_up,
     )
+    from softrobust.run.ahead import compile_beside
     from softrobust.solvers.registry import default_solver, make_solver
 
     if out is not None:
@@ -121,6 +122,8 @@ def solve(
     searched = resume or export_milp is not None
     if solver is None and searched and not continuous and objective != "percentile":
         solver = "exact"  # the search that is resumed, the program that is written
+    if not continuous:
+        compile_beside(solver)
     setup = set_up(input, options)
     chosen = solver or default_solver(setup.problem, setup.posterior)
     if export_milp is not None:

@@ -4,6 +4,11 @@ Numba writes its cache beside the module, else into the user's cache folder; whe
 written (a read-only install run by a user without a home) it refuses to compile at all. A kernel
 must still run there, so compilation then goes without a cache.
 
+Two processes never compile the same kernel at the same time: the second waits and takes it from the
+cache. So a helper (`beside`) can compile what a command will need later while the command itself
+compiles what it needs now. Kernels whose names begin with `_` are called by kernels alone; a
+wrapper for callers in Python would cost a sixth of their time.
+
 Numba's cache looks at a kernel's own file only, and would keep old machine code of kernels that it
 calls in other files. So the cache is stamped with the text of all files that a kernel draws on.
 
@@ -15,9 +20,11 @@ and infinity keep their meaning, so a kernel can still find them. `FINITE` also 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Callable
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from pathlib import Path
 from types import FunctionType
@@ -25,6 +32,7 @@ from typing import Any
 
 from numba import njit, types
 from numba.core import cgutils, event
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
 from softrobust._core.limits import LiveLine
@@ -39,21 +47,41 @@ class _Compiling(event.Listener):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.line, self.depth = LiveLine(), 0
+        self.beside: Callable[[], None] | None = None  # called when compiling begins,
+        self.helped = False  # once
 
     def on_start(self, event: Any) -> None:
         """One more kernel, perhaps in the midst of another."""
+        beside, self.beside = self.beside, None
+        if beside is not None:
+            self.helped = True
+            beside()
         self.depth += 1
-        name = getattr(event.data.get("dispatcher"), "__name__", "")
+        self.say(getattr(event.data.get("dispatcher"), "__name__", ""))
+
+    def say(self, name: str) -> None:
+        """Tell a terminal what is going on."""
         self.line.update(f"First run here: compiling, kept for later runs ({name}) …")
 
     def on_end(self, event: Any) -> None:
         """It is done."""
         self.depth -= 1
+        self.done()
+
+    def done(self) -> None:
+        """Wipe the line, unless another kernel is being compiled."""
         if self.depth == 0:
             self.line.clear()
 
 
-event.register("numba:compile", _Compiling())
+_compiling = _Compiling()
+event.register("numba:compile", _compiling)
+
+
+def beside(start: Callable[[], None]) -> None:
+    """Call `start`, once in the life of this process, if and when something must be compiled."""
+    if not _compiling.helped:
+        _compiling.beside = start
 
 
 def kernel(
@@ -63,30 +91,43 @@ def kernel(
     fastmath: frozenset[str] = frozenset(),
     inline: bool = False,
     nogil: bool = False,
+    entry: bool = False,
+    once: bool = False,
 ) -> Any:
     """Compile `function` with numba: `@kernel`, or `@kernel(parallel=True)`.
 
-    With `nogil` several threads of Python may be in it at once.
+    With `nogil` several threads of Python may be in it at once. With `entry` it is called from
+    Python though its name begins with `_`.
+
+    With `once` its text becomes part of the kernel that calls it, which spares compiling it by
+    itself; for functions that are called in one place (of a kernel).
 
     With `inline` it becomes part of every kernel that calls it. An array is handed on as seven
     words, so that a call with five of them costs as much as a hundred additions: inner functions of
     a hot loop want it, each used in few places.
     """
     options: dict[str, Any] = {"parallel": parallel, "fastmath": set(fastmath) or False}
+    options["no_cfunc_wrapper"] = True  # no kernel is handed on as a value
     if nogil:
         options["nogil"] = True
     if inline:
         options["forceinline"] = True
+    if once:
+        options["inline"] = "always"
     if fastmath:  # a test for a zero divisor would keep a loop from vectorising
         options["error_model"] = "numpy"
 
     def compile_(f: Callable[..., Any]) -> Any:
+        options["no_cpython_wrapper"] = f.__name__.startswith("_") and not entry
         try:
             compiled = njit(f, cache=True, **options)
         except RuntimeError as error:  # numba: "cannot cache function …: no locator available"
             if "cannot cache" not in str(error):
                 raise
             return njit(f, **options)
+        _take_turns(compiled)
+        if options["no_cpython_wrapper"]:
+            _keep_inside(compiled)
         # Private, hence the suppression: without it the cache works as numba made it.
         with suppress(AttributeError, OSError):
             stamp = _stamp(Path(f.__code__.co_filename).stem)
@@ -104,13 +145,72 @@ def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     copy = FunctionType(function.__code__, function.__globals__, function.__name__)
     copy.__qualname__ = f"{function.__qualname__}_threads"  # numba's cache goes by this name
-    one, many = kernel(function), kernel(parallel=True)(copy)
+    one, many = kernel(entry=True)(function), kernel(parallel=True, entry=True)(copy)
 
     @wraps(function)
     def run(threads: bool, *arguments: Any) -> Any:
         return (many if threads else one)(*arguments)
 
     return run
+
+
+def _keep_inside(compiled: Any) -> None:
+    """Refuse calls from Python, for which nothing is compiled."""
+
+    def refuse(*arguments: Any) -> Any:
+        raise TypeError(f"{compiled.__name__} is for kernels, and called from Python.")
+
+    def add(result: Any) -> None:
+        compiled.overloads[tuple(result.signature.args)] = result
+
+    compiled._compile_for_args, compiled.add_overload = refuse, add
+
+
+def _take_turns(compiled: Any) -> None:
+    """Let one process at a time compile this kernel, or load it: POSIX locks, which end with it.
+
+    A kernel is held while those that it calls are compiled. Calls have no cycles, so that nobody
+    waits for one who waits for him, threads of a process included: they take numba's lock first.
+    """
+    alone, name = compiled.compile, compiled.py_func.__qualname__
+    place = zlib.crc32(compiled.py_func.__code__.co_filename.encode() + name.encode())
+
+    def compile_in_turn(signature: Any) -> Any:
+        with global_compiler_lock, _turn(compiled, place, name):
+            return alone(signature)
+
+    compiled.compile = compile_in_turn
+
+
+@contextmanager
+def _turn(compiled: Any, place: int, name: str) -> Iterator[None]:
+    locks = None
+    with suppress(AttributeError, ImportError, OSError):  # no such locks here: all go at once
+        import fcntl
+
+        locks = _locks(compiled._cache.cache_path)
+        try:
+            fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        except OSError:
+            _compiling.say(name)
+            fcntl.lockf(locks, fcntl.LOCK_EX, 1, place)
+            _compiling.done()
+    try:
+        yield
+    finally:
+        if locks is not None:
+            with suppress(OSError):
+                fcntl.lockf(locks, fcntl.LOCK_UN, 1, place)
+
+
+@cache
+def _locks(folder: str) -> int:
+    """The file whose bytes stand for kernels, open as long as this process lives.
+
+    Closing it would give up the locks.
+    """
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return os.open(Path(folder) / "compiling.lock", os.O_RDWR | os.O_CREAT, 0o666)
 
 
 @cache

@@ -135,7 +135,8 @@ def solve_model(
         if S <= LU_STATES:
             _evaluate_lu(indptr, next_states, rows, R, omega, gamma, decision, v)
         else:
-            v[:] = new
+            for s in range(S):
+                v[s] = new[s]
             _evaluate_sweeps(indptr, next_states, rows, R, omega, gamma, decision, v, SWEEPS)
     return lower, upper
 
@@ -204,14 +205,26 @@ def _restrict_model(
                     break
     if not still:
         _, up = solve_model(
-            indptr, next_states, prob, N, R, allowed, omega, gamma, TOL, LIMIT, v, decision
+            indptr,
+            next_states,
+            prob,
+            N,
+            R,
+            allowed,
+            omega,
+            gamma,
+            TOL,
+            np.int64(LIMIT),
+            v,
+            decision,
         )
         upper[omega] = up
         if S <= OCCUPANCY_STATES:
             M = np.empty((S, S))
             system(indptr, next_states, prob, N, omega, decision, A, gamma, M)
             lu_inplace(M)
-            h[omega] = p0
+            for s in range(S):
+                h[omega, s] = p0[s]
             lu_solve_transposed(M, h[omega])
         _advantages(indptr, next_states, prob, R, allowed, gamma, omega, v, adv)
         return

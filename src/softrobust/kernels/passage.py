@@ -189,10 +189,12 @@ def _passage_model(
         if still:
             continue
         if fresh and i > 0:
-            rule[:] = rules[omega, targets[i - 1]]
+            for s in range(S):
+                rule[s] = rules[omega, targets[i - 1], s]
         if age < 0:
             largest = _dense_rows(indptr, next_states, prob, N, omega, allowed, rows)
-            current[:] = rule
+            for s in range(S):
+                current[s] = rule[s]
             _factorise(rows, A, gamma, current, M, T)
             age = 0
         age = _one_target(

@@ -38,6 +38,7 @@ from softrobust.kernels.evaluate import lu_inplace, lu_solve, policy_matrix
 
 PLAIN, ALL, MARGINAL, OTHER, SAME, FAR, MID, NEAR, PLACE, DRIFT = range(10)
 LEAVE, EDGE, AFTER, COLUMNS = range(10, 14)
+AT = np.arange(14)  # AT[k] is k, but no constant: numba compiles a kernel anew for each of those
 BORDER_STEPS = 3  # of EM, for what lies beyond borders
 PUSH_STEPS = 2  # times that every action's push is searched,
 REACH = 16  # as far as this from where the search begins,
@@ -120,16 +121,16 @@ def _totals(g, x):
 
 
 @kernel
-def _blend_down(top, coarse, S, out):
-    """out ← (top + coarse)/(Σ top + 1): pseudo-counts that lean on a coarser measure."""
+def _blend_down(B, k, coarse):
+    """B[k] ← (B[k] + B[coarse])/(Σ B[k] + 1): pseudo-counts that lean on a coarser measure."""
     total = 1.0
-    for t in range(S):
-        total += top[t]
-    for t in range(S):
-        out[t] = (top[t] + coarse[t]) / total
+    for t in range(B.shape[1]):
+        total += B[k, t]
+    for t in range(B.shape[1]):
+        B[k, t] = (B[k, t] + B[coarse, t]) / total
 
 
-@kernel
+@kernel(once=True)
 def _row_bases(g, x, row, B):
     """B (n_bases, S) ← the base measures of row s·A + a."""
     s, a, lo, hi = row // g.n_actions, row % g.n_actions, g.pair_lo[row], g.pair_hi[row]
@@ -149,7 +150,7 @@ def _row_bases(g, x, row, B):
     for t in range(S):  # differences of sums leave dust
         B[MARGINAL, t] = max(B[MARGINAL, t], 0.0)
         B[OTHER, t] = max(B[OTHER, t], 0.0)
-    _blend_down(B[MARGINAL], B[ALL], S, B[MARGINAL])
+    _blend_down(B, AT[MARGINAL], AT[ALL])
     n_near = 0
     for t in range(S):
         if B[OTHER, t] > 1e-9 or t == s:
@@ -157,16 +158,17 @@ def _row_bases(g, x, row, B):
     for t in range(S):
         here = B[OTHER, t] > 1e-9 or t == s
         B[PLAIN, t] = LEAK * B[MARGINAL, t] + ((1.0 - LEAK) / n_near if here else 0.0)
-    _blend_down(B[OTHER], B[MARGINAL], S, B[OTHER])
+    _blend_down(B, AT[OTHER], AT[MARGINAL])
     for i in range(first, last):
         if i < lo or i >= hi:
             B[SAME, g.t[i]] += g.w[i]
-    _blend_down(B[SAME], B[MARGINAL], S, B[SAME])
+    _blend_down(B, AT[SAME], AT[MARGINAL])
     if g.sizes.size == 0:
         return
     if not g.placed[s]:
         for k in range(FAR, B.shape[0]):
-            B[k] = B[MARGINAL]
+            for t in range(S):
+                B[k, t] = B[MARGINAL, t]
         return
     _displaced(g, x, s, lo, hi, first, last, B)
     _leave(g.placed, S, B)
@@ -199,11 +201,11 @@ def _displaced(g, x, s, lo, hi, first, last, B):
         B[DRIFT, g.t[i]] -= g.w[i]
     for t in range(S):
         B[DRIFT, t] = max(B[DRIFT, t], 0.0)
-    _blend_down(B[FAR], B[MARGINAL], S, B[FAR])
-    _blend_down(B[MID], B[FAR], S, B[MID])
-    _blend_down(B[NEAR], B[MID], S, B[NEAR])
-    _blend_down(B[PLACE], B[SAME], S, B[PLACE])
-    _blend_down(B[DRIFT], B[FAR], S, B[DRIFT])
+    _blend_down(B, AT[FAR], AT[MARGINAL])
+    _blend_down(B, AT[MID], AT[FAR])
+    _blend_down(B, AT[NEAR], AT[MID])
+    _blend_down(B, AT[PLACE], AT[SAME])
+    _blend_down(B, AT[DRIFT], AT[FAR])
 
 
 @kernel
@@ -239,9 +241,12 @@ def _moves(g, s, lo, hi, first, last, inside, stop, crossing):
             stop[border, to] += share
             crossing[border] += share
     if total > 0.0:
-        inside /= total
-        stop /= total
-        crossing /= total
+        for t in range(inside.size):
+            inside[t] /= total
+            for k in range(crossing.size):
+                stop[k, t] /= total
+        for k in range(crossing.size):
+            crossing[k] /= total
     return total
 
 
@@ -276,7 +281,7 @@ def _account(g, lo, hi, inside, stop, crossing, halt, out, sign, stops, beyond):
             beyond[k, t] += sign * g.w[i] * (1.0 - halt[k]) * crossing[k] * out[k, t] / total
 
 
-@kernel
+@kernel(nogil=True)
 def fill_sums(g, x):
     """Fill the sums x of tokens g.
 
@@ -388,7 +393,7 @@ def _edge(g, x, s, lo, hi, first, last, B):
         for k in range(crossing.size):
             onward = halt[k] * stop[k, t] + (1.0 - halt[k]) * crossing[k] * out[k, t]
             B[EDGE, t] += total * onward
-    _blend_down(B[EDGE], B[MARGINAL], S, B[EDGE])
+    _blend_down(B, AT[EDGE], AT[MARGINAL])
     return halt, out
 
 
@@ -434,7 +439,7 @@ def _after(g, s, a, lo, hi, halt, out, B):
         if crossing[k] > 0.0:
             for t in range(g.live.size):
                 B[AFTER, t] += crossing[k] * out[k, t]
-    _blend_down(B[AFTER], B[EDGE], g.live.size, B[AFTER])
+    _blend_down(B, AT[AFTER], AT[EDGE])
 
 
 @kernel
@@ -479,7 +484,8 @@ def _columns(g, s, lo, hi, first, last, B):
                 r = g.ranks[t2, j]
             move[j, r] += share
     if total <= 0.0:
-        B[COLUMNS] = B[MARGINAL]
+        for t in range(S):
+            B[COLUMNS, t] = B[MARGINAL, t]
         return
     for j in range(d):
         weight = 0.5
@@ -498,10 +504,10 @@ def _columns(g, s, lo, hi, first, last, B):
     for t in range(S):
         if g.placed[t] and whole > 0.0:
             B[COLUMNS, t] *= (total - away) / whole
-    _blend_down(B[COLUMNS], B[MARGINAL], S, B[COLUMNS])
+    _blend_down(B, AT[COLUMNS], AT[MARGINAL])
 
 
-@kernel
+@kernel(nogil=True)
 def bases_at(rows, g, x, indptr, columns, out):
     """out (nnz, n_bases) ← bases of every row at its listed columns, normalised there.
 
@@ -544,7 +550,7 @@ def heaviest(rows, g, x, width, kept):
 
 
 @kernel
-def draw_rows(rng, indptr, counts, base, blend, pick, strength, omega, n_models, out):
+def _draw_rows(rng, indptr, counts, base, blend, pick, strength, omega, n_models, out):
     """Fill model `omega` of `out`, laid out as `ModelSet.prob`: Dirichlet(counts + c·base) rows.
 
     `base` (nnz, n_bases); pick = n_bases asks for the blend Σ_k blend_k·base_k. Gamma variates are
@@ -579,7 +585,7 @@ def draw_rows(rng, indptr, counts, base, blend, pick, strength, omega, n_models,
             out[at + j] /= total
 
 
-@kernel(fastmath=REORDER)
+@kernel(fastmath=REORDER, nogil=True)
 def blend_weights(B, n, steps, pseudo, w):
     """w (n_bases,) ← weights under which n (m,) transitions at bases B (n_bases, m) are likeliest.
 
@@ -625,57 +631,59 @@ class Learned(NamedTuple):
 
 
 @kernel(nogil=True)
-def draw_sets(rng, p, g, x, steps, pseudo, doubt, sizes, out):
-    """Fill `out`, laid out as `ModelSet.prob`, with sets of models that share bootstrapped bases.
+def draw_models(rng, p, base, blend, pseudo, doubt, first, size, n_models, out):
+    """Fill models first … first + size of `out`, laid out as `ModelSet.prob`.
 
-    `sizes` are the models of every set. A set takes bootstrapped transitions, the bases they give,
-    their blend and the weights of the ways; a model takes a way and a row for every pair. `g.w` is
-    written over.
+    They share bases and the weights of the ways; a model takes a way and a row for every pair.
     """
-    n_models, n_rows, K = sizes.sum(), p.rows.size, p.loose.size
-    n_bases, C = g.n_bases, p.strengths.size
-    base, blend = np.empty((p.columns.size, n_bases)), np.empty(n_bases)
-    cell, seen = np.empty(p.columns.size, dtype=np.int64), np.empty(p.columns.size)
+    n_rows, K, C = p.rows.size, p.loose.size, p.strengths.size
     weights, edges = np.empty(K), np.empty((n_rows, K))
     pick, strength = np.empty(n_rows, dtype=np.int64), np.empty(n_rows)
-    omega = 0
-    for size in sizes:
-        for i in range(p.n.size):
-            g.w[i] = rng.standard_gamma(p.n[i])
+    for k in range(K):
+        weights[k] = pseudo / K
+    for i in p.taught:
+        vote = rng.standard_exponential()
+        for k in range(K):
+            weights[k] += vote * p.responsible[i, k]
+    whole = 0.0
+    for k in range(K):
+        whole += weights[k]
+    for k in range(K):
+        weights[k] = (1.0 - doubt) * weights[k] / whole + doubt * p.loose[k]
+    for i in range(n_rows):
+        total = 0.0
+        for k in range(K):
+            total += p.like[i, k] * weights[k]
+            edges[i, k] = total
+    for omega in range(first, first + size):
+        for i in range(n_rows):
+            u, k = rng.random() * edges[i, K - 1], 0
+            while k < K - 1 and u > edges[i, k]:
+                k += 1
+            pick[i], strength[i] = k // C, p.strengths[k % C]
+        _draw_rows(rng, p.indptr, p.counts, base, blend, pick, strength, omega, n_models, out)
+
+
+def draw_sets(
+    rng: np.random.Generator, p: Learned, g: Tokens, x: Sums, steps: int, pseudo: float,
+    doubt: float, sizes: IntArray, out: FloatArray,
+) -> None:  # fmt: skip
+    """Fill `out`, laid out as `ModelSet.prob`, with sets of models that share bootstrapped bases.
+
+    `sizes` are the models of every set. A set takes bootstrapped transitions, the bases they give
+    and their blend. `g.w` is written over.
+    """
+    base, blend = np.empty((p.columns.size, g.n_bases)), np.empty(g.n_bases)
+    cell = np.flatnonzero((p.counts > 0) & np.repeat(p.live, np.diff(p.indptr)))
+    first, n_models = 0, int(sizes.sum())
+    for size in sizes.tolist():
+        rng.standard_gamma(p.n, out=g.w)
         fill_sums(g, x)
         bases_at(p.rows, g, x, p.indptr, p.columns, base)
-        m = 0
-        for i in range(n_rows):
-            for j in range(p.indptr[i], p.indptr[i + 1]):
-                if p.counts[j] > 0.0 and p.live[i]:
-                    cell[m], seen[m] = j, rng.standard_gamma(p.counts[j])
-                    m += 1
-        B = np.empty((n_bases, m))
-        for j in range(m):
-            for k in range(n_bases):
-                B[k, j] = base[cell[j], k]
-        blend_weights(B, seen[:m], steps, pseudo, blend)
-        weights[:] = pseudo / K
-        for i in p.taught:
-            vote = rng.standard_exponential()
-            for k in range(K):
-                weights[k] += vote * p.responsible[i, k]
-        whole = weights.sum()
-        for k in range(K):
-            weights[k] = (1.0 - doubt) * weights[k] / whole + doubt * p.loose[k]
-        for i in range(n_rows):
-            total = 0.0
-            for k in range(K):
-                total += p.like[i, k] * weights[k]
-                edges[i, k] = total
-        for _ in range(size):
-            for i in range(n_rows):
-                u, k = rng.random() * edges[i, K - 1], 0
-                while k < K - 1 and u > edges[i, k]:
-                    k += 1
-                pick[i], strength[i] = k // C, p.strengths[k % C]
-            draw_rows(rng, p.indptr, p.counts, base, blend, pick, strength, omega, n_models, out)
-            omega += 1
+        seen = rng.standard_gamma(p.counts[cell])
+        blend_weights(np.ascontiguousarray(base[cell].T), seen, steps, pseudo, blend)
+        draw_models(rng, p, base, blend, pseudo, doubt, first, size, n_models, out)
+        first += size
 
 
 @kernel

@@ -431,7 +431,7 @@ class Games(NamedTuple):
     k: NDArray[np.int64]  # (S,)
 
 
-@kernel
+@kernel(entry=True)
 def _all_games(Z, f, u, lam, allowed, live, games):
     A, L, total = Z.shape[1], live.size, u.sum()
     own = game_work(A, L), np.empty((A, L))

@@ -78,7 +78,7 @@ def _largest_value(Z):
     return size
 
 
-@kernel
+@kernel(entry=True)
 def _all_selections(Z, f, u, lam, first, best, lb, ub):
     own, total = np.empty((4, f.size)), u.sum()
     Z, scratch, f, u = unowned(Z), unowned(own), unowned(f), unowned(u)

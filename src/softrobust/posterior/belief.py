@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, read_only, refuse_if_too_large
 from softrobust._core.limits import time_bound
 from softrobust.data import TransitionLog
 from softrobust.kernels.evaluate import (
@@ -121,7 +121,8 @@ class Belief:
             return _solved(self.indptr, self.next_states, self.prob, probs, self.gamma, v)
         v = np.ascontiguousarray(np.einsum("nsa,san->ns", probs, self.R))
         if v.shape[1] <= SMALL:
-            evaluate_each(self.indptr, self.next_states, self.prob, probs, self.R, self.gamma, v)
+            fixed = read_only(self.indptr, self.next_states, self.prob, probs)
+            evaluate_each(*fixed, self.R, self.gamma, v)
             return v
         return _solved(self.indptr, self.next_states, self.prob, probs, self.gamma, v)
 
@@ -285,8 +286,9 @@ def _solved(
     """v (N, S) ← (I − γP^ω_π)⁻¹ v^ω, of one policy or of one per model."""
     N, S = v.shape
     if S <= SMALL:
-        h = np.zeros((N, S))
-        evaluate_models(False, indptr, next_states, prob, probs, gamma, v, h)
+        evaluate_models(
+            False, *read_only(indptr, next_states, prob, probs), gamma, v, np.zeros((N, S))
+        )
         return v
     each = probs if probs.ndim == 3 else None
     width = max(float(np.diff(indptr).max(initial=0)), 1.0)
