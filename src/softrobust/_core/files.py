@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import os
 import struct
@@ -244,7 +243,7 @@ def _reason(error: BaseException) -> str:
     return words if len(words) <= 160 else f"{words[:159]}…"
 
 
-@contextlib.contextmanager
+@contextmanager
 def open_npz(path: Path) -> Iterator[Any]:
     """Open an `.npz` file without unpickling; faults become errors that say what to do."""
     try:

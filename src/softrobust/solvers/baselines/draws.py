@@ -68,15 +68,14 @@ class PosteriorDraws:
         """How many of the `wanted` draws there will be, for models of so many probabilities."""
         enough = wanted if math.isinf(wanted) else whole_draws(wanted)
         most = min(enough, self.most, max(self.most_numbers // max(model_size, 1), 1))
-        known = self._kept()
+        known = self.posterior.pool
         return int(most if known is None else min(most, known))
-
-    def _kept(self) -> int | None:
-        return self.posterior.pool
 
     def parts(self, n: int, model_size: int) -> Iterator[ModelSet]:
         """`n` draws in parts of at most 64 MiB; a sampler's draws come as one part."""
-        part = n if self._kept() is not None else max(PART_BYTES // (8 * max(model_size, 1)), 1)
+        part = (
+            n if self.posterior.pool is not None else max(PART_BYTES // (8 * max(model_size, 1)), 1)
+        )
         for i, first in enumerate(range(0, n, part)):
             yield self.draw(min(part, n - first), i)
 
