@@ -9,7 +9,8 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from softrobust.posterior.base import CHECKING, CHOOSING, fit_quietly
 from softrobust.problem import Problem
 from softrobust.returns import policy_return, returns_of
 from softrobust.run import Options, choose, set_up
+from softrobust.run.jobs import Crew
 from softrobust.solvers import LocalSearch
 
 LOG = Path(__file__).resolve().parent.parent / "examples" / "pest_log.csv"
@@ -68,6 +70,41 @@ def _whole(n: int) -> tuple[float, float]:
 
     Improve(setup.log).solve(setup.problem)
     return whole, time.perf_counter() - began
+
+
+@case("crew")
+def crew(smoke: bool) -> Iterator[Figure]:
+    """A stream on two workers against one: processes of this machine, and Dask where it is."""
+    n = 5000 if smoke else 100_000
+    setup = set_up(LOG, Options(gamma=0.9, n_models=100))
+    policy = LocalSearch(starts=2).solve(setup.problem).policy
+
+    def taken(team: Crew) -> float:
+        with team:
+            returns_of(setup.problem, policy, Draws.of(setup.posterior, 5000, 1))  # workers start
+            began = time.perf_counter()
+            returns_of(setup.problem, policy, Draws.of(setup.posterior, n, SEED))
+            return time.perf_counter() - began
+
+    one, two = (taken(Crew(workers=k)) for k in (1, 2))
+    yield Figure(f"{n} draws, two processes", "one process", one / two, "times faster")
+    if find_spec("distributed") is not None:
+        one, two = (_on_dask(k, taken) for k in (1, 2))
+        yield Figure(f"{n} draws, two Dask workers", "one", one / two, "times faster", "≥ 1.7")
+
+
+def _on_dask(workers: int, taken: Callable[[Crew], float]) -> float:
+    import dask
+    import distributed
+
+    one = {"NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with (
+        dask.config.set({"distributed.nanny.pre-spawn-environ": one}),
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+    ):
+        return taken(Crew(cluster=cluster.scheduler_address))
 
 
 # --------------------------------------------------------------------------------------------------

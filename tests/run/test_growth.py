@@ -102,14 +102,14 @@ def test_the_stopping_rule_keeps_its_level_a_thousand_times(
 # The whole line.
 
 
-def small_log(seed: int = 0, rows: int = 60) -> TransitionLog:
+def small_log(seed: int = 0, rows: int = 60, noise: float = 0.0) -> TransitionLog:
     rng = np.random.default_rng(seed)
     s, a = rng.integers(0, 3, rows), rng.integers(0, 2, rows)
     after = np.where(rng.random(rows) < 0.55 + 0.1 * a, (s + 1) % 3, rng.integers(0, 3, rows))
     names = ["low", "mid", "high"]
     return TransitionLog.from_arrays(
         [names[i] for i in s], [["rest", "push"][i] for i in a], [names[i] for i in after],
-        s - 0.2 * a,
+        s - 0.2 * a + noise * rng.normal(size=rows),
     )  # fmt: skip
 
 

@@ -60,6 +60,7 @@ Draw = Callable[[int, np.random.Generator], "ModelSet"]
 REPLICATIONS = 10
 SECONDS = 5.0  # for all replications together, about
 REPLICATION_SHARE = 0.3  # of the time left, at most
+REPLICATED = 600  # models of one, at most
 LEAST = 4  # replications below which no limit is given
 DUAL_STATES = 300  # above this, replications are bounded by the clairvoyant bound
 EXACT_WORK = 3e7  # N·A·S³ up to which replications are solved by branch and bound,
@@ -189,7 +190,7 @@ def certify_posterior(
         Where it is asked again and again whether to stop: 1 for the first time, 2, … Each has draws
         of its own (with a number for a seed), and its share of the level.
     n_models : int, optional
-        Of each replication, drawn afresh; by default as many as the problem has.
+        Of each replication, drawn afresh; by default as many as the problem has, at most 600.
     among : PracticeClass or Covers, optional
         The class whose best the policy is compared with; by default all of the policy's own kind.
     """
@@ -200,7 +201,7 @@ def certify_posterior(
     covers = class_of(policy)
     if not isinstance(problem.objective, SoftRobust):
         return _without(problem, heldout, covers, Note("replications_bound_averages"))
-    rng, n = _generator(seed, look), n_models or problem.n_models
+    rng, n = _generator(seed, look), n_models or min(problem.n_models, REPLICATED)
     if isinstance(posterior, FittedPosterior):
         posterior = posterior.share(FRESH)
         if posterior.pool is not None:  # a sampler that kept few draws has fewer replications

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ from softrobust.errors import InputError, SoftRobustError
 
 # What the library calls by the name of a function, and no verb has as an option.
 OTHERWISE = {"read_trajectories": "begin with `softrobust inspect`"}
+CREWED = ("solve", "frontier", "evaluate")
 LONG = 400  # characters of a word, beyond which it is no word that anybody reads
 app = typer.Typer(
     name="softrobust",
@@ -37,6 +39,16 @@ app = typer.Typer(
 )
 
 
+def _crew(verb: Callable[..., None], options: dict[str, Any]) -> AbstractContextManager[object]:
+    """Who draws and evaluates the models of verbs whose tasks are not kept in a folder."""
+    workers, cluster = options.get("workers"), options.get("cluster")
+    if verb.__name__ not in CREWED or (workers is None and cluster is None):
+        return nullcontext()
+    from softrobust.run.jobs import Crew
+
+    return Crew(workers, cluster)
+
+
 def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     """Answer Ctrl-C in words: the parser would turn it into an exit code and say nothing."""
 
@@ -46,7 +58,7 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
 
         try:
             check_time_limit(limit := options.get("time_limit"))
-            with within(limit):  # the whole command, not the solver alone
+            with within(limit), _crew(verb, options):  # the whole command, not the solver alone
                 verb(*words, **options)
         except KeyboardInterrupt as error:  # a run that can go on says so itself
             asked = _flags(error, verb.__name__)

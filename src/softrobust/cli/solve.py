@@ -73,6 +73,8 @@ def solve(
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the search of exact that was cut short in the folder --out.", rich_help_panel=OUTPUT)] = False,
     export_milp: Annotated[Path | None, typer.Option("--export-milp", metavar="FILE.mps", help="Also write the integer program as .mps or .lp, for another solver (exact and milp only).", rich_help_panel=OUTPUT)] = None,
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes here that draw and evaluate models where they are many (default: this one, with threads).", rich_help_panel=OUTPUT)] = None,
+    cluster: Annotated[str | None, typer.Option(help="The same on a Dask cluster: address of its scheduler, or local:2.", rich_help_panel=OUTPUT)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
     details: Annotated[bool, typer.Option("--details", "-v", help="Say also how it was found, what the models say, and every note.", rich_help_panel=OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no summary.", rich_help_panel=OUTPUT)] = False,

@@ -202,6 +202,8 @@ def frontier(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the posterior; may be given again.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for frontier.csv, frontier.svg and frontier.png.", rich_help_panel=OUTPUT)] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes here that draw and evaluate models where they are many (default: this one, with threads).", rich_help_panel=OUTPUT)] = None,
+    cluster: Annotated[str | None, typer.Option(help="The same on a Dask cluster: address of its scheduler, or local:2.", rich_help_panel=OUTPUT)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the points as JSON.", rich_help_panel=OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no table.", rich_help_panel=OUTPUT)] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,

@@ -167,6 +167,8 @@ def evaluate(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the posterior; may be given again.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for solution.json, policy.csv and report.html.", rich_help_panel=OUTPUT)] = None,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes here that draw and evaluate models where they are many (default: this one, with threads).", rich_help_panel=OUTPUT)] = None,
+    cluster: Annotated[str | None, typer.Option(help="The same on a Dask cluster: address of its scheduler, or local:2.", rich_help_panel=OUTPUT)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
     details: Annotated[bool, typer.Option("--details", "-v", help="Say also what the models say, and every note.", rich_help_panel=OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no summary.", rich_help_panel=OUTPUT)] = False,

@@ -13,10 +13,11 @@ drawn beside it; the first n of a stream are the first n of any longer one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Any, Protocol, Self, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -93,6 +94,21 @@ class GridDensity:
 
 # --------------------------------------------------------------------------------------------------
 # A stream of models.
+
+
+class Crew(Protocol):
+    """Who draws and evaluates parts of a stream elsewhere (`run.jobs`)."""
+
+    def models(self, draws: Draws) -> list[ModelSet]:
+        """The models in order, in parts."""
+
+    def returns(self, problem: Any, policies: Sequence[Any], draws: Draws) -> list[FloatArray]:
+        """Of each policy (2, n_models): what the objective is taken of, and what was taken off."""
+
+
+CREW: ContextVar[Crew | None] = ContextVar("crew", default=None)
+SHARD, SHARDED = 2048, 4096  # models of one part, and of a stream that is worth cutting into parts
+
 
 # How a set of models was drawn, as long as it lives: files keep that in place of its arrays.
 _ORIGIN: WeakKeyDictionary[ModelSet, Draws] = WeakKeyDictionary()
@@ -173,15 +189,32 @@ class Draws:
                     return
 
     @property
+    def kept_bytes(self) -> float:
+        """Of the models that are kept for the next who asks."""
+        return sum(8.0 * models.prob.size for models in self._kept)
+
+    @property
     def models(self) -> ModelSet:
         """All of them at once."""
-        parts = self.blocks()
+        parts, crew = self.blocks(), self.crew
         one = next(parts)
         size = 8.0 * one.next_states.size * self.n_models
         refuse_if_too_large(size, f"{self.n_models} models", "Draw fewer, or narrow the support.")
-        found = joined([one, *parts])
+        found = joined([one, *parts] if crew is None else crew.models(self))
         _ORIGIN[found] = replace(self, _kept=[])
         return found
+
+    @property
+    def crew(self) -> Crew | None:
+        """Who draws them, where there is somebody else and they are many."""
+        many = self.n_models >= SHARDED and self.posterior.pool is None and not self._kept
+        return CREW.get() if many else None
+
+    def shards(self) -> list[Self]:
+        """Parts of some 2000 models, of whole blocks: each is drawn by itself."""
+        step = self.block * max(1, SHARD // self.block)
+        starts = range(0, self.n_models, step)
+        return [self.part(i, min(step, self.n_models - i)) for i in starts]
 
     def part(self, first: int, n: int) -> Self:
         """`n` models from number `first` on, counted from this stream's own first."""

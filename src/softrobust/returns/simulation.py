@@ -424,11 +424,14 @@ def stream_returns(problem: Problem, policies: Sequence[Policy], draws: Draws) -
     A block of models is evaluated at a time and forgotten, so that memory is bounded and a figure
     does not hang on how many others were asked for.
     """
+    f, none = draws.f, problem.objective.reference is None
+    if (crew := draws.crew) is not None:
+        made = crew.returns(problem, policies, draws)
+        return [Returns(x[0], f, reference=None if none else x[1]) for x in made]
     found: list[list[Returns]] = [[] for _ in policies]
     for models in draws.blocks():
         for parts, policy in zip(found, policies, strict=True):
             parts.append(returns_of(problem, policy, models))
-    f, none = draws.f, problem.objective.reference is None
     return [
         Returns(
             np.concatenate([part.x for part in parts]), f,

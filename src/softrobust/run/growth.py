@@ -173,7 +173,8 @@ def _looked(found: Answer, seed: int, many: int, clock: Deadline) -> Answer:
     look, setup = len(found.open) + 1, found.setup
     under = certify_posterior(
         setup.problem, found.solution.policy, setup.posterior, None, many,
-        SECONDS if look == 1 else max(clock.left, 1e-3), seed, look, among=found.among,
+        SECONDS if look == 1 else max(clock.left, 1e-3), seed, look, setup.problem.n_models,
+        found.among,
     )  # fmt: skip
     share = 0.0 if under.gap_share is None else under.gap_share  # nothing to be gained, or known
     return replace(found, under=under, open=(*found.open, share))

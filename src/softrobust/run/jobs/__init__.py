@@ -1,5 +1,6 @@
 """Runs that never lose work: tasks, result files, local processes and clusters."""
 
+from softrobust.run.jobs.run import Crew as Crew
 from softrobust.run.jobs.run import Outcome as Outcome
 from softrobust.run.jobs.run import Stopped as Stopped
 from softrobust.run.jobs.run import failure_file as failure_file

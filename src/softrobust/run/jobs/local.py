@@ -57,13 +57,21 @@ def worker_environment(workers: int) -> dict[str, str]:
     return {"NUMBA_NUM_THREADS": str(share)} | dict.fromkeys(blas, "1")
 
 
-def run_local(orders: Sequence[Order], workers: int, answer: Answer, deadline: Deadline) -> None:
-    """Perform the orders on `workers` processes; `answer` is called here with every reply."""
-    n = min(workers, len(orders))
-    staff = _Staff(n)
-    pool = ThreadPoolExecutor(n)
+def run_local(
+    orders: Sequence[Order],
+    workers: int,
+    answer: Answer,
+    deadline: Deadline,
+    staff: Staff | None = None,
+) -> None:
+    """Perform the orders on `workers` processes; `answer` is called here with every reply.
+
+    `staff` are workers that are there already, and stay unless it ends badly.
+    """
+    own = Staff(min(workers, len(orders))) if staff is None else staff
+    pool, ended = ThreadPoolExecutor(own.size), False
     try:
-        keys = {pool.submit(staff.perform, order): order["key"] for order in orders}
+        keys = {pool.submit(own.perform, order): order["key"] for order in orders}
         last = None if deadline.limit is None else deadline.left + GRACE
         with suppress(TimeoutError):  # what is still under way is lost, and done again on a resume
             for future in as_completed(keys, last):
@@ -72,11 +80,13 @@ def run_local(orders: Sequence[Order], workers: int, answer: Answer, deadline: D
                 if deadline.passed:  # what was begun may end, nothing else begins
                     for waiting in keys:
                         waiting.cancel()
+        ended = True
     finally:  # also after Ctrl-C: threads end as their workers do
-        staff.stop()
+        if staff is None or not ended:
+            own.stop()
         pool.shutdown(cancel_futures=True)
-        for worker in staff.workers:
-            worker.close()
+        if staff is None:
+            own.close()
 
 
 @final
@@ -144,11 +154,11 @@ class _Worker:
 
 
 @final
-class _Staff:
+class Staff:
     """The workers: as many as there are threads that hand out tasks."""
 
     def __init__(self, size: int) -> None:
-        self.env = worker_environment(size)
+        self.size, self.env = size, worker_environment(size)
         self.workers: set[_Worker] = set()
         self.closed = False
         self.lock = threading.Lock()
@@ -187,6 +197,12 @@ class _Staff:
         with self.lock:
             self.workers.discard(worker)
         worker.close()
+
+    def close(self) -> None:
+        """End every worker and let go of its files."""
+        self.stop()
+        for worker in self.workers:
+            worker.close()
 
     def stop(self) -> None:
         """End every worker that is left; the threads that wait for one notice."""

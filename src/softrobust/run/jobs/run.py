@@ -8,21 +8,42 @@ whole or absent, and the bytes do not depend on who computed them, in which orde
 
 from __future__ import annotations
 
+import base64
 import signal
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, final
 
+import numpy as np
+
+from softrobust._core.arrays import FloatArray
 from softrobust._core.limits import Deadline, unbounded
-from softrobust.errors import InputError
-from softrobust.run.jobs.local import cores, run_local
+from softrobust.errors import InputError, SolverError
+from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy, TimedPolicy
+from softrobust.posterior.diagnostics import PosteriorWarning
+from softrobust.posterior.registry import load_posterior
+from softrobust.posterior.sampling import CREW, KEPT_BYTES, Draws
+from softrobust.problem import Problem, load_problem, save_problem
+from softrobust.returns import stream_returns
+from softrobust.run.jobs.local import Staff, cores, run_local
 from softrobust.run.jobs.store import FAILURES, open_store
-from softrobust.run.jobs.tasks import Answer, Order, Task, check_tasks, perform_quietly
+from softrobust.run.jobs.tasks import (
+    Answer,
+    Order,
+    Task,
+    check_tasks,
+    digest_of,
+    file_digest,
+    perform_quietly,
+)
 
 LOCAL = "local:"
 EVERY = 10.0  # seconds between two plain lines of progress
@@ -71,12 +92,7 @@ def run_tasks(
     soon after; `resume` goes on with the others.
     """
     planned, folder = check_tasks(tasks), Path(out)
-    if workers is not None and workers < 0:
-        raise InputError(f"The number of workers is 0 or more; it is {workers}.")
-    if workers is not None and cluster is not None:
-        raise InputError("Give workers or a cluster, not both: a cluster brings its own workers.")
-    if cluster is not None and cluster.startswith(LOCAL):
-        workers, cluster = _local(cluster), None
+    workers, cluster = _where(workers, cluster)
     if time_limit is not None and cluster is not None:
         text = "A time limit is for processes of this machine. Leave it out, or the cluster."
         raise InputError(text, arguments=("time_limit",))
@@ -118,6 +134,17 @@ def run_tasks(
     )
 
 
+def _where(workers: int | None, cluster: str | None) -> tuple[int | None, str | None]:
+    """Processes here, or the address of a cluster."""
+    if workers is not None and workers < 0:
+        raise InputError(f"The number of workers is 0 or more; it is {workers}.")
+    if workers is not None and cluster is not None:
+        raise InputError("Give workers or a cluster, not both: a cluster brings its own workers.")
+    if cluster is not None and cluster.startswith(LOCAL):
+        return _local(cluster), None
+    return workers, cluster
+
+
 def _local(address: str) -> int:
     count = address.removeprefix(LOCAL)
     if not count.isdigit() or int(count) < 1:
@@ -125,6 +152,157 @@ def _local(address: str) -> int:
             f"A local cluster is given as local:N with N ≥ 1, such as local:2; it is '{address}'."
         )
     return int(count)
+
+
+# --------------------------------------------------------------------------------------------------
+# A crew: others draw and evaluate parts of a stream of models. A part is known by its seeds, so
+# that whoever has it makes the same numbers, and one whose worker was lost is made again.
+
+
+@final
+class Crew:
+    """Processes of this machine, or a cluster, for the streams of whatever runs inside `with`."""
+
+    def __init__(self, workers: int | None = None, cluster: str | None = None) -> None:
+        self.workers, self.cluster = _where(workers, cluster)
+        self.staff: Staff | None = None
+        self.files: dict[int, Path] = {}
+        self.kept: list[Any] = []  # what the files hold, so that no id is given twice
+
+    def __enter__(self) -> Self:
+        self.folder = tempfile.TemporaryDirectory(prefix="softrobust-")
+        self.mark = CREW.set(self if self.cluster or self.workers else None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        CREW.reset(self.mark)
+        if self.staff is not None:
+            self.staff.close()
+        self.folder.cleanup()
+
+    def models(self, draws: Draws) -> list[ModelSet]:
+        """The models of a stream, in parts."""
+        first = draws.drawn(draws.first // draws.block)  # how they are laid out
+        out = []
+        for part, reply in self._replies("drawn_shard", draws, {}, {}):
+            made = replace(first, prob=unpacked(reply["prob"]), f=part.f)
+            if reply["paid"] is not None:
+                assert first.rewards is not None  # every block of a stream is alike
+                paid = replace(first.rewards, per_model=unpacked(reply["paid"]))
+                made = replace(made, rewards=paid)
+            out.append(made)
+        return out
+
+    def returns(
+        self, problem: Problem, policies: Sequence[Policy | TimedPolicy], draws: Draws
+    ) -> list[FloatArray]:
+        """Of each policy (2, n_models): its returns less the reference's, and the latter."""
+        shell = problem.with_models(problem.models.select([0]))
+        files = {"problem": self._file(problem, lambda path: save_problem(path, shell))}
+        rules = {"policies": [policy.probs.tolist() for policy in policies]}
+        replies = [reply for _, reply in self._replies("evaluated_shard", draws, rules, files)]
+        return [
+            np.concatenate([unpacked(r["returns"][i]).reshape(2, -1) for r in replies], axis=1)
+            for i in range(len(policies))
+        ]
+
+    def _file(self, owner: Any, write: Callable[[Path], None]) -> Path:
+        if id(owner) not in self.files:
+            path = Path(self.folder.name) / f"{len(self.files)}.npz"
+            write(path)
+            self.files[id(owner)] = path
+            self.kept.append(owner)
+        return self.files[id(owner)]
+
+    def _replies(
+        self, function: str, draws: Draws, settings: Mapping[str, Any], files: Mapping[str, Path]
+    ) -> list[tuple[Draws, Any]]:
+        """Each part of the stream with what came back of it."""
+        parts, found = draws.shards(), dict[str, Any]()
+        posterior = draws.posterior
+        places = {**files, "posterior": self._file(posterior, posterior.save)}
+        named = {name: [str(path), file_digest(path)] for name, path in places.items()}
+        orders = [
+            {
+                "key": f"part{i}",
+                "function": f"{__name__}:{function}",
+                "settings": {**settings, "draws": part.record()},
+                "files": named,
+            }
+            for i, part in enumerate(parts)
+        ]
+
+        def answer(key: str, reply: Mapping[str, Any], _: int | None) -> None:
+            if "error" in reply:
+                raise SolverError(f"A part of the models could not be made: {reply['error']}")
+            found[key] = reply["result"]
+
+        if self.cluster is not None:
+            from softrobust.run.jobs.cluster import run_cluster
+
+            run_cluster(orders, self.cluster, answer)
+        else:
+            assert self.workers is not None  # else nobody is asked
+            self.staff = self.staff or Staff(self.workers)
+            run_local(orders, self.workers, answer, Deadline(), self.staff)
+        return [(part, found[f"part{i}"]) for i, part in enumerate(parts)]
+
+
+def drawn_shard(posterior: Path, draws: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw a part of a stream; a function that tasks name."""
+    models = _again(posterior, draws).models
+    paid = None if models.rewards is None else models.rewards.per_model
+    return {"prob": packed(models.prob), "paid": None if paid is None else packed(paid)}
+
+
+def evaluated_shard(
+    posterior: Path, problem: Path, policies: Sequence[Any], draws: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Draw a part of a stream, evaluate policies there, forget it; a function that tasks name."""
+    there = _read(problem, load_problem)
+    names = there.models.states, there.models.actions
+    own = [np.array(probs, dtype=np.float64) for probs in policies]
+    rules: list[Any] = [TimedPolicy(p, *names) if p.ndim == 3 else Policy(p, *names) for p in own]
+    found = stream_returns(there, rules, _again(posterior, draws))
+    return {"returns": [packed(np.stack([x.x, x.plain - x.x])) for x in found]}
+
+
+_DRAWN: dict[str, Draws] = {}  # parts that were drawn here, for the next policy that is asked for
+
+
+def _again(posterior: Path, record: Mapping[str, Any]) -> Draws:
+    """A part of a stream; the last ones keep their models, together as many as one stream would."""
+    key = f"{file_digest(posterior)} {digest_of(record)}"
+    known = _DRAWN.pop(key) if key in _DRAWN else None
+    _DRAWN[key] = known or Draws.again(_read(posterior, load_posterior), record)
+    while len(_DRAWN) > 1 and sum(part.kept_bytes for part in _DRAWN.values()) > KEPT_BYTES:
+        del _DRAWN[next(iter(_DRAWN))]
+    return _DRAWN[key]
+
+
+_READ: dict[str, Any] = {}  # by content: a cluster puts files into a new place each time
+
+
+def _read(path: Path, load: Callable[[Path], Any]) -> Any:
+    """What a file holds; the last few are kept, as many parts come of one stream."""
+    digest = file_digest(path)
+    if digest not in _READ:
+        while len(_READ) > 3:
+            del _READ[next(iter(_READ))]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PosteriorWarning)
+            _READ[digest] = load(path)
+    return _READ[digest]
+
+
+def packed(x: FloatArray) -> str:
+    """Numbers as text, bit by bit."""
+    return base64.b64encode(np.ascontiguousarray(x, dtype="<f8").tobytes()).decode("ascii")
+
+
+def unpacked(text: str) -> FloatArray:
+    """The inverse of `packed`."""
+    return np.frombuffer(base64.b64decode(text), dtype="<f8").astype(np.float64)
 
 
 def failure_file(out: str | Path, key: str) -> Path:

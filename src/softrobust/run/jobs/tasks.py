@@ -164,7 +164,7 @@ def make_plan(tasks: Sequence[Task], title: str = "") -> dict[str, Any]:
     for task in checked:
         for path in task.files.values():
             try:
-                digests[path] = digests.get(path) or _file_digest(path)
+                digests[path] = digests.get(path) or file_digest(path)
             except OSError as error:
                 raise InputError(
                     f"Task '{task.key}' needs the file '{path}', which cannot be read "
@@ -178,7 +178,8 @@ def make_plan(tasks: Sequence[Task], title: str = "") -> dict[str, Any]:
     }
 
 
-def _file_digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -251,7 +252,7 @@ def perform_quietly(order: Order) -> dict[str, Any]:
 def _checked_file(path: str, digest: str) -> Path:
     """The file, which must still be what it was when the run was planned."""
     try:
-        now = _file_digest(Path(path))
+        now = file_digest(Path(path))
     except OSError as error:
         raise InputError(
             f"The file '{path}' cannot be read where the task runs ({error.strerror}). Put it "
