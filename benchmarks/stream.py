@@ -88,7 +88,7 @@ def crew(smoke: bool) -> Iterator[Figure]:
 
     one, two = (taken(Crew(workers=k)) for k in (1, 2))
     yield Figure(f"{n} draws, two processes", "one process", one / two, "times faster")
-    if find_spec("distributed") is not None:
+    if not smoke and find_spec("distributed") is not None:
         one, two = (_on_dask(k, taken) for k in (1, 2))
         yield Figure(f"{n} draws, two Dask workers", "one", one / two, "times faster", "≥ 1.7")
 
