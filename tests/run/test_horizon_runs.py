@@ -80,6 +80,38 @@ def test_the_promise_is_of_the_horizon() -> None:
     assert str(timed.certificate.posterior.covers) in ("timed", "all")
 
 
+@pytest.mark.parametrize("kind", ["improve", "stationary", "timed"])
+def test_every_question_is_asked_of_the_horizon(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    solver = {"improve": None, "stationary": LocalSearch(starts=2, stationary=True)}
+    run = choose(
+        small_log(), solver.get(kind, LocalSearch(starts=2)), gamma=1.0, horizon=4, replications=0
+    )
+    out = str(tmp_path / "run")
+    run.save(out)
+    assert run_cli(["check", out, "--json"]) == 0
+    checks = {c["code"]: c for c in json.loads(capsys.readouterr().out)["checks"]}
+    # Estimates from the log and from the models are of four steps: about 1 a step at most.
+    told = checks["off_policy"]["facts"]["estimates"]
+    assert {e["name"] for e in told} == {"WIS", "PDIS", "DR", "FQE"}
+    fitted = next(e for e in told if e["name"] == "FQE")
+    assert 2.0 < fitted["value"] < 6.0
+    assert checks["off_policy"]["facts"]["tail"] == 0.0
+    assert checks["confounding"]["facts"]["value"] == pytest.approx(
+        policy_return(run.problem.mean_problem(), run.solution.policy)[0], rel=0.05
+    )
+    assert run_cli(["value-of-data", out, "--json"]) == 0
+    capsys.readouterr()
+    assert run_cli(["rules", out, "--json"]) == (2 if kind == "timed" else 0)
+    said = capsys.readouterr()
+    if kind != "timed":
+        rules = json.loads(said.out)
+        assert rules["full_value"] == pytest.approx(run.certificate.static["objective"], rel=1e-9)
+        assert run_cli(["explain", out, "--state", "1"]) == 0
+    assert run_cli(["report", out]) == 0
+
+
 def test_tables_of_timed_policies(tmp_path: Path) -> None:
     problem = replace(random_problem(0, n_states=2, n_actions=2), horizon=2)
     m, file = problem.models, tmp_path / "policy.csv"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -46,6 +47,37 @@ def test_worst_rows_are_the_linear_program(seed: int, odds: float) -> None:
                      bounds=list(zip(low[k] * p, high[k] * p, strict=True)))  # fmt: skip
         assert float(q[k] @ z[k]) == pytest.approx(lp.fun, abs=1e-9)
         assert float(q[k].sum()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_with_a_horizon_nature_chooses_at_every_step(timed: bool) -> None:
+    """Against linear programs, step by step; without confounding it is the return."""
+    base, behaviour = random_problem(3)
+    problem = replace(base, horizon=3, gamma=1.0)
+    rng = np.random.default_rng(4)
+    rules = rng.dirichlet([1, 1], size=(3, 4) if timed else 4)
+    policy = problem.timed_policy(rules) if timed else problem.policy(rules)
+    rows = _Rows.of(problem, problem.mean_problem(), behaviour)
+    assert rows.least_value(policy, 1.0) == pytest.approx(policy_return(problem, policy)[0])
+    v, odds = np.zeros(4), 2.5
+    low, high = rows.e + (1 - rows.e) / odds, rows.e + (1 - rows.e) * odds
+    for t in (2, 1, 0):
+        z = rows.r + v[rows.next_states]
+        q = [
+            linprog(z[k], A_eq=np.ones((1, 4)), b_eq=[1.0],
+                    bounds=list(zip(low[k] * p, high[k] * p, strict=True))).fun or 0.0
+            for k, p in enumerate(rows.p)
+        ]  # fmt: skip
+        v = ((rules[t] if timed else rules) * np.reshape(q, (4, 2))).sum(axis=1)
+    assert rows.least_value(policy, odds) == pytest.approx(float(problem.p0 @ v), abs=1e-9)
+    if not timed:  # practice and policy are compared over the same steps, and far away as without
+        far = replace(base, horizon=200)
+        one, two = policy_of(base, 1), policy_of(base, 0)
+        found = tipping_point(far, one, two, behaviour)
+        endless = tipping_point(base, one, two, behaviour)
+        assert found.value == pytest.approx(endless.value, rel=1e-9)
+        assert found.at_two == pytest.approx(endless.at_two, rel=1e-9)
+        assert found.tipping == pytest.approx(endless.tipping, rel=1e-3)
 
 
 def test_by_hand() -> None:

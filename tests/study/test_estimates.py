@@ -12,7 +12,7 @@ from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.problem import Problem
 from softrobust.returns import policy_return
 from softrobust.study.off_policy import Episodes, episodes_of, off_policy
@@ -68,6 +68,25 @@ def test_estimators_are_exact_on_the_whole_population(target: list[list[float]])
         assert estimate.estimate.value == pytest.approx(exact, abs=1e-12), estimate.name
         assert estimate.tail == 0.0
         assert estimate.unsupported == 0.0
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("cut", [1, 2])
+@pytest.mark.parametrize("timed", [False, True])
+def test_with_a_horizon_they_are_exact_too(steps: int, cut: int, timed: bool) -> None:
+    """Steps beyond the horizon do not count; those that were cut off are the model's."""
+    ends = replace(problem(), horizon=steps, gamma=1.0)
+    rule = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])
+    other = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    policy: Policy | TimedPolicy = ends.policy(rule)
+    if timed:
+        policy = ends.timed_policy(np.array([other if t % 2 else rule for t in range(steps)]))
+    exact = policy_return(ends, policy)[0]
+    seen = every_trajectory().until(cut)
+    for estimate in off_policy(ends, policy, seen, BEHAVIOUR):
+        assert estimate.estimate.value == pytest.approx(exact, abs=1e-12), estimate.name
+        if estimate.name != "FQE":  # one in two goes on to state 1 after the first step
+            assert estimate.tail == pytest.approx(0.5 if cut == 1 < steps else 0.0)
 
 
 def test_doubly_robust_needs_one_of_the_two() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
@@ -94,6 +95,23 @@ def test_the_best_single_leaf_is_the_best_constant_policy() -> None:
     ]
     best = max(static_return(problem, p) for p in constant)
     assert simplify(problem, policy, most_leaves=1).value == pytest.approx(best, abs=1e-12)
+
+
+def test_rules_over_a_horizon_are_exact() -> None:
+    """Their value is that of the horizon; the best single rule is the best constant policy."""
+    problem = replace(grid_problem(1), horizon=6, gamma=1.0)
+    full = solve(problem, LocalSearch(stationary=True)).policy
+    found = simplify(problem, full, most_leaves=1)
+    constants = [static_return(problem, problem.policy(np.full(problem.n_states, a))) for a in
+                 range(problem.n_actions)]  # fmt: skip
+    assert found.value == pytest.approx(max(constants), rel=1e-12)
+    for most in (4, 64):
+        found = simplify(problem, full, most_leaves=most)
+        assert found.value == pytest.approx(static_return(problem, found.policy), rel=1e-12)
+        assert found.full_value == pytest.approx(static_return(problem, full), rel=1e-12)
+    assert found.loss <= 1e-9
+    with pytest.raises(InputError, match="same at all steps"):
+        simplify(problem, solve(problem, LocalSearch(starts=1)).policy)
 
 
 def test_masks_give_exceptions_not_forbidden_actions() -> None:

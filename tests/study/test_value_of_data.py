@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,24 @@ def test_the_textbook_bet(m: int, answer: float, independent: bool) -> None:
     assert found[0, 0].value == pytest.approx(0.0, abs=1e-9)  # the sure thing teaches nothing
 
 
+@pytest.mark.parametrize("timed", [False, True])
+def test_the_textbook_bet_with_a_horizon(timed: bool) -> None:
+    """With an end, and far from it; for one rule, or one for each step."""
+    problem = replace(bandit(SoftRobust(0.0, 0.9)), horizon=2, gamma=1.0)
+    policy = (
+        problem.timed_policy(np.zeros((2, 3), int)) if timed else problem.policy(np.zeros(3, int))
+    )
+    found = {(v.s, v.a): v for v in value_of_data(problem, policy, 3, data_sets=4000, seed=1)}
+    assert found[0, 1].value == pytest.approx(0.1, abs=0.01)  # the bet is over after a step
+    assert found[0, 0].value == pytest.approx(0.0, abs=1e-9)
+    endless = small_problem()
+    far, chosen = replace(endless, horizon=400), solve(endless, Nominal()).policy
+    one, two = (value_of_data(p, chosen, 5, data_sets=200, seed=3) for p in (endless, far))
+    assert [(v.s, v.a) for v in one] == [(v.s, v.a) for v in two]
+    for v, w in zip(one, two, strict=True):
+        assert v.value == pytest.approx(w.value, abs=1e-9)
+
+
 def test_worst_cases_shrink_with_data() -> None:
     """λ = 1, α = 1/2: worth of the bet is the mean of the lower half of its posterior."""
     from scipy.stats import beta
@@ -66,8 +86,6 @@ def test_worst_cases_shrink_with_data() -> None:
 
 def test_exchanged_rows_are_evaluated_exactly() -> None:
     """Two routes: the rank-one update, and the models with their rows really exchanged."""
-    from dataclasses import replace
-
     from softrobust.returns import static_return
     from softrobust.study import value_of_data as rows
 

@@ -9,7 +9,8 @@ be reweighted by any w with mean 1 and
 The least value of a policy over all such reweightings, each pair for itself, is a robust MDP whose
 inner problem is a greedy one: next states in ascending order of z = r + γv get the largest weight
 until the mean is used up (Bruns-Smith and Zhou 2023). The tipping point Λ* is where that least
-value falls to what current practice earns, which needs no counterfactual. Not covered: confounders
+value falls to what current practice earns, which needs no counterfactual. With a horizon nature may
+reweight anew at every step, and its least value is a backward recursion. Not covered: confounders
 that carry over from step to step, mismeasured states or rewards, and practice that changed.
 """
 
@@ -24,8 +25,8 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import FloatArray
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError, SolverError
-from softrobust.models.policy import Policy
 from softrobust.problem import Problem
+from softrobust.returns.evaluation import AnyPolicy, rules_of
 from softrobust.solvers.baselines.behaviour import unmasked
 
 MOST = 100.0  # no study would call odds off by more than this plausible
@@ -55,8 +56,8 @@ class Confounding:
 
 def tipping_point(
     problem: Problem,
-    policy: Policy,
-    practice: Policy,
+    policy: AnyPolicy,
+    practice: AnyPolicy,
     behaviour: FloatArray,
     log: TransitionLog | None = None,
 ) -> Confounding:
@@ -128,17 +129,23 @@ class _Rows:
         next_states[pair, column], prob[pair, column], reward[pair, column] = to, p, r
         return cls(mean, next_states, prob, reward, np.asarray(behaviour).reshape(-1))
 
-    def least_value(self, policy: Policy, odds: float) -> float:
+    def least_value(self, policy: AnyPolicy, odds: float) -> float:
         """p₀ᵀv of the policy under nature's worst reweighting, by nature's policy iteration."""
         mean = self.mean
         S, A, gamma = mean.n_states, mean.n_actions, mean.gamma
         low = self.e + (1 - self.e) / odds
         high = self.e + (1 - self.e) * odds
-        v = np.zeros(S)
+        v, rules = np.zeros(S), rules_of(policy)
+        if mean.horizon is not None:
+            for t in range(mean.horizon - 1, -1, -1):
+                z = self.r + gamma * v[self.next_states]
+                q = (self._worst(z, low, high) * z).sum(axis=1).reshape(S, A)
+                v = (rules[min(t, len(rules) - 1)] * q).sum(axis=1)
+            return float(mean.p0 @ v)
         for _ in range(ROUNDS):
             q = self._worst(self.r + gamma * v[self.next_states], low, high)
             P = np.zeros((S, S))
-            weight = policy.probs.reshape(-1)[:, None] * q
+            weight = rules[0].reshape(-1)[:, None] * q
             np.add.at(P, (np.repeat(np.arange(S), A)[:, None], self.next_states), weight)
             r = (weight * self.r).sum(axis=1).reshape(S, A).sum(axis=1)
             fresh = np.linalg.solve(np.eye(S) - gamma * P, r)

@@ -12,9 +12,9 @@ from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, ref
 from softrobust.certificate.intervals import LEVEL, Estimate
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
-from softrobust.models.policy import Policy
 from softrobust.problem import Problem
-from softrobust.returns import action_values, occupancies, policy_values
+from softrobust.returns import action_values, horizon_values_of, policy_values
+from softrobust.returns.evaluation import AnyPolicy, pair_occupancies, rules_of
 
 
 @final
@@ -55,6 +55,11 @@ class Episodes:
     def returns(self, gamma: float) -> FloatArray:
         """Σ_t γ^t r_t of every episode, (n_episodes,)."""
         return np.asarray(self.reward @ self.discounts(gamma))
+
+    def until(self, horizon: int | None) -> Self:
+        """The steps that a horizon counts."""
+        own = self.s[:, :horizon], self.a[:, :horizon], self.s_next[:, :horizon]
+        return type(self)(*own, self.reward[:, :horizon], self.live[:, :horizon])
 
     def select(self, which: ArrayLike) -> Self:
         """The chosen episodes."""
@@ -120,14 +125,15 @@ def pair_means(log: TransitionLog, otherwise: FloatArray) -> FloatArray:
 # On a table the regression is a mean over the rows of a pair, so the fixed point is the policy's
 # value in the model of observed frequencies, P̃(s′|s,a) = n(s,a,s′)/n(s,a) and r̃(s,a) the mean
 # reward. Pairs that the episodes lack keep the row of the mean model; `row_effective_size` says how
-# much the policy depends on pairs that are rare or missing.
+# much the policy depends on pairs that are rare or missing. With a horizon it is that many steps of
+# the same regression, backwards, each with the policy's rule of that step.
 
 FQE_RESAMPLES, FEWER = 200, 40  # the latter for more than 200 states
 DENSE_STATES = 1500  # beyond this the table of observed frequencies is not solved densely
 
 
 def fitted_q(
-    mean: Problem, policy: Policy, episodes: Episodes, seed: int
+    mean: Problem, policy: AnyPolicy, episodes: Episodes, seed: int
 ) -> tuple[float, FloatArray]:
     """The estimate from the observed first states, and its values in resampled episodes."""
     if mean.n_states > DENSE_STATES:
@@ -146,7 +152,7 @@ def fitted_q(
 
 def _evaluate(
     mean: Problem,
-    policy: Policy,
+    policy: AnyPolicy,
     episodes: Episodes,
     weight: NDArray[np.generic],
     fallback: tuple[FloatArray, FloatArray],
@@ -159,25 +165,35 @@ def _evaluate(
     n_pair = np.bincount(pair, w, S * A)
     reward = np.bincount(pair, w * episodes.reward[live], S * A) / np.maximum(n_pair, 1e-300)
     seen = (n_pair > 0).reshape(S, A)
-    share = np.where(seen, policy.probs, 0.0)
-    P = np.bincount(s * S + s_next, w * (share[s, a] / np.maximum(n_pair, 1e-300)[pair]), S * S)
-    P_rest, R_rest = fallback
-    unseen = np.where(seen, 0.0, policy.probs)
-    P_pi = P.reshape(S, S) + np.einsum("sa,sat->st", unseen, P_rest)
-    r_pi = (share * reward.reshape(S, A)).sum(axis=1) + (unseen * R_rest).sum(axis=1)
-    v = np.linalg.solve(np.eye(S) - mean.gamma * P_pi, r_pi)
+    each = w / np.maximum(n_pair, 1e-300)[pair]
+
+    def rows_of(rule: FloatArray) -> tuple[FloatArray, FloatArray]:
+        share, unseen = np.where(seen, rule, 0.0), np.where(seen, 0.0, rule)
+        P = np.bincount(s * S + s_next, each * share[s, a], S * S).reshape(S, S)
+        P_pi = P + np.einsum("sa,sat->st", unseen, fallback[0])
+        return P_pi, (share * reward.reshape(S, A) + unseen * fallback[1]).sum(axis=1)
+
+    rules = rules_of(policy)
+    v: FloatArray = np.zeros(S)
+    if mean.horizon is None:
+        P_pi, r_pi = rows_of(rules[0])
+        v = np.asarray(np.linalg.solve(np.eye(S) - mean.gamma * P_pi, r_pi), np.float64)
+    else:
+        steps = [rows_of(rule) for rule in rules]
+        for t in range(mean.horizon - 1, -1, -1):
+            P_pi, r_pi = steps[min(t, len(steps) - 1)]
+            v = np.asarray(r_pi + mean.gamma * (P_pi @ v), np.float64)
     return float(np.average(v[episodes.s[:, 0]], weights=np.asarray(weight, np.float64)))
 
 
-def row_effective_size(mean: Problem, policy: Policy, episodes: Episodes) -> float:
+def row_effective_size(mean: Problem, policy: AnyPolicy, episodes: Episodes) -> float:
     """Kish's size, in rows, of the weights that turn the log's pairs into the policy's.
 
     With d(s,a) the policy's discounted occupancy (summing to 1) and n(s,a) the counts, rows get
     weight d/n each, and (Σw)²/Σw² = 1/Σ d²/n. Occupancy on pairs without a row has no weight that
     would do: it shrinks the size to 0 in proportion (1 − share)², as if those rows were missing.
     """
-    h = occupancies(mean, policy)[0] * (1 - mean.gamma)
-    d = h[:, None] * policy.probs * ~mean.models.sinks[:, None]
+    d = pair_occupancies(mean, policy) * ~mean.models.sinks[:, None]
     d /= max(float(d.sum()), 1e-300)
     live = episodes.live
     n = np.zeros(d.shape)
@@ -205,6 +221,9 @@ def row_effective_size(mean: Problem, policy: Policy, episodes: Episodes) -> flo
 # Kish's (Σw)²/Σw². An estimate can tell only with ten effective episodes (or rows, for FQE) and a
 # tenth of all: with fewer its standard error exceeds a third of the spread of single ones, and a
 # tenth of the log or less would speak for all of it.
+#
+# With a horizon H only the first H steps count, π, Q and V are those of the step (V_H = 0), and an
+# episode that was cut off before goes on for the steps that are left.
 
 LEAST_SIZE = 10.0
 LEAST_SHARE = 0.1
@@ -246,7 +265,7 @@ class OffPolicy:
 
 def off_policy(
     problem: Problem,
-    policy: Policy,
+    policy: AnyPolicy,
     episodes: Episodes,
     behaviour: FloatArray,
     seed: int = 0,
@@ -261,25 +280,33 @@ def off_policy(
     behaviour : (n_states, n_actions)
         π_b(a|s), positive wherever the episodes show an action.
     """
-    problem.refuse_horizon("Off-policy evaluation")
-    mean = problem.mean_problem()
-    v = policy_values(mean, policy)[0]
-    q = np.asarray(action_values(mean, v[None, :])[0])  # R + γPv in the mean model
-    w = _ratios(policy.probs, behaviour, episodes)
+    mean, H = problem.mean_problem(), problem.horizon
+    episodes = episodes.until(H)
+    longest = episodes.s.shape[1]
+    t, rules = np.arange(longest), rules_of(policy)
+    if H is None:
+        V = np.broadcast_to(policy_values(mean, policy)[0], (longest + 1, mean.n_states))
+    else:
+        V = horizon_values_of(mean, policy, every=True)[:, 0]
+    # R + γPv of the step in the mean model.
+    Q = np.array([action_values(mean, V[i + 1][None, :])[0] for i in t[: 1 if H is None else None]])
+    Q = np.broadcast_to(Q, (longest, *mean.R.shape[:2]))
+    pi = rules[np.minimum(t, len(rules) - 1)]  # (longest, n_states, n_actions)
+    w = _ratios(pi[t, episodes.s, episodes.a], behaviour, episodes)
     whole = w[:, -1]
-    gamma, n = problem.gamma, len(episodes)
+    gamma, n, lengths = problem.gamma, len(episodes), episodes.lengths
     discount = episodes.discounts(gamma)
-    after = gamma**episodes.lengths * v[episodes.last_state]
+    after = gamma**lengths * V[lengths, episodes.last_state]
     scores = {
         "WIS": episodes.returns(gamma) + after,
         "PDIS": (w * episodes.reward) @ discount + whole * after,
-        "DR": _doubly_robust(episodes, w, q, v, gamma),
+        "DR": _doubly_robust(episodes, w, Q, V, gamma),
     }
     size = float(whole.sum() ** 2 / max(np.square(whole).sum(), 1e-300))
-    ended = np.asarray(mean.models.sinks)[episodes.last_state]
-    tail = float(np.mean(np.where(ended, 0.0, gamma**episodes.lengths)))
-    missing = (policy.probs * (behaviour <= 0)).sum(axis=1)
-    lost = float(missing[episodes.s[episodes.live]].mean())
+    ended = np.asarray(mean.models.sinks)[episodes.last_state] | (lengths == (H or -1))
+    tail = float(np.mean(np.where(ended, 0.0, gamma**lengths)))
+    missing = (pi * (behaviour <= 0)).sum(axis=2)
+    lost = float(missing[t, episodes.s][episodes.live].mean())
     draws = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
     out = []
     for name, score in scores.items():
@@ -291,7 +318,10 @@ def off_policy(
 
 
 def _ratios(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> FloatArray:
-    """w_t (n_episodes, longest), constant after the end of an episode."""
+    """w_t (n_episodes, longest), constant after the end of an episode.
+
+    `target` (n_episodes, longest) is what the policy gives to the actions taken.
+    """
     taken = behaviour[episodes.s, episodes.a]
     bad = np.argwhere(episodes.live & ~(taken > 0))
     if bad.size:
@@ -300,17 +330,19 @@ def _ratios(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> Fl
             "The behaviour policy must give every observed action a positive probability: it gives "
             f"0 to the action taken at step {t} of episode {i}. Estimate it from the same log."
         )
-    ratio = np.where(episodes.live, target[episodes.s, episodes.a] / np.maximum(taken, 1e-300), 1.0)
+    ratio = np.where(episodes.live, target / np.maximum(taken, 1e-300), 1.0)
     return np.asarray(np.cumprod(ratio, axis=1), dtype=np.float64)
 
 
 def _doubly_robust(
-    episodes: Episodes, w: FloatArray, q: FloatArray, v: FloatArray, gamma: float
+    episodes: Episodes, w: FloatArray, Q: FloatArray, V: FloatArray, gamma: float
 ) -> FloatArray:
     """The score of every episode; its tail cancels: the last γV(s_T) is the model's own."""
-    surprise = episodes.reward + gamma * v[episodes.s_next] - q[episodes.s, episodes.a]
+    t = np.arange(episodes.s.shape[1])
+    ahead = gamma * V[t + 1, episodes.s_next]
+    surprise = episodes.reward + ahead - Q[t, episodes.s, episodes.a]
     surprise = np.where(episodes.live, surprise, 0.0)
-    return np.asarray(v[episodes.s[:, 0]] + (w * surprise) @ episodes.discounts(gamma))
+    return np.asarray(V[0][episodes.s[:, 0]] + (w * surprise) @ episodes.discounts(gamma))
 
 
 def _ratio(score: FloatArray, weight: FloatArray, draws: NDArray[np.int64]) -> Estimate:

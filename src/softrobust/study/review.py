@@ -174,7 +174,7 @@ def rules_within(
     seconds: float = SECONDS,
 ) -> Rules | None:
     """Rules for the policy; None where they would take long, or there is nothing to shorten."""
-    if problem.horizon is not None:
+    if isinstance(solution.policy, TimedPolicy):
         return None
     policy, practice = solution.policy, kept_practice(problem, solution, log)
     decided = np.asarray(policy.decided)

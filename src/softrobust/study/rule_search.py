@@ -228,6 +228,8 @@ def rules_policy(problem: Problem, full: Policy, named: IntArray) -> tuple[Polic
 
 def looks(problem: Problem, columns: StateColumns) -> int:
     """How often a search may look at all moves; 0 where the problem is too large for it."""
+    if problem.horizon is not None:
+        return 0  # exchanges by inverses are of problems without end
     S, A, N = problem.R.shape
     # An inverse, and for every action a product and two factorisations for each column.
     work = N * S**3 * (2.0 + A * (1.0 + len(columns.names)))

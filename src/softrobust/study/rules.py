@@ -7,10 +7,11 @@ is too large for that, a tree is grown on first-order costs: action a instead of
     c(s, a) = Σ_ω ξ_ω h^ω(s)·(Q^ω(s, π) − Q^ω(s, a)),
 
 with ξ the worst-case weights, h the occupancies and Q the action values of the full policy
-(`returns.evaluation`); then the actions of its leaves are exchanged as long as the *exact*
-objective rises. What is reported is exact in either case: the objective of the tree's policy on
-every model, and the loss against the full policy. Where a leaf's action is not allowed in one of
-its states, the full policy's action stands there, and the state is listed as an exception.
+(`returns.evaluation`), summed over the steps of a horizon; then the actions of its leaves are
+exchanged as long as the *exact* objective rises. What is reported is exact in either case: the
+objective of the tree's policy on every model, and the loss against the full policy. Where a leaf's
+action is not allowed in one of its states, the full policy's action stands there, and the state is
+listed as an exception.
 
 A policy that keeps to practice but for a few changes is written in its own terms: a rule names an
 action that the policy itself turns to in all states of the rule, or what is done now. So rules are
@@ -32,8 +33,8 @@ from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
-from softrobust.returns import evaluate_policy, measured, static_return
-from softrobust.returns.evaluation import action_values
+from softrobust.returns import static_return
+from softrobust.returns.reference import static_gradient
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.improve import Improve
@@ -50,6 +51,7 @@ from softrobust.study.rule_tree import (
     state_columns,
     with_actions,
 )
+from softrobust.study.solved import need_stationary
 
 MOST_EXCHANGES = 600  # evaluations of large problems, at most
 WORK = 4e9  # multiply-adds of these evaluations: some ten seconds
@@ -156,7 +158,7 @@ def simplify(
     practice : Policy, optional
         What is done now, where the policy is to be written as changes of it.
     """
-    problem.refuse_horizon("A search for short rules")
+    need_stationary(policy, "A search for short rules")
     if max_loss is not None and not max_loss >= 0:
         raise InputError(
             f"max_loss must be a number ≥ 0, in units of the objective; it is {max_loss}."
@@ -316,11 +318,8 @@ def _better(one: Rules, other: Rules) -> bool:
 
 def exchange_costs(problem: Problem, policy: Policy) -> FloatArray:
     """c(s, a), (n_states, n_actions); where an action is not allowed, more than all else."""
-    v, h = evaluate_policy(problem, policy)
-    q = action_values(problem, v)
-    xi = problem.objective.worst_case(measured(problem, v @ problem.p0), problem.models.f)
-    advantage = v[:, :, None] - q
-    cost = np.einsum("n,ns,nsa->sa", xi, h, advantage)
+    gradient = static_gradient(problem, policy)
+    cost = (policy.probs * gradient).sum(axis=1, keepdims=True) - gradient
     cost[~problem.decided] = 0.0
     # An exception is worse than any loss: rules that are mostly exceptions are none.
     barred = 1.0 + float(np.abs(cost[problem.allowed]).sum())

@@ -25,14 +25,13 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
 from softrobust._core.settings import whole
 from softrobust.errors import InputError
-from softrobust.models.policy import Policy
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import SoftRobust, soft_robust
 from softrobust.posterior import FittedDirichlet
 from softrobust.problem import Problem
-from softrobust.returns import optimal_returns, returns_of
-from softrobust.returns.evaluation import policy_rows
+from softrobust.returns import ModelOptima, optimal_returns, returns_of
+from softrobust.returns.evaluation import AnyPolicy, policy_rows
 from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
-from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.study.solved import Solved, redraw
 
 LEAST_TAIL = 1e-9
@@ -194,10 +193,10 @@ class DataValue:
 
 def value_of_data(
     problem: Problem,
-    policy: Policy,
+    policy: AnyPolicy,
     observations: int = 10,
     pairs: Sequence[tuple[int, int]] | None = None,
-    also: Sequence[Policy] = (),
+    also: Sequence[AnyPolicy] = (),
     independent: bool = False,
     data_sets: int = DATA_SETS,
     seed: int = 0,
@@ -221,14 +220,16 @@ def value_of_data(
     wanted = _pairs(problem, pairs)
     rng = np.random.default_rng(seed)
     pool = _pool(problem, policy, also, rng)
-    # What a reference earns changes with the rows, too: whole models are then learned about.
-    worth = _by_rows if independent and objective.reference is None else _by_models
+    # What a reference earns changes with the rows, too, and over a horizon a row counts at every
+    # step: whole models are then learned about.
+    alone = independent and objective.reference is None and problem.horizon is None
+    worth = _by_rows if alone else _by_models
     out = worth(problem, pool, wanted, observations, data_sets, rng, objective)
     return tuple(sorted(out, key=lambda v: -v.value))
 
 
 def _by_models(
-    problem: Problem, pool: list[Policy], pairs: list[tuple[int, int]], m: int, n: int,
+    problem: Problem, pool: list[Any], pairs: list[tuple[int, int]], m: int, n: int,
     rng: np.random.Generator, objective: SoftRobust,
 ) -> list[DataValue]:  # fmt: skip
     """Every model is reweighted."""
@@ -248,7 +249,7 @@ def _by_models(
 
 
 def _by_rows(
-    problem: Problem, pool: list[Policy], pairs: list[tuple[int, int]], m: int, n: int,
+    problem: Problem, pool: list[Any], pairs: list[tuple[int, int]], m: int, n: int,
     rng: np.random.Generator, objective: SoftRobust,
 ) -> list[DataValue]:  # fmt: skip
     """Only the rows of the pair are learned about; the baseline deals them out unweighted."""
@@ -303,15 +304,23 @@ def _pairs(problem: Problem, pairs: Sequence[tuple[int, int]] | None) -> list[tu
 
 
 def _pool(
-    problem: Problem, policy: Policy, also: Sequence[Policy], rng: np.random.Generator
-) -> list[Policy]:
-    """Policies that some data could make best; duplicates are dropped."""
-    states, actions, decided = problem.models.states, problem.models.actions, problem.decided
-    pool = [policy, Nominal().solve(problem).policy, *also]
-    optima = optimal_returns(problem).decisions
-    for omega in rng.permutation(problem.n_models)[:POOL]:
-        pool.append(Policy.from_decision(optima[omega], states, actions, decided))
-    usable = [p for p in pool if (p.probs[~problem.models.available] == 0).all()]
+    problem: Problem, policy: AnyPolicy, also: Sequence[AnyPolicy], rng: np.random.Generator
+) -> list[AnyPolicy]:
+    """Policies that some data could make best; duplicates are dropped.
+
+    Beside a policy with a rule for each step stand nominal's and the models' own plans; beside a
+    stationary one, with a horizon or without, their rules for the first step.
+    """
+
+    def own(found: ModelOptima, at: int) -> AnyPolicy:
+        if found.steps is not None and isinstance(policy, TimedPolicy):
+            return problem.timed_policy(found.steps[1][:, at])
+        return problem.policy(found.decisions[at])
+
+    pool = [policy, own(optimal_returns(problem.mean_problem()), 0), *also]
+    optima = optimal_returns(problem)
+    pool += [own(optima, int(omega)) for omega in rng.permutation(problem.n_models)[:POOL]]
+    usable = [p for p in pool if (p.probs[..., ~problem.models.available] == 0).all()]
     return list({p.probs.tobytes(): p for p in usable}.values())
 
 
@@ -362,7 +371,6 @@ def data_values(
     the error of the draws. Where there are models alone, those are all there is.
     """
     problem, policy = solved.problem, solved.solution.policy
-    problem.refuse_horizon("The value of data")
     if solved.log is None or solved.posterior is None:
         return value_of_data(problem, policy, observations, seed=seed)
     found: dict[tuple[int, int], list[DataValue]] = {}
