@@ -34,6 +34,7 @@ MODULES = (
     "stream",
     "continuous",
     "sac",
+    "app",
 )
 HERE = Path(__file__).resolve().parent
 

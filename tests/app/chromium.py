@@ -127,14 +127,12 @@ class Tab:
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
 
-    def picture(self, path: Path, height: int | None = None) -> None:
-        """The whole page, or its upper part."""
-        size = self.send("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "scale": 1,
-                "height": min(size["height"], height or 1e9)}  # fmt: skip
-        shot = self.send("Page.captureScreenshot", format="png", clip=clip,
-                         captureBeyondViewport=True)  # fmt: skip
-        path.write_bytes(base64.b64decode(shot["data"]))
+    def shoot(self, clip: dict[str, float]) -> bytes:
+        """A part of the page as PNG."""
+        shot = self.send(
+            "Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True
+        )
+        return base64.b64decode(shot["data"])
 
 
 class Browser:

@@ -76,7 +76,10 @@ def test_hostile_labels_are_text_and_quit_closes_it(chromium: Browser, tmp_path:
             tab.click(part)
         tab.see("<script>alert(1)</script>")
         tab.wait("document.querySelector('.alarm, .figures') && true")
-        assert tab.ask("document.querySelectorAll('main script, main img, main b b').length") == 0
+        assert (
+            tab.ask("document.querySelectorAll('section script, section img, section b b').length")
+            == 0
+        )
         assert tab.ask(WIDE) <= 380
         assert max(len(line) for line in tab.text().splitlines()) < 2000
         other = chromium.tab()

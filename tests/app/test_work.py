@@ -87,13 +87,15 @@ def test_it_is_what_the_command_line_does(short: Path, monkeypatch: pytest.Monke
     seen = work.look(work.Draft(short))
     assert seen.found is not None
     job = work.Draft(short, gamma=0.9).job(seen.found)
+    job["options"]["n_models"] = 50  # as many as there is time for, else
     place = job_at(short.parent, "app", job)
     seen_stages: list[str] = []
     with watched(seen_stages.append):
         assert work.main(["solve", str(place)]) == 0
     assert not place.exists()
     out = short.parent / "line"
-    assert softrobust(["solve", str(short), "--gamma", "0.9", "--out", str(out), "--quiet"]) == 0
+    line = ["solve", str(short), "--gamma", "0.9", "--models", "50", "--out", str(out), "--quiet"]
+    assert softrobust(line) == 0
     records = [
         json.loads((short.parent / n / "solution.json").read_text()) for n in ("app", "line")
     ]
@@ -152,12 +154,15 @@ def test_two_begin_at_once_and_get_two_names(short: Path, monkeypatch: pytest.Mo
     assert sorted(names) == ["run", *(f"run-{i}" for i in range(2, 9))]
 
 
-def test_a_bound_that_is_ended_ends_those_within() -> None:
-    with within(100.0) as bound:
+@pytest.mark.parametrize("limit", [100.0, None])
+def test_a_bound_that_is_ended_ends_those_within(limit: float | None) -> None:
+    with within(limit) as bound:
         inner = Deadline(50.0)
         part = bound.part(0.5)
         assert not bound.passed
-        bound.end()
+        with within(None) as same:
+            bound.end()
+            assert same.passed
         assert bound.passed
         assert inner.passed
         assert part.passed

@@ -153,6 +153,7 @@ def within(seconds: float | None) -> Iterator[Deadline]:
     outer = time_bound()
     least = outer.left if seconds is None else min(seconds, outer.left)
     own = outer if math.isinf(least) else Deadline(max(least, 1e-9))
+    own = Deadline() if own is NO_LIMIT else own  # one that can be ended
     own.cut = own.cut if outer.limit is None else outer.cut
     mark = _BOUND.set(own)
     try:

@@ -10,6 +10,7 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from itertools import count
@@ -126,7 +127,7 @@ def frame(desk: Desk, title: str) -> ui.element:
     with ui.element("header").classes("top"):
         ui.link(text("title"), "/").classes("brand")
         ui.button(text("quit"), on_click=lambda: _quit(desk)).props("flat no-caps").mark("quit")
-    main = ui.element("main").props('id="content"')
+    main = ui.element("div").props('id="content"')  # in the <main> of the framework
     ui.skip_link(text("skip"), target=main)
     with main:
         words(title, "h1")
@@ -438,7 +439,7 @@ class FilePage:
         def choose_goal(e: events.ValueChangeEventArguments[Any]) -> None:
             draft.goal = e.value
             if e.value in ("average", "careful"):
-                draft.lam = work.GOALS[e.value][1]
+                draft.lam = work.GOALS[e.value][1] or 0.0
                 self.move.value = draft.lam
             self.show_point()
             self.tell_command()
@@ -742,12 +743,16 @@ async def compare_page(desk: Desk, first: str, second: str) -> None:
     """Both policies on the question of the first."""
 
     def compared() -> tuple[Any, Any]:
-        found = [load_table_run(desk.inside(name)) for name in (first, second)]
+        names = (first, second)
+        found = [replace(load_table_run(desk.inside(n)), path=Path(n)) for n in names]
         return compare_runs(found), work.differences(*found)
 
     with frame(desk, text("compare")):
         try:
             found, apart = await desk.off_loop(compared)
+        except LookupError as error:
+            words(text("no_run", name=label(str(error.args[0]))))
+            return
         except SoftRobustError as error:
             words(str(error), style="alarm").props('role="alert"')
             return

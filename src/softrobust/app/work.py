@@ -35,6 +35,7 @@ from softrobust.data.columns import LOG_ROLES, MISSING, numbers_in, resolve_colu
 from softrobust.data.inspection import GAMMA, Inspection
 from softrobust.data.table import TableFile, opened
 from softrobust.errors import InputError, SoftRobustError
+from softrobust.objective import SoftRobust
 from softrobust.report.pictures import Spot, frontier_svg, spots
 from softrobust.report.policy import changed, mixed, picture_changes
 from softrobust.report.words import Figures, label, percent
@@ -49,6 +50,7 @@ from softrobust.run import (
     save_with_search,
     set_up,
 )
+from softrobust.run.ahead import compile_beside
 from softrobust.run.inspect import inspect_file
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.registry import default_solver, make_solver
@@ -61,13 +63,14 @@ if TYPE_CHECKING:
 SOLVING = ".solving"
 JOB, STATUS, STOP, ERROR, MADE = "job.json", "status.json", "stop", "error.json", "made.json"
 BEAT, SILENT = 0.3, 20.0  # seconds: of the heart, and after which a silent one is thought dead
-LONGEST = 7 * 86400.0  # a limit that is far away, so that it can be ended
+ALPHA = SoftRobust().alpha
 LAMS = tuple(np.linspace(0, 1, 11).round(10).tolist())
 FRONTIER_SECONDS = 40.0
 MOST_STRIP = 60  # states that are shown one by one
 MOST_ROWS, SHOWN_BYTES = 20, 64 * 2**20  # of a finding; of a file whose rows are looked up at once
 TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npz", ".gz", ".xz")
-GOALS = {"improve": ("improve", 0.5), "average": ("exact", 0.0), "careful": ("exact", 1.0)}
+# Solver and λ; the default of both for the first.
+GOALS = {"improve": (None, None), "average": ("exact", 0.0), "careful": ("exact", 1.0)}
 KNOWN = {"type": "object"}
 
 
@@ -98,7 +101,7 @@ class Draft:
     gamma: float = GAMMA
     goal: str = "improve"
     lam: float = 0.5
-    alpha: float = 0.9
+    alpha: float = ALPHA
     seconds: float | None = None
     anyway: bool = False
 
@@ -109,7 +112,7 @@ class Draft:
         options = {
             "gamma": None if found.facts.get("gamma") else self.gamma,
             "lam": lam,
-            "alpha": self.alpha,
+            "alpha": None if self.alpha == ALPHA else self.alpha,
             "columns": self.columns or None,
             "visits": None if rules is None else rules.given(),
             "time_limit": self.seconds,
@@ -241,6 +244,7 @@ def stop_all() -> None:
     """Ask solves that were begun here to write down what they have; end everything else."""
     for place in map(Path, list(_children)):
         if place.name.endswith(SOLVING):
+            _children[str(place)].poll()
             ask_to_stop(place)
         else:
             give_up(place)
@@ -315,7 +319,7 @@ def main(words: Sequence[str]) -> int:
     verb, place = words[0], Path(words[1])
     job = read_json(place / JOB, KNOWN)
     try:
-        with within(job["options"].get("time_limit", LONGEST)) as bound, _alive(place, bound):
+        with within(job["options"].get("time_limit")) as bound, _alive(place, bound):
             {"solve": _solve, "frontier": _frontier}[verb](job, place)
     except SoftRobustError as error:
         _write(place / ERROR, {"error": str(error), "arguments": list(error.arguments)})
@@ -365,16 +369,15 @@ def _alive(place: Path, bound: Deadline) -> Iterator[None]:
 def _solve(job: Mapping[str, Any], place: Path) -> None:
     options, out = Options(**job["options"]), Path(job["out"])
     stage("reading the file")
+    compile_beside(job["solver"])
     setup = set_up(Path(job["file"]), options)
-    name = job["solver"]
-    if setup.log is None and name == "improve":
-        name = default_solver(setup.problem, setup.posterior)
+    name = job["solver"] or default_solver(setup.problem, setup.posterior)
     search = prepare_search(out, name, False)
     solver = make_solver(
         name, log=setup.log, time_limit=options.time_limit, seed=options.seed,
         posterior=setup.posterior, checkpoint=search,
     )  # fmt: skip
-    run = choose(setup, solver, options.seed)
+    run = choose(setup, solver, options.seed, named=job["solver"] is not None)
     stage("writing the run folder")
     save_with_search(run, out, False, search)
     if not (place / STOP).exists():
@@ -388,8 +391,8 @@ def _frontier(job: Mapping[str, Any], place: Path) -> None:
     options = Options(**{k: v for k, v in job["options"].items() if k != "lam"})
     setup = set_up(Path(job["file"]), options)
     alpha = setup.problem.objective.alpha
-    limit = options.time_limit or FRONTIER_SECONDS
-    points = run_frontier(setup, LAMS, (alpha,), time_limit=limit).column(0)
+    with within(FRONTIER_SECONDS):  # on the models that a solve has, however long they take
+        points = run_frontier(setup, LAMS, (alpha,), time_limit=FRONTIER_SECONDS).column(0)
     practice = None if setup.log is None else behaviour_policy(setup.problem, setup.log)[0]
     number = Figures.of([np.array([[p.mean, p.cvar] for p in points]).ravel()])
     made = []
