@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,11 +35,14 @@ def visit(folder: Path, script: Callable[[User], Awaitable[None]]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_processes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Nothing is computed here: what would be begun is written down."""
-    begun: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda words, **_: begun.append(words))
-    return begun
+def begun(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> Iterator[list[list[str]]]:
+    """Nothing is computed here: what would be begun is written down; and nothing goes wrong."""
+    found: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda words, **_: found.append(words))
+    yield found
+    assert [r.message for r in caplog.get_records("call") if r.levelname == "ERROR"] == []
 
 
 def test_a_folder_is_shown_and_a_file_looked_at(tmp_path: Path) -> None:

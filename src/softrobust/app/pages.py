@@ -533,13 +533,9 @@ class FilePage:
         assert self.seen is not None
         assert self.seen.found is not None
         job = self.draft.job(self.seen.found)
-        options = {k: v for k, v in job["options"].items() if k != "visits"}
-        options = {
-            **job["options"].get("visits", {}),
-            **options,
-            "solver": job["solver"],
-            "out": "run",
-        }
+        given = dict(job["options"])
+        named = {} if job["solver"] is None else {"solver": job["solver"]}
+        options = {**given.pop("visits", {}), **given, **named, "out": "run"}
         self.line.set_text(command_line("solve", self.draft.path.name, options))
 
     async def solve(self) -> None:
