@@ -74,6 +74,21 @@ def found_at(keys: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
     return at, keys[at] == wanted if keys.size else np.zeros(wanted.size, dtype=bool)
 
 
+def counted(keys: IntArray, size: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Distinct keys (in 0 … size − 1), how often each occurs, and the place of every key.
+
+    What `np.unique` gives; millions of keys of few kinds are counted instead of sorted.
+    """
+    if size > max(4 * keys.size, 1000):
+        found, place, n = np.unique(keys, return_inverse=True, return_counts=True)
+        return found, n, place
+    n = np.bincount(keys, minlength=size)
+    found = np.flatnonzero(n)
+    where = np.empty(size, dtype=np.int64)
+    where[found] = np.arange(found.size)
+    return found, n[found], where[keys]
+
+
 def read_only(*arrays: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
     """Views that cannot be written: kernels are compiled for each kind of their arguments."""
     return tuple(seal(array.view()) for array in arrays)

@@ -28,6 +28,7 @@ data lean on coarser ones, one pseudo-observation a step:
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,10 @@ PUSH_STEPS = 2  # times that every action's push is searched,
 REACH = 16  # as far as this from where the search begins,
 LEAN = 4.0  # with so many pseudo-observations of all next states alike
 SAME_PLACE = 0.7  # ranks by which the places may differ
+# Weights by squared distance between places; further than this they are below a thousandth.
+CLOSENESS = np.array(
+    [math.exp(-q / (2.0 * SAME_PLACE**2)) + 0.1 * math.exp(-q / 18.0) for q in range(83)]
+)
 LEAK = 0.1  # of the plain base that goes to the marginal
 
 
@@ -409,7 +414,7 @@ def _after(g, s, a, lo, hi, halt, out, B):
             s2, t2 = g.s[i], g.t[i]
             if (lo <= i < hi) or not g.placed[s2]:
                 continue
-            square, code, border = 0.0, 0, -1
+            square, code, border = 0, 0, -1
             for j in range(g.sizes.size):
                 r = g.ranks[t2, j]
                 if g.numeric[j]:
@@ -420,16 +425,14 @@ def _after(g, s, a, lo, hi, halt, out, B):
                         border = 2 * j + (1 if r > 0 else 0)
                         r = min(max(r, 0), g.sizes[j] - 1)
                 elif g.ranks[s, j] != g.ranks[s2, j]:
-                    square += 1.0
+                    square += 1
                     if r == g.ranks[s2, j]:
                         r = g.ranks[s, j]
                 code = code * g.sizes[j] + r
-            share = g.w[i] * (
-                np.exp(-square / (2.0 * SAME_PLACE**2)) + 0.1 * np.exp(-square / 18.0)
-            )
             to = g.lookup[code] if g.placed[t2] else t2
-            if share <= 1e-3 * g.w[i] or to < 0:
+            if square >= CLOSENESS.size or to < 0:
                 continue
+            share = g.w[i] * CLOSENESS[square]
             if border >= 0 and g.placed[t2]:
                 B[AFTER, to] += share * halt[border]
                 crossing[border] += share * (1.0 - halt[border])

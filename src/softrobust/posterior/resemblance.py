@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.arrays import FloatArray, IntArray, counted
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels, split_state, state_columns
 from softrobust.data.log import END
@@ -222,7 +222,7 @@ class Tokens:
         """Count the transitions of a log."""
         S, A = log.shape
         key = (log.a.astype(np.int64) * S + log.s) * S + log.s_next
-        keys, n = np.unique(key, return_counts=True)
+        keys, n, _ = counted(key, A * S * S)
         head, t = np.divmod(keys, S)
         a, s = np.divmod(head, S)
         wanted = (np.arange(A)[None, :] * S + np.arange(S)[:, None]).reshape(-1)

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
-from softrobust._core.arrays import FloatArray, IntArray, found_at
+from softrobust._core.arrays import FloatArray, IntArray, counted, found_at
 from softrobust.data import TransitionLog
 from softrobust.data.reward_rules import estimate_rewards, group_rewards
 from softrobust.posterior.resemblance import Geometry
@@ -54,7 +54,8 @@ class RewardPosterior:
     mean: FloatArray  # (n_effects,)
     # (n_effects, n_effects): Cholesky factor of the precision; None with thousands of effects
     root: FloatArray | None
-    # design (n_rows, n_effects) sparse, block (n_effects,): what the mean was solved from
+    # design (n_transitions, n_effects) sparse, times √counts, block (n_effects,): what the mean was
+    # solved from
     design: sp.csr_array
     block: NDArray[np.intp]
     to_pair: sp.csr_array  # (n_states·n_actions, n_effects) sparse
@@ -73,20 +74,22 @@ class RewardPosterior:
         """Fit to the rewards of a log; `variances` learned on a larger one may be given."""
         y = np.asarray(log.reward, dtype=np.float64)
         (to_pair, to_next, to_last), block = _effects(log, geometry)
-        pair = log.s.astype(np.int64) * log.n_actions + log.a
-        X = sp.csr_array(to_pair[pair] + to_next[log.s_next])
+        S, A = log.shape
+        keys, n, place = counted((log.s.astype(np.int64) * A + log.a) * S + log.s_next, S * A * S)
+        pair, to = np.divmod(keys, S)  # equal transitions have equal effects: one row for all
+        X = sp.csr_array(to_pair[pair] + to_next[to])
         if log.end is not None:
-            ends = sp.diags_array((log.s_next == log.end).astype(np.float64))
-            X = sp.csr_array(X + ends @ to_last[log.s])
+            X = sp.csr_array(X + sp.diags_array(1.0 * (to == log.end)) @ to_last[pair // A])
+        X = sp.csr_array(sp.diags_array(np.sqrt(n)) @ X)
         square: Any = sp.csr_array(X.T @ X)
         gram = np.asarray(square.todense()) if block.size <= HUGE else square
-        target = np.asarray(X.T @ y)
+        target = np.asarray(X.T @ (np.bincount(place, weights=y) / np.sqrt(n)))
         scale = max(float(y.var()), 1e-12 * max(float(np.abs(y).max()) ** 2, 1e-200))
         if variances is None:
             variances = _evidence(gram, target, float(y @ y), y.size, block, scale)
         root, mean = _solve(gram, target, variances, block)
-        keys, values = _exact(log, pair, y)
-        where = (mean, root, X, block, to_pair, to_next, to_last, keys, values, variances)
+        exact = _exact(keys, n, place, y)
+        where = (mean, root, X, block, to_pair, to_next, to_last, *exact, variances)
         if root is None:  # the evidence of transitions is all that is known
             return cls(*where, 0.0)
         evidence = -0.5 * (
@@ -134,11 +137,10 @@ def drawn_rewards(log: TransitionLog) -> bool:
     return own.kind == log.rewards.kind and np.array_equal(own.values, log.rewards.values)
 
 
-def _exact(log: TransitionLog, pair: IntArray, y: FloatArray) -> tuple[IntArray, FloatArray]:
+def _exact(
+    keys: IntArray, n: IntArray, place: IntArray, y: FloatArray
+) -> tuple[IntArray, FloatArray]:
     """Transitions and their rewards, where equal transitions always had equal rewards."""
-    keys, place, n = np.unique(
-        pair * log.n_states + log.s_next, return_inverse=True, return_counts=True
-    )
     groups = group_rewards(place, y, keys.size)
     if n.max() == 1 or not groups.agree(float(np.abs(y).max(initial=0.0))).all():
         return np.zeros(0, dtype=np.int64), np.zeros(0)

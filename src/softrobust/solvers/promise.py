@@ -420,7 +420,7 @@ def practice_of(log: TransitionLog, available: NDArray[np.bool_]) -> FloatArray:
 def shuffle_actions(log: TransitionLog, rng: np.random.Generator) -> TransitionLog:
     """The log with actions shuffled among the rows of each state."""
     rows = np.argsort(log.s, kind="stable")
-    mixed = np.lexsort((rng.random(log.n_rows), log.s))
+    mixed = np.argsort(log.s + rng.random(log.n_rows), kind="stable")
     a = log.a.copy()
     a[rows] = log.a[mixed]
     return replace(log, a=a)
