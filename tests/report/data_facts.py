@@ -13,6 +13,7 @@ DATA_FACTS: dict[str, list[dict[str, Any]]] = {
     "recorded": [{"text": "3 rows were dropped."}],
     "delimiter": [{"delimiter": "semicolon"}],
     "columns_not_used": [{"columns": ["weather"]}, {"columns": [f"c{i}" for i in range(9)]}],
+    "rows_dated": [{"column": "week", "low": "0", "high": "39", "numbers": True}],
     "names_stripped": [{}],
     "blank_rows": [{"n_rows": 2}],
     "names_as_integers": [{"noun": "state", "example": "1.0"}],

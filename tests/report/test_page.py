@@ -5,6 +5,7 @@ import hashlib
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,6 +23,8 @@ from softrobust.report import Report, certificate_sentences, in_words
 from softrobust.report.policy import policy_table
 from softrobust.report.sections import answer, returns
 from softrobust.report.words import Figures, no_choice, other_questions
+from softrobust.solvers import LocalSearch
+from softrobust.study.frontier import frontier
 from softrobust.study.review import review
 from tests.report.builders import (
     HANDLER,
@@ -125,6 +128,53 @@ def test_pictures_are_well_formed_and_take_their_colours_from_the_page() -> None
     for svg in svgs(page):
         for name in ("curve k1", "curve k2", "curve k3", ">this policy<", ">nominal<"):
             assert name in svg
+
+
+def test_everything_has_a_name_for_those_who_cannot_see_it() -> None:
+    log = stock_log()
+    problem, test, posterior = from_log(log)
+    solution = LocalSearch().solve(problem)
+    made = frontier(problem, (0.0, 0.5, 1.0), (0.9,), LocalSearch(), also=[solution.policy])
+    html = make_page(problem, [solution], test, log, posterior, frontier=made).html
+    pictures = re.findall(r"<svg(?![^>]*aria-hidden).*?</svg>", html, flags=re.DOTALL)
+    assert len(pictures) >= 4
+    for svg in pictures:
+        assert 'role="img"' in svg
+        assert re.search(r"<title>[^<]{5,}</title>\s*<desc>", svg)
+    for table in re.findall(r"<table.*?</thead>", html, flags=re.DOTALL):
+        assert re.search(r'<caption class="hidden">[^<]{5,}</caption>', table)
+        assert "scope=" in table
+    for scrolled in re.findall(r'<div class="scroll"[^>]*>', html):  # by keys, too
+        assert 'tabindex="0" role="region" aria-label="' in scrolled
+    for field in re.findall(r'<input(?! type="checkbox")[^>]*>', html):
+        name = re.search(r'id="(\w+)"', field)
+        assert "aria-label" in field or (name and f'for="{name[1]}"' in html)
+    assert html.count("<h1>") == html.count("<main>") == 1
+    assert "prefers-reduced-motion" in html
+
+
+def test_words_stand_out_from_their_ground() -> None:
+    """By WCAG 2, at least 4.5 in light, dark and print, for all inks that words are written in."""
+    sheet = resources.files("softrobust.report").joinpath("style.css").read_text(encoding="utf-8")
+    themes = [
+        dict(re.findall(r"--(\w+): (#\w+);", block))
+        for block in re.findall(r":root \{(.*?)\}", sheet, flags=re.DOTALL)
+    ]
+    assert len(themes) == 3
+    for theme in themes:
+        for ink in ("ink", "soft", "accent", "other", "third", "warn"):
+            for ground in ("paper", "card"):
+                assert contrast(theme[ink], theme[ground]) >= 4.5, (ink, ground)
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours such as #1b2027, as WCAG 2 defines it."""
+    light = []
+    for colour in (one, other):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        light.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(light) + 0.05) / (min(light) + 0.05)
 
 
 def test_the_page_asks_for_nothing_from_outside() -> None:

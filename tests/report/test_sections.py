@@ -18,11 +18,11 @@ from softrobust.problem import Problem
 from softrobust.report.caution import caution
 from softrobust.report.counts import Seen
 from softrobust.report.policy import rule_list
+from softrobust.report.sections import why
 from softrobust.report.sentences import in_words, sentence
 from softrobust.report.study_words import check_sentence
 from softrobust.report.trust import more_data, trust
 from softrobust.report.verdict import nominal_sentence
-from softrobust.report.why import why
 from softrobust.report.words import Figures
 from softrobust.solvers import LocalSearch, Nominal
 from softrobust.solvers.base import Solution, Status, finish

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from softrobust.run import Run
     from softrobust.study.explain import Explanation
     from softrobust.study.foreign import ForeignRehearsal
-    from softrobust.study.frontier import Frontier, FrontierPoint
+    from softrobust.study.frontier import Frontier
     from softrobust.study.rehearsal import Rehearsal
     from softrobust.study.value_of_data import DataValue
 
@@ -79,6 +78,7 @@ def print_frontier_json(found: Frontier) -> None:
 def print_frontier(found: Frontier, out: Path | None) -> None:
     """A table for each α, and where the policy changes."""
     from softrobust.objective import SoftRobust
+    from softrobust.report.pictures import alike, lams
     from softrobust.report.words import measured
 
     console = make_console()
@@ -90,14 +90,13 @@ def print_frontier(found: Frontier, out: Path | None) -> None:
         console.print()
         paragraph(console, f"The bad case is {words} (α = {alpha:g}){of}", "italic")
         rows = []
-        for same in (list(group) for _, group in groupby(found.column(j), _policy_id)):
+        for same in alike(found.column(j)):
             p = same[0]
-            lams = f"{p.lam:g}" if len(same) == 1 else f"{p.lam:g} to {same[-1].lam:g}"
             share = p.certificate.gap_share
             left = "unknown share" if share is None else f"{100 * share:.2g} %"
             rows.append(
                 (
-                    lams,
+                    lams(same),
                     f"{p.mean:.6g}",
                     f"{p.cvar:.6g}" + (" (dominated)" if p.dominated else ""),
                     "nothing" if p.certificate.nothing_better else left,
@@ -114,10 +113,6 @@ def print_frontier(found: Frontier, out: Path | None) -> None:
         paragraph(console, line, "dim")
     if out is not None:
         say(f"\nWritten to {out}: open {out / 'frontier.svg'} in a browser.")
-
-
-def _policy_id(point: FrontierPoint) -> int:
-    return point.policy_id
 
 
 def print_check(name: str, verdict: str, sentence: str, rule: str) -> None:

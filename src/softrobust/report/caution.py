@@ -7,14 +7,14 @@ for every point what it earns and where it acts otherwise than the chosen one.
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softrobust._core.notes import Note
 from softrobust.errors import InputError
-from softrobust.report.pictures import Spot, frontier_svg, lams, spots
+from softrobust.report.data_words import TEXTS
+from softrobust.report.pictures import Spot, alike, frontier_svg, lams, spots
 from softrobust.report.sentences import sentence
 from softrobust.report.words import Figures, bad_case, count, label, measure, percent
 from softrobust.study.compare import SAME
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from softrobust.study.review import Review
 
 SHOWN_CHANGES = 6
-ONE_POLICY = (
-    "One policy is the best for every λ that was tried: there is nothing to trade between the "
-    "average and the bad case."
-)
 Group = list["FrontierPoint"]
 
 
@@ -39,9 +35,10 @@ def caution(found: Review, number: Figures) -> dict[str, Any] | None:
     if isinstance(found.frontier, Note):
         return {"reason": sentence(found.frontier)}
     points = _column(found, found.frontier)
-    groups = _groups(points)
+    groups = alike(points)
     if len(groups) == 1:
-        return {"reason": "", "lead": ONE_POLICY, "steps": (), "small": _proven(points)}
+        one = TEXTS["page"]["one_policy"]
+        return {"reason": "", "lead": one, "steps": (), "small": _proven(points)}
     steps = [_step(found, group, number) for group in groups]
     first, last = groups[0][0], groups[-1][-1]
     own = next((step for step in steps if step["chosen"]), None)
@@ -69,11 +66,6 @@ def _column(found: Review, frontier: Frontier) -> Group:
             f"problem has α = {alpha:g}. Compute it with alphas=({alpha:g},)."
         )
     return frontier.column(frontier.alphas.index(alpha))
-
-
-def _groups(points: Group) -> list[Group]:
-    """Neighbouring λ with the same policy."""
-    return [list(group) for _, group in groupby(points, lambda p: p.policy_id)]
 
 
 def _picture(found: Review, points: Group) -> Picture:

@@ -15,7 +15,7 @@ from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.notes import Note, read_notes
 from softrobust.certificate import PRACTICE, Sample, sample_of
 from softrobust.report import plots
-from softrobust.report.pictures import gain_svg
+from softrobust.report.pictures import gain_svg, padded
 from softrobust.report.sections import Row, asked, figure_names, panel, read, rerun
 from softrobust.report.sentences import in_words, sorted_notes, speaks_against
 from softrobust.report.svg import LETTER, Scale, dot, grid, path, picture, text
@@ -179,11 +179,14 @@ def _course(problem: ContinuousProblem, paths: Mapping[str, Paths]) -> dict[str,
     actions = range(problem.n_actions) if problem.n_actions > 2 else (1,)
     for a in list(actions)[-MOST_COURSES:] if problem.n_actions > 1 else ():
         title = f"How often ‘{problem.actions[a]}’ is chosen, in %"
-        figures.append({"title": title, "svg": share_svg(shown, a, title)})
+        curves = [100 * p.shares[:, a] for p in shown]
+        figures.append({"title": title, "svg": _course_svg(title, curves, (0.0, 100.0))})
     for j in range(min(problem.n_variables, MOST_COURSES)):
-        limits = band_limits(shown, j)
-        title = problem.variables[j]
-        figures.append({"title": title, "svg": band_svg(shown, j, limits, title)})
+        bands, title = [p.bands[:, j] for p in shown], problem.variables[j]
+        limits = padded([float(end) for x in bands for end in (x.min(), x.max())], 0.05)
+        # The middle of episodes, and for the first policy 10 to 90 %.
+        svg = _course_svg(title, [x[:, 1] for x in bands], limits, (bands[0][:, 0], bands[0][:, 2]))
+        figures.append({"title": title, "svg": svg})
     left = max(problem.n_variables - MOST_COURSES, 0)
     return {
         "figures": figures,
@@ -206,17 +209,6 @@ MOST_INKS = 4
 LONGEST = int(WIDTH / 2 / LETTER)
 
 
-def band_svg(paths: Sequence[Paths], j: int, limits: tuple[float, float], title: str) -> str:
-    """Variable j over the steps: the middle of episodes, and for the first policy 10 to 90 %."""
-    low, high = paths[0].bands[:, j, 0], paths[0].bands[:, j, 2]
-    return _course_svg(title, [p.bands[:, j, 1] for p in paths], limits, (low, high))
-
-
-def share_svg(paths: Sequence[Paths], a: int, title: str) -> str:
-    """How often action a is taken at each step."""
-    return _course_svg(title, [100 * p.shares[:, a] for p in paths], (0.0, 100.0))
-
-
 def _course_svg(
     title: str, curves: Sequence[FloatArray], limits: tuple[float, float],
     band: tuple[FloatArray, FloatArray] | None = None,
@@ -232,17 +224,6 @@ def _course_svg(
         points = [(x(t), y(float(v))) for t, v in enumerate(curve)]
         parts.append(path(points, f"curve k{i + 1}"))
     return picture(WIDTH, HEIGHT + 24, parts, "course", f"{title}, step by step")
-
-
-def band_limits(paths: Sequence[Paths], j: int) -> tuple[float, float]:
-    """An axis for variable j, never empty."""
-    bands = [p.bands[:, j] for p in paths]
-    return _padded(min(float(x.min()) for x in bands), max(float(x.max()) for x in bands))
-
-
-def _padded(low: float, high: float) -> tuple[float, float]:
-    pad = 0.05 * (high - low) or 0.1 * max(abs(high), 1.0)
-    return low - pad, high + pad
 
 
 def influence(policy: ContinuousPolicy, states: FloatArray, seed: int = 0) -> FloatArray:
@@ -282,7 +263,7 @@ def where_svg(
 
 def _range(values: FloatArray) -> tuple[float, float]:
     """The central 98 %, widened a little: a stray state must not press the rest together."""
-    return _padded(*(float(v) for v in np.quantile(values, [0.01, 0.99])))
+    return padded([float(v) for v in np.quantile(values, [0.01, 0.99])], 0.05)
 
 
 def inks_of(shares: FloatArray) -> dict[int, str]:

@@ -1,34 +1,28 @@
 """Notes on tables, logs and visits in words: one table from codes to sentences.
 
-A sentence is a template whose fields are the facts of its note. `{n_rows:row has|rows have}` is a
-count with the words that agree with it, `{n_rows:=is|are}` the words alone, `{n_seen:times}` how
-often; a count that may not be shown is None and becomes "some", or "<5 times".
+Sentences that are the same for all facts stand in `english.toml`, with other plain texts: another
+language is another such file, and the functions here. A sentence is a template whose fields are the
+facts of its note. `{n_rows:row has|rows have}` is a count with the words that agree with it,
+`{n_rows:=is|are}` the words alone, `{n_seen:times}` how often; a count that may not be shown is
+None and becomes "some", or "<5 times".
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Mapping
+from importlib import resources
 from typing import Any, final
 
 from softrobust._core.notes import RECORDED, SMALL, Count, Note
 
+TEXTS: dict[str, dict[str, str]] = tomllib.loads(
+    resources.files("softrobust.report").joinpath("english.toml").read_text(encoding="utf-8")
+)
+LOST, UNUSED = TEXTS["lost"], TEXTS["unused"]
 HIDDEN = f"<{SMALL}"
 SHOWN_NAMES = 8
-LOST = {
-    "gap": "the next visit is too late (max_gap)",
-    "hole": "the next point of the grid has no visit",
-    "state": "the state before or after is unknown",
-    "action": "the action is missing",
-    "reward": "the reward is missing",
-}
-UNUSED = {
-    "unknown_id": "of ids that have no visit",
-    "before_first": "before the first visit of the id",
-    "after_last": "at or after the last visit of an id that did not end",
-    "after_end": "after the end of the id",
-    "no_transition": "in steps that are no transitions",
-}
 
 
 def some(n: int | None, noun: str) -> str:
@@ -109,11 +103,6 @@ def _never_left(note: Note) -> str:
 
 
 _FORMS = {"dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day"}
-_SHARED = {
-    "sum": "their rewards are added up.",
-    "mean": "the mean of their rewards counts.",
-    "last": "only the last of their rewards counts.",
-}
 _IS = {True: "are", False: "is"}
 _UNKNOWN_STATE = "the state is unknown there."
 _START = "The start distribution p0 is {}."
@@ -191,122 +180,50 @@ def _rare_actions(note: Note) -> str:
 
 
 DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
+    **TEXTS["data"],
     RECORDED: lambda note: "{text}" if note["text"] else "A note of an older version is left out.",
-    # reading a table
-    "delimiter": "Columns are separated by a {delimiter}.",
-    "columns_not_used": "Columns not used: {columns}.",
-    "names_stripped": "Spaces around names were removed.",
-    "blank_rows": "{n_rows:blank row was|blank rows were} skipped.",
-    "names_as_integers": "Names of {noun}s such as '{example}' were read as integers.",
     "integers_not_filled": _unfilled,
-    "integers_filled": (
-        "{added} of the {noun}s 0…{largest} never occur and were added as unvisited."
-    ),
-    "decimal_comma": "Numbers of '{column}' have decimal commas: '{example}' is {number}.",
     "encoding": lambda note: (
         "Text is {encoding}."
         if note["encoding"] != "cp1252"
         else "Text is no UTF-8 and was read as Windows-1252 (such as '{example}'); another "
         "encoding is said with `--encoding`."
     ),
-    "header_row": "Column names stand in row {row} ({columns} …); what is above was passed over.",
-    "sheet": "The sheet '{sheet}' was read, and not {others} (`--sheet`).",
     "dates_read": lambda note: (
         f"Dates of '{{column}}' are taken as {_FORMS[note['form']]}: '{{example}}' is {{date}}."
     ),
-    # a log
-    "terminal_rows": "{n_rows:terminal row leads|terminal rows lead} to the state '(end)'.",
-    "rows_added": "{n_rows:row was|rows were} added from {source}.",
     "p0_given": lambda note: _START.format(
         "given in {source}" if note["source"] else "given by the user"
     ),
-    "p0_uniform": _START.format("uniform over the {states} visited states"),
-    "p0_of_posterior": _START.format("that of the posterior's own domain (`--initial` changes it)"),
     "p0_episode_starts": _episode_starts,
     "p0_first_visits": _first_visits,
     "p0_recorded": lambda note: _START.format(
         "that of the log's own starts" if note["text"] is None else "{text}"
     ),
-    "no_rewards": "The log has no rewards; give them to the problem.",
     "rewards_given": _rewards_given,
-    "rewards_function": "Rewards come from a function given by the user.",
-    "rewards_table": "Rewards come from {source}.",
-    "rewards_default": "{pairs} pairs of unknown reward got {value:g}.",
     "rewards_of_log": _rewards_of_log,
-    "rewards_noisy": (
-        "Rewards are noisy (state '{state}', action '{action}', next state '{next_state}' has "
-        "rewards from {low:g} to {high:g}): the mean per pair is used; averaged away is a standard "
-        "deviation of {deviation:.3g} within pairs (widest range {range:.3g})."
-    ),
-    "rewards_drawn": (
-        "Rewards are noisy (state '{state}', action '{action}', next state '{next_state}' has "
-        "rewards from {low:g} to {high:g}): every model has its own draw of their means."
-    ),
-    "pairs_never_seen": (
-        "{unseen} of the {pairs} pairs of action and state (where any action was seen) were never "
-        "seen."
-    ),
     "states_never_left": _never_left,
-    # visits
-    "visits_read": (
-        "{n_rows:row|rows} of {source}: {n_visits:visit|visits} of {n_ids:id|ids}, from {low} to "
-        "{high}, gave {n_transitions:transition|transitions}."
-    ),
     "steps_lost": lambda note: (
         "{n_rows:step is no transition|steps are no transitions}: " + LOST[note["reason"]] + "."
-    ),
-    "ends": (
-        "{n_ended:id|ids} truly ended; {n_censored:id is|ids are} followed up to the last visit, "
-        "which ends nothing and makes no transition."
     ),
     "rewards_unused": lambda note: (
         "{n_rows:reward|rewards}"
         + ("" if note["n_rows"] is None else " (sum {total:.6g})")
         + f" {UNUSED[note['reason']]}: not used."
     ),
-    "rows_incomplete": "{n_rows:row has|rows have} no {lacks} and {n_rows:=is|are} left out.",
-    "unsorted": (
-        "{n_rows:visit stands|visits stand} below a later one of the same id: sorted by time."
-    ),
-    "duplicates": (
-        "{n_rows:row repeats|rows repeat} another in every column used and "
-        "{n_rows:=counts|count} once."
-    ),
     "same_time": lambda note: (
         "{n_rows:row shares|rows share} id and time with another: "
         + ("merged with it." if note["rule"] == "merge" else "the {rule} of them counts.")
-    ),
-    "carried_cells": (
-        "{n_rows:missing cell|missing cells} of '{column}' {n_rows:=takes|take} the last value "
-        "known."
     ),
     "missing_cells": lambda note: (
         "{n_rows:missing cell|missing cells} of '{column}': "
         + ("a value of its own, 'missing'." if note["rule"] == "level" else _UNKNOWN_STATE)
     ),
     "missing_actions": _missing_actions,
-    "visits_after_end": (
-        "{n_rows:visit is|visits are} later than the end of the id and left out."
-    ),
-    "end_rows": (
-        "{n_rows:row marks|rows mark} an end and {n_rows:=is no visit|are no visits}."
-    ),
-    "no_ends": "0 ids have '{terminal}': every last visit is censored.",
     "same_point": _same_point,
     "shared_rewards": lambda note: (
-        "{n_rows:visit shares a point|visits share a point} of the grid: " + _SHARED[note["rule"]]
-    ),
-    "late_ends": (
-        "{n_rows:end comes|ends come} more than a step after the last visit, and "
-        "{n_rows:=follows|follow} it all the same."
-    ),
-    "actions_free": (
-        "No action costs anything by this reward: what an action costs is said with `--cost`."
-    ),
-    "actions_moved": "'{action}' of a row is what led to it: it counts in the row before.",
-    "action_bins": "'{column}' is cut into actions: {names}.",
-    "no_time": (
-        "No column says when: the rows of each id are taken in the order in which they stand."
+        "{n_rows:visit shares a point|visits share a point} of the grid: "
+        + TEXTS["shared"][note["rule"]]
     ),
     "rewards_formula": lambda note: (
         "Rewards are what actions cost ({costs})."
@@ -314,52 +231,20 @@ DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
         else "Rewards are {formula}"
         + (", less what actions cost ({costs})." if note["costs"] else ".")
     ),
-    "carried_points": (
-        "{n_rows:point|points} of the grid without a visit {n_rows:=was|were} filled with the "
-        "state and the action of the point before."
-    ),
-    "unknown_ids": "{n_rows:event belongs to an id|events belong to ids} without a visit.",
-    # what is odd in a table or a log
-    "no_numbers": (
-        "{n_rows:cell|cells} of '{column}' {n_rows:=is no number|are no numbers} ({examples})."
-    ),
     "codes_for_missing": _odd,
     "far_numbers": _odd,
     "alike_values": _alike,
     "alike": _alike,
-    "column_twice": "2 or more columns are called '{column}'.",
-    "no_flags": "{n_rows:cell|cells} of '{column}' {n_rows:=is|are} neither true nor false.",
-    "empty_cells": "{n_rows:cell|cells} of '{column}' {n_rows:=is|are} empty.",
-    "rows_after_end": "{n_rows:row follows|rows follow} the end of the episode.",
-    "torn": (
-        "{n_rows:row does|rows do} not begin in the state in which the row before in the episode "
-        "ended (rows may be missing or out of order)."
-    ),
     "actions_shifted": lambda note: (
         "Actions look shifted by a row: the action of the row before predicts what follows, and "
         f"that of the row itself does not (log-likelihood {note['gain']:+.3f} per row)."
     ),
-    "repeated_rows": "{n_rows:row repeats|rows repeat} the rows above: the file holds them twice.",
     "not_markov": lambda note: (
         "The state is not enough: the previous one raises the probability of what happened next by "
         f"{100 * math.expm1(note['gain']):.1f} %. What is promised above takes it to be enough "
         "(`softrobust inspect` says which column would help)."
     ),
-    "equal_rewards": "{n_rows} rewards are all equal: there is nothing to gain.",
-    "one_action": "1 action only ('{action}'): there is nothing to choose.",
     "rare_actions": _rare_actions,
-    "many_actions": (
-        "{actions} actions: a policy chooses among few; put similar ones (doses) together."
-    ),
-    "many_states": (
-        "{states} states for {n_rows:row|rows}: most are seen too seldom to learn from."
-    ),
-    "one_model": "1 model only: there is no uncertainty to be robust against.",
-    "equal_models": "{models} models are all equal.",
-    "weight_zero": (
-        "{models:model has|models have} weight 0 and {models:=counts|count} for nothing."
-    ),
-    # guesses about a table of visits
     "guessed_role": lambda note: (
         ("No column says when" if note["role"] == "time" else "All rows are taken for one id")
         + ": rows count in their order."
@@ -368,10 +253,6 @@ DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
         + f" {_IS[note['role'] == 'measurements']} taken for "
         + {"measurements": "the state", "terminal": "the end"}.get(note["role"], "the {role}")
         + (" (next best: {others})." if note["others"] else ".")
-    ),
-    "guessed_shift": (
-        "A row with another '{action}' than usual already shows its effect on '{column}': it is "
-        "taken for what led to the row (next best: `--action-at start`)."
     ),
     "split_id": lambda note: (
         f"{_percent(note['share'])} of the rows share id and time with another: "
@@ -395,10 +276,4 @@ DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
         + (" Next best: {others}." if note["others"] else "")
     ),
     "guessed_bins": _guessed_bins,
-    "guessed_end": "Events of kind '{kind}' are taken for true ends.",
-    "guessed_grid": "Visits are put on a grid of {grid}, the median time between them.",
-    "no_grid": (
-        "Times between visits vary so much that a grid of {grid} would lose {n_lost} of {n_rows} "
-        "transitions: a step is from one visit to the next, however long that takes."
-    ),
 }  # fmt: skip

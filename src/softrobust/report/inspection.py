@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from softrobust._core.notes import Note
 from softrobust.data.markov import FEWEST_GROUPS, FEWEST_ROWS
 from softrobust.report.commands import command_line, flags
-from softrobust.report.data_words import LOST, UNUSED, filled
+from softrobust.report.data_words import LOST, TEXTS, UNUSED, filled
 from softrobust.report.sentences import sentence
 from softrobust.report.words import count, percent
 
@@ -36,13 +36,8 @@ class Section(NamedTuple):
     bars: tuple[tuple[str, int], ...] = ()
 
 
+WHY = TEXTS["steps"]
 AT_STAKE = 0.01  # share of the rows
-WHY = {
-    "solve": "Choose a policy",
-    "solve_again": "Solve it again",
-    "write_log": "Write the transitions",
-    "apply": "Ask what to do in a state",
-}
 
 
 def inspection_record(found: Inspection) -> dict[str, Any]:

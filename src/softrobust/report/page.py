@@ -27,7 +27,6 @@ from softrobust.report.policy import policy_map, policy_table, rule_list
 from softrobust.report.sentences import in_words, speaks_against
 from softrobust.report.trust import beside, more_data, trust
 from softrobust.report.verdict import certificate_sentences, promise_sentences
-from softrobust.report.why import why
 from softrobust.study.rivals import VectorReview
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def make_report(
         "table": policy_table(found, seen),
         "map": policy_map(found, seen),
         "rules": rule_list(found),
-        "why": why(found, seen, number),
+        "why": sections.why(found, seen, number),
         "explained": set(found.reasons),
         "data": more_data(found),
         "certificate": [*judged[1:], *certificate_sentences(found.certificate)],

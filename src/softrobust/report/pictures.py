@@ -103,59 +103,46 @@ def _names(names: Sequence[str], x0: float, cell: float, y: float, width: float)
 
 
 def gain_svg(
-    gains: FloatArray,
-    weights: FloatArray,
-    objective: Objective,
+    gains: FloatArray, weights: FloatArray, objective: Objective,
     promised: tuple[float, float, float] | None = None,
-    number: Figures | None = None,
-) -> Picture:
+) -> Picture:  # fmt: skip
     """How the gain over practice spreads over the models, with its bad case.
 
     `promised` is (level, about, at least): drawn below, as what is left of it in truth.
     """
     curve = Curve(np.asarray(gains), np.asarray(weights))
-    number = number or Figures.of([curve.z])
-    found = objective.summary(curve.z, curve.f)
-    mean, bad = found["mean"], found["cvar"]
-    lanes: list[tuple[str, float, str, float | None]] = [
-        ("by the models, on average", mean, "●", None)
-    ]
+    number, found = Figures.of([curve.z]), objective.summary(curve.z, curve.f)
+    lanes = [("●", f"by the models, on average: {number.signed(found['mean'])}", [found["mean"]])]
     if objective.tail < 1 and not curve.flat:
-        lanes.append((f"in {bad_case(objective)} for the change", bad, "◆", None))
+        bad = f"in {bad_case(objective)} for the change: {number.signed(found['cvar'])}"
+        lanes.append(("◆", bad, [found["cvar"]]))
     if promised is not None:
-        likely, limit = promised[1:]
-        lanes.append(("promised", likely, "●", limit))
-    level, *limits = promised or (0.0,)
-    ends = [0.0, mean, bad, *limits]
-    x = Scale(*_padded([*shared_axis([[curve]]), *ends], 0.02), MARGIN, WIDTH - MARGIN)
+        level, *limits = promised
+        likely, limit = map(number.signed, limits)
+        lanes.append(("●", f"promised: {likely}, at least {limit} ({percent(level)})", limits))
+    ends = [value for *_, values in lanes for value in values]
+    x = Scale(*padded([0.0, *shared_axis([[curve]]), *ends], 0.02), MARGIN, WIDTH - MARGIN)
     parts = shapes([curve], objective, x)
     parts += [line(x(0), TOP, x(0), FLOOR + 8, "zero"), line(x.start, FLOOR, x.end, FLOOR, "axis")]
     y = FLOOR + 6
-    for i, (name, value, sign, least) in enumerate(lanes):
-        y += 34
-        ink = "k1" if i == len(lanes) - 1 and promised is not None else "k2"
-        if least is not None:
-            parts += [line(x(least), y, x(value), y, f"curve lane {ink}"),
-                      mark(x(least), y, "▲", f"mark {ink}")]  # fmt: skip
-        told = f"{name}: {number.signed(value)}"
-        told += "" if least is None else f", at least {number.signed(least)} ({percent(level)})"
+    for sign, told, (value, *least) in lanes:
+        y, ink = y + 34, "k1" if least else "k2"
+        for end in least:
+            parts.append(line(x(end), y, x(value), y, f"curve lane {ink}"))
+            parts.append(mark(x(end), y, "▲", f"mark {ink}"))
         parts.append(mark(x(value), y, sign, f"mark {ink}", told))
-        room = LETTER * len(told)
-        at = min(max(x(value), x.start + room / 2), x.end - room / 2)
+        half = LETTER * len(told) / 2
+        at = min(max(x(value), x.start + half), x.end - half)
         parts.append(text(at, y - 9, told, f"name {ink}", "middle"))
+    n, above = count(int((curve.f > 0).sum()), "model"), float(curve.f @ (curve.z > 0))
+    words = "; ".join(told for _, told, _ in lanes)
+    about = f"{n}, with a gain in {percent(above)} of them; {words}."
     parts += axis_below(x, y + 14, 7)
-    above = float(curve.f @ (curve.z > 0))
-    n = count(int((curve.f > 0).sum()), "model")
-    about = (
-        f"Over {n}: {number(mean)} on average, {number(bad)} in "
-        f"{bad_case(objective)} for the change, more than nothing in {percent(above)} of them."
-    )
-    if promised is not None:
-        about += f" Promised: {number(promised[1])}, at least {number(promised[2])}."
     return picture(WIDTH, y + 36, parts, "gain", "Gain over current practice", about)
 
 
-def _padded(values: Sequence[float], share: float = 0.14) -> tuple[float, float]:
+def padded(values: Sequence[float], share: float = 0.14) -> tuple[float, float]:
+    """The ends of an axis, a little outside the values, never empty."""
     low, high = min(values), max(values)
     size = max(abs(low), abs(high))
     pad = share * (high - low) if high - low > 1e-9 * size else (0.05 * size or 1.0)
@@ -251,7 +238,7 @@ def rehearsal_svg(
 
     Above the line more came true than was said. Hollow points broke their promised limit.
     """
-    ends = _padded([*said, *true, 0.0])
+    ends = padded([*said, *true, 0.0])
     ticks = Scale(*ends, 0, 1).ticks(5)
     x = Scale(*ends, 10 + LETTER * max(len(words) for _, words in ticks), WIDTH - 10)
     y = Scale(*ends, HEIGHT - 44, 24)
@@ -302,7 +289,7 @@ def frontier_svg(
         if _near(c.cvar, [p.cvar for p in known]) and _near(c.mean, [p.mean for p in known])
     ]  # fmt: skip
     (x_low, x_high), (y_low, y_high) = (
-        _padded([getattr(p, key) for p in (*known, *near)]) for key in ("cvar", "mean")
+        padded([getattr(p, key) for p in (*known, *near)]) for key in ("cvar", "mean")
     )
     gutter = 10 + LETTER * max(len(t) for _, t in Scale(y_low, y_high, 0, 1).ticks(4))
     x, y = Scale(x_low, x_high, gutter, WIDTH - 10), Scale(y_low, y_high, HEIGHT - 44, 24)
@@ -350,9 +337,13 @@ def _near(value: float, others: Sequence[float]) -> bool:
 
 
 def spots(points: Sequence[FrontierPoint]) -> list[Spot]:
-    """Neighbouring λ with the same policy are one spot."""
-    groups = (list(group) for _, group in groupby(points, lambda p: p.policy_id))
-    return [Spot(f"λ {lams(g)}", g[0].mean, g[0].cvar, g[0].dominated) for g in groups]
+    """A spot for each policy."""
+    return [Spot(f"λ {lams(g)}", g[0].mean, g[0].cvar, g[0].dominated) for g in alike(points)]
+
+
+def alike(points: Sequence[FrontierPoint]) -> list[list[FrontierPoint]]:
+    """Neighbouring λ with the same policy."""
+    return [list(group) for _, group in groupby(points, lambda p: p.policy_id)]
 
 
 def lams(group: Sequence[FrontierPoint]) -> str:

@@ -18,23 +18,28 @@ from softrobust._core import __version__
 from softrobust._core.notes import SMALL
 from softrobust.report import plots, verdict, words
 from softrobust.report.counts import command_shown
+from softrobust.report.data_words import TEXTS
 from softrobust.report.pictures import gain_svg
-from softrobust.report.policy import picture_changes, what_to_do
-from softrobust.report.words import Figures, bad_case, count, percent
+from softrobust.report.policy import changed, picture_changes, what_to_do
+from softrobust.report.words import Figures, bad_case, count, label, percent
+from softrobust.study.compare import SAME
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate
     from softrobust.data import TransitionLog
     from softrobust.objective import Objective
+    from softrobust.problem import Problem
     from softrobust.report.counts import Seen
     from softrobust.report.svg import Picture
     from softrobust.solvers.base import Solution
     from softrobust.study.compare import Compared, Reading
+    from softrobust.study.explain import Explanation
     from softrobust.study.review import Review
 
 PACKAGES = ("numpy", "scipy", "numba", "highspy")
 LONGEST_STAT = 80
 HASHED = "SHA-256 of the log as it was read (transitions, rewards, episodes, labels, start)"
+PAGE = TEXTS["page"]
 Pairs = list[tuple[str, str]]
 
 
@@ -196,10 +201,6 @@ def returns(found: Review, number: Figures) -> dict[str, Any]:
     }
 
 
-READ = {"return": "what it earns", "gain": "over current practice",
-        "regret": "each model's best is 0"}  # fmt: skip
-
-
 def read(found: Sequence[Reading]) -> dict[str, Any] | None:
     """The readings side by side; None where there is but one."""
     kinds = list(dict.fromkeys(r.of for r in found))
@@ -216,7 +217,7 @@ def read(found: Sequence[Reading]) -> dict[str, Any] | None:
         row["cells"] += [number[r.of](float(value)) for value in own]
     return {
         "title": f"Side by side: {', '.join(kinds[:-1])} and {kinds[-1]}",
-        "kinds": [(of, READ[of]) for of in kinds],
+        "kinds": [(of, TEXTS["readings"][of]) for of in kinds],
         "rows": list(rows.values()),
         "gain": "gain" in kinds,
     }
@@ -248,6 +249,49 @@ def _figures(c: Compared, drawn: list[Compared], number: Figures, *, fresh: bool
         cells = tuple((number(c.static[key]), ()) for key in keys)
     ink = f"k{drawn.index(c) + 1}" if c in drawn else ""
     return {"name": c.name, "chosen": c.chosen, "ink": ink, "cells": cells}
+
+
+# -- why ---------------------------------------------------------------------------------------
+
+
+def why(found: Review, seen: Seen | None, number: Figures) -> dict[str, Any]:
+    """Each state's alternatives, with exact changes, and what it is protected against."""
+    usual = changed(found.chosen.policy, found.practice and found.practice.policy, seen)
+    states = [_state(s, e, bool(usual[s]), found.problem, seen) for s, e in found.reasons.items()]
+    apart = [state["key"] for state in states if "nominal" in state["differs"]]
+    return {
+        "nominal": verdict.nominal_sentence(found.nominal and found.nominal.versus, number),
+        "states": states,
+        # The state that stands open: the first that differs from nominal, else the first.
+        "first": next(iter([*apart, *found.reasons]), None),
+        "left_out": "" if found.every_state else PAGE["some_states" if states else "too_large"],
+    }
+
+
+def _state(
+    s: int, e: Explanation, unusual: bool, problem: Problem, seen: Seen | None
+) -> dict[str, Any]:
+    """One state; with suppressed counts, nothing that gives one of them away."""
+    nominal = next((o for o in e.options if o.nominal), None)
+    apart = {"nominal": nominal is not None and nominal.chosen < 1 - SAME, "practice": unusual}
+    hidden = seen is not None and seen.hides(s)
+    moves = "; ".join(
+        f"{label(x.next_state)} {percent(x.mean)} → {percent(x.worst)}" for x in e.shifts
+    )
+    taken = [problem.models.actions.index(name) for name in e.mix]
+    if seen is not None and any(seen.hides_pair(s, a) for a in taken):
+        moves = ""  # (prior + count)/(strength + all counts) gives the counts away
+    return {
+        "key": s,
+        "about": e,
+        "does": " or ".join(
+            label(name) + ("" if e.action or hidden else f" ({percent(p)})")
+            for name, p in e.mix.items()
+        ),
+        "differs": " and ".join(name for name, differs in apart.items() if differs),
+        "practice": seen is not None and not hidden,
+        "moves": moves,
+    }
 
 
 # -- to rerun it -------------------------------------------------------------------------------

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from softrobust._core.notes import RECORDED
 from softrobust.certificate.record import objective_of
-from softrobust.report.sentences import in_words, some, times
+from softrobust.report.data_words import TEXTS, filled
+from softrobust.report.sentences import in_words, times
 from softrobust.report.words import bad_case, between, count, measured
 from softrobust.solvers.promise import LEVEL
 from softrobust.study.checks import FEWEST_REPLAYED, MODEL_TAIL, MUCH, WEAK, Check, Verdict
@@ -106,22 +108,6 @@ def rules_sentence(r: Rules, promised: bool = False) -> str:
 
 # -- rehearsals --------------------------------------------------------------------------------
 
-KIND_NAMES = {
-    "posterior": "as the models say",
-    "rougher": "rougher",
-    "smoother": "smoother",
-    "shifted": "shifted",
-    "noisier": "noisier",
-}
-RULE = (
-    "In rougher worlds what looks alike differs, in smoother ones states are more alike, in "
-    "shifted ones actions are exchanged in a third of the states, in noisier ones rewards vary "
-    f"more. Called fine with at least {FEWEST} worlds of every kind, the limit kept in "
-    f"{100 * KEPT:.0f} % of them or more, at most {100 * WORSE:.0f} % worse than practice, and "
-    f"better than practice at most {100 * OVERSAID:.0f} % less often than said. Caution: worlds "
-    "contradict what was said."
-)
-
 
 def rehearsal_sentences(r: Rehearsal | ForeignRehearsal) -> list[str]:
     """What the repetitions say, one sentence a line."""
@@ -144,6 +130,10 @@ def rehearsal_sentences(r: Rehearsal | ForeignRehearsal) -> list[str]:
     return [*lines, f"Against the best policy of each world it lost {r.regret:.4g} on average."]
 
 
+KIND_NAMES = TEXTS["worlds"]
+RULE = TEXTS["rehearsal"]["rule"].format(
+    fewest=FEWEST, kept=100 * KEPT, worse=100 * WORSE, oversaid=100 * OVERSAID
+)
 KIND_HEAD = ("worlds", "number", "limit held", "better: said → true", "gain: said → true",
              "verdict")  # fmt: skip
 
@@ -245,40 +235,15 @@ def validation_sentences(v: Validation) -> list[str]:
 
 # -- checks ------------------------------------------------------------------------------------
 
-CHECK_NAMES = {
-    "replay": "does the model fit the log",
-    "off_policy": "does the log agree",
-    "rare_pairs": "rarely seen decisions",
-    "prior_strength": "another prior",
-    "goal": "another goal (λ, α)",
-    "draws": "another seed, other models",
-    "confounding": "hidden causes",
-}
-VISITS = f"Called fine if no alternative changes more than {100 * MUCH:.0f} % of visits."
+CHECK_NAMES, CHECK_GLOSS = TEXTS["check_names"], TEXTS["check_gloss"]
 CHECK_RULES = {
-    "replay": "Called fine if the mean lies in the central 95 % of predictions, about 90 % of "
-    f"single episodes in theirs, and there are at least {FEWEST_REPLAYED}: fewer say little.",
-    "off_policy": "Called fine if every estimate that can tell agrees with the prediction, and not "
-    f"FQE alone, which takes states at their word as the models do. An estimate can tell with an "
-    f"effective sample size of at least {LEAST_SIZE:g} and {100 * LEAST_SHARE:.0f} % of all "
-    f"episodes (FQE: rows), and at most {100 * MODEL_TAIL:.0f} % of the future from the model.",
-    "rare_pairs": f"Called fine at {100 * MUCH:.0f} % or less.",
-    "prior_strength": VISITS,
-    "goal": VISITS,
-    "draws": f"{VISITS[:-1]}, nor what is recommended.",
-    "confounding": f"Called fine from a factor of {WEAK:g} on; weaker hidden causes are common.",
-}
+    code: rule.format(
+        much=100 * MUCH, replayed=FEWEST_REPLAYED, size=LEAST_SIZE, share=100 * LEAST_SHARE,
+        tail=100 * MODEL_TAIL, weak=WEAK,
+    )
+    for code, rule in TEXTS["check_rules"].items()
+}  # fmt: skip
 NAMED = {Verdict.CAUTION: "to be careful about"}
-CHECK_GLOSS = {
-    "off_policy": "WIS, PDIS, DR and FQE are four ways to tell from what others did what this "
-    "policy would have earned: weighing whole episodes by how likely this policy is to act so "
-    "(WIS), weighing them step by step (PDIS), correcting a model's prediction by such weights "
-    "(DR), and fitting values to the steps (FQE). The effective sample size is how many episodes "
-    "count.",
-    "confounding": "The question behind it: had something that nobody wrote down, such as how ill "
-    "a patient looked, swayed which action was taken, how strongly would it have had to do so for "
-    "this policy to be no better than practice? A factor near 1 is soon reached.",
-}
 
 
 def check_name(check: Check) -> str:
@@ -384,12 +349,6 @@ def _goal(f: Facts) -> str:
     )
 
 
-_VERDICTS = {
-    "change": "and recommends a change, which this run does not",
-    "keep": "and recommends to keep practice, which this run does not",
-}
-
-
 def _alternatives(f: Facts) -> str:
     parts = []
     for row in f["alternatives"]:
@@ -400,7 +359,7 @@ def _alternatives(f: Facts) -> str:
             word = "gains" if row["gain"] >= 0 else "loses"
             text += f" and {word} {abs(row['gain']):.3g} by the objective on held-out models"
         if row.get("verdict"):
-            text += f" ({_VERDICTS[row['verdict']]})"
+            text += f" ({TEXTS['other_verdict'][row['verdict']]})"
         parts.append(text)
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
@@ -480,15 +439,7 @@ _FINDINGS: dict[str, Callable[[Facts], str]] = {
     "confounding": _confounding,
 }
 _REASONS: dict[str, Callable[[Facts], str]] = {
-    "is_practice": lambda _: (
-        "The policy is current practice: there is no change that a hidden cause could overturn."
-    ),
-    "few_episodes": lambda f: (
-        f"The log has {some(f['n_episodes'], 'episode')}, and this needs at least {f['needed']}."
-    ),
-    "unknown_rewards": lambda _: "Some rewards of simulated transitions are not known.",
-    "no_strength": lambda _: "This posterior has no prior strength to vary.",
-    "no_lambda": lambda _: "The percentile criterion has no λ to vary.",
+    **{why: partial(filled, text) for why, text in TEXTS["check_reasons"].items()},
     "half_too_little": lambda f: f"Half of the log is too little to learn from: {_recorded(f)}",
     "mostly_model": _off_policy,
     "too_uncertain": _off_policy,

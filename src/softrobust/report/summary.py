@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softrobust.models.policy import TimedPolicy
+from softrobust.report.data_words import TEXTS
 from softrobust.report.policy import MOST_MIXED, by_chance, changes, timed_rows, to_do
 from softrobust.report.sentences import MOST_TOLD, in_words, sorted_notes, speaks_against
 from softrobust.report.study_words import validation_line, validation_sentences
@@ -41,12 +42,7 @@ if TYPE_CHECKING:
     from softrobust.models.policy import Policy
     from softrobust.objective import Objective
 
-_JUDGED_BY = "λ and α do not enter its training; they judge what came out."
-TRAINED_FOR = {
-    "sr-sac": f"sr-sac is trained for the average over models. {_JUDGED_BY}",
-    "r-sac": f"r-sac is trained for the worst model in every state and action. {_JUDGED_BY}",
-    "sac": f"sac is trained in the mean model alone. {_JUDGED_BY}",
-}
+TRAINED_FOR = TEXTS["trained_for"]
 MOST_UPDATES = 8  # changed states that are listed
 Lines = Iterator[tuple[str, str]]
 Run = Any  # a run, which is made in a later stage

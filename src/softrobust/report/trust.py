@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from softrobust._core.notes import Note
+from softrobust.report.data_words import TEXTS
 from softrobust.report.pictures import picture_rehearsal
 from softrobust.report.sentences import in_words, sentence
 from softrobust.report.study_words import (
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 
 MARKS = {"fine": "✓", "caution": "⚠", "cannot tell": "?"}
 SHOWN_PARAMETERS = 12
-NO_CHECKS = (
-    "No checks are on record: `softrobust check RUN` asks whether the models fit the log, and what "
-    "would change the answer; a report made after it shows them here."
-)
 
 
 def trust(found: Review, suppress: bool, ask_for_checks: bool) -> dict[str, Any] | None:
@@ -50,7 +47,7 @@ def trust(found: Review, suppress: bool, ask_for_checks: bool) -> dict[str, Any]
         "worlds": picture_rehearsal(found.rehearsal)
         if isinstance(found.rehearsal, ForeignRehearsal)
         else "",
-        "missing": "" if checks or not ask_for_checks else NO_CHECKS,
+        "missing": "" if checks or not ask_for_checks else TEXTS["page"]["no_checks"],
     }
 
 

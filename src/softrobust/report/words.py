@@ -15,6 +15,7 @@ import numpy as np
 
 from softrobust.bounds import Covers
 from softrobust.objective import OPTIMUM, PRACTICE_REFERENCE
+from softrobust.report.data_words import TEXTS
 from softrobust.solvers.base import Status
 
 if TYPE_CHECKING:
@@ -30,26 +31,8 @@ if TYPE_CHECKING:
 MINUS, NARROW, FIRM = "−", "\u202f", "\u00a0"  # spaces at which no line ends
 LONGEST_LABEL = 120
 LONGEST_WORD = 20
-
-COVERED = {  # as in "no … can earn more"
-    Covers.CLEAR_CHANGES: "policy that keeps practice, or changes it where a gain is clear,",
-    Covers.PRACTICE_CORNERS: "policy that takes practice's rare actions as before or not at all",
-    Covers.PRACTICE_CLASS: "policy that keeps to practice where the log has too few rows",
-    Covers.DETERMINISTIC: "deterministic policy",
-    Covers.STATIONARY: "stationary policy (randomized ones included)",
-    Covers.TIMED: "policy with a rule for each step",
-    Covers.ALL: "policy of any kind (even one that learns as it goes)",
-}
-STATUS = {
-    Status.OPTIMAL: "finished; optimal for what this solver maximises",
-    Status.TOLERANCE_REACHED: "finished; within its tolerance",
-    Status.LOCAL_OPTIMUM: "finished at a local optimum: no small change improves it",
-    Status.TIME_LIMIT: "stopped at the time limit; the best policy found so far",
-    Status.NODE_LIMIT: "stopped at the node limit; the best policy found so far",
-    Status.ITERATION_LIMIT: "stopped at its number of iterations",
-    Status.INTERRUPTED: "interrupted; the best policy found so far",
-    Status.GIVEN: "given, not searched for",
-}
+COVERED = {Covers(name): words for name, words in TEXTS["covered"].items()}
+STATUS = {Status(name): words for name, words in TEXTS["status"].items()}
 
 
 @final
@@ -107,6 +90,8 @@ def rows_and_dates(log: Sized, notes: Iterable[Note]) -> str:
     """How many rows, of when."""
     dated = next((n for n in notes if n.code in ("visits_read", "rows_dated")), None)
     when = "" if dated is None else f", from {dated['low']} to {dated['high']}"
+    if dated is not None and dated.facts.get("numbers"):
+        when = f", {dated['column']} {dated['low']} to {dated['high']}"
     if dated is not None and dated.code == "visits_read":
         return (
             f"{count(dated['n_rows'], 'row')} of {count(dated['n_ids'], 'id')}{when}, "

@@ -171,6 +171,10 @@ class Run:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        """In a notebook: its page."""
+        return run_page(self, Path("report.html"))._repr_html_()
+
     def record(self) -> dict[str, Any]:
         """What `solution.json` holds."""
         certificate = replace(self.certificate, notes=self.notes)
