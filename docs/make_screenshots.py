@@ -61,6 +61,7 @@ def make_page(work: Path) -> Path:
     for line in (
         ["solve", str(LOG), "--gamma", "0.9", "--out", run, "--quiet"],
         ["check", run, "--json"],
+        ["rehearse", run, "--json", "--times", "25"],
         ["report", run, "--quiet"],
     ):
         if softrobust(line) != 0:
@@ -78,8 +79,9 @@ def only(page: Path, sections: tuple[str, ...], to: Path) -> Path:
         f"<style>section, footer {{ display: none; }} {shown} {{ display: block !important; }} "
         f"{'#answer' if 'answer' in sections else '#' + sections[0]} {{ margin-top: 0 !important; "
         "padding-top: 0 !important; border: 0 !important; } "
-        f"{'' if 'answer' in sections else 'h1 { display: none; }'}</style>"
+        f"{'' if 'answer' in sections else 'header { display: none; }'}</style>"
     )
+    html = html.replace('<details class="fold">', '<details class="fold" open>')
     to.write_text(html.replace("</head>", style + "</head>"), encoding="utf-8")
     return to
 

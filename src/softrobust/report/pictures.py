@@ -26,6 +26,7 @@ from softrobust.report.svg import (
     dot,
     grid,
     line,
+    lines,
     mark,
     path,
     picture,
@@ -68,12 +69,13 @@ def strip_svg(states: Sequence[str], now: Sequence[str], then: Sequence[str | No
             does = then[i] or now[i] or "no action"
             was = f" (now {now[i]})" if then[i] is not None and now[i] else ""
             x = (i - first) * cell
-            hover = f"{states[i]}: {does}{was}"
+            hover = f"{states[i]}: {does}{was}" if n <= HOVERED or was else ""
             parts.append(rect(x + 0.5, y + 16, cell - 1, 16, style, hover))
         for does, group in groupby(index, lambda i: then[i]):
             x = (next(group) - first) * cell
             if does is not None and x >= free:
-                told = shorten(does, max(int((WIDTH - x) / LETTER), 2))
+                told = shorten(does, LONGEST)
+                x = max(free, min(x, WIDTH - LETTER * len(told)))
                 parts.append(text(x, y + 11, told, "name k1"))
                 free = x + LETTER * (len(told) + 1)
         parts += _names([states[i] for i in index], 0.0, cell, y + 32, cell * columns)
@@ -91,11 +93,13 @@ def _names(names: Sequence[str], x0: float, cell: float, y: float, width: float)
     """Names below cells, as many as have room, inside the picture."""
     short = [shorten(name, LONGEST) for name in names]
     every = max(1, int(np.ceil((LETTER * max(map(len, short)) + 6) / cell)))
-    parts = []
+    parts, free = [], 0.0
     for i in range(0, len(short), every):
         half = LETTER * len(short[i]) / 2
         at = max(half, min(x0 + (i + 0.5) * cell, x0 + width - half))
-        parts.append(text(at, y + 15, short[i], "soft", "middle"))
+        if at - half >= free:
+            parts.append(text(at, y + 15, short[i], "soft", "middle"))
+            free = at + half + 6
     return parts
 
 
@@ -196,18 +200,19 @@ def coverage_svg(
             told = "" if seen is None else f": seen {seen.times(s, a)}"
             box = (gutter + s * cell + 0.5, y + 0.5, cell - 1, height - 1)
             parts.append(rect(*box, f"cell {shades[s]}", f"{states[s]}, {actions[a]}{told}"))
-    r = min(cell, height) * 0.27
+    r, bars = min(cell, height) * 0.27, []
     for s in range(n):
         x, marks = gutter + (s + 0.5) * cell, (nominal, usual)
         at = [None if m is None or m[s] < 0 else 4 + (int(m[s]) + 0.5) * height for m in marks]
         if at[1] is not None:
             y = at[1] + min(cell, height) * 0.42
-            parts.append(line(x - cell * 0.3, y, x + cell * 0.3, y, "usual"))
+            bars.append(((x - cell * 0.3, y), (x + cell * 0.3, y)))
         if at[0] is not None and n <= HOVERED:
             parts.append(dot(x, at[0], r + 2, "ring"))
         for a, p in enumerate([] if own is None else own[s].tolist()):
             if p > 0:
                 parts.append(dot(x, 4 + (a + 0.5) * height, r * float(np.sqrt(p)), "own"))
+    parts.append(lines(bars, "usual") if bars else "")
     bottom, width = 4 + n_actions * height, max(cell * n, LEAST_WIDTH)
     parts += _names(states, gutter, cell, bottom, width)
     about = f"{count(n, 'state')} by {count(n_actions, 'action')}."

@@ -155,13 +155,12 @@ def what_to_do(found: Review, seen: Seen | None) -> dict[str, Any]:
     timed = found.chosen.solution.policy
     if isinstance(timed, TimedPolicy):
         rows, rest = timed_rows(timed)
-        return {"title": to_do(found.certificate.promise), "rows": rows, "rest": rest}
+        return {"title": to_do(found.certificate.promise), "rows": rows, "rest": rest, "rules": ()}
     told, rest = changes(found.chosen.policy, _policy(found.practice), seen)
-    return {
-        "title": to_do(found.certificate.promise),
-        "rows": [(where, what) for where, what, _ in told],
-        "rest": rest,
-    }
+    rules, do = rule_list(found), {"title": to_do(found.certificate.promise)}
+    if rules and found.rules and found.rules.same and 0 < len(rules["lines"]) <= MOST_CHANGES:
+        return do | {"rows": (), "rest": "", "rules": rules["lines"]}
+    return do | {"rows": [(where, what) for where, what, _ in told], "rest": rest, "rules": ()}
 
 
 def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:

@@ -112,6 +112,12 @@ def line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
     return f'<path class="{style}" d="M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}"/>'
 
 
+def lines(ends: Sequence[tuple[tuple[float, float], tuple[float, float]]], style: str) -> str:
+    """Straight lines as one element."""
+    steps = "".join(f"M{_n(a)} {_n(b)}L{_n(c)} {_n(d)}" for (a, b), (c, d) in ends)
+    return f'<path class="{style}" d="{steps}"/>'
+
+
 def path(points: Sequence[tuple[float, float]], style: str, close: bool = False) -> str:
     """A line through points; closed, an area."""
     steps = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
@@ -281,10 +287,10 @@ def _on_canvas(svg: str, file: Any, kind: str) -> None:
                       size=size, weight="bold" if "font-weight" in at else "normal")  # fmt: skip
             continue
         if tag == "path":
-            ends = [tuple(map(float, part.split())) for part in re.split("[ML]", at["d"])[1:-1]]
-            last = at["d"].rpartition("L")[2]
-            ends.append(tuple(map(float, last.removesuffix("Z").split())))
-            shape: Any = patches.PathPatch(Outline(ends, closed=False))
+            codes = re.findall("[ML]", at["d"])
+            ends = [tuple(map(float, p.split())) for p in re.split("[MLZ]", at["d"]) if p]
+            kinds = [Outline.MOVETO if code == "M" else Outline.LINETO for code in codes]
+            shape: Any = patches.PathPatch(Outline(ends, kinds))
         elif tag == "rect":
             shape = patches.Rectangle((place[0], place[1]), place[2], place[3])
         elif tag == "circle":
