@@ -193,7 +193,8 @@ def start_page(desk: Desk) -> None:
             words(text("folder", folder=desk.folder), style="soft small")
         found = work.runs(desk.folder)
         with section(text("runs_here"), "runs"):
-            for job in work.solves(desk.folder):
+            there = {name for name, *_ in found}
+            for job in (j for j in work.solves(desk.folder) if j.alive or j.name not in there):
                 told = text("solving_now" if job.alive else "solving_lost", name=job.name)
                 _links([(told, address("run", job.name), "")])
             if not found:
@@ -397,7 +398,8 @@ class FilePage:
         with details(text("advanced")), ui.element("div").classes("fields"):
             share = f"{100 * (1 - draft.alpha):g}"
             self.number("alpha", share, lambda x: 1 <= x <= 99, "alpha", 0.01)
-            self.number("seconds", "", lambda x: x > 0, "seconds", 1.0)
+            seconds = "" if draft.seconds is None else f"{draft.seconds:g}"
+            self.number("seconds", seconds, lambda x: x > 0, "seconds", 1.0)
         with details(text("command")):
             self.line = words("", "code", "command")
         self.tell_command()
@@ -422,7 +424,7 @@ class FilePage:
             if wrong(told) is not None:
                 return
             x = number_of(told)
-            made = None if x is None else 1 - x * unit if role == "alpha" else x
+            made = None if x is None else round(1 - x * unit, 10) if role == "alpha" else x
             if made != getattr(self.draft, name):
                 setattr(self.draft, name, made)
                 self.tell_command()
@@ -622,6 +624,8 @@ class RunPage:
             self.phase = "short" if there else "solving"
         else:
             self.timer.cancel()
+            if there:  # what a process left that was killed while it wrote the full page
+                work.forget(self.place)
         if self.phase != before:
             self.progress.clear()
             with self.progress:
