@@ -175,7 +175,7 @@ def test_problem_bad_input() -> None:
         Problem(models, rewards=r)
     with pytest.raises(InputError, match="has no rewards"):
         Problem(models, gamma=0.9)
-    with pytest.raises(InputError, match=r"shape is \(2, 4\)"):
+    with pytest.raises(InputError, match=r"shape \(2, 4\)"):
         Problem(models, rewards=r.T, gamma=0.9)
     with pytest.raises(InputError, match=r"sum to 0\.9"):
         Problem(models, rewards=r, gamma=0.9, p0=np.array([0.9, 0, 0, 0]))

@@ -108,7 +108,7 @@ def test_the_run_keeps_it(
 ) -> None:
     write_log_csv(walk(n=24, steps=8), tmp_path / "log.csv")
     line = ["solve", str(tmp_path / "log.csv"), "--gamma", "0.9", "--replications", "0", *more]
-    line += ["--validate", "episodes", "--out", str(tmp_path / "run")]
+    line += ["--validate", "episodes", "--details", "--out", str(tmp_path / "run")]
     assert run_cli(line) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "Held-out data (not held-out models): chosen again on 16 episodes" in said
