@@ -324,3 +324,33 @@ def test_percentile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["solve", log, *flags[:-1], "exact", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "optimal"
     refused(["solve", log, "--gamma", ".9", "--objective", "quantile"], "Objectives:", capsys)
+
+
+def awkward(kind: str) -> str:
+    """A log that says little: 300 states twice, one action, one episode, and the like."""
+    rng = np.random.default_rng(0)
+    n, S, A = (600, 300, 2) if kind == "300 x 2" else (120, 6, 1 if kind == "one action" else 2)
+    s, a = np.arange(n) % S, rng.integers(A, size=n)
+    episode = np.zeros(n, dtype=int) if kind == "one episode" else np.arange(n)
+    if kind == "seen once":
+        s, a = np.repeat(np.arange(n // 2), 2), np.arange(n) % 2
+    reward = np.ones(n) if kind == "constant rewards" else rng.normal(size=n).round(2)
+    to = np.roll(s, -1) if kind == "one episode" else rng.permutation(s)
+    rows = zip(episode, s, a, to, reward, strict=True)
+    lines = [f"{e},s{i},a{j},s{k},{r}" for e, i, j, k, r in rows]
+    return "\n".join(["episode,state,action,next_state,reward", *lines])
+
+
+@pytest.mark.parametrize(
+    "kind", ["300 x 2", "one action", "one episode", "seen once", "constant rewards"]
+)
+def test_logs_that_say_little_get_a_modest_answer(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = put(tmp_path, awkward(kind), "log.csv")
+    code = run(["solve", log, "--gamma", ".9", "--time-limit", "4", "--json"])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    promise = json.loads(printed.out)["promise"]
+    assert promise["chance"] < 0.95
+    assert promise["gain"]["low"] <= 0
