@@ -188,6 +188,8 @@ class LinearPolicy(ContinuousPolicy):
         """The inverse of `to_arrays`."""
         features = features_from(_under("feature_", arrays), words["features"])
         W, allowed = frozen(arrays["W"], np.float64), frozen(arrays["allowed"], np.bool_)
+        if not (allowed.shape == (len(actions),) and allowed.any()):
+            raise InputError("'allowed' must name at least one of the actions.")
         return cls(features, W, variables, actions, allowed)
 
 

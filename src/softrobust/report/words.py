@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from softrobust.bounds import Covers
+from softrobust.errors import InputError
 from softrobust.objective import OPTIMUM, PRACTICE_REFERENCE
 from softrobust.report.data_words import TEXTS
 from softrobust.solvers.base import Status
@@ -93,6 +94,9 @@ def rows_and_dates(log: Sized, notes: Iterable[Note]) -> str:
     if dated is not None and dated.facts.get("numbers"):
         when = f", {dated['column']} {dated['low']} to {dated['high']}"
     if dated is not None and dated.code == "visits_read":
+        for name in ("n_rows", "n_ids"):
+            if not isinstance(dated.facts.get(name), int | np.integer):
+                raise InputError(f"A remark of the log has no number {name}. Make the log again.")
         return (
             f"{count(dated['n_rows'], 'row')} of {count(dated['n_ids'], 'id')}{when}, "
             f"{count(len(log), 'transition')}"
