@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from softrobust.bounds import Covers
 from softrobust.data import TransitionLog
+from softrobust.models.files import save_models
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.posterior import Draws
@@ -179,3 +181,17 @@ def test_a_named_solver_answers_itself() -> None:
     assert "candidates" not in run.solution.stats
     run = choose(small_log(3, 25), Nominal(), gamma=0.9, posterior="dirichlet", replications=0)
     assert run.problem.n_models == 300
+
+
+def test_a_sampler_with_few_draws_shares_them_out(tmp_path: Path) -> None:
+    """Answers are compared on what was left over, and certified on others still."""
+    drawn = set_up(small_log(), Options(gamma=0.9, n_models=2)).posterior.sample(1500, 1)
+    save_models(tmp_path / "drawn.npz", drawn)
+    settings = {"file": str(tmp_path / "drawn.npz")}
+    run = choose(small_log(), gamma=0.9, posterior="draws", settings=settings)
+    under = run.certificate.posterior
+    assert run.problem.n_models == 300
+    assert len(run.solution.stats["candidates"]) == 6
+    assert under is not None
+    assert (under.replications, under.n_models) == (5, 100)
+    assert under.gap_share is not None

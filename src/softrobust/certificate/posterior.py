@@ -60,7 +60,7 @@ Draw = Callable[[int, np.random.Generator], "ModelSet"]
 REPLICATIONS = 10
 SECONDS = 5.0  # for all replications together, about
 REPLICATION_SHARE = 0.3  # of the time left, at most
-REPLICATED = 600  # models of one, at most
+REPLICATED, POOLED = 600, 100  # models of one, at most, and at least where draws are few
 LEAST = 4  # replications below which no limit is given
 DUAL_STATES = 300  # above this, replications are bounded by the clairvoyant bound
 EXACT_WORK = 3e7  # N·A·S³ up to which replications are solved by branch and bound,
@@ -204,7 +204,8 @@ def certify_posterior(
     rng, n = _generator(seed, look), n_models or min(problem.n_models, REPLICATED)
     if isinstance(posterior, FittedPosterior):
         posterior = posterior.share(FRESH)
-        if posterior.pool is not None:  # a sampler that kept few draws has fewer replications
+        if posterior.pool is not None:  # a sampler that kept few draws has fewer, and smaller ones
+            n = min(n, max(POOLED, posterior.pool // replications))
             few = posterior.pool // n
             replications = replications if few < LEAST else min(replications, few)
     try:
