@@ -37,6 +37,8 @@ EXPERIMENTS = {
     "riverswim": "softrobust.paper.tradeoff:RiverswimFrontier",
     "cancer": "softrobust.paper.cancer:Cancer",
     "truth": "softrobust.paper.truth:Truth",
+    "bounds": "softrobust.paper.theory:Bounds",
+    "learning": "softrobust.paper.theory:Learning",
     "worlds": "softrobust.paper.zoo_report:Worlds",
 }
 

@@ -1,10 +1,11 @@
-"""Training of figure 5's actor-critics: `python -m softrobust.paper.cancer_sac --out DIR`.
+"""Figure 5's actor-critics on many logs: `python -m softrobust.paper.cancer_sac --out DIR`.
 
-At the table's sizes (2000 iterations of 6 updates on 150 × 50 × 100 next states, 5 agents of either
-method) this takes an accelerator. A run can be stopped by a time limit and taken up again from its
-checkpoints; the trained actors, their learning curves, the device and the models they were trained
-on go into one file per method, `agents-sr-sac.npz` and `agents-r-sac.npz`, from which `softrobust
-reproduce cancer` reads them on any machine, without JAX.
+A rival is tuned: an agent is trained for every log, temperature and learning rate, and what is best
+on the training models is chosen afterwards (`cancer`). All agents of one method run side by side in
+one compiled program, in which models, temperature and rates are data. At full size this takes
+minutes on an accelerator and hours on a few cores, so the trained actors go into one file per
+method, `agents-sr-sac.npz` and `agents-r-sac.npz`, in half precision: `softrobust reproduce cancer`
+reads them on any machine, without JAX.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, final
 
@@ -26,168 +28,154 @@ from softrobust.domains import CancerGrowth
 from softrobust.errors import InputError
 from softrobust.models.continuous_policy import NetworkPolicy
 from softrobust.models.gaussian import GaussianModels
+from softrobust.paper.base import catalogue
 
 if TYPE_CHECKING:
     from softrobust.problem import ContinuousProblem
-    from softrobust.solvers.continuous.sac.training import LearningCurves
 
-FORMAT, VERSION = "softrobust-cancer-agents", 1
+FORMAT, VERSION = "softrobust-cancer-agents", 2  # 2: many logs and settings
 METHODS = ("sr-sac", "r-sac")
-CURVES = ("returns", "entropy", "losses")
-_KEPT = (
-    "iterations", "episodes", "updates", "batch", "next_states", "hidden", "degree", "actor_rate",
-    "q_rate", "v_rate", "target_rate", "entropy_coef", "memory",
-)  # fmt: skip
-DATA_SEED, N_TRAIN, N_TEST, N_AGENTS = 0, 50, 100, 5
+DEGREE = 2  # of the polynomial features that the networks read
+CURVE = 60  # points of a learning curve that are kept
 SAME = 1e-6  # of the largest weight: models drawn on another machine differ in last digits only
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Agents:
-    """Trained actors of one method, one policy an agent, with how they came about.
+    """Trained actors of one method, by setting (temperature, rate) and log.
 
-    `curves` has "returns" and "entropy", (n_agents, n_iterations), and "losses", (…, 3); `about`
-    plain values; `weights`, (n_models, n_features, n_variables), are of the models trained on.
+    `layers` are weights and biases in turn, (n_settings, n_logs, …) in half precision; `scaling`
+    (n_logs, 2, n_variables) what states are standardised by; `curves` (n_settings, n_logs, CURVE)
+    returns of training episodes; `models` (n_logs, n_features, n_variables) the mean weights of the
+    models that they were trained on; `about` plain values.
     """
 
-    policies: tuple[NetworkPolicy, ...]
-    curves: dict[str, NDArray[np.float32]]
+    layers: tuple[NDArray[np.float16], ...]
+    scaling: NDArray[np.float64]
+    curves: NDArray[np.float32]
+    models: NDArray[np.float64]
     about: dict[str, Any]
-    weights: NDArray[np.float64]
+
+    def policy(self, problem: ContinuousProblem, setting: int, log: int) -> NetworkPolicy | None:
+        """The actor of one agent; None if its training left the numbers."""
+        own = [x[setting, log].astype(np.float64) for x in self.layers]
+        if not all(np.isfinite(x).all() for x in own):
+            return None
+        centre, scale = self.scaling[log]
+        return NetworkPolicy(
+            tuple(own[::2]), tuple(own[1::2]), problem.variables, problem.actions, centre, scale,
+            DEGREE,
+        )  # fmt: skip
+
+    def check(self, log: int, problem: ContinuousProblem) -> None:
+        """Refuse models that the agents were not trained on."""
+        own = cast(GaussianModels, problem.models).weights.mean(axis=0)
+        if np.abs(own - self.models[log]).max() > SAME * float(np.abs(own).max()):
+            raise InputError(
+                f"The agents of log {log} were trained on other models than those of this run. "
+                "Train again: python -m softrobust.paper.cancer_sac --out DIR"
+            )
 
 
-def training_problem(n_train: int = N_TRAIN, n_test: int = N_TEST) -> ContinuousProblem:
-    """The training models of the figure; they do not depend on λ."""
-    problem: ContinuousProblem = CancerGrowth().split_problem(DATA_SEED, n_train, n_test)[0]
-    return problem
+def problem_of(seed: int, n_train: int, n_test: int) -> tuple[ContinuousProblem, Any]:
+    """Training problem and held-out models of the log of one seed."""
+    made: tuple[ContinuousProblem, Any] = CancerGrowth().split_problem(seed, n_train, n_test)
+    return made
+
+
+def settings_of(sac: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """(temperature, rate) of every agent of a log; the first one is the table's."""
+    return list(product(sac["temperatures"], sac["rates"]))
 
 
 def train_agents(
-    name: str, problem: ContinuousProblem, seeds: Sequence[int], say: bool = False, **settings: Any
+    method: str, problems: Sequence[ContinuousProblem], sac: Mapping[str, Any], say: bool = False
 ) -> Agents:
-    """Train one agent per seed, side by side, with the table's settings unless others are given."""
+    """Train an agent for every setting and problem, side by side."""
     import jax
 
     from softrobust.solvers.continuous.sac import RobustSAC, SoftRobustSAC
+    from softrobust.solvers.continuous.sac.learning import compiled_block, compiled_start
+    from softrobust.solvers.continuous.sac.traced import on_device
+    from softrobust.solvers.continuous.sac.training import device_name
 
-    solver = {"sr-sac": SoftRobustSAC, "r-sac": RobustSAC}[name](**settings)
-    notify = _speaker(name, solver.iterations) if say else None
-    solutions, curves = solver.train(problem, seeds, notify)
-    first = solutions[0].stats
-    about = {
-        "method": name,
-        "seeds": list(seeds),
-        "jax": jax.__version__,
-        **{key: first[key] for key in ("device", "seconds", "iterations")},
-        "status": str(solutions[0].status),
-        "settings": {k: getattr(solver, k) for k in _KEPT},
-    }
-    policies = tuple(cast(NetworkPolicy, solution.policy) for solution in solutions)
-    models = cast(GaussianModels, problem.models)
-    return Agents(policies, {k: getattr(curves, k) for k in CURVES}, about, models.weights)
+    sizes = {k: v for k, v in sac.items() if k not in ("temperatures", "rates")}
+    sizes["hidden"] = tuple(sizes["hidden"])
+    solver = {"sr-sac": SoftRobustSAC, "r-sac": RobustSAC}[method](**sizes)
+    grid, began = settings_of(sac), time.monotonic()
+    shape = (len(grid), len(problems))
+    made = [solver.plan(problem, len(grid) * len(problems)) for problem in problems]
+    plan, world, _ = made[0]
+    data = [
+        on_device({**own, "entropy_coef": np.array(c), "rates": np.full(3, rate)})
+        for (c, rate), (_, _, own) in product(grid, made)
+    ]
+    stacked = jax.tree_util.tree_map(lambda *x: jax.numpy.stack(x), *data)
+    state = compiled_start(plan)(np.arange(len(data), dtype=np.uint32))
+    at, returns = 0, []
+    while at < solver.iterations:
+        length = min(solver.block, solver.iterations - at)
+        state, trace = compiled_block(plan, world, length, True)(state, stacked)
+        returns.append(np.asarray(trace.returns))
+        at += length
+        if say:
+            by = np.nanmean(returns[-1].reshape(*shape, -1), axis=(1, 2))
+            print(f"{method}: {at}, {time.monotonic() - began:.0f} s, returns {by.round(2)}",
+                  flush=True)  # fmt: skip
+    actor = {k: np.asarray(x) for k, x in state.learner.networks["actor"].items()}
+    layers = [actor[f"{kind}{i}"] for i in range(len(actor) // 2) for kind in "Wb"]
+    with np.errstate(over="ignore"):  # what grew beyond half precision is of no use
+        halves = tuple(x.reshape(*shape, *x.shape[1:]).astype(np.float16) for x in layers)
+    curve = np.concatenate(returns, axis=1)
+    stretch = max(1, curve.shape[1] // CURVE)
+    n = curve.shape[1] // stretch
+    curve = curve[:, : n * stretch].reshape(*shape, n, stretch).mean(axis=3)
+    scaling = np.array([[own["input_centre"], own["input_scale"]] for _, _, own in made])
+    models = np.array([cast(GaussianModels, p.models).weights.mean(axis=0) for p in problems])
+    about = {"method": method, "device": device_name(), "jax": jax.__version__, "sac": dict(sac)}
+    return Agents(halves, scaling, curve.astype(np.float32), models, about)
 
 
 def save_agents(path: str | Path, agents: Agents) -> None:
-    """Write the actors in single precision, as they were trained, atomically."""
-    first = agents.policies[0]
-    arrays: dict[str, Any] = {"centre": first.centre, "scale": first.scale}
-    for i in range(len(first.weights)):
-        for key in ("weights", "biases"):
-            stacked = np.stack([getattr(p, key)[i] for p in agents.policies])
-            arrays[f"{key}_{i}"] = stacked.astype(np.float32)
-    arrays |= {f"curve_{k}": v.astype(np.float32) for k, v in agents.curves.items()}
-    head = agents.about | {"layers": len(first.weights), "degree": first.degree}
-    arrays |= {"models": agents.weights, "about": np.array(json.dumps(head))}
-    write_npz(path, FORMAT, VERSION, arrays)
+    """Write them, atomically."""
+    arrays: dict[str, Any] = {f"layer_{i}": x for i, x in enumerate(agents.layers)}
+    arrays |= {k: getattr(agents, k) for k in ("scaling", "curves", "models")}
+    write_npz(path, FORMAT, VERSION, arrays | {"about": np.array(json.dumps(agents.about))})
 
 
-def load_agents(path: str | Path, problem: ContinuousProblem) -> Agents:
-    """Read what `save_agents` wrote, for the models it was trained on."""
+def load_agents(path: str | Path) -> Agents:
+    """Read what `save_agents` wrote."""
     arrays = read_npz(path, FORMAT, VERSION)
     try:
-        about = json.loads(str(arrays["about"]))
-        layers = range(int(about["layers"]))
-        weights = [arrays[f"weights_{i}"] for i in layers]
-        biases = [arrays[f"biases_{i}"] for i in layers]
-        policies = tuple(
-            NetworkPolicy(
-                tuple(w[k] for w in weights), tuple(b[k] for b in biases), problem.variables,
-                problem.actions, arrays["centre"], arrays["scale"], int(about["degree"]),
-            )
-            for k in range(len(weights[0]))
-        )  # fmt: skip
-        curves = {k: arrays[f"curve_{k}"] for k in CURVES}
-        agents = Agents(policies, curves, about, arrays["models"])
+        layers = tuple(arrays[f"layer_{i}"] for i in range(sum(k[:6] == "layer_" for k in arrays)))
+        scaling, curves, models = (arrays[k] for k in ("scaling", "curves", "models"))
+        return Agents(layers, scaling, curves, models, json.loads(str(arrays["about"])))
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise InputError(f"{Path(path).name} lacks a part of the agents ({error}).") from None
-    own = cast(GaussianModels, problem.models).weights
-    slack = SAME * float(np.abs(own).max())
-    if own.shape != agents.weights.shape or np.abs(own - agents.weights).max() > slack:
-        raise InputError(
-            f"{Path(path).name} was trained on other models than those of this run. Train again: "
-            "python -m softrobust.paper.cancer_sac --out DIR"
-        )
-    return agents
-
-
-def _speaker(name: str, iterations: int) -> Any:
-    """A line per block on standard output: iteration, return, rate."""
-    begin: list[tuple[float, int]] = []
-
-    def notify(at: int, part: LearningCurves, seconds: float) -> None:
-        begin.append((seconds, at))
-        since, done = seconds - begin[0][0], at - begin[0][1]
-        rate = f"{done / since:.2f} iterations/s" if since > 0 else "compiled"
-        value, spread = part.returns[:, -1].mean(), part.entropy[:, -1].mean()
-        print(
-            f"{name}: {at}/{iterations}, {seconds:.1f} s, {rate}, return {value:.3f}, "
-            f"entropy {spread:.3f}, loss of Q {part.losses[:, -1, 1].mean():.3g}",
-            flush=True,
-        )
-
-    return notify
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, print the rate, write one file per method."""
+    """Train with the settings of the full run, and write one file per method."""
     parser = argparse.ArgumentParser(
         prog="python -m softrobust.paper.cancer_sac",
         description="Train the actor-critics of figure 5.",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the trained agents")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--agents", type=int, default=N_AGENTS)
-    parser.add_argument("--iterations", type=int, default=2000)
-    parser.add_argument("--block", type=int, default=50, help="iterations between checkpoints")
-    parser.add_argument("--model-chunk", type=int, default=None, help="models evaluated at a time")
-    parser.add_argument("--time-limit", type=float, default=None, help="seconds for all methods")
-    parser.add_argument("--checkpoints", type=Path, default=None, help="folder (default OUT)")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoints")
+    parser.add_argument("--logs", type=int, default=None, help="the first so many (default all)")
+    parser.add_argument("--iterations", type=int, default=None, help="default: as the full run")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    place = options.checkpoints or options.out
-    place.mkdir(parents=True, exist_ok=True)
-    problem, begin = training_problem(), time.monotonic()
+    full = catalogue()["cancer"]["settings"]
+    sac = dict(full["sac"])
+    if options.iterations is not None:
+        sac["iterations"] = options.iterations
+    seeds = full["seeds"][: options.logs]
+    problems = [problem_of(seed, full["n_train"], full["n_test"])[0] for seed in seeds]
     for name in options.methods:
-        checkpoint = place / f"checkpoint-{name}.npz"
-        if checkpoint.exists() and not options.resume:
-            print(f"{checkpoint} exists: give --resume to go on from it, or remove it.")
-            return 2
-        left = None
-        if options.time_limit is not None:
-            left = options.time_limit - (time.monotonic() - begin)
-            if left <= 0:
-                print(f"{name}: not begun, the time limit has passed")
-                continue
-        agents = train_agents(
-            name, problem, range(options.agents), say=True, iterations=options.iterations,
-            block=options.block, model_chunk=options.model_chunk, checkpoint=str(checkpoint),
-            time_limit=left,
-        )  # fmt: skip
+        agents = train_agents(name, problems, sac, say=True)
         save_agents(options.out / f"agents-{name}.npz", agents)
-        told = {k: v for k, v in agents.about.items() if k != "settings"}
-        print(json.dumps(told), flush=True)
     return 0
 
 

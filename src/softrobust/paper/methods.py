@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple, final
 
@@ -22,15 +22,14 @@ from softrobust import solvers
 from softrobust._core.arrays import FloatArray
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
-from softrobust.objective import SoftRobust
+from softrobust.objective import Percentile, SoftRobust
 from softrobust.paper.claims import Measured, mean_interval, more, within
 from softrobust.paper.pairs import Bench, bench_of
 from softrobust.returns import policy_return
-from softrobust.solvers import RSVF, Exact, SaturationWarning, Solver, solve_grid
+from softrobust.solvers import Exact, SaturationWarning, Solver, solve_grid
 from softrobust.solvers.baselines.draws import PosteriorDraws, tail_mass
 
 GAP = 1e-3  # of |value|: closer than a picture shows
-NO_RADIUS = 1e-9  # L1 balls smaller than this are points, which λ cannot shrink
 IN_MEMORY = 6e7  # transition probabilities of draws that are kept
 MODELS = ("training", "held-out")
 MEASURES = ("mean", "cvar")
@@ -81,6 +80,8 @@ LOOKS = {
     "sa-rect": Look("dynamic soft-robust, SA-rectangular", "SA-rect", "#e69f00", "v", True),
     "bcr": Look("BCR", "BCR", "#009e73", "D"),
     "bcr-paper": Look("BCR, sets from the training draws", "BCR (N)", "#7fceb8", "d", True),
+    "bcr-global": Look("BCR, one region for all pairs", "BCR global", "#4d9221", ">"),
+    "bcr-weighted": Look("BCR, norms weighted by value", "BCR weighted", "#a6d96a", "8"),
     "rsvf": Look("RSVF", "RSVF", "#cc79a7", "^"),
     "rsvf-paper": Look("RSVF, sets from the training draws", "RSVF", "#cc79a7", "^"),
     "rsvf-simple": Look("RSVF, the authors' simple form", "RSVF simple", "#8c6d1f", "<"),
@@ -91,6 +92,10 @@ LOOKS = {
     "worst-model": Look("worst model", "worst model", "#999999", "p"),
     "nominal": Look("nominal (mean model)", "nominal", "#222222", "X"),
     "empirical": Look("empirical", "empirical", "#777777", "*"),
+    "mvp": Look("MVP (solves the averaged model: nominal)", "MVP", "#bbbbbb", "x"),
+    "wsu": Look("WSU", "WSU", "#5e3c99", "1"),
+    "cadp": Look("CADP (for the soft-robust goal)", "CADP", "#b2abd2", "H"),
+    "percentile": Look("percentile criterion (local search)", "percentile", "#a6611a", "*"),
     "spibb": Look("SPIBB", "SPIBB", "#b2182b", "h"),
 }
 
@@ -103,12 +108,11 @@ def curve(name: str, bench: Bench, lams: Sequence[float], nodes: int) -> list[Po
         if name.endswith("-paper"):  # too few draws for the quantile is what the paper did
             warnings.simplefilter("ignore", SaturationWarning)
         if name in ALONE:
-            return [_point(None, ALONE[name](bench).solve(bench.at(1.0)))]
+            problem = bench.at(1.0)
+            if name == "percentile":
+                problem = replace(problem, objective=Percentile(problem.objective.alpha))
+            return [_point(None, ALONE[name](bench).solve(problem))]
         solver = ALONG_LAMBDA[name](bench)
-        if isinstance(solver, RSVF):
-            full = solver.solve(bench.at(1.0))
-            if full.stats["budget_max"] <= NO_RADIUS:  # the same robust MDP at every λ
-                return [_point(lam, full) for lam in lams]
         rows = solve_grid(bench.train, solver, lams, [bench.train.objective.alpha])
     return [_point(lam, row[0]) for lam, row in zip(lams, rows, strict=True)]
 
@@ -134,6 +138,9 @@ ALONE: dict[str, Callable[[Bench], Solver]] = {
     "var": lambda _: solvers.VaRBellman(),
     "worst-model": lambda _: solvers.WorstModel(),
     "spibb": lambda bench: solvers.SPIBB(bench.log),
+    "mvp": lambda _: solvers.MVP(),
+    "wsu": lambda _: solvers.WSU(),
+    "percentile": lambda _: solvers.LocalSearch(),
 }
 # Methods with λ; "-paper" builds its sets from the training models, as the paper did.
 ALONG_LAMBDA: dict[str, Callable[[Bench], Solver]] = {
@@ -141,6 +148,9 @@ ALONG_LAMBDA: dict[str, Callable[[Bench], Solver]] = {
     "sa-rect": lambda _: solvers.SARect(),
     "bcr": lambda bench: solvers.BCR(draws=_enough(bench)),
     "bcr-paper": lambda _: solvers.BCR(variant="paper"),
+    "bcr-global": lambda _: solvers.BCR(scope="global"),  # needs no union bound, hence no more
+    "bcr-weighted": lambda bench: solvers.BCR(weighting="value", draws=_enough(bench)),
+    "cadp": lambda _: solvers.CADP(robust=True),
     "rsvf": lambda bench: solvers.RSVF(draws=_enough(bench)),
     "rsvf-paper": lambda _: solvers.RSVF(),
     "rsvf-simple": lambda bench: solvers.RSVFSimple(draws=_enough(bench)),

@@ -3,17 +3,18 @@
 A set need not contain P*; it must only be no better than P* along the value functions that come up.
 With δ = 1 − α and, for a value function v and a pair (s, a),
 
-    K(v) = {p ∈ Δ : pᵀz ≤ VaR^{1−δ/(SA)}[P̂ᵀz]},     z = r_{s,a} + γv,
+    K(v) = {p ∈ Δ : pᵀz ≤ λ·VaR^{1−δ/(SA)}[P̂ᵀz] + (1 − λ)·p̄ᵀz},     z = r_{s,a} + γv,
 
-a ball that meets K(v) for the v that solves its own robust MDP gives a lower bound of the true
-return with posterior probability at least α. So, from V = {v₀} (v₀ nominal):
+a ball that meets K(v) for the v that solves its own robust MDP gives, at λ = 1, a lower bound of
+the true return with posterior probability at least α. λ moves the thresholds towards the mean row
+p̄, and at λ = 0 the method is nominal; shrinking the balls instead would do nothing, since the sets
+mostly have a point in common and ψ = 0. So, from V = {v₀} (v₀ nominal):
 
 1. centre θ and radius ψ of every pair: min_θ max_{v ∈ V} dist₁(θ, K(v)) (`centre`);
-2. v_k solves the robust MDP with the L1 balls (θ, λψ);
-3. stop if every ball (θ, ψ) meets K(v_k), else V ← V ∪ {v_k}.
+2. v_k solves the robust MDP with the L1 balls (θ, ψ);
+3. stop if every ball meets K(v_k), else V ← V ∪ {v_k}.
 
-A pair whose ball meets K(v_k) keeps it: it is still smallest. Step 3 looks at the balls of radius
-ψ, not λψ, which could go on missing a set that they were built for. Where rewards differ by model a
+A pair whose ball meets K(v_k) keeps it: it is still smallest. Where rewards differ by model a
 threshold can lie below all of z; K is then the worst next state (counted in the stats).
 
 `RSVFSimple` is the form that its authors' evaluator uses, a quantile mixed with the mean:
@@ -99,7 +100,7 @@ class RSVF(Iterated):
         v, decision = nominal_policy(problem)
         sets = _Sets(problem, sample, tail, self.support, v)
         while True:
-            operator = BallOperator(problem, sets.at_centre, problem.objective.lam * sets.psi)
+            operator = BallOperator(problem, sets.at_centre, sets.psi)
             found, status = self.search(operator, v, decision, deadline)
             v, decision = found.v, found.decision
             if status is Status.TIME_LIMIT:
@@ -173,6 +174,11 @@ class _Sets:
         least[used] = np.minimum.reduceat(z, r.indptr[:-1][used])
         self.lifted += int((r.live & (levels < least - 1e-12 * np.abs(least))).sum())
         levels = np.maximum(levels, least)
+        lam = self.problem.objective.lam
+        if lam < 1:
+            mean = np.zeros(used.size)
+            mean[used] = np.add.reduceat(r.p * z, r.indptr[:-1][used])
+            levels = np.where(used, lam * levels + (1 - lam) * mean, levels)
         away, nearest = np.empty(used.size), np.empty(z.size)
         reach_sweep(r.indptr, self.theta, z, levels, r.live, away, nearest)
         return _Cut(z, levels, away, nearest)

@@ -76,6 +76,10 @@ class Projected(Solver, ABC):
     # are exact, and where they cannot be that is an error.
     samples: Annotated[int, partial(whole, least=2)] | None = None
     tol: NotNegative = 1e-3  # stop when v changes by at most this share of max|v|
+    # After so many iterations w moves only 1/2, 1/3, … of the way to its regression: it is then the
+    # average of the regressions, in which the luck of batches and the to and fro of policies
+    # cancel. None: all of the way, always (algorithm 4.1).
+    damp_after: Count | None = None
     states: ArrayLike | None = None  # (n, n_variables) to regress on instead of simulated ones
     seed: Natural = 0
     time_limit: Seconds | None = None  # the value function reached by then comes back
@@ -250,6 +254,7 @@ class _Iteration:
         self.mean = problem.models.mean_model()
         self.update = settings.make_update(problem)
         self.steps, self.clipped, self.outside, self.gap = 0, 0, 0.0, 0.0
+        self.damped = 0  # iterations
         self.fixed = _checked_states(settings.states, problem)
         self.reference = self.visited(self.act_at_random) if self.fixed is None else self.fixed
         self.features = deepcopy(settings.features).fit(self.reference)
@@ -304,6 +309,8 @@ class _Iteration:
         """Iterate until v settles, or a limit is reached."""
         status, v, limit = Status.ITERATION_LIMIT, self.Phi @ self.w, self._limit()
         for k in range(1, self.settings.iterations + 1):
+            if self.settings.damp_after is not None and k > self.settings.damp_after:
+                self.damped += 1
             s, fit = self.step()
             before, v = v, self.Phi @ self.w
             change, size = float(np.abs(v - before).max()), float(np.abs(v).max())
@@ -335,7 +342,8 @@ class _Iteration:
         sigma = self.decide(s, self.rng.spawn(1)[0]).value
         Phi = feature_matrix(self.features, s)
         before = Phi @ self.w
-        self.w = regress(Phi, sigma, self.ridge, "a batch of simulated states")
+        new = regress(Phi, sigma, self.ridge, "a batch of simulated states")
+        self.w = self.w + (new - self.w) / (1 + self.damped)
         v, spread = Phi @ self.w, float(np.var(sigma))
         size = max(float(np.abs(v).max()), 1e-300)
         return s, {

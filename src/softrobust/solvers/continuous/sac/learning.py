@@ -125,10 +125,13 @@ class Learner(NamedTuple):
     moments: dict[str, Any]
 
 
-def optimisers(plan: Plan) -> dict[str, Any]:
-    """Adam for every network, at its own rate; on one long vector, which compiles faster."""
-    rates = zip(NETWORKS, plan.rates, strict=True)
-    return {name: optax.flatten(optax.adam(rate)) for name, rate in rates}
+def optimisers(plan: Plan, data: Data) -> dict[str, Any]:
+    """Adam for every network, at its own rate; on one long vector, which compiles faster.
+
+    Rates, and the temperature, may come with the data: then agents of one program differ in them.
+    """
+    rates = data.get("rates", plan.rates)
+    return {name: optax.flatten(optax.adam(rates[i])) for i, name in enumerate(NETWORKS)}
 
 
 def first_learner(plan: Plan, key: Any) -> Learner:
@@ -142,7 +145,7 @@ def first_learner(plan: Plan, key: Any) -> Learner:
     for name in NETWORKS:
         networks[name] = first_parameters(normal[at:], sizes[name])
         at += n_weights(sizes[name])
-    moments = {name: adam.init(networks[name]) for name, adam in optimisers(plan).items()}
+    moments = {name: adam.init(networks[name]) for name, adam in optimisers(plan, {}).items()}
     return Learner(networks, dict(networks["v"]), moments)
 
 
@@ -176,13 +179,13 @@ def combined(plan: Plan, f: Any, y: Any) -> Any:
     return (f[:, None] * y).sum(axis=0)
 
 
-def losses(plan: Plan, networks: dict[str, Any], x: Any, a: Any, q_bar: Any) -> dict[str, Any]:
-    """J(Q), J(V), J(π) on a batch of inputs x (batch, n_inputs)."""
+def losses(networks: dict[str, Any], x: Any, a: Any, q_bar: Any, c: Any) -> dict[str, Any]:
+    """J(Q), J(V), J(π) on a batch of inputs x (batch, n_inputs); c is the temperature."""
     fixed = jax.lax.stop_gradient
     log_pi = jax.nn.log_softmax(forward(networks["actor"], x))
     q, v = forward(networks["q"], x), forward(networks["v"], x)[:, 0]
     taken = jnp.take_along_axis(q, a[:, None], axis=1)[:, 0]
-    soft = (jnp.exp(log_pi) * (fixed(q) - plan.entropy_coef * log_pi)).sum(axis=1)
+    soft = (jnp.exp(log_pi) * (fixed(q) - c * log_pi)).sum(axis=1)
     return {
         "q": jnp.mean((taken - q_bar) ** 2),
         "v": jnp.mean((v - fixed(soft)) ** 2),
@@ -199,12 +202,12 @@ def update_networks(
     x = inputs(s, data["input_centre"], data["input_scale"], plan.degree)
 
     def total(networks: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        parts = losses(plan, networks, x, a, q_bar)
+        parts = losses(networks, x, a, q_bar, data.get("entropy_coef", plan.entropy_coef))
         return parts["q"] + parts["v"] + parts["actor"], parts
 
     gradients, parts = jax.grad(total, has_aux=True)(learner.networks)
     networks, moments = {}, {}
-    for name, adam in optimisers(plan).items():
+    for name, adam in optimisers(plan, data).items():
         steps, moments[name] = adam.update(gradients[name], learner.moments[name])
         networks[name] = optax.apply_updates(learner.networks[name], steps)
     rate = plan.target_rate
@@ -293,8 +296,11 @@ def train_once(plan: Plan, world: Traced, data: Data, state: State) -> tuple[Sta
 
 
 @lru_cache(maxsize=16)
-def compiled_block(plan: Plan, world: Traced, length: int) -> Any:
-    """`block(state, data) → state, trace` for agents side by side; compiled once per process."""
+def compiled_block(plan: Plan, world: Traced, length: int, own_data: bool = False) -> Any:
+    """`block(state, data) → state, trace` for agents side by side; compiled once per process.
+
+    They share the data, or each has its own (a first axis on every array).
+    """
 
     def block(state: State, data: Data) -> tuple[State, Trace]:
         def one(now: State, _: Any) -> tuple[State, Trace]:
@@ -303,7 +309,7 @@ def compiled_block(plan: Plan, world: Traced, length: int) -> Any:
         after, trace = jax.lax.scan(one, state, None, length=length)
         return after, trace
 
-    return jax.jit(jax.vmap(block, in_axes=(0, None)))
+    return jax.jit(jax.vmap(block, in_axes=(0, 0 if own_data else None)))
 
 
 @lru_cache(maxsize=16)
