@@ -38,10 +38,24 @@ def page(folder: Path) -> str:
             some = f" ({each.count('held')} of {len(each)} comparisons held)"
             verdict = f"**{d['verdict']}**" + (some if len(set(each)) > 1 else "")
             lines.append(f"| {where} | {_named(d)} | {d['models']} | {verdict} |")
+    short = "## In two minutes\n\n" + catalogue()["pages"]["short"] + _counts(found)
     sections = [section(r, _run_of(folder / r["name"]), f"results/{r['name']}/") for r in found]
-    return "\n".join(
-        [catalogue()["pages"]["results"], "## All claims\n", "\n".join(lines) + "\n", *sections]
-    )
+    head, _, rules = catalogue()["pages"]["results"].partition("\n\n")
+    parts = [f"{head}\n", short, "## How to read it\n", rules, "## All claims\n"]
+    return "\n".join([*parts, "\n".join(lines) + "\n", *sections])
+
+
+def _counts(found: list[dict[str, Any]]) -> str:
+    """How many claims came out how, by figure."""
+    verdicts = ("held", "not held", "cannot tell")
+    lines = ["\n| figure | held | not held | cannot tell |", "| :--- | ---: | ---: | ---: |"]
+    for results in found:
+        each = [d["verdict"] for d in results["claims"]]
+        counts = " | ".join(str(each.count(v)) for v in verdicts)
+        lines.append(
+            f"| [{results['title']}](#{results['name']}) ({results['figure']}) | {counts} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def names_in(folder: Path) -> list[str]:
