@@ -183,3 +183,16 @@ def test_thresholds_below_all_rewards_are_counted() -> None:
 def test_a_set_out_of_reach_is_infinitely_far() -> None:
     assert distance(np.array([1.0]), np.array([[1.0]]), np.array([0.5])) == np.inf
     assert l1_reach(np.array([1.0]), np.array([1.0]), 1.0, np.empty(1)) == 0.0
+
+
+def test_lambda_moves_the_thresholds_from_the_mean_to_the_quantile() -> None:
+    problem = random_problem(2, 6, 2, 300, alpha=0.6)
+    values = []
+    for lam in (0.0, 0.5, 1.0):
+        point = replace(problem, objective=SoftRobust(lam, 0.6))
+        found = solve(point, RSVF())
+        assert found.model_value is not None
+        values.append(found.model_value)
+    nominal = solve(problem, Nominal()).model_value
+    assert values[0] == pytest.approx(nominal, rel=1e-8)
+    assert values[0] > values[1] > values[2]  # the sets grow with λ

@@ -48,6 +48,19 @@ def test_the_protocol(kind: type[Projected]) -> None:
         kind().ridge = 1.0  # type: ignore[misc]
 
 
+def test_damped_steps_average_the_regressions() -> None:
+    """From states drawn anew in every iteration: plain steps go on, damped ones settle."""
+    problem = linear_problem()
+    plain = SRVI(**SMALL | {"iterations": 150}, tol=1e-3).solve(problem)
+    damped = SRVI(**SMALL | {"iterations": 150}, tol=1e-3, damp_after=20).solve(problem)
+    assert damped.stats["last_change_share"] < plain.stats["last_change_share"]
+    assert damped.status is Status.TOLERANCE_REACHED
+    s = problem.sample_start(20, np.random.default_rng(0))
+    np.testing.assert_allclose(damped.v(s), plain.v(s), atol=0.1 * np.abs(plain.v(s)).max())
+    late = SRVI(**SMALL, damp_after=50).solve(problem)  # never gets there
+    np.testing.assert_array_equal(late.v.w, SRVI(**SMALL).solve(problem).v.w)
+
+
 def test_fixed_states_settle_and_say_so() -> None:
     problem = linear_problem()
     s = np.random.default_rng(0).random((60, 2)) * 2
