@@ -17,13 +17,11 @@ from softrobust.paper.theory import (
     Learning,
     _eps2_printed,
     bound_cases,
+    bracket,
     lookahead,
-    upper_bound,
-    with_memory,
 )
 from softrobust.problem import Problem
-from softrobust.returns import optimal_returns, policy_return, policy_values, static_return
-from softrobust.solvers import LocalSearch
+from softrobust.returns import optimal_returns, policy_values, static_return
 from tests.instances import random_problem
 
 
@@ -70,33 +68,57 @@ def by_trees(problem: Problem, s: int, b: np.ndarray, depth: int) -> float:
     return best
 
 
+def clairvoyant(problem: Problem) -> np.ndarray:
+    return np.asarray(optimal_returns(problem).V.T[None])
+
+
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_lookahead_is_that_of_the_tree(depth: int) -> None:
     problem = random_problem(5, n_states=3, n_actions=2, n_models=4, masks=True)
     f = problem.models.f
     expected = sum(problem.p0[s] * by_trees(problem, s, f, depth) for s in range(3))
-    assert lookahead(problem, f, depth).sum() == pytest.approx(expected)
+    found = lookahead(problem, f, depth, clairvoyant(problem))
+    assert f @ found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
 def test_the_bracket_holds_and_narrows(lam: float) -> None:
     base = random_problem(7, n_states=3, n_actions=2, n_models=5, gamma=0.9)
     problem = replace(base, objective=SoftRobust(lam, 0.6))
-    m, f = problem.models, problem.models.f
-    told = problem.objective.value(optimal_returns(problem).V @ problem.p0, f)
-    start = problem.objective.worst_case(optimal_returns(problem).V @ problem.p0, f)
-    bounds = [upper_bound(problem, depth, 4, start) for depth in (0, 1, 3)]
-    assert bounds[0] <= told + 1e-9
-    assert bounds[2] <= bounds[1] + 1e-9 <= bounds[0] + 2e-9
-    larger = with_memory(problem, 1)
-    found = LocalSearch(starts=4).solve(larger)
-    assert found.static_value <= bounds[2] + 1e-9
-    # A rule that ignores its memory earns what it earns without one, in every model.
-    for rule in list(product(range(2), repeat=3))[::3]:
-        plain = Policy.from_decision(rule, m.states, m.actions)
-        kept = Policy.from_decision(np.repeat(rule, 3), larger.models.states, m.actions)
-        np.testing.assert_allclose(policy_return(larger, kept), policy_return(problem, plain))
-        assert static_return(problem, plain) <= bounds[2] + 1e-9
+    m = problem.models
+    rules = list(product(range(2), repeat=3))
+    policies = [Policy.from_decision(rule, m.states, m.actions) for rule in rules]
+    told = problem.objective.value(optimal_returns(problem).V @ problem.p0, m.f)
+    found = [bracket(problem, policies, depth, 6) for depth in (0, 1, 4)]
+    assert found[0][1] <= told + 1e-9
+    for low, high in found:
+        assert low <= high + 1e-9
+        assert max(static_return(problem, p) for p in policies) <= high + 1e-9
+    assert found[2][1] <= found[1][1] + 1e-9 <= found[0][1] + 2e-9
+    if lam == 0:  # ξ is f alone: a longer tree with the same leaves is no worse
+        assert found[0][0] == pytest.approx(max(static_return(problem, p) for p in policies))
+        assert found[0][0] <= found[1][0] + 1e-9 <= found[2][0] + 2e-9
+
+
+def test_a_tree_that_ends_with_one_policy_earns_what_simulation_says() -> None:
+    """Returns by model against a plain recursion over histories with the tree's own choices."""
+    problem = random_problem(3, n_states=2, n_actions=2, n_models=3, gamma=0.8)
+    policy = problem.uniform_policy()
+    leaves = policy_values(problem, policy).T[None]
+    f, P = problem.models.f, problem.models.P
+
+    def earned(s: int, L: np.ndarray, depth: int) -> np.ndarray:
+        if depth == 0:
+            return np.asarray(L * leaves[0, s])
+        every = [
+            L * problem.R[s, a]
+            + problem.gamma * sum(earned(t, L * P[:, s, a, t], depth - 1) for t in range(2))
+            for a in np.flatnonzero(problem.allowed[s])
+        ]
+        return max(every, key=lambda x: float(x @ f))
+
+    expected = sum(earned(s, np.full(3, problem.p0[s]), 3) for s in range(2))
+    np.testing.assert_allclose(lookahead(problem, f, 3, leaves), expected)
 
 
 def test_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,8 +128,8 @@ def test_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not done.failed
     texts = {c["claim"]: c["verdict"] for c in done.results["claims"]}
     assert texts["Theorem 5.1 holds as corrected."] == "held"
-    worlds = {"riverswim": {"depth": 1, "levels": 1, "seeds": [0, 1]},
-              "hiv": {"depth": 1, "levels": 1, "seeds": [0]}}  # fmt: skip
+    worlds = {"riverswim": {"depth": 1, "seeds": [0, 1]},
+              "hiv": {"depth": 1, "seeds": [0]}}  # fmt: skip
     settings = {"worlds": worlds, "n_train": 10, "steps": 1, "starts": 1, "lams": [1.0]}
     done = reproduce(Learning(), tmp_path, workers=0, settings=settings, progress=False)
     assert not done.failed

@@ -12,12 +12,12 @@ such doubt: Ξ is a line there, and every deterministic policy is looked at.
 
 π_D stands for the best policy at hand by ρ^D, ε₁ for its maximum over these policies.
 
-`learning`: "history-dependent policies may outperform" stationary ones: by how much? From above:
-for any ξ ∈ Ξ no policy earns more than the best one for models drawn with weights ξ, which looks
-ahead a few steps with its belief, and is told the model then (clairvoyant leaves). That value is
-convex in ξ; a few descent steps make it small. From below: a controller with a few memory states,
-which counts the evidence for one half of the models against the other, is a stationary policy of a
-larger problem: local search finds one, and its return is exact.
+`learning`: "history-dependent policies may outperform" stationary ones: by how much? A tree of all
+histories of a few steps, with beliefs over the models, is solved for models drawn with weights ξ.
+Where it ends one is either told the model (clairvoyant leaves): no policy earns more on average
+over ξ ∈ Ξ, hence by the objective. Or one goes on with the stationary policy, of a list, that the
+belief likes best: that is a finite-state controller, whose return in every model the tree gives
+exactly. Descent over ξ makes the first small, and the best of the second on the way is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust.bounds.paper_errors import eps1, eps2, reward_radius
 from softrobust.data import Rewards
-from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.models.model_set import ModelSet
@@ -44,7 +43,7 @@ from softrobust.paper.claims import Claim, Interval, mean_interval, more, share_
 from softrobust.paper.figures import COLOURS, INK, bar, lane_labels, new_figure, plain, short
 from softrobust.paper.pairs import PRIORS, Bench, bench_of
 from softrobust.problem import Problem
-from softrobust.returns import optimal_returns, policy_return, policy_values, static_return
+from softrobust.returns import optimal_returns, policy_values, static_return
 from softrobust.returns.dynamic import dynamic_return
 from softrobust.run.jobs import Task, task_key, task_seed
 from softrobust.solvers import LocalSearch, Nominal, RandomizedAscent, SRect
@@ -62,7 +61,7 @@ ROUNDING = 1e-7  # of the size of returns
 HIV = Path("data") / "hiv" / "training.csv"  # of the CADP authors, who published it
 WORLDS = {"riverswim": "riverswim", "pest": "pest control", "hiv": "HIV treatment"}
 WORTH = 5.0  # per cent of what is to be gained: less is little
-MOST = 2e7  # numbers of a lookahead held at a time
+MOST = 6e7  # numbers of a lookahead held at a time
 
 
 # -------------------------------------------------------------------- the paper's bounds
@@ -276,122 +275,94 @@ def _bound_claims(numbers: Mapping[str, Any]) -> list[Claim]:
 
 
 # -------------------------------------------------------------------- policies that learn
-def lookahead(problem: Problem, xi: FloatArray, depth: int) -> FloatArray:
-    """(n_models,): ξ_ω times the return in ω of the best policy that is told ω after `depth` steps.
+def lookahead(problem: Problem, xi: FloatArray, depth: int, leaves: FloatArray) -> FloatArray:
+    """(n_models,) returns of the best tree of `depth` steps for models drawn with weights ξ.
 
-    Their sum bounds what any policy earns on average over models drawn with weights ξ. Beliefs are
-    not normalised: those of one step that end in one state are rows of one array.
+    Where it ends, the tree takes the best of `leaves` (n_leaves, n_states, n_models): values of
+    every state in every model. Histories of one length that end in one state are rows of one array,
+    with the probability of each in every model.
     """
-    V, m = optimal_returns(problem).V.T, problem.models
+    m, gamma = problem.models, problem.gamma
     starts = np.flatnonzero(problem.p0 > 0)
-    beliefs: list[dict[int, FloatArray]] = [{int(s): problem.p0[s] * xi[None] for s in starts}]
+    levels = [{int(s): np.full((1, xi.size), problem.p0[s]) for s in starts}]
+    steps: dict[tuple[int, int], list[tuple[int, FloatArray]]] = {}
+    for s, a in np.argwhere(problem.allowed).tolist():
+        columns, block = m.block(s, a)
+        steps[s, a] = [(int(t), block[:, j]) for j, t in enumerate(columns) if block[:, j].any()]
     for _ in range(depth):
         parts: dict[int, list[FloatArray]] = {}
-        for s, B in beliefs[-1].items():
-            for a in np.flatnonzero(problem.allowed[s]):
-                columns, block = m.block(s, int(a))
-                for j, to in enumerate(columns):
-                    parts.setdefault(int(to), []).append(B * block[:, j])
-        beliefs.append({s: np.concatenate(found) for s, found in parts.items()})
-        if sum(B.size for B in beliefs[-1].values()) > MOST:
+        for s, L in levels[-1].items():
+            for a in np.flatnonzero(problem.allowed[s]).tolist():
+                for to, chance in steps[s, a]:
+                    parts.setdefault(to, []).append(L * chance)
+        if sum(L.size for found in parts.values() for L in found) > MOST:
             raise InputError(f"A lookahead of {depth} steps does not fit: set a smaller depth.")
-    worth = {s: B * V[s] for s, B in beliefs[-1].items()}
-    for level in reversed(beliefs[:-1]):
+        levels.append({s: np.concatenate(found) for s, found in parts.items()})
+    worth = {}
+    for s, L in levels[-1].items():
+        best = np.argmax((L * xi) @ leaves[:, s].T, axis=1)
+        worth[s] = L * leaves[best, s]
+    for level in reversed(levels[:-1]):
         taken = dict.fromkeys(worth, 0)  # rows are met again in the order in which they were made
         before = {}
-        for s, B in level.items():
-            best, most = np.zeros_like(B), np.full(len(B), -np.inf)
-            for a in np.flatnonzero(problem.allowed[s]):
-                total = B * problem.R[s, a]
-                for to in map(int, m.block(s, int(a))[0]):
+        for s, L in level.items():
+            chosen, most = np.zeros_like(L), np.full(len(L), -np.inf)
+            for a in np.flatnonzero(problem.allowed[s]).tolist():
+                total = L * problem.R[s, a]
+                for to, _ in steps[s, a]:
                     at = taken[to]
-                    taken[to] = at + len(B)
-                    total = total + problem.gamma * worth[to][at : at + len(B)]
-                sums = total.sum(axis=1)
+                    taken[to] = at + len(L)
+                    total += gamma * worth[to][at : at + len(L)]
+                sums = total @ xi
                 better = sums > most
-                best[better], most[better] = total[better], sums[better]
-            before[s] = best
+                chosen[better], most[better] = total[better], sums[better]
+            before[s] = chosen
         worth = before
     return np.asarray(np.sum([x.sum(axis=0) for x in worth.values()], axis=0))
 
 
-def upper_bound(problem: Problem, depth: int, steps: int, start: FloatArray) -> float:
-    """The least bound found over ξ ∈ Ξ: every ξ gives one, and descent makes it small."""
-    f, xi = problem.models.f, start
-    best = np.inf
-    for k in range(steps):
-        by_model = lookahead(problem, xi, depth)
-        best = min(best, float(by_model.sum()))
-        slope = np.where(xi > 0, by_model / np.maximum(xi, 1e-300), np.inf)
-        finite = np.isfinite(slope)
-        slope[~finite] = slope[finite].max()  # a model of no weight: what it would add is unknown
-        xi = xi + (problem.objective.worst_case(slope, f) - xi) * (1.0 / (k + 2))
-    return best
-
-
-def with_memory(problem: Problem, levels: int) -> Problem:
-    """The problem whose states also hold 2·levels + 1 grades of evidence, from none in the middle.
-
-    The models are halved by what a clairvoyant earns in them; a step's evidence is the logarithm of
-    its likelihood ratio between the halves, in units that make the middle half of all steps count
-    as none, rounded. State (s, g) has the index s·(2·levels + 1) + g.
-    """
-    m, A, M = problem.models, problem.n_actions, 2 * levels + 1
-    earned = optimal_returns(problem).V @ problem.p0
-    good = earned >= np.median(earned)
-    steps = []
-    for k in range(problem.n_states * A):
-        columns, block = m.block(*divmod(k, A))
-        ratio = (block[good].mean(axis=0) + 1e-12) / (block[~good].mean(axis=0) + 1e-12)
-        steps.append(np.log(ratio))
-    every = np.abs(np.concatenate(steps))
-    unit = max(2 * float(np.quantile(every[every > 0], 0.5)) if (every > 0).any() else 1.0, 1e-9)
-    indptr, to, prob, r = [0], [], [], []
-    for s, g, a in product(range(problem.n_states), range(M), range(A)):
-        columns, block = m.block(s, a)
-        moved = np.clip(g + np.rint(steps[s * A + a] / unit), 0, M - 1).astype(np.int64)
-        to.append(columns.astype(np.int64) * M + moved)
-        prob.append(block.reshape(-1))
-        r.append(np.repeat(problem.R[s, a], columns.size))
-        indptr.append(indptr[-1] + columns.size)
-    p0 = np.zeros((problem.n_states, M))
-    p0[:, levels] = problem.p0
-    states = Labels.range(problem.n_states * M, "state")
-    rewards = Rewards(pairs=np.zeros((len(states), A)), per_model=np.concatenate(r))
-    models = ModelSet(
-        indptr=np.array(indptr), next_states=np.concatenate(to).astype(np.int32),
-        prob=np.concatenate(prob), f=m.f, states=states, actions=m.actions, rewards=rewards,
-        p0=p0.reshape(-1), gamma=problem.gamma,
-    )  # fmt: skip
-    return Problem(models, objective=problem.objective)
+def bracket(
+    problem: Problem, policies: Sequence[Policy], depth: int, steps: int
+) -> tuple[float, float]:
+    """What a controller of `depth` steps and these policies earns, and what no policy exceeds."""
+    f, goal = problem.models.f, problem.objective
+    V = optimal_returns(problem).V.T[None]
+    own = np.array([policy_values(problem, policy).T for policy in policies])
+    low, high = -np.inf, np.inf
+    for leaves in (V, own):
+        xi = goal.worst_case(V[0].T @ problem.p0, f)
+        for k in range(steps):
+            x = lookahead(problem, xi, depth, leaves)
+            if leaves is V:
+                high = min(high, float(xi @ x))
+            else:
+                low = max(low, goal.value(x, f))
+            xi = xi + (goal.worst_case(x, f) - xi) / (k + 2)
+    return low, high
 
 
 def learning_case(
     world: str, seed: int, lams: list[float], alpha: float, n_train: int, depth: int, steps: int,
-    levels: int, starts: int, hiv: str | Path | None = None,
+    starts: int, hiv: str | Path | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Task: the bracket of one world for every λ."""
     base = _learning_problem(world, seed, n_train, alpha, hiv)
-    best = optimal_returns(base).V @ base.p0
+    optima, m = optimal_returns(base), base.models
+    best = optima.V @ base.p0
+    own = [
+        Policy.from_decision(d, m.states, m.actions) for d in np.unique(optima.decisions, axis=0)
+    ]
     out: dict[str, Any] = {"world": world, "seed": seed, "cases": []}
     for lam in lams:
         problem = replace(base, objective=SoftRobust(lam, alpha))
-        f = problem.models.f
-        plain_search = LocalSearch(starts=starts).solve(problem)
-        mixed = RandomizedAscent().solve(problem)
-        stationary = max(plain_search.static_value, mixed.static_value)
-        x = policy_return(problem, plain_search.policy)
-        upper = min(
-            upper_bound(problem, depth, steps, problem.objective.worst_case(worst, f))
-            for worst in (best, x)
-        )
-        larger = with_memory(problem, levels)
-        found = LocalSearch(starts=starts).solve(larger)
-        random = static_return(problem, problem.uniform_policy())
+        found = [LocalSearch(starts=starts).solve(problem), RandomizedAscent().solve(problem)]
+        values = [solution.static_value for solution in found]
+        low, high = bracket(problem, [*(x.policy for x in found), *own], depth, steps)
         out["cases"].append({
-            "lam": lam, "stationary": stationary, "deterministic": plain_search.static_value,
-            "memory": max(found.static_value, plain_search.static_value), "upper": upper,
-            "clairvoyant": problem.objective.value(best, f), "random": random,
+            "lam": lam, "stationary": max(values), "deterministic": values[0],
+            "controller": max(low, *values), "upper": high,
+            "clairvoyant": problem.objective.value(best, m.f),
+            "random": static_return(problem, problem.uniform_policy()),
         })  # fmt: skip
     return out
 
@@ -439,7 +410,7 @@ class Learning(Experiment):
                 gain = {
                     word: np.array([(c[word] - c["stationary"]) / (c["clairvoyant"] - c["random"])
                                     for c in cases])
-                    for word in ("memory", "upper", "clairvoyant")
+                    for word in ("controller", "upper", "clairvoyant")
                 }  # fmt: skip
                 own = {w: 100 * x for w, x in gain.items()}
                 numbers["worlds"].setdefault(world, {})[f"{lam:g}"] = {
@@ -452,8 +423,8 @@ class Learning(Experiment):
             "What history could add",
             "In per cent of what is to be gained (clairvoyant less random policy, by the "
             "objective), over the best stationary policy found, deterministic or randomized. At "
-            "least: a controller with memory, found by local search. At most: no policy whatever "
-            "gains more. Told the model: the plain clairvoyant bound.",
+            "least: a controller with a finite memory. At most: no policy whatever gains more. "
+            "Told the model: the plain clairvoyant bound.",
             ["world", "λ", "at least", "at most", "told the model"],
             rows,
         )
@@ -475,7 +446,7 @@ class Learning(Experiment):
         axes = figure.subplots()
         for y, (w, lam) in enumerate(lanes):
             d = numbers["worlds"][w][lam]
-            low, high, told = (d[k]["value"] for k in ("memory", "upper", "clairvoyant"))
+            low, high, told = (d[k]["value"] for k in ("controller", "upper", "clairvoyant"))
             axes.plot([low, high], [y, y], color=COLOURS[0], linewidth=3, solid_capstyle="butt")
             axes.plot([told], [y], "|", color=INK, markersize=9)
         lane_labels(axes, [f"{WORLDS[w]}, λ = {lam}" for w, lam in lanes])
@@ -490,7 +461,7 @@ class Learning(Experiment):
 def _learning_worlds(settings: Settings) -> dict[str, tuple[dict[str, Any], list[int]]]:
     """Settings and seeds by world; that of the public file is left out where it is not."""
     return {
-        world: ({k: own[k] for k in ("depth", "levels")}, own["seeds"])
+        world: ({"depth": own["depth"]}, own["seeds"])
         for world, own in settings["worlds"].items()
         if world != "hiv" or HIV.exists()
     }
