@@ -37,11 +37,11 @@ def made_up(levels: dict[str, tuple[float, float]]) -> dict[str, Any]:
     logs = range(len(SETTINGS["seeds"]))
     main = {name: [measured(*at, k) for k in logs] for name, at in levels.items()}
     status = {"status": "iteration_limit", "iterations": 1}
-    for name, found in main.items():
+    for name in main:
         if name.startswith("srvi"):
-            main[name] = [{**x, "about": status} for x in found]
-    srvi = {name: found for name, found in main.items() if name.startswith("srvi")}
-    runs = [{name: found[k] for name, found in srvi.items()} for k in logs]
+            main[name] = [{**x, "about": status} for x in main[name]]
+    srvi = [name for name in main if name.startswith("srvi")]
+    runs = [{name: main[name][k] for name in srvi} for k in logs]
     about = {"device": "a device", "jax": "0"}
     rival = [{m: {"setting": [0.1, 0.003, "greedy"]} for m in ("mean", "cvar")} for _ in logs]
     rivals = {m: {"logs": rival, "about": about, "curves": []} for m in ("sr-sac", "r-sac")}
@@ -75,12 +75,11 @@ def test_verdicts_follow_from_the_numbers() -> None:
 def some_agents(seeds: list[int]) -> Agents:
     """Two settings: one never treats, the other does as it likes."""
     rng, shape = np.random.default_rng(0), (2, len(seeds))
-    problems = [problem_of(seed, 4, 4)[0] for seed in seeds]
+    drawn: list[Any] = [problem_of(seed, 4, 4)[0].models for seed in seeds]
     layers = [rng.standard_normal((*shape, 14, 2)), np.zeros((*shape, 2))]
     layers[0][0], layers[1][0, :, 0] = 0.0, 9.0
-    scaling = np.array([[p.models.scaling.centre[1:5], p.models.scaling.scale[1:5]]
-                        for p in problems])  # fmt: skip
-    models = np.array([p.models.weights.mean(axis=0) for p in problems])
+    scaling = np.array([[m.scaling.centre[1:5], m.scaling.scale[1:5]] for m in drawn])
+    models = np.array([m.weights.mean(axis=0) for m in drawn])
     halves = tuple(x.astype(np.float16) for x in layers)
     return Agents(halves, scaling, np.zeros((*shape, 3), np.float32), models, {"device": "x"})
 

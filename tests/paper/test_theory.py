@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from tests.instances import random_problem
 
 
 def test_printed_forms_fail_and_corrected_ones_do_not() -> None:
-    given = {"lam": 0.5, "alpha": 0.9, "n_train": 10, "seed": 1}
+    given: dict[str, Any] = {"lam": 0.5, "alpha": 0.9, "n_train": 10, "seed": 1}
     cases = bound_cases("small, r by next", 0, 12, **given)["cases"]
     for k in ("5.1", "5.2", "5.3"):
         for case in cases:
