@@ -85,7 +85,7 @@ def write_all(
         **{key: experiment.words(key) for key in ("figure", "title", "about", "caption")},
         "quick": quick,
         "settings": dict(settings),
-        "versions": {"python": platform.python_version(), **versions(PACKAGES)},
+        "versions": run["versions"],
         "claims": [claim.as_dict() for claim in found.claims],
         "remarks": list(found.remarks),
         "tables": list(found.tables),
@@ -163,9 +163,10 @@ def reproduce(
         "tasks": len(tasks),
         "load_at_start": load,
         "failed": done.failed,
+        "versions": {"python": platform.python_version(), **versions(PACKAGES)},
     }
     if before == len(tasks) and known.is_file():  # nothing was computed: keep what it took then
-        run = json.loads(known.read_text(encoding="utf-8"))
+        run |= json.loads(known.read_text(encoding="utf-8"))
     results = write_all(experiment, chosen, quick, found, run, place)
     return Reproduced(results, place, done.failed, seconds)
 
