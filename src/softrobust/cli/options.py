@@ -295,7 +295,7 @@ POSTERIORS = (
 )
 EXPERIMENTS = (
     "optimizers-curse", "pest-density", "pest-frontier", "inventory", "riverswim", "cancer",
-    "truth", "worlds", "all",
+    "truth", "bounds", "learning", "worlds", "all",
 )  # fmt: skip
 MOST_STATES = 200  # more are no help on a screen
 

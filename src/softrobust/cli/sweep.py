@@ -164,7 +164,7 @@ def _print_kinds(console: Console, kinds: Mapping[str, Sequence[str]]) -> None:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="optimizers-curse, pest-density, pest-frontier, inventory, riverswim, cancer, truth, worlds, or all.", autocompletion=complete.experiments)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="optimizers-curse, pest-density, pest-frontier, inventory, riverswim, cancer, truth, bounds, learning, worlds, or all.", autocompletion=complete.experiments)],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions and data seeds: under a minute each.")] = False,
     out: Annotated[Path, typer.Option(help="Folder; every experiment writes into OUT/NAME.")] = Path("results"),
     workers: Annotated[int | None, typer.Option(min=0, help="Processes here (default: one for each core; 0: this one).")] = None,
