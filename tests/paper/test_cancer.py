@@ -42,7 +42,7 @@ def made_up(levels: dict[str, tuple[float, float]]) -> dict[str, Any]:
             main[name] = [{**x, "about": status} for x in main[name]]
     srvi = [name for name in main if name.startswith("srvi")]
     runs = [{name: main[name][k] for name in srvi} for k in logs]
-    about = {"device": "a device", "jax": "0"}
+    about = {"device": "a device", "jax": "0", "iterations": 1}
     rival = [{m: {"setting": [0.1, 0.003, "greedy"]} for m in ("mean", "cvar")} for _ in logs]
     rivals = {m: {"logs": rival, "about": about, "curves": []} for m in ("sr-sac", "r-sac")}
     found = findings(SETTINGS, main, {"": runs, "damped": runs}, rivals)

@@ -413,7 +413,7 @@ def _claims(x: Scores, lams: Sequence[float]) -> list[Claim]:
 def _remarks(numbers: Mapping[str, Any], settings: Settings, x: Scores) -> list[str]:
     about, sac = numbers["training"]["sr-sac"], settings["sac"]
     size = (
-        f"{sac['iterations']} iterations of {sac['updates']} updates on {sac['batch']} × "
+        f"{about['iterations']} iterations of {sac['updates']} updates on {sac['batch']} × "
         f"{settings['n_train']} × {sac['next_states']} next states, hidden layers "
         f"{tuple(sac['hidden'])}; temperatures {sac['temperatures']}, rates {sac['rates']}"
     )

@@ -90,9 +90,13 @@ def settings_of(sac: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 
 def train_agents(
-    method: str, problems: Sequence[ContinuousProblem], sac: Mapping[str, Any], say: bool = False
-) -> Agents:
-    """Train an agent for every setting and problem, side by side."""
+    method: str, problems: Sequence[ContinuousProblem], sac: Mapping[str, Any], say: bool = False,
+    seconds: float = np.inf,
+) -> Agents:  # fmt: skip
+    """Train an agent for every setting and problem, side by side.
+
+    A block of iterations that would pass `seconds` is not begun; what was reached is in `about`.
+    """
     import jax
 
     from softrobust.solvers.continuous.sac import RobustSAC, SoftRobustSAC
@@ -113,11 +117,13 @@ def train_agents(
     ]
     stacked = jax.tree_util.tree_map(lambda *x: jax.numpy.stack(x), *data)
     state = compiled_start(plan)(np.arange(len(data), dtype=np.uint32))
-    at, returns = 0, []
-    while at < solver.iterations:
+    at, returns, last = 0, [], 0.0
+    while at < solver.iterations and time.monotonic() - began + last < seconds:
+        begin = time.monotonic()
         length = min(solver.block, solver.iterations - at)
         state, trace = compiled_block(plan, world, length, True)(state, stacked)
         returns.append(np.asarray(trace.returns))
+        last = time.monotonic() - begin if at > 0 else 0.0  # the first block is compiled, too
         at += length
         if say:
             by = np.nanmean(returns[-1].reshape(*shape, -1), axis=(1, 2))
@@ -133,7 +139,8 @@ def train_agents(
     curve = curve[:, : n * stretch].reshape(*shape, n, stretch).mean(axis=3)
     scaling = np.array([[own["input_centre"], own["input_scale"]] for _, _, own in made])
     models = np.array([cast(GaussianModels, p.models).weights.mean(axis=0) for p in problems])
-    about = {"method": method, "device": device_name(), "jax": jax.__version__, "sac": dict(sac)}
+    about = {"method": method, "device": device_name(), "jax": jax.__version__}
+    about |= {"iterations": at, "sac": dict(sac)}
     return Agents(halves, scaling, curve.astype(np.float32), models, about)
 
 
@@ -165,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--logs", type=int, default=None, help="the first so many (default all)")
     parser.add_argument("--iterations", type=int, default=None, help="default: as the full run")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="at most, for each method")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     full = catalogue()["cancer"]["settings"]
@@ -174,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = full["seeds"][: options.logs]
     problems = [problem_of(seed, full["n_train"], full["n_test"])[0] for seed in seeds]
     for name in options.methods:
-        agents = train_agents(name, problems, sac, say=True)
+        agents = train_agents(name, problems, sac, True, options.seconds)
         save_agents(options.out / f"agents-{name}.npz", agents)
     return 0
 
