@@ -18,13 +18,13 @@ def test_the_page_is_not_stale() -> None:
     assert (DOCS / "results.md").read_text(encoding="utf-8") == page(DOCS / "results")
 
 
-@pytest.mark.parametrize("name", [n for n in EXPERIMENTS if n not in ("cancer", "worlds")])
+@pytest.mark.parametrize("name", [n for n in EXPERIMENTS if n != "worlds"])
 def test_published_results(name: str) -> None:
     """Full runs, small files, and pictures that can be drawn again from the numbers."""
     folder = DOCS / "results" / name
     results = read_results(folder / "results.json")
     assert not results["quick"]
-    assert (folder / "results.json").stat().st_size < 300_000
+    assert (folder / "results.json").stat().st_size < 600_000
     for file in FILES:
         assert (folder / file).is_file()
     experiment = make_experiment(name)
@@ -33,7 +33,7 @@ def test_published_results(name: str) -> None:
 
 
 def test_at_least_twenty_data_seeds() -> None:
-    for name in ("pest-density", "pest-frontier", "inventory", "riverswim"):
+    for name in ("pest-density", "pest-frontier", "inventory", "riverswim", "cancer"):
         assert (
             len(read_results(DOCS / "results" / name / "results.json")["settings"]["seeds"]) >= 20
         )
