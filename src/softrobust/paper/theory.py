@@ -39,7 +39,16 @@ from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.paper.base import Experiment, Findings, Groups, Results, Settings, blocks
-from softrobust.paper.claims import Claim, Interval, mean_interval, more, share_interval, table
+from softrobust.paper.claims import (
+    Claim,
+    Interval,
+    Measured,
+    Verdict,
+    mean_interval,
+    more,
+    share_interval,
+    table,
+)
 from softrobust.paper.figures import COLOURS, INK, bar, lane_labels, new_figure, plain, short
 from softrobust.paper.pairs import PRIORS, Bench, bench_of
 from softrobust.problem import Problem
@@ -267,8 +276,9 @@ def _bound_claims(numbers: Mapping[str, Any]) -> list[Claim]:
         parts = []
         for world, found in numbers["worlds"].items():
             i = Interval.from_dict(found[k][form]["violated"])
-            kept = Interval(1 - i.value, 1.0 if i.value == 0 else 0.0, 1 - i.value, i.n)
-            parts.append(more(f"share kept, {world}", kept, 1 - 1e-12))
+            kept = Interval(1 - i.value, 1 - i.high, 1 - i.low, i.n)
+            verdict = Verdict.HELD if i.value == 0 else Verdict.NOT_HELD
+            parts.append(Measured(f"share kept, {world}", kept, 1.0, verdict))
         text = f"{STATEMENTS[k].capitalize()} holds {FORMS[form]}."
         out.append(Claim(text, "section 5", "training", rule, tuple(parts)))
     return out
