@@ -478,6 +478,10 @@ def _returns(axes: Axes, numbers: Mapping[str, Any], word: str) -> None:
     axes.set_ylabel(f"CVaR at α = {numbers['alpha']:g}: worst {100 * (1 - numbers['alpha']):.0f} %")
     axes.set_title(f"{word} models", fontsize=10)
     plain(axes)
+    low, high = np.min(points, axis=0), np.max(points, axis=0)
+    pad = 0.2 * (high - low) + 1e-9  # a long interval may leave the picture
+    axes.set_xlim(low[0] - pad[0], high[0] + pad[0])
+    axes.set_ylim(low[1] - pad[1], high[1] + pad[1])
     place(axes, labels, np.array(points))
 
 

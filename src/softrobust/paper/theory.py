@@ -66,6 +66,7 @@ STATEMENTS = {
     "5.3": "corollary 5.3",
 }
 FORMS = {"printed": "as printed", "corrected": "as corrected", "half": "with half the range of r"}
+LEAST = 0.1  # ratio of bound to error that is drawn
 ROUNDING = 1e-7  # of the size of returns
 HIV = Path("data") / "hiv" / "training.csv"  # of the CADP authors, who published it
 WORLDS = {"riverswim": "riverswim", "pest": "pest control", "hiv": "HIV treatment"}
@@ -220,8 +221,10 @@ class Bounds(Experiment):
             for y, (k, form) in enumerate(_statements(numbers)):
                 d = found[k][form]
                 bar(left, Interval.from_dict(d["violated"]), y + shift, colour)
-                if d["loose"] is not None and d["loose"] > 0:
-                    right.plot(d["loose"], y + shift, "o", color=colour, markersize=5)
+                if d["loose"] is not None:
+                    at = max(d["loose"], LEAST)
+                    mark = "o" if at > LEAST else "<"
+                    right.plot(at, y + shift, mark, color=colour, markersize=5)
             left.plot([], [], "o", color=colour, label=world)
         lane_labels(left, lanes)
         lane_labels(right, [""] * len(lanes))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PANEL = (4.9, 4.3)
 CLOSER = "closer, "
+BCRS = {name for name in LOOKS if name.startswith("bcr")}
 CLOSE = 0.25  # of the width: curves that take less get a closer look
 RULES = {"more": MORE, "much": MUCH, "comparable": COMPARABLE}
 Row = tuple[str, dict[str, Any], dict[str, Any]]  # title, curves, curves that set the limits
@@ -122,7 +123,7 @@ class TradeoffExperiment(Experiment):
             # A closer look below has the labels of the others.
             closer = i + 1 < len(rows) and CLOSER in rows[i + 1][0]
             for axes, models in zip(line, MODELS, strict=True):
-                _label(axes, rows[i][1], models, {"bcr"} if closer else set(LOOKS))
+                _label(axes, rows[i][1], models, BCRS if closer else set(LOOKS))
         return figure
 
 
@@ -180,9 +181,9 @@ def _heights(curves: Curves, where: str) -> dict[str, Any]:
 
 
 def _rows(label: str, points: dict[str, Any]) -> list[Row]:
-    """All curves; and, where BCR's alone makes the others a dot, a closer look at those."""
+    """All curves; and, where BCR's alone make the others a dot, a closer look at those."""
     title = f"{label}: " if label else ""
-    near = {name: curve for name, curve in points.items() if name != "bcr"}
+    near = {name: curve for name, curve in points.items() if not name.startswith("bcr")}
     if all(_range(near, m) > CLOSE * _range(points, m) for m in MODELS):
         return [(title, points, points)]
     return [(title, points, points), (f"{title}{CLOSER}", points, near)]
