@@ -24,11 +24,14 @@ def test_published_results(name: str) -> None:
     folder = DOCS / "results" / name
     results = read_results(folder / "results.json")
     assert not results["quick"]
-    assert (folder / "results.json").stat().st_size < 600_000
+    assert (folder / "results.json").stat().st_size < 800_000
     for file in FILES:
         assert (folder / file).is_file()
     experiment = make_experiment(name)
-    assert results["settings"] == experiment.settings(quick=False)
+    if results["settings"] != experiment.settings(quick=False):  # the page says so
+        text = (DOCS / "results.md").read_text(encoding="utf-8")
+        part = text.partition(f'<a id="{name}"></a>')[2].partition('<a id="')[0]
+        assert "Settings that are others today" in part
     assert experiment.draw(results["numbers"]).axes
 
 

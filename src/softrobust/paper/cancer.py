@@ -168,7 +168,8 @@ class Cancer(Experiment):
 
     def tasks(self, settings: Settings) -> list[Task]:
         """One per log and variant of SRVI, one per actor-critic."""
-        given = {"settings": dict(settings)}
+        used = ("n_train", "n_test", "lams", "alpha", "episodes", "seed")
+        given: dict[str, Any] = {"settings": {k: settings[k] for k in used}}
         out = [
             Task(_key(variant, seed), f"{MODULE}:vi_log",
                  {"seed": seed, "domain": own.get("domain", {}), "solver": own.get("solver", {}),
@@ -176,6 +177,7 @@ class Cancer(Experiment):
             for variant, own in settings["variants"].items()
             for seed in _seeds(settings, own)
         ]  # fmt: skip
+        given = {"settings": {k: settings[k] for k in (*used, "seeds", "sac")}}
         for method in METHODS:
             files = _agent_files(method) if settings["trained"] else {}
             out.append(Task(method, f"{MODULE}:sac_logs", {"method": method, **given}, files))

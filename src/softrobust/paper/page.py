@@ -125,7 +125,7 @@ def section(results: Mapping[str, Any], run: Mapping[str, Any], home: str = "") 
     workers, load = run["workers"], run.get("load_at_start")
     busy = "" if load is None else f" (load {load:g} at the start)"
     how = f"{workers} workers" if isinstance(workers, int) else f"workers: {workers or 'all cores'}"
-    made = (
+    made = _earlier(results, run) + (
         f"Computed on {run['machine']} ({how}), {run['tasks']} tasks{failed}: "
         f"{figure_of(float(round(run['task_seconds'])))} s of work in "
         f"{figure_of(float(round(run['wall_seconds'])))} s{busy}; "
@@ -142,6 +142,19 @@ def section(results: Mapping[str, Any], run: Mapping[str, Any], home: str = "") 
         *map(_judged, results["claims"]), "", *folded, made,
     ]  # fmt: skip
     return "\n".join(lines)
+
+
+def _earlier(results: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """Says so where a run was made before today's rules, or with other settings than today's."""
+    known = catalogue().get(results["name"], {})
+    full = known.get("settings", {}) | (known.get("quick", {}) if results["quick"] else {})
+    other = sorted(k for k in full if full[k] != results["settings"].get(k))
+    if results["name"] == ALONE:
+        return ""  # its rows are made elsewhere
+    old = catalogue()["pages"]["earlier"] if "versions" not in run else ""
+    return " ".join(old.split()) + (
+        f" Settings that are others today: {', '.join(other)}.\n\n" if other else "\n\n" * bool(old)
+    )
 
 
 def _judged(d: Mapping[str, Any]) -> str:

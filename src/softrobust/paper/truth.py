@@ -269,7 +269,7 @@ class Truth(Experiment):
         for j, (name, world) in enumerate(worlds.items()):
             _regrets(panels[0, j], world)
             _promises(panels[1, j], world, said, strict)
-            panels[0, j].set_title(f"{PRIORS[name].words}\n{world['pairs']} pairs", fontsize=10)
+            panels[0, j].set_title(f"{PRIORS[name].words}\n{len(world['best'])} pairs", fontsize=10)
             for axes, labels in zip(panels[:, j], lanes, strict=True):
                 lane_labels(axes, labels if j == 0 else [""] * len(labels))
                 plain(axes, "both")
@@ -295,15 +295,14 @@ def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _stored(world: Mapping[str, Any]) -> dict[str, Any]:
-    """Averages with their intervals; single pairs are in the files of the tasks."""
+    """Regrets to four digits: every pair, in little room."""
     best = np.asarray(world["best"])
-    regret = {}
-    for name, true in world["true"].items():
-        x = best - np.asarray(true)
-        regret[name] = {"mean": mean_interval(x).as_dict(), "worst": worst_interval(x).as_dict()}
+    regret = {
+        name: [float(f"{x:.4g}") for x in np.maximum(best - np.asarray(true), 0.0)]
+        for name, true in world["true"].items()
+    }
     return {
-        "pairs": best.size,
-        "best": mean_interval(best).as_dict(),
+        "best": [float(f"{x:.6g}") for x in best],
         "regret": regret,
         "kept": world["kept"],
         "target_less_claimed": dict(world["short"]),
@@ -439,10 +438,10 @@ def _nominal_regret(world: Mapping[str, Any]) -> float:
 # -------------------------------------------------------------------- picture
 def _regrets(axes: Axes, world: Mapping[str, Any]) -> None:
     for y, method in enumerate(METHODS):
-        mean, worst = (Interval.from_dict(world["regret"][method][k]) for k in ("mean", "worst"))
+        regret = np.asarray(world["regret"][method])
         colour = COLOURS[1] if method.startswith("static") else COLOURS[0]
-        bar(axes, mean, y - 0.14, colour)
-        bar(axes, worst, y + 0.14, colour, markerfacecolor="white")
+        bar(axes, mean_interval(regret), y - 0.14, colour)
+        bar(axes, worst_interval(regret), y + 0.14, colour, markerfacecolor="white")
     # Roots keep both the small regrets and the large ones in sight, and 0 on the axis.
     axes.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0.0)), np.square))
     axes.set_xlim(left=0)
