@@ -38,7 +38,7 @@ def made_up(levels: dict[str, tuple[float, float]]) -> dict[str, Any]:
     main = {name: [measured(*at, k) for k in logs] for name, at in levels.items()}
     status = {"status": "iteration_limit", "iterations": 1}
     for name in main:
-        if name.startswith("srvi"):
+        if name.startswith(("srvi", "rpvi")):
             main[name] = [{**x, "about": status} for x in main[name]]
     srvi = [name for name in main if name.startswith("srvi")]
     runs = [{name: main[name][k] for name in srvi} for k in logs]

@@ -201,9 +201,11 @@ class Cancer(Experiment):
         for m, found in rivals.items():
             for what in ("table", *MEASURES):
                 main[f"{m} {what}"] = [log[what] for log in found["logs"]]
-        failed = [name for name, logs in main.items() if any("failed" in x for x in logs)]
-        if failed:
-            raise SolverError(f"{failed[0]} ran away: {main[failed[0]]}")
+        away = {name: sum("failed" in x for x in logs) for name, logs in main.items()}
+        needed = [name for name, n in away.items() if n and name != "rpvi-control"]
+        if needed:
+            raise SolverError(f"{needed[0]} ran away in {away[needed[0]]} logs: see its task.")
+        main = {name: [x for x in logs if "failed" not in x] for name, logs in main.items()}
         return findings(settings, main, runs, rivals)
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
@@ -427,11 +429,12 @@ def _remarks(numbers: Mapping[str, Any], settings: Settings, x: Scores) -> list[
     if not settings["trained"]:
         made += " A quick run shows that all parts work, no more."
     statuses = [run["status"] for runs in numbers["status"].values() for run in runs]
+    away = len(settings["seeds"]) - len(numbers["status"]["rpvi-control"])
     out = [
         made,
         f"{statuses.count('tolerance_reached')} of {len(statuses)} runs of value iteration settled "
         "within the tolerance; the others ended at their iteration limit (no theorem says that "
-        "they settle).",
+        f"they settle), and {away} of those against the worst model ran away.",
         "The text of the paper has 100 training and 50 test draws, its tables 50 and 100: the "
         "tables are followed.",
     ]
