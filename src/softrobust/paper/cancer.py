@@ -11,7 +11,8 @@ and whether its actions are drawn or the most probable ones, on the training mod
 for the measure that is compared. λ = 0 is SRVI's control for SR-SAC, which maximises the mean.
 
 SRVI is also run with other settings (`variants`): damped, without the box that next states are kept
-in, with noise that varies with the state, and on ten times as much data.
+in, and on ten times as much data. Noise that varies with the state (`domain = { varying = true }`)
+takes a sampler minutes for each log and is not among those of the full run.
 """
 
 from __future__ import annotations
