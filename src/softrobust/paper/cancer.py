@@ -460,11 +460,11 @@ def _remarks(numbers: Mapping[str, Any], settings: Settings, x: Scores) -> list[
 
 # -------------------------------------------------------------------- picture
 def _returns(axes: Axes, numbers: Mapping[str, Any], word: str) -> None:
-    """Averages over logs with their intervals; SR-SAC at the table's setting lies far outside."""
+    """Averages over logs with their intervals."""
     labels, points = [], []
     for name, found in numbers["scores"].items():
         base, _, form = name.partition(" ")
-        if base not in LOOKS or (base == "sr-sac" and form == "table"):
+        if base not in LOOKS:
             continue
         text, colour, marker = LOOKS[base]
         i, j = (mean_interval(found[word][m]) for m in MEASURES)
