@@ -1,6 +1,7 @@
 """Mean rewards that are not known exactly, drawn with the models.
 
-    r_i = μ + trend(s) + trend(s′) + state_s + action_a + next_{s′} + pair_{s,a} + last_s + ε_i
+    r_i = μ + trend(s) + trend_a(s) + trend(s′) + state_s + action_a + next_{s′} + pair_{s,a}
+            + last_s + ε_i
 
 `last` is for the transition that ends an episode: what it is worth may depend on where it ended
 (trend and state). Every block of effects is normal with a variance of its own; variances and noise
@@ -9,19 +10,24 @@ one seen once leans on what its state, action and next states earn elsewhere. Wh
 function of the transition, noise and the variances that are not needed fall to nothing, and what
 was seen is exact.
 
+The effects are taught by the busy pairs; a pair elsewhere may be an exception (a border, a full
+store), and must be able to say so: with probability `DOUBT`, more or less by what it showed itself,
+it has a deviation of its own, as large as pairs differ.
+
 With thousands of effects nothing is factorised: systems are solved by conjugate gradients, traces
 are those of random probes, and a draw is the solution for data and prior that are drawn anew.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
+from scipy.special import expit
 
 from softrobust._core.arrays import FloatArray, IntArray, counted, found_at
 from softrobust.data import TransitionLog
@@ -29,8 +35,9 @@ from softrobust.data.reward_rules import estimate_rewards, group_rewards
 from softrobust.posterior.resemblance import Geometry
 
 FLOOR = 1e-7  # of the variance of rewards: below this a variance is nothing
-BLOCKS = 8
+BLOCKS = 9
 STEPS = 20
+DOUBT = 0.1  # share of pairs that may be exceptions
 LARGE = 700  # effects above which fewer steps are taken,
 HUGE = 1500  # and above which nothing is factorised
 PROBES, ROUNDS, CLOSE = 16, 300, 1e-6  # random vectors of a trace; steps and residual of a solve
@@ -39,11 +46,12 @@ PROBES, ROUNDS, CLOSE = 16, 300, 1e-6  # random vectors of a trace; steps and re
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Variances:
-    """Learned variances: of each block of effects and of the noise."""
+    """Learned variances: of each block of effects, of the noise, and of exceptions."""
 
     blocks: FloatArray
     noise: float
     freedom: float
+    apart: float = 0.0
 
 
 @final
@@ -64,6 +72,8 @@ class RewardPosterior:
     # keys of transitions (s·A + a)·S + s′, ascending, whose reward is known; `values`
     exact: IntArray
     values: FloatArray
+    # (3, n_pairs): the probability that a pair is an exception; mean and deviation if so
+    exceptions: FloatArray
     variances: Variances
     evidence: float  # log density of the rewards given the variances
 
@@ -85,11 +95,20 @@ class RewardPosterior:
         gram = np.asarray(square.todense()) if block.size <= HUGE else square
         target = np.asarray(X.T @ (np.bincount(place, weights=y) / np.sqrt(n)))
         scale = max(float(y.var()), 1e-12 * max(float(np.abs(y).max()) ** 2, 1e-200))
+        learned = variances is None
         if variances is None:
             variances = _evidence(gram, target, float(y @ y), y.size, block, scale)
         root, mean = _solve(gram, target, variances, block)
+        fitted, earned = np.sqrt(n) * (X @ mean), np.bincount(place, weights=y)  # sums of equal rows
+        seen, level, left = (
+            np.bincount(pair, weights=w, minlength=S * A) for w in (n, fitted, earned - fitted)
+        )
+        if learned:
+            level = level[seen > 0] / seen[seen > 0]
+            variances = replace(variances, apart=float(level.var()))
+        odd = _exceptions(left, seen, variances)
         exact = _exact(keys, n, place, y)
-        where = (mean, root, X, block, to_pair, to_next, to_last, *exact, variances)
+        where = (mean, root, X, block, to_pair, to_next, to_last, *exact, odd, variances)
         if root is None:  # the evidence of transitions is all that is known
             return cls(*where, 0.0)
         evidence = -0.5 * (
@@ -111,11 +130,15 @@ class RewardPosterior:
             apart = _conjugate(sp.csr_array(X.T @ X), v, self.block, noise)
         else:
             apart = solve_triangular(self.root.T, noise, lower=False)
-        return self._parts(self.mean[:, None] + apart * spread)
+        u, z, e = self._parts(self.mean[:, None] + apart * spread)
+        chance, mean, deviation = self.exceptions
+        odd = rng.random(u.shape) < chance
+        return u + odd * (mean + deviation * rng.standard_normal(u.shape)), z, e
 
     def means(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """u, z and e of the mean, as one draw."""
-        return self._parts(self.mean[:, None])
+        u, z, e = self._parts(self.mean[:, None])
+        return u + self.exceptions[0] * self.exceptions[1], z, e
 
     def _parts(self, effects: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         u, z, e = (
@@ -147,6 +170,20 @@ def _exact(
     return keys, groups.mean
 
 
+def _exceptions(left: FloatArray, seen: FloatArray, v: Variances) -> FloatArray:
+    """(3, n_pairs): chance, mean and deviation of a reward of the pair's own.
+
+    From what the effects left of the rewards of a pair, in sum, and how often it was `seen`.
+    """
+    own = v.noise / np.maximum(seen, 1)
+    mean = left / np.maximum(seen, 1)
+    wide = v.apart + own
+    odds = np.log(DOUBT / (1 - DOUBT)) + 0.5 * (np.log(own / wide) + mean**2 * (1 / own - 1 / wide))
+    chance = np.where(seen > 0, expit(odds), DOUBT) * (v.apart > 0)
+    shrunk = np.where(seen > 0, v.apart / wide * mean, 0.0)
+    return np.array([chance, shrunk, np.sqrt(np.where(seen > 0, own * v.apart / wide, v.apart))])
+
+
 def _effects(log: TransitionLog, geometry: Geometry) -> tuple[list[sp.csr_array], NDArray[np.intp]]:
     """Designs of pairs, of next states and of last steps, and the block of every effect."""
     S, A = log.shape
@@ -160,12 +197,13 @@ def _effects(log: TransitionLog, geometry: Geometry) -> tuple[list[sp.csr_array]
     d, unit, flat = trend.shape[1], sp.eye_array(S, format="csr"), sp.csr_array(trend)
     last = [flat, unit] if log.end is not None else []
     own = sp.csr_array((np.ones(seen.size), (seen, np.arange(seen.size))), shape=(S * A, seen.size))
-    sizes = [1, d, S, A, seen.size, d, S, (d + S) * len(last) // 2]
+    sizes = [1, d, S, A, A * d, seen.size, d, S, (d + S) * len(last) // 2]
     action = sp.eye_array(A, format="csr")[every % A]
-    pairs = [sp.csr_array(np.ones((S * A, 1))), flat[every // A], unit[every // A], action, own,
-             sp.csr_array((S * A, sum(sizes[5:])))]  # fmt: skip
-    nexts = [sp.csr_array((S, sum(sizes[:5]))), flat, unit, sp.csr_array((S, sizes[7]))]
-    lasts = [sp.csr_array((S, sum(sizes[:7]))), *last]
+    turned = sp.csr_array(sp.kron(trend, np.eye(A)))  # the trend of every action
+    pairs = [sp.csr_array(np.ones((S * A, 1))), flat[every // A], unit[every // A], action, turned,
+             own, sp.csr_array((S * A, sum(sizes[6:])))]  # fmt: skip
+    nexts = [sp.csr_array((S, sum(sizes[:6]))), flat, unit, sp.csr_array((S, sizes[8]))]
+    lasts = [sp.csr_array((S, sum(sizes[:8]))), *last]
     parts: list[list[Any]] = [pairs, nexts, lasts]
     designs = [sp.csr_array(sp.hstack(part)) for part in parts]
     return designs, np.repeat(np.arange(BLOCKS), sizes)

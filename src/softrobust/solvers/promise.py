@@ -7,7 +7,7 @@ q of the first that the second does not confirm is the *optimism* of the procedu
 of the gain on the whole log,
 
     confirmed gain  h_ω  =  g_ω·(1 − q·U_ω) + e_ω,      U/0.7 ~ Beta(2, 2),
-    promised gain        =  k·h_ω,      k = t²/(t² + 3),  t = mean(g)/sd(g),
+    promised gain        =  k·h_ω,      k = t²/(t² + 4),  t = mean(g)/sd(g),
 
 since the posterior may be right (the other half merely knew too little), or wrong by more than a
 half can show (both share its assumptions); e is normal with the spread of the splits. The chance of
@@ -65,7 +65,7 @@ BLOCKS = 20  # of consecutive rows, where there are fewer than `EPISODES` episod
 EPISODES = 10
 FEWEST_ROWS = 40  # a half of fewer than twenty rows judges nothing
 WRONG = 0.7  # times what splits show, by which the posterior may be wrong at most
-FAINT = 3.0  # of t²: at this a gain is worth half of what is believed
+FAINT = 4.0  # of t²: at this a gain is worth half of what is believed
 CONFIRMED = 0.75  # share of the other halves that must see a gain
 CLEAR = 0.75  # chance below which practice stays
 NOISE = 0.05  # probability of as much in a shuffled log, above which a gain is none
