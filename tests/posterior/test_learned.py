@@ -17,7 +17,7 @@ from softrobust.posterior.diagnostics import foresight
 from softrobust.posterior.dirichlet import DirichletPosterior, HierarchicalPosterior
 from softrobust.posterior.learned import FittedLearned, LearnedPosterior
 from softrobust.posterior.resemblance import Geometry, Tokens
-from softrobust.posterior.reward_draws import RewardPosterior
+from softrobust.posterior.reward_draws import RewardPosterior, Variances, _exceptions
 from softrobust.problem import Problem, load_problem, save_problem
 from softrobust.returns import policy_return
 
@@ -288,6 +288,36 @@ def test_starts_are_drawn_where_they_are_shares_of_episodes() -> None:
     np.testing.assert_allclose(belief.p0.mean(axis=0), log.p0, atol=0.05)
     fixed = Belief.of(log.with_initial({"a": 1.0}), 0.9, 20, 0)
     assert (fixed.p0 == [1.0, 0.0]).all()
+
+
+def test_a_pair_may_be_an_exception_in_rewards() -> None:
+    v = Variances(np.ones(1), noise=1.0, freedom=50.0, apart=25.0)
+    seen = np.array([4, 100, 0])
+    chance, mean, deviation = _exceptions(np.array([-24.0, 5.0, 0.0]), seen, v)
+    assert chance[0] > 0.99  # by far not what effects say
+    assert chance[1] < 0.02  # often seen, and as they say
+    assert chance[2] == pytest.approx(0.1)  # never seen: who knows
+    np.testing.assert_allclose(mean, [-24.0 / (4 + 1 / 25), 5.0 / (100 + 1 / 25), 0.0])
+    np.testing.assert_allclose(deviation**2, [1 / (4 + 1 / 25), 1 / (100 + 1 / 25), 25.0])
+
+
+def test_rewards_of_an_action_have_a_trend_of_their_own() -> None:
+    rng = np.random.default_rng(4)
+    s, a = rng.integers(0, 10, 400), rng.integers(0, 2, 400)
+    few = (s < 8) | (a == 0) | (np.cumsum((s >= 8) & (a == 1)) <= 1)  # once beyond 7
+    s, a = s[few], a[few]
+    t = np.clip(s + rng.integers(-1, 2, s.size), 0, 9)
+    log = TransitionLog.from_arrays(
+        [f"n={x}" for x in s], [f"a{x}" for x in a], [f"n={x}" for x in t],
+        list(2.0 * s - 1.5 * s * a + 0.5 * rng.standard_normal(s.size)),
+    )  # fmt: skip
+    found = RewardPosterior.fit(log, Geometry.of(log.states))
+    u, z, _ = found.means()
+    at = [log.states.index(f"n={x}") for x in range(10)]
+    pay = u[0].reshape(log.shape)[at] + z[0][at][:, None]
+    assert np.abs(pay[:, 1] - 0.5 * np.arange(10)).max() < 1.0
+    drawn = found.draws(4000, np.random.default_rng(0))[0].mean(axis=0)
+    np.testing.assert_allclose(drawn, u[0], atol=0.15)
 
 
 def test_rewards_that_vary_are_drawn_with_the_models(tmp_path: Path) -> None:
