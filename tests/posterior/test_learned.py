@@ -292,7 +292,7 @@ def test_starts_are_drawn_where_they_are_shares_of_episodes() -> None:
 
 def test_a_pair_may_be_an_exception_in_rewards() -> None:
     v = Variances(np.ones(1), noise=1.0, freedom=50.0, apart=25.0)
-    seen = np.array([4, 100, 0])
+    seen = np.array([4.0, 100.0, 0.0])
     chance, mean, deviation = _exceptions(np.array([-24.0, 5.0, 0.0]), seen, v)
     assert chance[0] > 0.99  # by far not what effects say
     assert chance[1] < 0.02  # often seen, and as they say

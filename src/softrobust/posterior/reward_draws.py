@@ -99,12 +99,11 @@ class RewardPosterior:
         if variances is None:
             variances = _evidence(gram, target, float(y @ y), y.size, block, scale)
         root, mean = _solve(gram, target, variances, block)
-        fitted, earned = np.sqrt(n) * (X @ mean), np.bincount(place, weights=y)  # sums of equal rows
-        seen, level, left = (
-            np.bincount(pair, weights=w, minlength=S * A) for w in (n, fitted, earned - fitted)
-        )
+        fitted = np.sqrt(n) * (X @ mean)  # sums of equal rows, as those of `left`
+        left = _by_pair(pair, np.bincount(place, weights=y) - fitted, S * A)
+        seen = _by_pair(pair, n, S * A)
         if learned:
-            level = level[seen > 0] / seen[seen > 0]
+            level = _by_pair(pair, fitted, S * A)[seen > 0] / seen[seen > 0]
             variances = replace(variances, apart=float(level.var()))
         odd = _exceptions(left, seen, variances)
         exact = _exact(keys, n, place, y)
@@ -168,6 +167,11 @@ def _exact(
     if n.max() == 1 or not groups.agree(float(np.abs(y).max(initial=0.0))).all():
         return np.zeros(0, dtype=np.int64), np.zeros(0)
     return keys, groups.mean
+
+
+def _by_pair(pair: IntArray, x: FloatArray | IntArray, n_pairs: int) -> FloatArray:
+    """(n_pairs,): sums."""
+    return np.asarray(np.bincount(pair, weights=x, minlength=n_pairs), dtype=np.float64)
 
 
 def _exceptions(left: FloatArray, seen: FloatArray, v: Variances) -> FloatArray:
