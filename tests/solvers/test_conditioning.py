@@ -47,7 +47,7 @@ def test_the_way_there_and_back_is_exact(offset: float, factor: float) -> None:
     for problem in (moved(1, offset, factor), off_one(1, 9e-9, offset), off_one(2, -9e-9, offset)):
         terms = condition(problem, problem.allowed)
         there = object.__new__(Problem)
-        for name in ("models", "rewards", "p0", "gamma", "objective", "allowed"):
+        for name in ("models", "rewards", "p0", "gamma", "horizon", "objective", "allowed"):
             object.__setattr__(there, name, getattr(problem, name))
         object.__setattr__(there, "R", terms.R)
         for decision in all_decisions(problem)[:4]:

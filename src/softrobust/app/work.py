@@ -38,7 +38,7 @@ from softrobust.errors import InputError, SoftRobustError
 from softrobust.objective import SoftRobust
 from softrobust.report.pictures import Spot, frontier_svg, spots
 from softrobust.report.policy import changed, mixed, picture_changes
-from softrobust.report.words import Figures, label, percent
+from softrobust.report.words import Figures, label, measure, percent
 from softrobust.run import (
     Options,
     Run,
@@ -390,7 +390,8 @@ def _frontier(job: Mapping[str, Any], place: Path) -> None:
     """The best policy of every degree of caution, as a slider shows it."""
     options = Options(**{k: v for k, v in job["options"].items() if k != "lam"})
     setup = set_up(Path(job["file"]), options)
-    alpha = setup.problem.objective.alpha
+    goal = setup.problem.objective
+    alpha = goal.alpha
     with within(FRONTIER_SECONDS):  # on the models that a solve has, however long they take
         points = run_frontier(setup, LAMS, (alpha,), time_limit=FRONTIER_SECONDS).column(0)
     practice = None if setup.log is None else behaviour_policy(setup.problem, setup.log)[0]
@@ -398,7 +399,7 @@ def _frontier(job: Mapping[str, Any], place: Path) -> None:
     made = []
     for point in points:
         own = Spot("here", point.mean, point.cvar)
-        drawn = frontier_svg([(setup.problem.objective.words, spots(points))], own=own)
+        drawn = frontier_svg([(goal.words, spots(points))], own=own, of=measure(goal))
         made.append(_told(point, practice, number) | {"frontier": str(drawn)})
     _write(place / MADE, {"points": made})
 

@@ -385,7 +385,7 @@ def _head_encoding(head: bytes) -> str:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     zeros = np.frombuffer(head[: len(head) // 2 * 2], dtype=np.uint8) == 0
-    for start, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+    for start, name in ((1, "utf-16-le"), (0, "utf-16-be")) if zeros.size else ():
         if zeros[start::2].mean() > 0.4 and zeros[1 - start :: 2].mean() < 0.1:
             return name
     return _WESTERN if _broken_at(head, len(head) == _HEAD) is not None else "utf-8"

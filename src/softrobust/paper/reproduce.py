@@ -163,12 +163,17 @@ def reproduce(
         "tasks": len(tasks),
         "load_at_start": load,
         "failed": done.failed,
-        "versions": {"python": platform.python_version(), **versions(PACKAGES)},
+        "versions": versions_here(),
     }
     if before == len(tasks) and known.is_file():  # nothing was computed: keep what it took then
         run |= json.loads(known.read_text(encoding="utf-8"))
     results = write_all(experiment, chosen, quick, found, run, place)
     return Reproduced(results, place, done.failed, seconds)
+
+
+def versions_here() -> dict[str, str]:
+    """Of Python and of the packages that results rest on."""
+    return {"python": platform.python_version(), **versions(PACKAGES)}
 
 
 def machine() -> str:

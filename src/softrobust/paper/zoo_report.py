@@ -45,7 +45,7 @@ from softrobust.paper.claims import (
 )
 from softrobust.paper.figures import COLOURS, INK, lane_labels, new_figure, plain
 from softrobust.paper.page import publish
-from softrobust.paper.reproduce import write_all
+from softrobust.paper.reproduce import versions_here, write_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -344,7 +344,8 @@ def write_results(paths: Sequence[Path], out: Path) -> None:
     }
     seconds = round(sum(r["seconds"] for r in rows), 1)
     run = {"machine": "rows made elsewhere", "workers": None, "wall_seconds": seconds,
-           "task_seconds": seconds, "tasks": len(rows), "failed": {}}  # fmt: skip
+           "task_seconds": seconds, "tasks": len(rows), "failed": {},
+           "versions": versions_here()}  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     write_all(experiment, settings, False, findings(rows, settings), run, out)
 

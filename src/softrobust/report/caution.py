@@ -77,8 +77,7 @@ def _picture(found: Review, points: Group) -> Picture:
         for c in found.compared[1:]
         if not c.same_policy(chosen)
     ]
-    of = "" if goal.against is None else f" ({measure(goal)})"
-    return frontier_svg([(goal.words, spots(points))], others, own, of)
+    return frontier_svg([(goal.words, spots(points))], others, own, measure(goal))
 
 
 def _step(found: Review, group: Group, number: Figures) -> dict[str, Any]:

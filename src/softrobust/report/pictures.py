@@ -33,7 +33,7 @@ from softrobust.report.svg import (
     rect,
     text,
 )
-from softrobust.report.words import Figures, bad_case, count, percent, shorten
+from softrobust.report.words import Figures, bad_case, count, measure, percent, shorten
 
 if TYPE_CHECKING:
     from softrobust.data import TransitionLog
@@ -280,7 +280,7 @@ def frontier_svg(
     curves: Sequence[tuple[str, Sequence[Spot]]],
     others: Sequence[Spot] = (),
     own: Spot | None = None,
-    of: str = "",
+    of: str = "return",
 ) -> Picture:
     """Average against bad case of the best policies, a curve for each of `curves` (name, spots).
 
@@ -299,8 +299,8 @@ def frontier_svg(
     gutter = 10 + LETTER * max(len(t) for _, t in Scale(y_low, y_high, 0, 1).ticks(4))
     x, y = Scale(x_low, x_high, gutter, WIDTH - 10), Scale(y_low, y_high, HEIGHT - 44, 24)
     below = curves[0][0] if len(curves) == 1 else "the worst models"
-    parts = [text(0, 12, f"average over all models{of} ↑", "soft"), *grid(x, y, 4)]
-    parts.append(text(x.end, HEIGHT - 6, f"average over {below} →", "soft", "end"))
+    parts = [text(0, 12, f"average {of} over all models ↑", "soft"), *grid(x, y, 4)]
+    parts.append(text(x.end, HEIGHT - 6, f"average {of} over {below} →", "soft", "end"))
     labels = Labeller(WIDTH, HEIGHT - 46)
     for p in (*known, *near):
         labels.keep_clear(x(p.cvar), y(p.mean), 5)
@@ -374,7 +374,7 @@ def picture_frontier(frontier: Frontier) -> Picture:
         (SoftRobust(1.0, alpha).words, spots(frontier.column(j)))
         for j, alpha in enumerate(frontier.alphas)
     ]
-    return frontier_svg(curves)
+    return frontier_svg(curves, of=measure(frontier.points[0][0].certificate.objective))
 
 
 def picture_rehearsal(found: ForeignRehearsal) -> Picture:
