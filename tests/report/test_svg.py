@@ -117,6 +117,14 @@ def test_a_strip_fills_the_states_that_change() -> None:
     assert strip_svg([str(i) for i in range(1000)], ["a"] * 1000, ["b"] * 1000) == ""
 
 
+def test_neighbours_that_change_otherwise_have_words_of_their_own() -> None:
+    then = [None, "always wait", *["spray"] * 4, None, *["always spray"] * 5]
+    svg = strip_svg([f"n={i}" for i in range(12)], ["wait"] * 12, then)
+    root = ElementTree.fromstring(svg)
+    told = [t.text for t in root.iter() if t.attrib.get("class") == "name k1"]
+    assert told == ["wait", "spray", "always spray"]
+
+
 @pytest.mark.parametrize("n", [12, 300])
 def test_a_map_of_the_log_hides_small_counts(n: int) -> None:
     """Counts of 0 to 4 look alike where they are hidden, in boxes of one state or of several."""

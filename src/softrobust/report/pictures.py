@@ -7,7 +7,7 @@ paper (`svg.Picture`). The functions at the end take a log, a frontier or a rehe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple, final
 
 import numpy as np
@@ -63,7 +63,7 @@ def strip_svg(states: Sequence[str], now: Sequence[str], then: Sequence[str | No
     parts = []
     for first in range(0, n, columns):
         index = range(first, min(first + columns, n))
-        y, free = first // columns * LINE, 0.0
+        y = first // columns * LINE
         for i in index:
             style = "cell same" if then[i] is None else "cell changed"
             does = then[i] or now[i] or "no action"
@@ -71,21 +71,20 @@ def strip_svg(states: Sequence[str], now: Sequence[str], then: Sequence[str | No
             x = (i - first) * cell
             hover = f"{states[i]}: {does}{was}" if n <= HOVERED or was else ""
             parts.append(rect(x + 0.5, y + 16, cell - 1, 16, style, hover))
-        for does, group in groupby(index, lambda i: then[i]):
-            x = (next(group) - first) * cell
-            if does is not None and x >= free:
-                told = shorten(does, LONGEST)
-                x = max(free, min(x, WIDTH - LETTER * len(told)))
-                parts.append(text(x, y + 11, told, "name k1"))
-                free = x + LETTER * (len(told) + 1)
+        runs = [(does, next(group)) for does, group in groupby(index, lambda i: then[i])]
+        told = [(does, (i - first) * cell) for does, i in runs if does is not None]
+        for (does, x), (_, end) in pairwise([*told, ("", WIDTH + LETTER)]):
+            room = int((end - x) / LETTER) - 1  # up to the next change: each has its own words
+            words = does if len(does) <= room else does.removeprefix("always ")
+            parts += [text(x, y + 11, shorten(words, min(room, LONGEST)), "name k1")] * (room > 1)
         parts += _names([states[i] for i in index], 0.0, cell, y + 32, cell * columns)
     height = LINE * -(-n // columns)
-    runs = [
+    changes = [
         f"{states[i[0]]}{' to ' + states[i[-1]] if len(i) > 1 else ''}: {does}"
         for does, i in ((d, list(g)) for d, g in groupby(range(n), lambda i: then[i]))
         if does is not None
     ]
-    what = "; ".join(runs[:12]) or "nothing changes"
+    what = "; ".join(changes[:12]) or "nothing changes"
     return picture(WIDTH, height, parts, "strip", "What changes against what is done now", what)
 
 
