@@ -1,6 +1,6 @@
 """Pictures of the app's steps for the documentation, at 1200 and 380 pixels, in a real browser.
 
-    python docs/make_app_screenshots.py
+    PYTHONPATH=. python docs/make_app_screenshots.py
 
 Goes from the first page to a comparison on the bundled log, with one reward spoilt so that there is
 something to look at. Needs chromium. Look at the pictures before committing them.
