@@ -43,9 +43,14 @@ def made_up(levels: dict[str, tuple[float, float]]) -> dict[str, Any]:
     srvi = [name for name in main if name.startswith("srvi")]
     runs = [{name: main[name][k] for name in srvi} for k in logs]
     about = {"device": "a device", "jax": "0", "iterations": 1}
-    rival = [{m: {"setting": [0.1, 0.003, "greedy"]} for m in ("mean", "cvar")} for _ in logs]
-    rivals = {m: {"logs": rival, "about": about, "curves": []} for m in ("sr-sac", "r-sac")}
-    found = findings(SETTINGS, main, {"": runs, "damped": runs}, rivals)
+    chosen = {"setting": [0.1, 0.003, "greedy"]}
+    rivals = {
+        m: {"logs": [{w: {**chosen, **main[f"{m} {w}"][k]} for w in ("table", "mean", "cvar")}
+                     for k in logs], "about": about, "curves": []}
+        for m in ("sr-sac", "r-sac")
+    }  # fmt: skip
+    every = {"": rivals, "damped": rivals}  # a variant with rivals is judged like the figure
+    found = findings(SETTINGS, main, {"": runs, "damped": runs}, every)
     json.dumps(found.numbers, allow_nan=False)
     assert "a device" in found.remarks[0]
     assert Cancer().draw(found.numbers).axes
@@ -67,7 +72,7 @@ def test_verdicts_follow_from_the_numbers() -> None:
     verdicts = made_up({**IDEAL, "r-sac cvar": (4.0, 0.5)})
     tuned = next(found for text, found in verdicts.items() if "all of them tuned" in text)
     table = next(found for text, found in verdicts.items() if "table's temperature" in text)
-    assert (tuned, table) == (["not held"] * 2, ["held"] * 2)
+    assert (tuned, table) == (["not held"] * 4, ["held"] * 4)
     verdicts = made_up({**IDEAL, "srvi 0": (3.0, 5.0)})
     assert next(found for text, found in verdicts.items() if "λ = 0" in text) == ["not held"]
 
@@ -97,12 +102,12 @@ def test_agents_are_kept_and_chosen_on_training_models(tmp_path: Path) -> None:
     assert other is not None
     np.testing.assert_array_equal(one.probs(s), other.probs(s))
     settings = {**SETTINGS, "seeds": seeds, "sac": {**SAC, "temperatures": [1.0, 0.1]}}
-    found = sac_logs("r-sac", settings, file)
+    found = sac_logs("r-sac", settings, agents=file)
     for log in found["logs"]:
         for m in ("mean", "cvar"):
             assert log[m]["training"][m] >= log["table"]["training"][m]
     with pytest.raises(InputError, match="other models"):
-        sac_logs("r-sac", {**settings, "seeds": [3, 4]}, file)
+        sac_logs("r-sac", {**settings, "seeds": [3, 4]}, agents=file)
 
 
 def test_an_agent_beyond_the_numbers_is_none() -> None:
@@ -125,7 +130,8 @@ def test_full_run_without_agents_or_accelerator_is_refused(
     settings = Cancer().settings(quick=False)
     assert len(settings["seeds"]) >= 20
     logs = [own.get("logs", len(settings["seeds"])) for own in settings["variants"].values()]
-    assert len(Cancer().tasks(settings)) == sum(logs) + 2
+    settings["variants"] = {k: v for k, v in settings["variants"].items() if "rivals" not in v}
+    assert len(Cancer().tasks(settings)) == sum(logs) - 6 + 2  # trained in one task each
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ on the training models is chosen afterwards (`cancer`). All agents of one method
 one compiled program, in which models, temperature and rates are data. At full size this takes
 minutes on an accelerator and hours on a few cores, so the trained actors go into one file per
 method, `agents-sr-sac.npz` and `agents-r-sac.npz`, in half precision: `softrobust reproduce cancer`
-reads them on any machine, without JAX.
+reads them on any machine, without JAX. With `--varying` the models have noise that varies; a
+sampler draws those, and no two machines' chains agree, so they are kept as well.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from softrobust._core.files import read_npz, write_npz
 from softrobust.domains import CancerGrowth
 from softrobust.errors import InputError
 from softrobust.models.continuous_policy import NetworkPolicy
-from softrobust.models.gaussian import GaussianModels
+from softrobust.models.gaussian import GaussianModels, load_gaussian, save_gaussian
 from softrobust.paper.base import catalogue
 
 if TYPE_CHECKING:
@@ -78,10 +79,22 @@ class Agents:
             )
 
 
-def problem_of(seed: int, n_train: int, n_test: int) -> tuple[ContinuousProblem, Any]:
-    """Training problem and held-out models of the log of one seed."""
-    made: tuple[ContinuousProblem, Any] = CancerGrowth().split_problem(seed, n_train, n_test)
-    return made
+def problem_of(
+    seed: int, n_train: int, n_test: int, domain: Mapping[str, Any] | None = None,
+    models: str | Path | None = None,
+) -> tuple[ContinuousProblem, Any]:  # fmt: skip
+    """Training problem and held-out models of the log of one seed; `models` are drawn already."""
+    made = CancerGrowth(**(domain or {}))
+    if models is None:
+        both: tuple[ContinuousProblem, Any] = made.split_problem(seed, n_train, n_test)
+        return both
+    train, test = load_gaussian(models).split(n_train)
+    return made.problem_on(train, made.objective()), test
+
+
+def models_file(home: Path, seed: int) -> Path:
+    """Where the draws of a log's posterior are kept, where a sampler made them."""
+    return home / f"models-{seed:03d}.npz"
 
 
 def settings_of(sac: Mapping[str, Any]) -> list[tuple[float, float]]:
@@ -169,18 +182,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Train the actor-critics of figure 5.",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the trained agents")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--logs", type=int, default=None, help="the first so many (default all)")
     parser.add_argument("--iterations", type=int, default=None, help="default: as the full run")
     parser.add_argument("--seconds", type=float, default=np.inf, help="at most, for each method")
+    parser.add_argument("--varying", action="store_true", help="noise that varies, drawn first")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     full = catalogue()["cancer"]["settings"]
-    sac = dict(full["sac"])
+    sac, sizes = dict(full["sac"]), (full["n_train"], full["n_test"])
     if options.iterations is not None:
         sac["iterations"] = options.iterations
     seeds = full["seeds"][: options.logs]
-    problems = [problem_of(seed, full["n_train"], full["n_test"])[0] for seed in seeds]
+    problems = []
+    for seed in seeds:
+        file = models_file(options.out, seed) if options.varying else None
+        if file is not None and not file.exists():
+            whole = CancerGrowth(varying=True).split_problem(seed, sum(sizes), 0)[0]
+            save_gaussian(file, cast(GaussianModels, whole.models))
+        problems.append(problem_of(seed, *sizes, {"varying": options.varying}, file)[0])
     for name in options.methods:
         agents = train_agents(name, problems, sac, True, options.seconds)
         save_agents(options.out / f"agents-{name}.npz", agents)

@@ -295,14 +295,14 @@ def joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _stored(world: Mapping[str, Any]) -> dict[str, Any]:
-    """Regrets to four digits: every pair, in little room."""
+    """Regrets to three digits: every pair, in little room."""
     best = np.asarray(world["best"])
     regret = {
-        name: [float(f"{x:.4g}") for x in np.maximum(best - np.asarray(true), 0.0)]
+        name: [float(f"{x:.3g}") for x in np.maximum(best - np.asarray(true), 0.0)]
         for name, true in world["true"].items()
     }
     return {
-        "best": [float(f"{x:.6g}") for x in best],
+        "best": [float(f"{x:.4g}") for x in best],
         "regret": regret,
         "kept": world["kept"],
         "target_less_claimed": dict(world["short"]),
