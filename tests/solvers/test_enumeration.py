@@ -10,8 +10,10 @@ import pytest
 
 from softrobust.bounds.reduction import reduce
 from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
+from softrobust.returns import static_return
 from softrobust.solvers.base import Deadline
 from softrobust.solvers.exact import enumeration
 from softrobust.solvers.exact.enumeration import _Walker, enumerate_rules
@@ -55,11 +57,11 @@ def instances() -> list[Problem]:
 
 
 @pytest.mark.parametrize("problem", instances())
-@pytest.mark.parametrize("steps", [256, 2])
+@pytest.mark.parametrize("numbers", [4e6, 12])
 def test_the_bound_is_above_the_optimum_in_exact_fractions(
-    problem: Problem, steps: int, monkeypatch: pytest.MonkeyPatch
+    problem: Problem, numbers: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(enumeration, "WALK", steps)
+    monkeypatch.setattr(enumeration, "NUMBERS", numbers)
     reduced = reduce(problem)
     p = reduced.problem
     seen = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
@@ -80,58 +82,39 @@ def test_the_bound_is_above_the_optimum_in_exact_fractions(
 
 
 @pytest.mark.parametrize("problem", instances())
-def test_every_return_of_a_long_walk_is_within_its_error(
-    problem: Problem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Back and forth a thousand times without a fresh inverse: errors grow, and are known."""
-    monkeypatch.setattr(enumeration, "WALK", 1000)
-    monkeypatch.setattr(enumeration, "GROWTH", np.inf)
+def test_every_return_is_within_its_error(problem: Problem) -> None:
     reduced = reduce(problem)
     p = reduced.problem
     walker = _Walker(reduced, reduced.allowed, -np.inf)
-    rng = np.random.default_rng(0)
-    states = walker.walked[rng.integers(walker.walked.size, size=1000)]
-    new = rng.integers(2, size=1000)
-    error = walker._returns(states, new)
-    assert error == walker.errors[1].max()
-    decision = walker.decision.copy()
-    known: dict[tuple[int, ...], list[Fraction]] = {}
-    for i in range(1001):
-        if i > 0:
-            decision[states[i - 1]] = new[i - 1]
-        for j, a in enumerate(walker.actions):
-            rule = decision.copy()
-            rule[walker.s0] = a
-            key = tuple(int(x) for x in rule)
-            if key not in known:
-                known[key] = exact_returns(p, rule)
-            for omega in range(p.n_models):
-                off = abs(Fraction(float(walker.X[i, j, omega])) - known[key][omega])
-                assert off <= Fraction(float(walker.errors[1, omega]))
-    assert np.isfinite(error)
+    error, n = Fraction(walker.error()), int(walker.sizes[-1])
+    for k in range(walker.left * n):
+        if k == 0:
+            X = walker.X.reshape(-1, p.n_models)
+            first = walker.digits
+            walker.walk()
+            walker.digits = first  # `_after` counts from where the walk began
+        digits = walker._after(k // n)
+        digits[-1] = k % n
+        rule = np.empty(digits.size, np.int64)
+        rule[walker.order] = walker.pairs[walker.begin + digits] % p.n_actions
+        for omega, exact in enumerate(exact_returns(p, rule)):
+            assert abs(Fraction(float(X[k, omega])) - exact) <= error
 
 
-def test_a_walk_that_has_lost_digits_is_walked_again_in_pieces(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With no growth allowed every stop gets its own inverse; the optimum is the same."""
-    problem = random_problem(4, n_states=6, n_actions=3, n_models=5, gamma=0.99)
-    reduced = reduce(problem)
-    free = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
-    monkeypatch.setattr(enumeration, "GROWTH", 0.0)
-    careful = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
-    assert careful.value == pytest.approx(free.value, rel=1e-12)
-    assert careful.error <= free.error * (1 + 1e-9)
-    np.testing.assert_array_equal(careful.decision, free.decision)
-
-
-def test_large_rows_of_returns_shorten_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = random_problem(4, n_states=6, n_actions=3, n_models=5)
-    reduced = reduce(problem)
+def test_uneven_choices_and_many_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """States with one, two and three actions, blocks that are not full, stops in small parts."""
+    p = random_problem(4, n_states=6, n_actions=3, n_models=11, gamma=0.99)
+    allowed = p.allowed.copy()
+    allowed[0, 1:], allowed[3, 2] = False, False
+    reduced = reduce(replace(p, allowed=allowed))
     whole = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
-    monkeypatch.setattr(enumeration, "NUMBERS", 0.0)
-    short = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
-    assert short.value == pytest.approx(whole.value, rel=1e-12)
+    every = [Policy.from_decision(d, p.models.states, p.models.actions)
+             for d in all_decisions(replace(p, allowed=allowed))]  # fmt: skip
+    assert whole.value == pytest.approx(max(static_return(p, x) for x in every), rel=1e-11)
+    monkeypatch.setattr(enumeration, "NUMBERS", 50.0)
+    parts = enumerate_rules(reduced, reduced.allowed, -np.inf, Deadline(None))
+    np.testing.assert_array_equal(parts.decision, whole.decision)
+    assert parts.value == whole.value
 
 
 def test_nothing_above_the_floor_leaves_the_floor_as_the_bound() -> None:

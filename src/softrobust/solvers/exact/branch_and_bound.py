@@ -35,7 +35,9 @@ from softrobust.solvers.exact.local_search import Climber, make_climber
 
 LEAF_WORK = 2e8  # multiply-adds up to which a node's rules are enumerated instead of branched on,
 LEAF_NODES = 25.0  # but no more than this many times N·S³: branching would be done sooner,
-LEAST_LEAF = 1e7  # unless that is less than a node's linear program takes
+LEAST_LEAF = 1e7  # unless that is less than a node's linear program takes;
+NODE_WORK = 2.0  # a node takes about LEAST_LEAF and this many times N·S³, and all nodes so far may
+# be taken once more: where bounds close nothing, what is left is enumerated in twice the time
 RELAXATION_MEMORY = 2**30  # bytes of parents' relaxations kept for their children
 WORTH = 1e-3  # share of the gap that a state must promise for its occupancies to be bounded anew
 ROUNDS = 20  # bound, take actions away, bound again; nodes are few where rounds are many
@@ -277,7 +279,8 @@ class Tree:
 
     def _leaf_work(self) -> float:
         S, _, N = self.reduced.problem.R.shape
-        return float(min(LEAF_WORK, max(LEAST_LEAF, LEAF_NODES * N * S**3)))
+        at_once = min(LEAF_WORK, max(LEAST_LEAF, LEAF_NODES * N * S**3))
+        return float(max(at_once, self.nodes * (LEAST_LEAF + NODE_WORK * N * S**3)))
 
     def _close(self, node: Node, bound: float) -> None:
         self.closed = max(self.closed, bound)

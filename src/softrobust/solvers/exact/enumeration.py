@@ -1,12 +1,10 @@
-"""The best of all decision rules of a small set, by walking through them (`walk_returns`).
+"""The best of all decision rules of a set, by walking through them (`kernels.eliminate`).
 
-Every walk comes with an error bound on its returns that is proven from residuals. Mean and CVaR
-move by at most as much as the returns do, so
+Every return comes with a proven error. Mean and CVaR move by at most as much as the returns do, so
 
-    ρ^S(d) ≤ (greatest computed value) + (greatest error) + (rounding of the objective itself)
+    ρ^S(d) ≤ (greatest computed value) + (error) + (rounding of the objective itself)
 
-for every rule d seen. The same holds of a percentile, with its ties in favour of the bound. A walk
-on which errors have grown is walked again in shorter pieces, each from a fresh inverse.
+for every rule d seen. The same holds of a percentile, with its ties in favour of the bound.
 """
 
 from __future__ import annotations
@@ -16,18 +14,18 @@ from typing import final
 
 import numpy as np
 
-from softrobust._core.arrays import BoolArray, IntArray
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline
-from softrobust.bounds.reduction import EPS, Reduced, count_policies, reach, widest_row
+from softrobust.bounds.reduction import EPS, Reduced, count_policies, pair_sums, reach, widest_row
+from softrobust.kernels.eliminate import BLOCK, elimination_error
 from softrobust.kernels.tail import best_row
 from softrobust.objective import EDGE, Percentile
 from softrobust.returns import measured, reference_size
 
-RULES = 2e6  # more rules than this are never enumerated
-WALK = 256  # steps between two fresh inverses,
-NUMBERS = 4e6  # fewer where their returns would be more than this many,
-GROWTH = 64.0  # and fewer where errors have grown by more than this since the fresh inverse
-PARALLEL_WORK = 2_000_000  # N·S²·steps below which threads cost more than they bring
+RULES = 1e12  # more rules than this are never enumerated
+NUMBERS = 4e6  # returns looked at together
+ROOM = 5e7  # numbers of a block of models above which their systems would not fit
+PARALLEL_WORK = 2_000_000  # N·S²·stops below which threads cost more than they bring
 
 
 @final
@@ -49,14 +47,13 @@ class Enumerated:
 
 def enumeration_work(reduced: Reduced, allowed: BoolArray) -> float:
     """Multiply-adds of an enumeration, about; infinite above `RULES` rules."""
-    count = count_policies(allowed)
-    if count > RULES:
-        return float("inf")
     p = reduced.problem
-    stops = count / max(int(allowed.sum(axis=1).max()), 1)
-    row = min(widest_row(p), p.n_states)
-    step = 2 * p.n_states**2 + 2 * p.n_states * row  # the exchange, and its two residuals
-    return float(p.n_models * (stops * step + count * 4 * row))
+    sizes = np.sort(allowed.sum(axis=1))
+    if count_policies(allowed) > RULES or BLOCK * (sizes.sum() + 1) * (sizes.size + 2) > ROOM:
+        return float("inf")
+    left = sizes.sum() - np.cumsum(sizes)  # pairs of the states after each
+    columns = np.arange(sizes.size, 0, -1) + 1
+    return float(p.n_models * (np.cumprod(sizes.astype(float)) * ((left + 1) * columns)).sum())
 
 
 def enumerate_rules(
@@ -66,80 +63,68 @@ def enumerate_rules(
 
     `bound` is the best value or the floor, plus what rounding can have hidden.
     """
-    from softrobust.kernels.exchange import gray_steps
-
     walker = _Walker(reduced, allowed, floor)
-    sizes = walker.sizes
-    digits, directions = np.zeros(sizes.size, np.int64), np.ones(sizes.size, np.int64)
-    focus = np.arange(sizes.size + 1)
-    while True:
+    while walker.left:
         if deadline.passed:
             return Enumerated(walker.found, walker.best, float("inf"), complete=False)
-        which, digit = np.empty(walker.stops, np.int64), np.empty(walker.stops, np.int64)
-        n = int(gray_steps(sizes, digits, directions, focus, which, digit))
-        walker.walk(which[:n], digit[:n])
-        if n < walker.stops:
-            return walker.result()
+        walker.walk()
+    return walker.result()
 
 
 @final
 class _Walker:
-    """The rule reached so far, the best one met, and the errors on the way."""
+    """The stop of the tree reached so far, the best rule met, and the range of returns."""
 
     def __init__(self, reduced: Reduced, allowed: BoolArray, floor: float) -> None:
         p = reduced.problem
         sizes = allowed.sum(axis=1)
-        self.p, self.s0 = p, int(np.argmax(sizes))
-        self.actions = np.flatnonzero(allowed[self.s0])
-        self.walked = np.flatnonzero((sizes > 1) & (np.arange(sizes.size) != self.s0))
-        self.sizes = sizes[self.walked]
-        self.choices = [np.flatnonzero(allowed[s]) for s in self.walked]
-        self.decision = np.argmax(allowed, axis=1).astype(np.int64)
-        self.stops = int(np.clip(NUMBERS / (self.actions.size * p.n_models) - 1, 1, WALK))
-        self.piece = self.stops
-        self.X = np.empty((self.stops + 1, self.actions.size, p.n_models))
-        self.live = np.ones((self.stops + 1) * self.actions.size, np.bool_)
-        self.errors = np.empty((2, p.n_models))
-        self.reach, self.widest = reach(p), widest_row(p)
+        self.p, self.order = p, np.argsort(sizes, kind="stable")  # no choice first, most last
+        self.sizes = sizes[self.order].astype(np.int64)
+        pairs = [s * p.n_actions + np.flatnonzero(allowed[s]) for s in self.order]
+        self.pairs = np.concatenate(pairs).astype(np.int64)
+        self.begin = np.cumsum(self.sizes) - self.sizes
+        self.left = round(count_policies(allowed)) // int(self.sizes[-1])  # stops to come
+        self.digits = np.zeros(sizes.size, np.int64)
+        most = int(max(NUMBERS // (self.sizes[-1] * p.n_models), 1))
+        self.X = np.empty((min(most, self.left), int(self.sizes[-1]), p.n_models))
+        self.live = np.ones(self.X.shape[0] * self.X.shape[1], np.bool_)
         self.found: IntArray | None = None
         self.best, self.xi = floor, p.models.f
-        self.error, self.low, self.high, self.most = 0.0, np.inf, -np.inf, -np.inf
+        self.low, self.high, self.most = np.inf, -np.inf, -np.inf
 
-    def walk(self, which: IntArray, digit: IntArray) -> None:
-        """Take the steps: digit which[i] of the Gray code becomes digit[i]."""
-        states = self.walked[which]
-        new = np.array([self.choices[w][d] for w, d in zip(which, digit, strict=True)], np.int64)
-        i = 0
-        while True:  # the first stop is the rule where the walk starts
-            j = min(i + self.piece, new.size)
-            error = self._returns(states[i:j], new[i:j])
-            if error > GROWTH * float(self.errors[0].max()) and self.piece > 1:
-                self.piece = max(self.piece // 4, 1)
-                continue
-            self._look(states[i:j], new[i:j], error)
-            for s, a in zip(states[i:j], new[i:j], strict=True):
-                self.decision[s] = a
-            i = j
-            if i == new.size:
-                return
+    def walk(self) -> None:
+        """Look at the next stops, as many as there is room for."""
+        from softrobust.kernels.eliminate import tree_returns
 
-    def _returns(self, states: IntArray, new: IntArray) -> float:
-        """X[: len(new) + 1] ← returns along the steps; their greatest error."""
-        from softrobust.kernels.exchange import walk_returns
-
-        p, m = self.p, self.p.models
-        large = p.n_models > 1 and p.n_models * p.n_states**2 * (new.size + 1) > PARALLEL_WORK
-        walk_returns(
-            large, m.indptr, m.next_states, m.prob, p.R, p.p0, p.gamma, self.decision, states, new,
-            self.s0, self.actions, self.widest, self.reach, self.X, self.errors,
+        p, m, n = self.p, self.p.models, min(self.left, self.X.shape[0])
+        large = p.n_models > 1 and p.n_models * p.n_states**2 * n > PARALLEL_WORK
+        tree_returns(
+            large, m.indptr, m.next_states, m.prob, p.R, p.p0, p.gamma, self.order, self.sizes,
+            self.pairs, self.digits, n, self.X,
         )  # fmt: skip
-        return float(self.errors[1].max())
+        self._look(self.X[:n].reshape(-1, p.n_models))
+        self.digits = self._after(n)
+        self.left -= n
 
-    def _look(self, states: IntArray, new: IntArray, error: float) -> None:
-        """Take the best rule of the stops, if it is better; keep account of errors."""
-        p, n = self.p, self.actions.size
-        rows = measured(p, self.X[: new.size + 1].reshape(-1, p.n_models))
-        self.error = max(self.error, error)
+    def _after(self, n: int) -> IntArray:
+        """The choices n stops on."""
+        out, carry = self.digits.copy(), n
+        for i in range(self.order.size - 2, -1, -1):
+            carry, out[i] = divmod(int(out[i]) + carry, int(self.sizes[i]))
+        return out
+
+    def error(self) -> float:
+        """By how much a return can be off."""
+        p = self.p
+        sums = pair_sums(p)[p.allowed]
+        slack = 1.0 - p.gamma * float(sums.max()) - (widest_row(p) + 3) * EPS
+        share = elimination_error(p.n_states, widest_row(p), slack) if slack > 0 else np.inf
+        return float(share * (reach(p) * np.abs(p.R[p.allowed]).max(axis=0)).max())
+
+    def _look(self, returns: FloatArray) -> None:
+        """Take the best rule of the stops, if it is better; keep account of sizes."""
+        p, n = self.p, int(self.sizes[-1])
+        rows = measured(p, returns)
         self.low, self.high = min(self.low, float(rows.min())), max(self.high, float(rows.max()))
         objective, f = p.objective, p.models.f
         if isinstance(objective, Percentile):
@@ -149,14 +134,16 @@ class _Walker:
             k = k if top > self.best else -1
         else:
             lam, alpha = objective.lam, objective.alpha
+            if self.found is None:  # the weights of a good rule tell most others off at a glance
+                self.xi = objective.worst_case(rows[int(np.argmax(rows @ self.xi))], f)
             k, top = best_row(rows, self.live, f, lam, alpha, self.xi, self.best)
         if k < 0:
             return
         self.best, self.xi = float(top), objective.worst_case(rows[k], f)
-        self.found = self.decision.copy()
-        for s, a in zip(states[: k // n], new[: k // n], strict=True):
-            self.found[s] = a
-        self.found[self.s0] = self.actions[k % n]
+        digits = self._after(k // n)
+        digits[-1] = k % n
+        self.found = np.empty(digits.size, np.int64)
+        self.found[self.order] = self.pairs[self.begin + digits] % p.n_actions
 
     def result(self) -> Enumerated:
         """What was found, with a bound on every rule."""
@@ -164,6 +151,6 @@ class _Walker:
         size += reference_size(self.p)
         # N products are summed, and a tail's edge counts as met when missed by EDGE of its mass.
         objective = 8 * self.p.n_models * EPS * size + 4 * EDGE * spread
-        error = self.error + objective if np.isfinite(size) else np.inf
+        error = self.error() + objective if np.isfinite(size) else np.inf
         bound = max(self.best, self.most) + error
         return Enumerated(self.found, self.best, bound, complete=True, error=error, size=size)
