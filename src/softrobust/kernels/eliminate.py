@@ -1,6 +1,6 @@
 """Returns of all decision rules of a set, by eliminating one state after the other.
 
-ρ(d, P̂^ω) = p₀ᵀ(I − G_d)⁻¹r_d, with G = γP. A state s is taken out of the system by its own equation,
+ρ(d, P̂^ω) = p₀ᵀ(I − G_d)⁻¹r_d, G = γP. A state s is taken out of the system by its own equation,
 
     v(s) = [R(s,a) + Σ_{j≠s} G(s,a,j)·v(j)] / D,     D = 1 − G(s,a,s),
 
@@ -8,10 +8,10 @@ which is put into the rows of all pairs of the states left, and into p₀. Rules
 first states share their elimination, so the rules are walked as a tree: what is done above the last
 few states is done rarely, and a rule costs a few dozen operations, whatever the number of states.
 
-No digits are lost. With the slack T = 1 − Σ_j G(·,j) kept as one more column, D = T + Σ_{j≠s} G(s,a,j)
-has no subtraction (Grassmann, Taksar and Heyman), and every number but the rewards is a sum of
-products of non-negative ones. A step with k states left computes each number of the smaller system
-within a factor 1 ± (k + 4)u of what exact arithmetic would make of the numbers before it. By the
+No digits are lost. With the slack T = 1 − Σ_j G(·,j) kept as one more column, D is the sum of
+T and all G(s,a,j) but j = s, without a subtraction (Grassmann, Taksar and Heyman), and all numbers
+but the rewards are sums of products of non-negative ones. A step with k states left computes each
+number of the smaller system within a factor 1 ± (k + 4)u of what exact arithmetic would make of the numbers before it. By the
 matrix-tree theorem an entry of the inverse is a quotient of polynomials with non-negative
 coefficients, of degree k − 1 over degree k in G and T; so that changes it by (2k + 1)(k + 4)u of
 itself at most, p₀ and r included, and all S steps together the return by
@@ -19,8 +19,8 @@ itself at most, p₀ and r included, and all S steps together the return by
     Σ_k (2k + 1)(k + 4)·u    of    p₀ᵀ(I − G_d)⁻¹|r_d|  ≤  max|R|·Σp₀/(1 − γσ).
 
 The slacks themselves are off by (n + 3)u for rows of n entries, hence by (n + 3)u/min T of
-themselves: (2S + 1) times that comes on top (`elimination_error`). All of it to first order in u;
-`EPS` is 2u, which covers the rest.
+themselves: (2S + 1) times that comes on top (`solvers.exact.enumeration`). All of it to first order
+in u; `EPS` is 2u, which covers the rest.
 
 BLOCK models are computed side by side. Shapes: S states, A actions, N models; storage as in
 `kernels.evaluate`.
@@ -31,16 +31,9 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from softrobust.kernels._jit import EPS, REORDER, kernel, threaded
+from softrobust.kernels._jit import REORDER, kernel, threaded
 
 BLOCK = 16  # models side by side: as many as fill the registers of a loop
-
-
-def elimination_error(n_states, widest, least_slack):
-    """By how much of max|R|·Σp₀/(1 − γσ) a return can be off."""
-    k = np.arange(1, n_states + 1)
-    steps = float(((2 * k + 1) * (k + 4)).sum()) * EPS
-    return steps + (2 * n_states + 1) * (widest + 3) * EPS / least_slack
 
 
 @kernel

@@ -15,8 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from softrobust.kernels._jit import EPS, REORDER, kernel, threaded
-from softrobust.kernels.tail import dot
+from softrobust.kernels._jit import REORDER, kernel, threaded
 
 
 @kernel

@@ -17,7 +17,7 @@ import numpy as np
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline
 from softrobust.bounds.reduction import EPS, Reduced, count_policies, pair_sums, reach, widest_row
-from softrobust.kernels.eliminate import BLOCK, elimination_error
+from softrobust.kernels.eliminate import BLOCK
 from softrobust.kernels.tail import best_row
 from softrobust.objective import EDGE, Percentile
 from softrobust.returns import measured, reference_size
@@ -114,11 +114,12 @@ class _Walker:
         return out
 
     def error(self) -> float:
-        """By how much a return can be off."""
-        p = self.p
-        sums = pair_sums(p)[p.allowed]
-        slack = 1.0 - p.gamma * float(sums.max()) - (widest_row(p) + 3) * EPS
-        share = elimination_error(p.n_states, widest_row(p), slack) if slack > 0 else np.inf
+        """By how much a return can be off (`kernels.eliminate`)."""
+        p, entry = self.p, (widest_row(self.p) + 3) * EPS
+        slack = 1.0 - p.gamma * float(pair_sums(p)[p.allowed].max()) - entry
+        k = np.arange(1, p.n_states + 1)
+        share = float(((2 * k + 1) * (k + 4)).sum()) * EPS
+        share += (2 * p.n_states + 1) * entry / slack if slack > 0 else np.inf
         return float(share * (reach(p) * np.abs(p.R[p.allowed]).max(axis=0)).max())
 
     def _look(self, returns: FloatArray) -> None:
