@@ -11,10 +11,10 @@ few states is done rarely, and a rule costs a few dozen operations, whatever the
 No digits are lost. With the slack T = 1 − Σ_j G(·,j) kept as one more column, D is the sum of
 T and all G(s,a,j) but j = s, without a subtraction (Grassmann, Taksar and Heyman), and all numbers
 but the rewards are sums of products of non-negative ones. A step with k states left computes each
-number of the smaller system within a factor 1 ± (k + 4)u of what exact arithmetic would make of the numbers before it. By the
-matrix-tree theorem an entry of the inverse is a quotient of polynomials with non-negative
-coefficients, of degree k − 1 over degree k in G and T; so that changes it by (2k + 1)(k + 4)u of
-itself at most, p₀ and r included, and all S steps together the return by
+number of the smaller system within a factor 1 ± (k + 4)u of what exact arithmetic would make of the
+numbers before it. By the matrix-tree theorem an entry of the inverse is a quotient of polynomials
+with non-negative coefficients, of degree k − 1 over degree k in G and T; so that changes it by
+(2k + 1)(k + 4)u of itself at most, p₀ and r included, and all S steps together the return by
 
     Σ_k (2k + 1)(k + 4)·u    of    p₀ᵀ(I − G_d)⁻¹|r_d|  ≤  max|R|·Σp₀/(1 − γσ).
 
