@@ -9,7 +9,9 @@ more or less strictly. In some of the ordered worlds labels do not say that ther
 `mixed` are worlds in which there is something to gain, `faint` those in which practice is nearly
 right and rewards are noisy: there the promise of a gain is most often a mistake. In `flow` a stock
 is filled by orders and emptied by demand, and rewards belong to what flows: an error in where a
-row leads is one in what it earns. In `veiled` people see what the log does not have.
+row leads is one in what it earns. In `veiled` people see what the log does not have. `sparse` are
+larger worlds without any order, rows on a few places, and little that is worth anything: a log of a
+few rows for every pair shows no single change clearly, and all of them together show much.
 """
 
 from __future__ import annotations
@@ -199,7 +201,7 @@ def _labels(rng: Rng, shape: str, at: IntArray) -> tuple[str, ...]:
             return tuple(f"level {i}" for i in order)
         order = rng.permutation(order)  # nobody says that there is an order
     return tuple(
-        f"{chr(97 + i % 26)}{chr(97 + 7 * i % 26)}{'' if i < 26 else 'x'}" for i in order.tolist()
+        f"{chr(97 + i % 26)}{chr(97 + 7 * i % 26)}{'x' * (i // 26)}" for i in order.tolist()
     )
 
 
@@ -313,6 +315,53 @@ def _veiled(rng: Rng, seed: int) -> World:
         practice=practice.reshape(2 * S, A),
         ends=ends.reshape(-1),
         observed=np.repeat(np.arange(S), 2),
+        sizes=(size, size, size),
+    )
+
+
+# -------------------------------------------------------------------- many places, few goals
+def sparse(seed: int) -> World:
+    """Goals among many places: the first attempt in which practice leaves something open."""
+    for attempt in range(ATTEMPTS):
+        made = _sparse(np.random.default_rng([15, seed, attempt]), seed)
+        if made.optimum - made.practice_return > 0.1 * _range(made):
+            return made
+    raise SolverError(f"No world of 'sparse' came within its limits in {ATTEMPTS} trials.")
+
+
+def _sparse(rng: Rng, seed: int) -> World:
+    """Practice is soft about a rule that values places wrongly, and in part at random."""
+    S, A = int(rng.integers(20, 61)), int(rng.integers(2, 6))
+    width, conc = int(rng.integers(2, 7)), rng.choice([0.5, 1.0, 3.0])
+    P = np.zeros((S, A, S))
+    for row in P.reshape(S * A, S):
+        row[rng.choice(S, width, replace=False)] = rng.dirichlet(np.full(width, conc))
+    goals = rng.choice(S, int(rng.integers(1, 4)), replace=False)
+    r, ends = np.zeros((S, A, S)), np.zeros(S, dtype=bool)
+    r[:, :, goals] = rng.uniform(0.5, 1.5, goals.size)
+    if rng.random() < 0.3:  # what actions cost
+        r -= (rng.uniform(0, 0.1, A))[:, None]
+    if rng.random() < 0.5:
+        ends[goals] = True
+    gamma = float(rng.choice([0.9, 0.95, 0.98]))
+    practice = _practice(rng, P, r, float(r.std()), (0.0, 0.1, 0.3))[1]
+    random = rng.uniform(0, 0.7)
+    start = int(rng.choice(np.flatnonzero(~ends)))
+    rows = int(S * A * rng.choice([1.5, 3.0, 8.0]))
+    steps = int(rng.choice([20, 50]))
+    size = Size(max(1, rows // steps), steps)
+    return World(
+        name=f"sparse-{seed}",
+        kinds=("places", "goals"),
+        about="One of the family 'sparse'.",
+        states=_labels(rng, "places", np.arange(S)[:, None]),
+        actions=tuple(f"do {chr(65 + a)}" for a in range(A)),
+        P=P,
+        r=r,
+        p0=np.eye(S)[start],
+        gamma=gamma,
+        practice=(1 - random) * practice + random / A,
+        ends=ends,
         sizes=(size, size, size),
     )
 

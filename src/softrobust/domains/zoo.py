@@ -26,7 +26,7 @@ from scipy.special import ndtr
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.settings import did_you_mean
-from softrobust.domains.families import FAINT, MIXED, flow, veiled
+from softrobust.domains.families import FAINT, MIXED, flow, sparse, veiled
 from softrobust.domains.world import Size, World
 from softrobust.errors import InputError
 
@@ -35,10 +35,11 @@ from softrobust.errors import InputError
 # benchmarks of the literature Wet Chicken is for tuning and random MDPs are for judging. Since then
 # "inventory" changed sides, when its results showed what borrowing does to rewards of flows; the
 # family "flow" was made to tune on, "reservoir" and "battery" to judge by, before they were run;
-# "veiled" was made to tune on when "frailty" had shown what hidden causes do.
+# "veiled" was made to tune on when "frailty" had shown what hidden causes do, and "sparse" when
+# random MDPs had shown that many unclear changes were given up one by one.
 TUNING = (
     "wet-chicken", "wet-chicken-numbers", "pest", "machine", "sites", "clinic", "greenhouse",
-    "queue", "triage", "inventory", "mixed", "faint", "flow", "veiled",
+    "queue", "triage", "inventory", "mixed", "faint", "flow", "veiled", "sparse",
 )  # fmt: skip
 JUDGING = (
     "random-mdp", "bus", "fishery", "reservoir", "battery", "delivery", "offers", "crossings",
@@ -574,3 +575,4 @@ for _family in (MIXED, FAINT):
     register(_family.name, _family.world, family=True)
 register("flow", flow, family=True)
 register("veiled", veiled, family=True)
+register("sparse", sparse, family=True)

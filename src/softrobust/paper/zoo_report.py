@@ -233,7 +233,8 @@ def remarks(rows: Sequence[zoo.Row]) -> list[str]:
         f"Tuning worlds: {', '.join(TUNING)}. Judging worlds: {', '.join(JUDGING)}. The split was "
         "made before any result; since then inventory changed sides, when its results had been "
         "looked into, and reservoir and battery were made to judge by before they were run; when "
-        "frailty had been too sure, the family veiled was made to tune on. Of the benchmarks of "
+        "frailty had been too sure, the family veiled was made to tune on, and sparse when random "
+        "MDPs had been left too much as they were. Of the benchmarks of "
         "the literature Wet Chicken is for tuning, random MDPs are for judging.",
         "Rivals run at one setting everywhere, the one that is best on Wet Chicken or usual in the "
         "literature, and read practice from the log as the default does.",

@@ -16,8 +16,10 @@ many logs of which a gain is believed, those whose gain is not clear of its own 
 where luck was believed most. The constants are those under which promises came true in worlds made
 for tuning (docs/worlds.md).
 How often a pair must have been seen is chosen by the promise itself: its mean less a share of its
-spread, among the candidates that most other halves saw gain anything. Practice is among the
-choices, and stays where no other is confirmed and clear. What practice itself earns is taken from
+spread, among the candidates that most other halves saw gain anything. Where no single change is
+clear, many may be together: every candidate has a bold one beside it, which asks less of each
+change and must be clear as a whole. Practice is among the choices, and stays where no other is
+confirmed and clear. What practice itself earns is taken from
 rows that hardly borrow: practice was lived, and needs no help from what resembles it; its spread is
 widened for what no row of a short log shows.
 
@@ -70,7 +72,11 @@ CONFIRMED = 0.75  # share of the other halves that must see a gain
 CLEAR = 0.75  # chance below which practice stays
 NOISE = 0.05  # probability of as much in a shuffled log, above which a gain is none
 WIDER = 1.3  # times the spread of what practice earns, for what no row shows
-SHARE = 0.3  # of its spread that is taken from a candidate's mean when candidates are compared
+SHARE = 0.5  # of its spread that is taken from a candidate's mean when candidates are compared
+BOLDER = (
+    0.3  # share of the caution with which many changes may be clear together, if none is alone:
+)
+TOGETHER = 2.0  # times its spread must the gain of a bold choice be
 CAUTION = 1.0  # standard deviations by which an action must be better than practice
 ONCE = 1.5  # times as clear must the gain of pairs be that were seen once
 LIVED = (0.5, 1.0)  # concentrations of rows that hardly borrow
@@ -100,9 +106,10 @@ class Gain:
 class Candidate:
     """One way to choose: pairs seen `min_count` times are free, gains must be clear by `caution`.
 
-    `posterior` is the mean gain that the posterior alone says, `optimism` what splits showed of it,
-    `confirmed` the share of other halves that saw a gain, `gain` and `spread` mean and standard
-    deviation of what remains, of which `believed` is the share k.
+    A `bold` one asks less of every change, and more of all together. `posterior` is the mean gain
+    that the posterior alone says, `optimism` what splits showed of it, `confirmed` the share of
+    other halves that saw a gain, `gain` and `spread` mean and standard deviation of what remains,
+    of which `believed` is the share k.
     """
 
     min_count: int
@@ -113,6 +120,13 @@ class Candidate:
     gain: float = 0.0
     spread: float = 0.0
     believed: float = 0.0
+    bold: bool = False
+
+    @property
+    def clear(self) -> bool:
+        """Whether other halves confirm it, and a bold one is clear as a whole."""
+        known = not self.bold or self.gain >= TOGETHER * self.believed * self.spread
+        return self.confirmed >= CONFIRMED and known
 
     @property
     def score(self) -> float:
@@ -123,8 +137,14 @@ class Candidate:
 def candidates_for(
     caution: float, counts: Sequence[int] = (1, 2, 3, 5, 8)
 ) -> tuple[Candidate, ...]:
-    """The ways to choose; a pair seen once must be clearer than others to replace practice."""
-    return tuple(Candidate(m, caution * (ONCE if m == 1 else 1.0)) for m in counts)
+    """The ways to choose: careful ones, and for each a bold one.
+
+    A pair seen once must be clearer than others to replace practice.
+    """
+    careful = tuple(Candidate(m, caution * (ONCE if m == 1 else 1.0)) for m in counts)
+    if caution == 0.0:
+        return careful
+    return careful + tuple(replace(c, caution=BOLDER * c.caution, bold=True) for c in careful)
 
 
 CANDIDATES = candidates_for(CAUTION)
@@ -296,7 +316,7 @@ def _judged(
         return run.keep(Verdict.NO_CHOICE, level, worth, unit, ())
     own, other = run.splits(candidates, groups, n_splits, rng)
     judged, draws = corrected(candidates, gains, own, other, rng)
-    sound = [i for i in np.flatnonzero(moved) if judged[i].confirmed >= CONFIRMED]
+    sound = [i for i in np.flatnonzero(moved) if judged[i].clear]
     if not sound:
         return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits)
     best = int(max(sound, key=lambda i: judged[i].score))
