@@ -11,7 +11,7 @@ rewards are given, or the function that the column shows (see `reward_rules`).
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -91,6 +91,7 @@ class TransitionLog:
     rewards: Rewards | None = None
     rows: Rows = _NOWHERE
     remarks: tuple[Note, ...] = ()
+    _pair_counts: IntArray | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         n_rows = np.size(self.s)
@@ -177,14 +178,10 @@ class TransitionLog:
 
     def part(self, rows: IntArray | BoolArray) -> "TransitionLog":
         """Some of the rows (indices, or a mask), with the labels, start and rewards of all."""
-        return replace(
-            self,
-            s=self.s[rows],
-            a=self.a[rows],
-            s_next=self.s_next[rows],
-            reward=None if self.reward is None else self.reward[rows],
-            episode=None if self.episode is None else self.episode[rows],
-        )
+        names = ("s", "a", "s_next", "reward", "episode")
+        some = {n: getattr(self, n) for n in names if getattr(self, n) is not None}
+        some = {name: seal(column[rows]) for name, column in some.items()}  # ours: not copied again
+        return replace(self, **some)
 
     # ---------------------------------------------------------------- counts
     def counts(self) -> Counts:
@@ -206,8 +203,10 @@ class TransitionLog:
     @property
     def pair_counts(self) -> IntArray:
         """How often each pair was seen, (n_states, n_actions)."""
-        counts = np.bincount(self._pairs(), minlength=self.n_states * self.n_actions)
-        return seal(counts.reshape(self.shape))
+        if self._pair_counts is None:  # asked for again and again, and a log may be large
+            counts = np.bincount(self._pairs(), minlength=self.n_states * self.n_actions)
+            object.__setattr__(self, "_pair_counts", seal(counts.reshape(self.shape)))
+        return self._pair_counts
 
     def _pairs(self) -> IntArray:
         """s · n_actions + a of every row, made in place: a log may be large."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, counted
 from softrobust._core.notes import Note
 from softrobust.data.columns import ACTION, NEXT_STATE, REWARD, STATE
 from softrobust.data.labels import Labels
@@ -103,8 +103,8 @@ def estimate_rewards(
             pairs=table, known=known, nexts=nexts.mean, next_listed=listed, by_next=seen,
             notes=_of_log("next", never_reached=int((~listed).sum())),
         )  # fmt: skip
-    # Only now, since a log may have as many triples as rows, and listing them takes a sort.
-    keys, place = np.unique(pair * n_states + s_next, return_inverse=True)
+    # Only now, since a log may have as many triples as rows, and listing them may take a sort.
+    keys, _, place = counted(pair * n_states + s_next, n_states * n_actions * n_states)
     triples = group_rewards(place, reward, keys.size)
     if triples.agree(scale).all():
         return Rewards(

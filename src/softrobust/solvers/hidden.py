@@ -89,8 +89,10 @@ def _by_products(
     for apart in range(1, STEPS + 1):
         i = np.flatnonzero(episode[apart:] == episode[:-apart])
         for here, there in ((i, i + apart), (i + apart, i)):
-            np.add.at(product, groups[i], y[here, None] * z[there])
-            np.add.at(square, groups[i], np.square(z[there]))
+            for a in range(log.n_actions):
+                at = z[there, a]
+                product[:, a] += np.bincount(groups[i], weights=y[here] * at, minlength=n)
+                square[:, a] += np.bincount(groups[i], weights=at * at, minlength=n)
     total = np.maximum(square.sum(axis=0), 1e-300)
     bias = product.sum(axis=0) / total
     weight = (belief.mean_visits(probs)[:, None] * (probs - practice)).sum(axis=0)

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from softrobust._core.arrays import FloatArray, IntArray
+from softrobust._core.arrays import FloatArray, IntArray, seal
 from softrobust._core.limits import OutOfTime, time_bound
 from softrobust._core.settings import whole
 from softrobust.errors import InputError
@@ -439,11 +439,12 @@ def practice_of(log: TransitionLog, available: NDArray[np.bool_]) -> FloatArray:
 
 def shuffle_actions(log: TransitionLog, rng: np.random.Generator) -> TransitionLog:
     """The log with actions shuffled among the rows of each state."""
-    rows = np.argsort(log.s, kind="stable")
-    mixed = np.argsort(log.s + rng.random(log.n_rows), kind="stable")
-    a = log.a.copy()
-    a[rows] = log.a[mixed]
-    return replace(log, a=a)
+    s = log.s.astype(np.min_scalar_type(log.n_states))  # small integers are sorted by their digits
+    mixed = np.argsort(rng.random(log.n_rows))
+    mixed = mixed[np.argsort(s[mixed], kind="stable")]
+    a = np.empty_like(log.a)
+    a[np.argsort(s, kind="stable")] = log.a[mixed]
+    return replace(log, a=seal(a))
 
 
 @final
