@@ -94,7 +94,11 @@ class Bins:
                 if method == "uniform"
                 else np.quantile(column, share)
             )
-            cuts.append(np.unique(inner[inner > column.min()]))
+            inner = np.unique(inner[inner > column.min()])
+            rest = column[column > column.min()]
+            if not inner.size and size > 1 and rest.size:  # most are the smallest, say 0: it is one
+                inner = np.quantile(rest, np.arange(size - 1) / (size - 1))
+            cuts.append(np.unique(inner))
         return cls(method, names, tuple(cuts), None, scale)
 
     @classmethod

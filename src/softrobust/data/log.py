@@ -203,10 +203,12 @@ class TransitionLog:
     @property
     def pair_counts(self) -> IntArray:
         """How often each pair was seen, (n_states, n_actions)."""
-        if self._pair_counts is None:  # asked for again and again, and a log may be large
+        found = self._pair_counts
+        if found is None:  # asked for again and again, and a log may be large
             counts = np.bincount(self._pairs(), minlength=self.n_states * self.n_actions)
-            object.__setattr__(self, "_pair_counts", seal(counts.reshape(self.shape)))
-        return self._pair_counts
+            found = seal(counts.reshape(self.shape))
+            object.__setattr__(self, "_pair_counts", found)
+        return found
 
     def _pairs(self) -> IntArray:
         """s · n_actions + a of every row, made in place: a log may be large."""

@@ -19,7 +19,7 @@ from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray
 from softrobust._core.notes import Ledger
 from softrobust.data.columns import MISSING, NUMBER, nearest, parse_flag
 from softrobust.data.formula import NO_NEXT, Cells, Formula
-from softrobust.data.times import Grid, grid_of, read_times, step_length, time_text
+from softrobust.data.times import Grid, grid_of, length_text, read_times, step_length, time_text
 from softrobust.data.visit_rows import Events, Visits
 from softrobust.data.visit_rules import TrajectoryRules
 from softrobust.errors import InputError
@@ -152,6 +152,7 @@ def _equal(codes: CodeArray, names: list[str], value: str, column: str) -> BoolA
 # -------------------------------------------------------------------- steps
 NEXT, END, CENSORED = 0, 1, 2
 GAP, HOLE = 1, 2
+LONG = 1.5  # times the usual step: longer ones are named where they count as one
 
 
 @final
@@ -217,6 +218,11 @@ def make_steps(visits: Visits, ends: Ends, rules: TrajectoryRules, ledger: Ledge
         of_visit=of_visit,
     )
     if grid is None:
+        onward = follows == NEXT
+        usual = float(np.median(gap[onward])) if onward.any() else 0.0
+        long = onward & (broken == 0) & (gap > LONG * usual)
+        text = length_text(usual, visits.clock)
+        ledger.add("long_steps", visits.rows, visits.row[visit[long]], usual=text)
         return steps
     hops = np.append(point[1:], 0) - point
     hops = np.where(ended, grid.point(gone, origin) - point, hops)

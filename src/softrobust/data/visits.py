@@ -257,7 +257,8 @@ def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> 
         ledger.append(Note("rewards_formula", facts=facts))
     if formula is not None and rules.cost is None and rules.action not in formula.columns:
         ledger.say("actions_free")
-    log = _log(visits.rows.source, steps, (state, states), (act, actions), usable, paid)
+    cut = rules.action_bins is not None
+    log = _log(visits.rows.source, steps, (state, states), (act, actions), usable, paid, cut)
     report = TrajectoryReport(
         source=visits.rows.source,
         n_rows=n_rows,
@@ -371,8 +372,12 @@ def _log(
     taken: tuple[CodeArray, list[str]],
     usable: BoolArray,
     paid: Earned | None,
+    cut: bool,
 ) -> TransitionLog:
-    """The log of the usable steps, from the state and the action of every step and their names."""
+    """The log of the usable steps, from the state and the action of every step and their names.
+
+    Actions that were `cut` from numbers keep their order.
+    """
     (state, states), (act, actions), who = decided_in, taken, steps.who
     at = np.flatnonzero(usable)
     if not at.size:
@@ -402,7 +407,8 @@ def _log(
     p0: dict[str | int, float] = {
         states[int(s)]: float((starts == s).sum() / starts.size) for s in np.unique(starts)
     }
-    log = build_log(made, states=[states[int(s)] for s in seen], initial=p0 or None)
+    order = [actions[a] for a in used] if cut else None
+    log = build_log(made, [states[int(s)] for s in seen], order, p0 or None)
     if not p0:
         return log
     facts = {"n_ids": int(starts.size), "n_others": int(first.size - starts.size)}
