@@ -61,10 +61,11 @@ def farms(rng: np.random.Generator) -> tuple[str, list[Row]]:
     rows = [
         [i, round(float(rng.gamma(2, 1)), 3), rng.choice(["owner", "share"]),
          rng.choice(["trad", "high", "mixed"]), int(rng.integers(0, 900)),
-         int(rng.gamma(2, 500)), ["west", "east"][i % 2]]
+         int(rng.gamma(2, 500)), ["west", "east"][i % 2],
+         int(rng.random() < 0.3) * int(rng.integers(50, 9000))]
         for i in range(80) for _ in range(6)
     ]  # fmt: skip
-    return "id,size,status,varieties,urea,noutput,region", rows
+    return "id,size,status,varieties,urea,noutput,region,pesticide", rows
 
 
 def engines(rng: np.random.Generator) -> tuple[str, list[Row]]:
@@ -111,7 +112,7 @@ def kinetics(rng: np.random.Generator) -> tuple[str, list[Row]]:
 SHAPES: dict[str, tuple[Callable[[np.random.Generator], tuple[str, list[Row]]], dict[str, Any]]] = {
     "diary": (diary, {"id": "id", "time": "time", "action": "medication"}),
     "trial": (trial, {"terminal": "status=2", "end_time": "futime", "action": "trt"}),
-    "farms": (farms, {"id": "id", "time": "none", "reward": "noutput"}),
+    "farms": (farms, {"time": "none", "action": "varieties", "reward": "noutput"}),
     "engines": (engines, {"id": "bus", "action": "replaced", "action_at": "end"}),
     "stores": (stores, {"id": ("store", "brand"), "action": "deal", "reward": "profit"}),
     "centres": (centres, {"id": ("id", "center"), "reward": "next(outcome)"}),
@@ -304,9 +305,28 @@ def test_an_action_that_led_to_its_row() -> None:
     assert steps == [("old", "yes"), ("new", "no")]
 
 
+def test_a_column_of_mostly_zeros_is_cut_beside_them() -> None:
+    """Quantiles would all be 0: one action, and nothing to choose."""
+    rows = "".join(f"p,{t},lo,{(t % 4 == 0) * t}\n" for t in range(40))
+    log = read(f"id,t,x,a\n{rows}", action_bins=3).log
+    assert log.actions.names == ("<4", "4–20", "≥20")
+    assert log.pair_counts.sum(axis=0).tolist() == [30, 4, 5]
+
+
+def test_steps_that_take_longer_are_named() -> None:
+    rows = "".join(f"p,{t},lo,u\n" for t in (0, 1, 2, 3, 9, 10))
+    (note,) = (n for n in read(f"id,t,x,a\n{rows}").report.findings if n.code == "long_steps")
+    assert (note["n_rows"], note["rows"], note["usual"]) == (1, [4], "1")
+    cut = read(f"id,t,x,a\n{rows}", max_gap="2").report
+    assert cut.lost == {"gap": 1}
+    assert not any(n.code == "long_steps" for n in cut.findings)
+    lost = next(n for n in cut.notes if n.code == "steps_lost")
+    assert lost.level is Level.CAUTION  # one of five: it belongs under the answer
+
+
 def test_numbers_as_actions_are_cut() -> None:
     log = read("id,t,x,a\np,0,lo,1\np,1,hi,15\np,2,lo,30\np,3,lo,9\n", action_bins=[10, 20]).log
-    assert log.actions.names == ("10–20", "<10", "≥20")
+    assert log.actions.names == ("<10", "10–20", "≥20")  # in their own order
 
 
 # -------------------------------------------------------------------- rewards in words

@@ -31,6 +31,7 @@ Verdict = Literal["helps", "a trace", "no sign", "cannot tell"]
 Codes = npt.NDArray[np.integer[Any]]
 Before = Literal["state", "action", "column"]
 FEWEST_ROWS, FEWEST_GROUPS = 100, 10
+SHUFFLES, OUTLYING = 19, 6.0  # of actions, and deviations beyond which chance is no reason
 MOST_ROWS = 200_000  # are enough for any verdict
 # A gain below half a per cent in probability is no reason to change the state, however certain.
 MATTERS = 0.005
@@ -171,8 +172,8 @@ def _smoothed(context: IntArray, joint: IntArray, base: FloatArray, train: BoolA
 def shifted_actions(log: TransitionLog) -> float | None:
     """By how much the action of the row before predicts what follows better than the row's own.
 
-    In mean log-likelihood per transition (marginal, so that nothing is gained by chance); None
-    where the row's own action says anything at all about the next state, or nothing can be told.
+    In mean log-likelihood per transition; None where the row's own action says anything at all
+    about the next state, or actions shuffled within states say as much, or nothing can be told.
     """
     if log.episode is None or log.n_actions < 2:
         return None
@@ -184,7 +185,15 @@ def shifted_actions(log: TransitionLog) -> float | None:
     earlier = _evidence(joint_codes(s, log.a[before]), to)
     lead = earlier - max(own, alone)
     clear = max(10.0, 0.01 * now.size)
-    return lead / now.size if lead > clear and own < alone + 0.2 * (earlier - alone) else None
+    if lead <= clear or own >= alone + 0.2 * (earlier - alone):
+        return None
+    rng, a, order = np.random.default_rng(0), log.a[before], np.argsort(s, kind="stable")
+    null = []  # thin contexts look informative whatever they hold
+    for _ in range(SHUFFLES):
+        mixed = a.copy()
+        mixed[order] = a[np.lexsort((rng.random(a.size), s))]
+        null.append(_evidence(joint_codes(s, mixed), to))
+    return lead / now.size if earlier > np.mean(null) + OUTLYING * np.std(null, ddof=1) else None
 
 
 def _evidence(context: IntArray, to: IntArray) -> float:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, frozen
-from softrobust._core.notes import Ledger, Note
+from softrobust._core.notes import Ledger, Level, Note
 from softrobust.data.bins import Bins
 from softrobust.data.columns import MISSING, Columns
 from softrobust.data.formula import action_costs
@@ -50,6 +50,7 @@ from softrobust.data.visit_steps import (
 from softrobust.errors import InputError
 
 NONE = "none"
+MANY_LOST = 0.1  # share of the steps
 
 
 @final
@@ -151,10 +152,15 @@ class TrajectoryReport:
         return (
             Note("visits_read", facts=read | {"low": self.span[0], "high": self.span[1]}),
             *self.findings,
-            *(Note("steps_lost", facts=facts) for facts in lost),
+            *(Note("steps_lost", self._grave(facts["n_rows"]), facts) for facts in lost),
             Note("ends", facts={"n_ended": self.n_ended, "n_censored": self.n_censored}),
             *(Note("rewards_unused", facts=facts) for facts in unused),
         )
+
+    def _grave(self, n: int) -> Level:
+        """A reason that costs many steps belongs under the answer."""
+        steps = self.n_transitions + sum(self.lost.values())
+        return Level.CAUTION if n > MANY_LOST * steps else Level.INFO
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

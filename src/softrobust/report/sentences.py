@@ -47,7 +47,8 @@ def speaks_against(
     lines = in_words((note for note in told if note not in rows), suppress)
     if rows:
         worst = max(rows, key=lambda note: note["n_rows"] or 0)
-        more = f" {len(rows) - 1} more remarks on rows: in the details." if len(rows) > 1 else ""
+        others = f"{len(rows) - 1} more remark{'s' if len(rows) > 2 else ''} on rows"
+        more = f" {others}: in the details." if len(rows) > 1 else ""
         lines.append(f"{in_words([worst], suppress)[0]}{more}")
     if len(lines) > most:
         lines[most - 1 :] = [f"{len(lines) - most + 1} more cautions: in the details."]
