@@ -34,6 +34,7 @@ from softrobust._core.notes import RECORDED, Note, read_notes
 from softrobust.data.columns import (
     LOG_ROLES,
     REWARD,
+    STATE,
     Columns,
     Role,
     number_groups,
@@ -217,7 +218,8 @@ def _with_formula(table: Table, columns: Mapping[str, str] | None, formula: Form
 def sniff(path: str | Path) -> str:
     """Return what a file holds, by its content: "log", "models", or the name in its `format` key.
 
-    A table with a column `probability` describes models; any other table is taken for a log.
+    A table with the columns `probability` and a state describes models; any other is taken for a
+    log.
     """
     with opened(path) as table:
         return kind_of(table)
@@ -227,7 +229,8 @@ def kind_of(table: Table) -> str:
     """What an open table holds, see `sniff`."""
     if table.kind == "npz" and table.path is not None:
         return (npz_format(table.path) or FORMAT).removeprefix("softrobust-")
-    return "models" if "probability" in map(str.casefold, table.names) else "log"
+    names = set(map(str.casefold, table.names))
+    return "models" if "probability" in names and names & {*STATE.aliases, "idstate"} else "log"
 
 
 def read_labels(path: str | Path, noun: str = "label") -> Labels:

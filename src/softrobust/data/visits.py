@@ -143,7 +143,10 @@ class TrajectoryReport:
         """What was done, one thing at a time."""
         names = ("source", "n_rows", "n_visits", "n_ids", "n_transitions")
         read = {name: getattr(self, name) for name in names}
-        lost = [{"reason": reason, "n_rows": n} for reason, n in self.lost.items()]
+        lost = [
+            Note("steps_lost", self._grave(n), {"reason": reason, "n_rows": n})
+            for reason, n in self.lost.items()
+        ]
         unused = [
             {"reason": reason, "n_rows": tally.n, "total": tally.total}
             for reason, tally in self.rewards.items()
@@ -152,7 +155,7 @@ class TrajectoryReport:
         return (
             Note("visits_read", facts=read | {"low": self.span[0], "high": self.span[1]}),
             *self.findings,
-            *(Note("steps_lost", self._grave(facts["n_rows"]), facts) for facts in lost),
+            *lost,
             Note("ends", facts={"n_ended": self.n_ended, "n_censored": self.n_censored}),
             *(Note("rewards_unused", facts=facts) for facts in unused),
         )

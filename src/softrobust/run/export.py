@@ -7,6 +7,7 @@ names and intervals are those of the package, word for word.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
@@ -117,11 +118,21 @@ def _mix(policy: Policy, s: int) -> dict[str | int, float]:
 def write_table(path: Path, columns: Columns) -> None:
     """Columns as CSV or as a workbook, by the name of the file."""
     if path.suffix.lower() == ".xlsx":
-        write_workbook(path, {"policy": columns})
+        cells = {name: [_as_number(cell) for cell in column] for name, column in columns.items()}
+        write_workbook(path, {"policy": cells})
     elif path.suffix.lower() == ".csv":
         write_csv(path, columns, people=True)
     else:
         raise InputError(f"A table is written as .csv or .xlsx; the file is '{path.name}'.")
+
+
+def _as_number(cell: Any) -> Any:
+    """The number that a text is, written as a sheet would write it: 7, but not 007."""
+    for number in (int, float):
+        with contextlib.suppress(ValueError, TypeError):
+            if str(number(cell)) == cell:
+                return number(cell)
+    return cell
 
 
 # -- the policy alone ------------------------------------------------------------------------------
@@ -279,9 +290,9 @@ def _policy_sheet(run: Run) -> Columns:
     s, a = np.nonzero(taken & np.asarray(policy.decided)[:, None])
     out: Columns = {"state": [states[i] for i in s]}
     for column in columns:
-        out[f"{column} " if column in ("state", "action") else column] = [
-            parts[i].get(column, "") for i in s
-        ]
+        taken = ("state", "action", "probability", "done now", "times seen")
+        name = f"{column} " if column in taken else column
+        out[name] = [parts[i].get(column, "") for i in s]
     out |= {
         "action": [policy.actions.value(i) for i in a],
         "probability": policy.probs[s, a].tolist(),

@@ -106,10 +106,10 @@ def _kind(table: Table, columns: Mapping[str, str] | None, given: Mapping[str, A
         return kind
     names = table.names
     lower = {name.casefold() for name in names}
-    if kind == "models":
-        return "policy" if lower == {"state", "action", "probability"} else kind
     if any(name in given for name in DECISIVE):
         return "visits"
+    if kind == "models":
+        return "policy" if lower == {"state", "action", "probability"} else kind
     if columns or resolvable(names, LOG_ROLES):
         return "log"
     if any(name.startswith("next_") and name[5:] in lower for name in lower):

@@ -84,7 +84,8 @@ def set_up(source: str | Path | TransitionLog | ContinuousLog, options: Options)
 
 
 def _from_file(path: Path, table: Table, options: Options) -> Setup:
-    kind = kind_of(table)
+    visits = any(name in (options.visits or {}) for name in DECISIVE)
+    kind = "log" if visits else kind_of(table)
     if kind == GAUSSIAN_FORMAT.removeprefix("softrobust-"):
         raise InputError(
             f"{path.name} holds continuous models (Gaussian, as drawn for the domain 'cancer'). "
