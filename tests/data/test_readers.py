@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from softrobust._core.notes import Note
 from softrobust.data import END, TransitionLog, read_labels, read_log, save_log, sniff
+from softrobust.data.columns import MISSING_TEXTS
 from softrobust.data.table import read_table
 from softrobust.errors import InputError
 
@@ -309,7 +310,7 @@ label = st.text(
     st.characters(codec="utf-8", exclude_categories=["C"], exclude_characters="\u2028\u2029\x85"),
     min_size=1,
     max_size=5,
-).filter(lambda x: x == x.strip() and x.casefold() not in {"na", "nan", "n/a", "<na>", "null"})
+).filter(lambda x: x == x.strip() and x.casefold() not in MISSING_TEXTS)
 number = st.floats(-1e9, 1e9)
 
 
