@@ -124,11 +124,13 @@ def section(results: Mapping[str, Any], run: Mapping[str, Any], home: str = "") 
     failed = f", {len(run['failed'])} of which failed" if run["failed"] else ""
     workers, load = run["workers"], run.get("load_at_start")
     busy = "" if load is None else f" (load {load:g} at the start)"
+    work, wall = run["task_seconds"], run["wall_seconds"]
+    resumed = isinstance(workers, int) and work > 1.05 * max(workers, 1) * wall
+    took = ", partly in earlier calls" if resumed else f" in {figure_of(float(round(wall)))} s"
     how = f"{workers} workers" if isinstance(workers, int) else f"workers: {workers or 'all cores'}"
     made = _earlier(results, run) + (
         f"Computed on {run['machine']} ({how}), {run['tasks']} tasks{failed}: "
-        f"{figure_of(float(round(run['task_seconds'])))} s of work in "
-        f"{figure_of(float(round(run['wall_seconds'])))} s{busy}; "
+        f"{figure_of(float(round(work)))} s of work{took}{busy}; "
         f"softrobust {v['softrobust']}, Python {v['python']}, numpy {v['numpy']}. Every number is "
         f"in [results.json]({home}results.json), the tables in [table.csv]({home}table.csv).\n"
     )

@@ -33,7 +33,7 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust.bounds.paper_errors import eps1, eps2, reward_radius
 from softrobust.data import Rewards
-from softrobust.errors import InputError
+from softrobust.errors import InputError, SolverError
 from softrobust.models.files import read_models
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
@@ -418,6 +418,8 @@ class Learning(Experiment):
         for world, (_, seeds) in _learning_worlds(settings).items():
             keys = [task_key(world, f"seed{seed:03d}") for seed in seeds]
             found = [results[key]["cases"] for key in keys if key in results]
+            if not found:
+                raise SolverError(f"No task of '{world}' came to an end: see tasks/failures.")
             for i, lam in enumerate(settings["lams"]):
                 cases = [c[i] for c in found]
                 gain = {
