@@ -32,22 +32,23 @@ import numpy as np
 from numba import prange
 
 from softrobust.kernels._jit import REORDER, kernel, threaded
+from softrobust.kernels.tail import dot, soft_robust_value
 
 BLOCK = 16  # models side by side: as many as fill the registers of a loop
 
 
 @kernel
-def _rows(indptr, next_states, prob, R, p0, gamma, order, pairs, first, omega, W):
+def _rows(indptr, next_states, prob, R, p0, gamma, order, pairs, first, own, W):
     """W (rows, S + 2, BLOCK) ← p₀ and the rows of all pairs: G, the reward, the slack.
 
-    order (S,): place → state; pairs (n,): (s·A + a) by place; first: the models' number.
+    order (S,): place → state; pairs (n,): (s·A + a) by place; `own` models from `first` on.
     """
     S, A, N = R.shape
     place = np.empty(S, np.int64)
     for i in range(S):
         place[order[i]] = i
     W[:] = 0.0
-    for b in range(omega):
+    for b in range(own):
         for s in range(S):
             W[0, place[s], b] = p0[s]
         for i in range(pairs.size):
@@ -60,22 +61,22 @@ def _rows(indptr, next_states, prob, R, p0, gamma, order, pairs, first, omega, W
                 W[i + 1, place[next_states[lo + j]], b] += gamma * prob[row + j]
             W[i + 1, S, b] = R[k // A, k % A, first + b]
             W[i + 1, S + 1, b] = 1.0 - gamma * total
-    for b in range(omega, BLOCK):  # nobody's models: every system must have an answer
+    for b in range(own, BLOCK):  # nobody's models: every system must have an answer
         W[1:, S + 1, b] = 1.0
 
 
 @kernel(fastmath=REORDER)
-def _take_out(W, q, n_rows, n_columns, keep, scale, factor, out):
-    """out ← W without its first column, by row q; of W's n_rows, row 0 and those from `keep` on.
+def _take_out(W, level, q, n_rows, n_columns, keep, below, scale, factor):
+    """W[below] ← W[level] without its first column, by row q.
 
-    W (…, n_columns, BLOCK): the state to take out has the first column; reward and slack the last.
-    scale, factor (BLOCK,): room to work in.
+    Of n_rows, row 0 and those from `keep` on are kept. The state to take out has the first of
+    n_columns, reward and slack the last; scale, factor (BLOCK,) are room to work in.
     """
     for b in range(BLOCK):
-        scale[b] = W[q, n_columns - 1, b]
+        scale[b] = W[level, q, n_columns - 1, b]
     for j in range(1, n_columns - 2):
         for b in range(BLOCK):
-            scale[b] += W[q, j, b]
+            scale[b] += W[level, q, j, b]
     for b in range(BLOCK):
         scale[b] = 1.0 / scale[b]
     to = 0
@@ -83,20 +84,11 @@ def _take_out(W, q, n_rows, n_columns, keep, scale, factor, out):
         if 0 < i < keep:
             continue
         for b in range(BLOCK):
-            factor[b] = W[i, 0, b] * scale[b]
+            factor[b] = W[level, i, 0, b] * scale[b]
         for j in range(1, n_columns):
             for b in range(BLOCK):
-                out[to, j - 1, b] = W[i, j, b] + factor[b] * W[q, j, b]
+                W[below, to, j - 1, b] = W[level, i, j, b] + factor[b] * W[level, q, j, b]
         to += 1
-
-
-@kernel(fastmath=REORDER)
-def _last(W, n, scale, out):
-    """out (n, BLOCK) ← returns with each of the n actions of the last state."""
-    for q in range(n):
-        for b in range(BLOCK):
-            scale[b] = W[0, 0, b] / W[q + 1, 2, b]
-            out[q, b] = W[0, 1, b] + scale[b] * W[q + 1, 1, b]
 
 
 @kernel
@@ -104,46 +96,33 @@ def _block(indptr, next_states, prob, R, p0, gamma, order, sizes, pairs, digits,
     """Returns of n stops of the tree, from the one at `digits` on, for one block of models."""
     S, N = order.size, R.shape[2]
     own = min(BLOCK, N - first)
-    starts = np.zeros(S + 1, np.int64)  # rows of the pairs left before each place, with p₀'s
-    for i in range(S):
-        starts[i + 1] = starts[i] + sizes[i]
-    total = starts[S]
+    left = np.zeros(S + 1, np.int64)  # rows before each place is taken out, p₀'s among them
+    left[S] = 1
+    for i in range(S - 1, -1, -1):
+        left[i] = left[i + 1] + sizes[i]
     fixed = 0
     while fixed < S - 1 and sizes[fixed] == 1:
         fixed += 1
-    W = np.empty((total + 1, S + 2, BLOCK))
-    _rows(indptr, next_states, prob, R, p0, gamma, order, pairs, first, own, W)
-    other = np.empty((total + 1, S + 2, BLOCK)) if fixed else W
     scale, factor = np.empty(BLOCK), np.empty(BLOCK)
+    start = np.empty((2, left[0], S + 2, BLOCK))
+    _rows(indptr, next_states, prob, R, p0, gamma, order, pairs, first, own, start[0])
     for level in range(fixed):
-        _take_out(W, 1, total - starts[level] + 1, S + 2 - level, 2, scale, factor, other)
-        W, other = other, W
-    room = np.zeros(S - fixed + 1, np.int64)  # where a level's numbers begin
-    for level in range(fixed, S):
-        cells = (total - starts[level] + 1) * (S + 2 - level) * BLOCK
-        room[level - fixed + 1] = room[level - fixed] + cells
-    stack = np.empty(room[S - fixed])
-    n_rows, n_columns = total - starts[fixed] + 1, S + 2 - fixed
-    at = stack[: room[1]].reshape(n_rows, n_columns, BLOCK)
-    at[:] = W[:n_rows, :n_columns]
-    digit, changed, A_last = digits.copy(), fixed, sizes[S - 1]
-    found = np.empty((A_last, BLOCK))
+        at = level % 2
+        _take_out(start, at, 1, left[level], S + 2 - level, 2, 1 - at, scale, factor)
+    stack = np.empty((S - fixed, left[fixed], S + 2 - fixed, BLOCK))
+    stack[0] = start[fixed % 2, : left[fixed], : S + 2 - fixed]
+    digit, changed, last = digits.copy(), fixed, S - 1 - fixed
     for stop in range(n):
         for level in range(changed, S - 1):
             i = level - fixed
-            n_rows, n_columns = total - starts[level] + 1, S + 2 - level
-            here = stack[room[i] : room[i + 1]].reshape(n_rows, n_columns, BLOCK)
-            below = stack[room[i + 1] : room[i + 2]].reshape(
-                n_rows - sizes[level], n_columns - 1, BLOCK
-            )
             _take_out(
-                here, digit[level] + 1, n_rows, n_columns, sizes[level] + 1, scale, factor, below
-            )
-        i = S - 1 - fixed
-        _last(stack[room[i] : room[i + 1]].reshape(A_last + 1, 3, BLOCK), A_last, scale, found)
-        for q in range(A_last):
+                stack, i, digit[level] + 1, left[level], S + 2 - level, sizes[level] + 1, i + 1,
+                scale, factor,
+            )  # fmt: skip
+        for q in range(sizes[S - 1]):
             for b in range(own):
-                X[stop, q, first + b] = found[q, b]
+                share = stack[last, 0, 0, b] / stack[last, q + 1, 2, b]
+                X[stop, q, first + b] = stack[last, 0, 1, b] + share * stack[last, q + 1, 1, b]
         changed = S - 2
         while changed >= fixed:
             digit[changed] += 1
@@ -167,3 +146,28 @@ def tree_returns(indptr, next_states, prob, R, p0, gamma, order, sizes, pairs, d
             indptr, next_states, prob, R, p0, gamma, order, sizes, pairs, digits, n, block * BLOCK,
             X,
         )  # fmt: skip
+
+
+@kernel
+def best_stop(X, f, lam, alpha, xi, floor):
+    """The row of X (n, N) of greatest soft-robust value above `floor`; (−1, floor) if none is.
+
+    Any ξ ∈ Ξ shows that a row is not, by value ≤ ξ·x. Rows that follow each other are alike, so the
+    worst case of the last row that ξ let through is the ξ (N,) for the next; in place.
+    """
+    tail = 1.0 - alpha
+    best, best_k = floor, -1
+    for k in range(X.shape[0]):
+        if not dot(X[k], xi) > best:
+            continue
+        value = soft_robust_value(X[k], f, lam, alpha)
+        if value > best:
+            best, best_k = value, k
+        left = tail
+        for omega in np.argsort(X[k]):
+            take = max(min(f[omega], left), 0.0)
+            left -= take
+            xi[omega] = (1.0 - lam) * f[omega] + (lam * take / tail if tail > 0.0 else 0.0)
+        if tail <= 0.0:
+            xi[np.argmin(X[k])] += lam
+    return best_k, best

@@ -17,8 +17,7 @@ import numpy as np
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline
 from softrobust.bounds.reduction import EPS, Reduced, count_policies, pair_sums, reach, widest_row
-from softrobust.kernels.eliminate import BLOCK
-from softrobust.kernels.tail import best_row
+from softrobust.kernels.eliminate import BLOCK, best_stop
 from softrobust.objective import EDGE, Percentile
 from softrobust.returns import measured, reference_size
 
@@ -49,7 +48,9 @@ def enumeration_work(reduced: Reduced, allowed: BoolArray) -> float:
     """Multiply-adds of an enumeration, about; infinite above `RULES` rules."""
     p = reduced.problem
     sizes = np.sort(allowed.sum(axis=1))
-    if count_policies(allowed) > RULES or BLOCK * (sizes.sum() + 1) * (sizes.size + 2) > ROOM:
+    choices = sizes[sizes > 1]
+    held = (sizes.sum() + 1) * (sizes.size + 2) + choices.size * choices.sum() * choices.size
+    if count_policies(allowed) > RULES or BLOCK * held > ROOM:
         return float("inf")
     left = sizes.sum() - np.cumsum(sizes)  # pairs of the states after each
     columns = np.arange(sizes.size, 0, -1) + 1
@@ -87,9 +88,8 @@ class _Walker:
         self.digits = np.zeros(sizes.size, np.int64)
         most = int(max(NUMBERS // (self.sizes[-1] * p.n_models), 1))
         self.X = np.empty((min(most, self.left), int(self.sizes[-1]), p.n_models))
-        self.live = np.ones(self.X.shape[0] * self.X.shape[1], np.bool_)
         self.found: IntArray | None = None
-        self.best, self.xi = floor, p.models.f
+        self.best, self.xi = floor, p.models.f.copy()
         self.low, self.high, self.most = np.inf, -np.inf, -np.inf
 
     def walk(self) -> None:
@@ -135,12 +135,10 @@ class _Walker:
             k = k if top > self.best else -1
         else:
             lam, alpha = objective.lam, objective.alpha
-            if self.found is None:  # the weights of a good rule tell most others off at a glance
-                self.xi = objective.worst_case(rows[int(np.argmax(rows @ self.xi))], f)
-            k, top = best_row(rows, self.live, f, lam, alpha, self.xi, self.best)
+            k, top = best_stop(rows, f, lam, alpha, self.xi, self.best)
         if k < 0:
             return
-        self.best, self.xi = float(top), objective.worst_case(rows[k], f)
+        self.best = float(top)
         digits = self._after(k // n)
         digits[-1] = k % n
         self.found = np.empty(digits.size, np.int64)
