@@ -87,8 +87,8 @@ def whole_solve(smoke: bool) -> Iterator[Figure]:
         V, decisions = np.zeros((N, S)), np.zeros((N, S), np.int64)
         m = p.models
         solve_models(
-            False, m.indptr, m.next_states, m.prob, p.R, p.allowed, p.gamma,
-            1e-8, 10_000, 0, N, V, decisions, np.empty(N), np.empty(N),
+            False, 0, N, m.indptr, m.next_states, m.prob, p.R, p.allowed, p.gamma,
+            1e-8, 10_000, V, decisions, np.empty(N), np.empty(N),
         )  # fmt: skip
 
     Z = values_of(p, np.zeros(p.n_states))[some]

@@ -103,11 +103,13 @@ def test_one_thread_and_many_agree() -> None:
         best, least, slack = np.zeros((5, N, S)), np.zeros((4, N, S)), np.zeros(N)
         decisions = np.zeros((4, N, S), np.int64)
         B[0] = least[0] = problem.p0
-        horizon_values(threads, *where, rules, problem.R, 0.9, 4, V)
-        horizon_values_dense(threads, *where, rules, problem.R, 0.9, 4, dense)
-        horizon_flows(threads, *where, rules, B)
-        horizon_optima(threads, *where, problem.R, problem.allowed, 0.9, best, decisions, slack)
-        least_flows(threads, *where, problem.allowed, problem.p0, 0, N, least)
+        horizon_values(threads, 0, N, *where, rules, problem.R, 0.9, 4, V)
+        horizon_values_dense(threads, 0, N, *where, rules, problem.R, 0.9, 4, dense)
+        horizon_flows(threads, 0, N, *where, rules, B)
+        horizon_optima(
+            threads, 0, N, *where, problem.R, problem.allowed, 0.9, best, decisions, slack
+        )
+        least_flows(threads, 0, N, *where, problem.allowed, problem.p0, least)
         found.append([V, dense, B, best, least, slack])
     for one, many in zip(*found, strict=True):
         np.testing.assert_allclose(one, many, rtol=1e-14)

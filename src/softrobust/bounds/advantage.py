@@ -138,8 +138,8 @@ def _restrict(
     for part in chunks(m.n_models, FIRST if large else m.n_models):
         deadline.check()
         restrict_models(
-            large, m.indptr, m.next_states, m.prob, problem.R, problem.p0, allowed, problem.gamma,
-            fresh, part.start, part.stop, V, decisions, upper, adv, h,
+            large, part.start, part.stop, m.indptr, m.next_states, m.prob, problem.R, problem.p0,
+            allowed, problem.gamma, fresh, V, decisions, upper, adv, h,
         )  # fmt: skip
 
 
@@ -171,9 +171,9 @@ def tighten(
             if deadline.passed:
                 return
             passage_bounds(
-                large, models.indptr, models.next_states, models.prob, problem.R, problem.p0,
-                allowed, targets, some.start, some.stop, problem.gamma, sign, fresh, part.start,
-                part.stop, rules, m,
+                large, part.start, part.stop, models.indptr, models.next_states, models.prob,
+                problem.R, problem.p0, allowed, targets, some.start, some.stop, problem.gamma,
+                sign, fresh, rules, m,
             )  # fmt: skip
 
 

@@ -210,8 +210,8 @@ def _least_flows(reduced: Reduced, deadline: Deadline) -> FloatArray:
         if deadline.passed:
             break
         least_flows(
-            p.n_models > 1 and work * p.n_models > FLOW_WORK, m.indptr, m.next_states, m.prob,
-            reduced.allowed, p.p0, part.start, part.stop, least,
+            work * p.n_models > FLOW_WORK, part.start, part.stop, m.indptr, m.next_states, m.prob,
+            reduced.allowed, p.p0, least,
         )  # fmt: skip
     return least
 

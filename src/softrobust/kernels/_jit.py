@@ -6,8 +6,8 @@ must still run there, so compilation then goes without a cache.
 
 Two processes never compile the same kernel at the same time: the second waits and takes it from the
 cache. So a helper (`beside`) can compile what a command will need later while the command itself
-compiles what it needs now. Kernels whose names begin with `_` are called by kernels alone; a
-wrapper for callers in Python would cost a sixth of their time.
+compiles what it needs now. Kernels whose names begin with `_`, and those marked `inner`, are called
+by kernels alone: no way in from Python is made for them, nor machine code of their own.
 
 Numba's cache looks at a kernel's own file only, and would keep old machine code of kernels that it
 calls in other files. So the cache is stamped with the text of all files that a kernel draws on.
@@ -19,20 +19,25 @@ and infinity keep their meaning, so a kernel can still find them. `FINITE` also 
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
+from itertools import pairwise
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
-from numba import njit, types
-from numba.core import cgutils, event
+from llvmlite import binding
+from numba import _dynfunc, get_num_threads, njit, types
+from numba.core import cgutils, codegen, event
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.cpu import CPUContext
+from numba.core.environment import lookup_environment
 from numba.extending import intrinsic
 
 from softrobust._core.limits import LiveLine
@@ -40,13 +45,14 @@ from softrobust._core.limits import LiveLine
 REORDER = frozenset({"reassoc", "contract", "nsz", "arcp"})
 FINITE = REORDER | {"nnan", "ninf"}
 EPS = 2.220446049250313e-16  # of float64
+TURNS = 4  # parts of a loop for every thread: some take longer than others
 
 
 class _Compiling(event.Listener):  # type: ignore[misc]
     """A line on the terminal while kernels are compiled; what the cache holds is not announced."""
 
     def __init__(self) -> None:
-        self.line, self.depth = LiveLine(), 0
+        self.line, self.depth, self.inside = LiveLine(), 0, 0
         self.beside: Callable[[], None] | None = None  # called when compiling begins,
         self.helped = False  # once
 
@@ -73,9 +79,97 @@ class _Compiling(event.Listener):  # type: ignore[misc]
         if self.depth == 0:
             self.line.clear()
 
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """No search for garbage meanwhile, a sixth of the time: compiling drops millions."""
+        collected = gc.isenabled()
+        gc.disable()
+        self.inside += 1
+        try:
+            yield
+        finally:
+            self.inside -= 1
+            if collected:
+                gc.enable()
+
 
 _compiling = _Compiling()
 event.register("numba:compile", _compiling)
+
+
+class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """What numba wrote of a kernel; without a way in, callers take it in as it is.
+
+    Numba optimises every kernel and makes it machine code, and does so again for its callers with
+    all that they call. Once, for whom Python calls, halves the time.
+    """
+
+    plain = False  # neither optimised nor machine code
+
+    def keep_plain(self) -> None:
+        """Be what callers take in, and no more."""
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self.plain = self._finalized = True
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a function."""
+        return any(f.name == name and not f.is_declaration for f in self._final_module.functions)
+
+    def get_pointer_to_function(self, name: str) -> Any:
+        if self.plain and self.has(name):  # somebody wants to call it after all
+            self.plain = False
+            self._optimize_final_module()
+            self._finalize_final_module()
+        return super().get_pointer_to_function(name)
+
+    def serialize_using_object_code(self) -> Any:
+        if self.plain:
+            return self.name, "plain", self._get_module_for_linking().as_bitcode()
+        return super().serialize_using_object_code()
+
+    @classmethod
+    def _unserialize(cls, owner: Any, state: Any) -> Any:
+        name, kind, data = state
+        if kind != "plain":
+            return super()._unserialize(owner, state)
+        self = owner.create_library(name)
+        self._final_module = binding.parse_bitcode(data)
+        self.plain = self._finalized = True
+        return self
+
+
+def _take_in_plain() -> None:
+    """Let numba make `_Library`s; those without a way in stay plain inside kernels of ours."""
+    owner = codegen.JITCPUCodegen
+    get_executable, set_env = CPUContext.get_executable, owner.set_env
+
+    def executable(self: Any, library: Any, fndesc: Any, env: Any) -> Any:
+        ours = _compiling.inside and isinstance(library, _Library) and not library._finalized
+        if ours and not library.has(fndesc.llvm_cpython_wrapper_name):
+            library.keep_plain()
+        if getattr(library, "plain", False):
+            name = fndesc.qualname.split(".")[-1]
+            return _dynfunc.make_function(fndesc.lookup_module(), name, "", 0, env, (library,))
+        made = get_executable(self, library, fndesc, env)
+        if _compiling.inside:  # what it took in has its place in memory only now
+            for variable in library._final_module.global_variables:
+                known = lookup_environment(variable.name)
+                if known is not None:
+                    library.codegen.set_env(variable.name, known)
+        return made
+
+    def set_present(self: Any, name: str, env: Any) -> None:
+        if self._engine.get_global_value_address(name):  # plain code is nowhere in memory
+            set_env(self, name, env)
+
+    owner._library_class, owner.set_env = _Library, set_present
+    CPUContext.get_executable = executable
+
+
+_take_in_plain()
 
 
 def beside(start: Callable[[], None]) -> None:
@@ -87,17 +181,17 @@ def beside(start: Callable[[], None]) -> None:
 def kernel(
     function: Callable[..., Any] | None = None,
     *,
-    parallel: bool = False,
     fastmath: frozenset[str] = frozenset(),
     inline: bool = False,
+    inner: bool = False,
     nogil: bool = False,
     entry: bool = False,
     once: bool = False,
 ) -> Any:
-    """Compile `function` with numba: `@kernel`, or `@kernel(parallel=True)`.
+    """Compile `function` with numba: `@kernel`, or `@kernel(fastmath=REORDER)`.
 
     With `nogil` several threads of Python may be in it at once. With `entry` it is called from
-    Python though its name begins with `_`.
+    Python though its name begins with `_`, with `inner` by kernels alone though it does not.
 
     With `once` its text becomes part of the kernel that calls it, which spares compiling it by
     itself; for functions that are called in one place (of a kernel).
@@ -106,7 +200,7 @@ def kernel(
     words, so that a call with five of them costs as much as a hundred additions: inner functions of
     a hot loop want it, each used in few places.
     """
-    options: dict[str, Any] = {"parallel": parallel, "fastmath": set(fastmath) or False}
+    options: dict[str, Any] = {"fastmath": set(fastmath) or False}
     options["no_cfunc_wrapper"] = True  # no kernel is handed on as a value
     if nogil:
         options["nogil"] = True
@@ -118,7 +212,7 @@ def kernel(
         options["error_model"] = "numpy"
 
     def compile_(f: Callable[..., Any]) -> Any:
-        options["no_cpython_wrapper"] = f.__name__.startswith("_") and not entry
+        options["no_cpython_wrapper"] = inner or (f.__name__.startswith("_") and not entry)
         try:
             compiled = njit(f, cache=True, **options)
         except RuntimeError as error:  # numba: "cannot cache function …: no locator available"
@@ -137,21 +231,45 @@ def kernel(
     return compile_ if function is None else compile_(function)
 
 
-def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a loop over `prange` twice: `f(threads, *arguments)` runs on one thread or on many.
+def threaded(function: Callable[..., Any]) -> Callable[..., None]:
+    """Compile `f(first, last, *arguments)`, a loop whose turns do not look at each other.
 
-    Machine code for many threads is slower on small problems, and for one thread the loop is an
-    ordinary one. Which of the two is compiled is known when it is first called.
+    `f(threads, first, last, *arguments)` runs it, on one thread or on many: the same machine code
+    either way, in threads of Python that let go of its lock. Numba's own threads want a second
+    version, which takes longest of all to compile.
     """
-    copy = FunctionType(function.__code__, function.__globals__, function.__name__)
-    copy.__qualname__ = f"{function.__qualname__}_threads"  # numba's cache goes by this name
-    one, many = kernel(entry=True)(function), kernel(parallel=True, entry=True)(copy)
+    one = kernel(entry=True, nogil=True)(function)
 
     @wraps(function)
-    def run(threads: bool, *arguments: Any) -> Any:
-        return (many if threads else one)(*arguments)
+    def run(threads: bool, first: int, last: int, *arguments: Any) -> None:
+        n, workers = last - first, get_num_threads() if threads else 1
+        parts = min(n, TURNS * workers)
+        if workers == 1 or parts < 2:
+            one(first, last, *arguments)
+            return
+        edges = [first + i * n // parts for i in range(parts + 1)]
+        turns = iter(list(pairwise(edges)))
+
+        def work() -> None:
+            for start, stop in turns:
+                one(start, stop, *arguments)
+
+        others = [_pool(os.getpid(), workers).submit(work) for _ in range(workers - 1)]
+        try:
+            work()
+        finally:
+            list(turns)  # after an interrupt nothing new is begun, and all is at rest
+            wait(others)
+        for other in others:
+            other.result()
 
     return run
+
+
+@cache
+def _pool(process: int, workers: int) -> ThreadPoolExecutor:
+    """The threads of this process: a fork has none of its parent's."""
+    return ThreadPoolExecutor(workers, "kernel")
 
 
 def _keep_inside(compiled: Any) -> None:
@@ -176,7 +294,7 @@ def _take_turns(compiled: Any) -> None:
     place = zlib.crc32(compiled.py_func.__code__.co_filename.encode() + name.encode())
 
     def compile_in_turn(signature: Any) -> Any:
-        with global_compiler_lock, _turn(compiled, place, name):
+        with global_compiler_lock, _compiling.undisturbed(), _turn(compiled, place, name):
             return alone(signature)
 
     compiled.compile = compile_in_turn

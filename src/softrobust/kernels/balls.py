@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import FloatArray
 from softrobust.kernels._jit import kernel
 from softrobust.kernels.expected import block_of
+from softrobust.kernels.tail import ascending
 
 L1, LINF = 0, 1
 
@@ -30,7 +31,7 @@ def l1_worst(p, z, budget, out):
     Moving mass ε costs 2ε of the budget, so ε = min(ψ/2, 1 − p̄ at the smallest z) goes onto the
     smallest z, taken from the largest z downwards.
     """
-    order = np.argsort(z, kind="mergesort")  # stable: ties go by index
+    order = ascending(z)
     out[:] = p
     first = order[0]
     left, moved = 0.5 * budget, 0.0
@@ -57,7 +58,7 @@ def l1_reach(p, z, level, out):
     nearest point there. Infinite where no distribution gets there; out is then all on the smallest
     z.
     """
-    order = np.argsort(z, kind="mergesort")
+    order = ascending(z)
     first = order[0]
     out[:] = p
     excess = -level
@@ -85,7 +86,7 @@ def _envelope(z, w, hull, start):
 
     hull (n,) are the lines from κ = 0 upwards, start (n,) the prices where they begin.
     """
-    by_z = np.argsort(z, kind="mergesort")
+    by_z = ascending(z)
     size = 0
     for i in by_z:
         # A line that starts higher matters only where it is flatter than all before.
@@ -138,10 +139,12 @@ def weighted_l1_worst(p, z, w, budget, out):
     """
     n = p.size
     hull, start, price = np.empty(n, np.int64), np.empty(n), np.empty(n)
+    cost = np.empty(n)
     size = _envelope(z, w, hull, start)
     for j in range(n):
         price[j] = _giving_price(z, w, hull, start, size, j)
-    givers = np.argsort(-price, kind="mergesort")
+        cost[j] = -price[j]
+    givers = ascending(cost)
     out[:] = p
     at, left, moved, g = size - 1, budget, 0.0, 0
     while left > 0.0:
@@ -180,7 +183,7 @@ def linf_worst(p, z, w, budget, out):
     upper ends.
     """
     n = p.size
-    order = np.argsort(z, kind="mergesort")  # stable: ties go by index
+    order = ascending(z)
     left = 0.0
     for j in range(n):
         take = min(p[j], budget if w.size == 0 else budget / w[j])

@@ -29,7 +29,6 @@ BLOCK models are computed side by side. Shapes: S states, A actions, N models; s
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from softrobust.kernels._jit import REORDER, kernel, threaded
 from softrobust.kernels.tail import dot, soft_robust_value
@@ -134,14 +133,16 @@ def _block(indptr, next_states, prob, R, p0, gamma, order, sizes, pairs, digits,
 
 
 @threaded
-def tree_returns(indptr, next_states, prob, R, p0, gamma, order, sizes, pairs, digits, n, X):
-    """Returns X (≥ n, actions of the last state, N) of n stops of the tree of rules.
+def tree_returns(
+    first, last, indptr, next_states, prob, R, p0, gamma, order, sizes, pairs, digits, n, X
+):
+    """Returns X (≥ n, actions of the last state, N) of n stops of the tree, blocks first … last.
 
     order (S,): the states as they are taken out, those without a choice first; sizes (S,) their
     numbers of actions; pairs (Σ sizes,): (s·A + a) in that order; digits (S,) the choices of the
     first stop, the last one's 0. The choice of the last state but one changes fastest.
     """
-    for block in prange((R.shape[2] + BLOCK - 1) // BLOCK):
+    for block in range(first, last):
         _block(
             indptr, next_states, prob, R, p0, gamma, order, sizes, pairs, digits, n, block * BLOCK,
             X,

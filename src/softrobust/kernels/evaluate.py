@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 
 from softrobust.kernels._jit import EPS, REORDER, kernel, threaded
 from softrobust.kernels.expected import block_of
@@ -68,7 +67,7 @@ def lu_solve(LU, x):
         x[i] = total / LU[i, i]
 
 
-@kernel
+@kernel(inner=True)
 def lu_solve_transposed(LU, x):
     """x (S,) ← (LU)⁻ᵀ x, row by row so that memory is read in order."""
     S = LU.shape[0]
@@ -96,10 +95,10 @@ def _evaluate_model(indptr, next_states, prob, n_models, omega, probs, gamma, v,
 
 
 @threaded
-def evaluate_models(indptr, next_states, prob, probs, gamma, v, h):
+def evaluate_models(first, last, indptr, next_states, prob, probs, gamma, v, h):
     """v (N, S): r_π in, values out. h (N, S): p₀ in, discounted occupancies out."""
     N = v.shape[0]
-    for omega in prange(N):
+    for omega in range(first, last):
         _evaluate_model(indptr, next_states, prob, N, omega, probs, gamma, v[omega], h[omega])
 
 
@@ -197,7 +196,7 @@ def _cycle(rows, columns, values, gamma, transposed, r, target, dx):
             return
 
 
-@kernel
+@kernel(inner=True)
 def solve_csr(rows, columns, values, gamma, transposed, share, x):
     """x (S,): right-hand side in, solution out; returns ‖b − Mx‖/‖x‖, at most `share` on success.
 
@@ -228,14 +227,13 @@ def solve_csr(rows, columns, values, gamma, transposed, share, x):
     return best
 
 
-@kernel(parallel=True)
+@threaded
 def evaluate_sparse(
-    indptr, prob, rows, columns, probs, gamma, share, want_occupancy, first, last, v, h, reached
+    first, last, indptr, prob, rows, columns, probs, gamma, share, want_occupancy, v, h, reached
 ):
     """`evaluate_models` for sparse models first … last; reached (N, 2): relative residuals."""
-    N = v.shape[0]
-    for omega in prange(first, last):
-        values = np.empty(columns.size)
+    N, values = v.shape[0], np.empty(columns.size)
+    for omega in range(first, last):
         fill_policy_rows(indptr, prob, N, omega, probs, values)
         reached[omega, 0] = solve_csr(rows, columns, values, gamma, False, share, v[omega])
         if want_occupancy:
@@ -275,23 +273,26 @@ def _state_values(indptr, next_states, prob, R, gamma, V, s, Q):
 
 
 @threaded
-def fill_action_values(indptr, next_states, prob, R, gamma, V, Q):
-    """Q[ω,s,a] = R[s,a,ω] + γ Σ_s′ P̂^ω(s′|s,a) v_ω(s′): Q (N, S, A) from V (N, S), R (S, A, N)."""
-    for s in prange(V.shape[1]):
+def fill_action_values(first, last, indptr, next_states, prob, R, gamma, V, Q):
+    """Q[ω,s,a] = R[s,a,ω] + γ Σ_s′ P̂^ω(s′|s,a) v_ω(s′): Q (N, S, A) from V (N, S), R (S, A, N).
+
+    For states first … last.
+    """
+    for s in range(first, last):
         _state_values(indptr, next_states, prob, R, gamma, V, s, Q)
 
 
-@kernel(parallel=True)
-def first_order(indptr, next_states, prob, R, allowed, gamma, xi, V, h, score):
-    """First-order change of the static value by taking a in s, without inverses.
+@threaded
+def first_order(first, last, indptr, next_states, prob, R, allowed, gamma, xi, V, h, score):
+    """First-order change of the static value by taking a in s = first … last, without inverses.
 
         score(s,a) = Σ_ω ξ_ω h_ω(s)·[R(s,a,ω) + γP̂^ω(s,a)ᵀv_ω − v_ω(s)]
 
     Values V and occupancies h (N, S) are those of the current rule; score (S, A) is −1e308 where a
     pair is not allowed. The exact change is that of `exchange.exchange_returns`.
     """
-    S, A, N = R.shape
-    for s in prange(S):
+    _, A, N = R.shape
+    for s in range(first, last):
         for a in range(A):
             if not allowed[s, a]:
                 score[s, a] = -1e308
@@ -311,15 +312,15 @@ def first_order(indptr, next_states, prob, R, allowed, gamma, xi, V, h, score):
 
 
 # A finite horizon: rules probs (T, S, A), one for every step (T = H) or the same for all (T = 1).
+# All for models first … last.
 
 
 @threaded
-def horizon_values(indptr, next_states, prob, probs, R, gamma, steps, V):
+def horizon_values(first, last, indptr, next_states, prob, probs, R, gamma, steps, V):
     """V (K, N, S) ← v_t of H = `steps` steps; K = 1 keeps v_0 alone, K = H + 1 all, v_H = 0."""
     (K, N, S), (T, _, A) = V.shape, probs.shape
-    for chunk in prange((N + CHUNK - 1) // CHUNK):
-        lo = np.int64(chunk) * CHUNK  # a parallel index is unsigned
-        hi = min(lo + CHUNK, N)
+    for lo in range(first, last, CHUNK):
+        hi = min(lo + CHUNK, last)
         v, new = np.zeros((hi - lo, S)), np.empty((hi - lo, S))
         ahead, total = np.empty(hi - lo), np.empty(hi - lo)
         for t in range(steps - 1, -1, -1):
@@ -342,7 +343,7 @@ def horizon_values(indptr, next_states, prob, probs, R, gamma, steps, V):
 
 
 @threaded
-def horizon_values_dense(indptr, next_states, prob, rules, R, gamma, steps, V):
+def horizon_values_dense(first, last, indptr, next_states, prob, rules, R, gamma, steps, V):
     """`horizon_values` of one rule for all steps, by a model's own matrix kept in cache.
 
     Rules (1, S, A), or (N, S, A): one for each model.
@@ -352,9 +353,9 @@ def horizon_values_dense(indptr, next_states, prob, rules, R, gamma, steps, V):
     """
     (K, N, S), A = V.shape, rules.shape[2]
     wide = (S + 3) // 4 * 4
-    for omega in prange(N):
+    for omega in range(first, last):
         P, r = np.zeros((wide, S)), np.zeros(S)
-        rule = rules[min(np.int64(omega), rules.shape[0] - 1)]  # a parallel index is unsigned
+        rule = rules[min(omega, rules.shape[0] - 1)]
         for s in range(S):
             for a in range(A):
                 weight = rule[s, a]
@@ -380,10 +381,10 @@ def horizon_values_dense(indptr, next_states, prob, rules, R, gamma, steps, V):
 
 
 @threaded
-def horizon_flows(indptr, next_states, prob, probs, B):
+def horizon_flows(first, last, indptr, next_states, prob, probs, B):
     """B (H, N, S) ← P(S_t = s) in every model; B[0] holds the start."""
     (H, N, S), (T, _, A) = B.shape, probs.shape
-    for omega in prange(N):
+    for omega in range(first, last):
         for t in range(1, H):
             rule, b, out = probs[min(t - 1, T - 1)], B[t - 1, omega], B[t, omega]
             out[:] = 0.0
@@ -401,15 +402,14 @@ def horizon_flows(indptr, next_states, prob, probs, B):
 
 
 @threaded
-def horizon_optima(indptr, next_states, prob, R, allowed, gamma, V, decisions, slack):
+def horizon_optima(first, last, indptr, next_states, prob, R, allowed, gamma, V, decisions, slack):
     """Backward induction in each model: V (H + 1, N, S), decisions (H, N, S), slack (N,).
 
     `slack` is at least what rounding can have done to any v_0(s).
     """
     (H, N, S), A = decisions.shape, allowed.shape[1]
-    for chunk in prange((N + CHUNK - 1) // CHUNK):
-        lo = np.int64(chunk) * CHUNK  # a parallel index is unsigned
-        hi = min(lo + CHUNK, N)
+    for lo in range(first, last, CHUNK):
+        hi = min(lo + CHUNK, last)
         ahead, scale, longest = np.empty(hi - lo), np.zeros(hi - lo), 0
         V[H, lo:hi] = 0.0
         slack[lo:hi] = 0.0
@@ -439,13 +439,13 @@ def horizon_optima(indptr, next_states, prob, R, allowed, gamma, V, decisions, s
 
 
 @threaded
-def least_flows(indptr, next_states, prob, allowed, p0, first, last, M):
-    """M (H, N, S) ← the least P(S_t = s) of any allowed policy, for models first … last.
+def least_flows(first, last, indptr, next_states, prob, allowed, p0, M):
+    """M (H, N, S) ← the least P(S_t = s) of any allowed policy.
 
     W[s, to] is the least probability of being in `to` after t steps from s; M_t = p₀ᵀW_t.
     """
     (H, N, S), A = M.shape, allowed.shape[1]
-    for omega in prange(first, last):
+    for omega in range(first, last):
         W, new, mix = np.eye(S), np.empty((S, S)), np.empty(S)
         for t in range(1, H):
             for s in range(S):
@@ -512,6 +512,107 @@ def roll_episodes(
             s_next[e, t] = now
             t += 1
         length[e] = t
+
+
+# One policy, and one reward, for every model.
+
+
+@kernel
+def expected_in_models(
+    indptr, columns, prob, n_models, states, end, by_next, at_end, value, exact, out
+):
+    """out (n_rows, N) += Σ_s′ P^ω(s′)·r(s′, ω).
+
+    r is `value` where `exact`, else by_next (N, S), and at_end (N, S) by the row's state on top
+    for the next state `end`.
+    """
+    for i in range(indptr.size - 1):
+        lo, hi = indptr[i], indptr[i + 1]
+        for omega in range(n_models):
+            at = lo * n_models + omega * (hi - lo) - lo
+            total = 0.0
+            for j in range(lo, hi):
+                if exact[j]:
+                    total += prob[at + j] * (value[j] - out[i, omega])
+                else:
+                    r = by_next[omega, columns[j]]
+                    if columns[j] == end:
+                        r += at_end[omega, states[i]]
+                    total += prob[at + j] * r
+            out[i, omega] += total
+
+
+@kernel
+def action_values(indptr, next_states, prob, R, gamma, v, out):
+    """out (S, A, N) ← R + γ·P^ω v^ω for the pairs that have a model; v (N, S)."""
+    S, A, N = R.shape
+    for k in range(S * A):
+        lo, hi = indptr[k], indptr[k + 1]
+        for omega in range(N):
+            at = lo * N + omega * (hi - lo) - lo
+            total = 0.0
+            for j in range(lo, hi):
+                total += prob[at + j] * v[omega, next_states[j]]
+            if hi > lo:
+                out[k // A, k % A, omega] = R[k // A, k % A, omega] + gamma * total
+
+
+@kernel
+def simulate(rng, indptr, next_states, prob, n_models, omega, practice, starts, lengths, end, out):
+    """out (n_rows, 4) ← episode, s, a, s′ of practice in model omega; returns the rows written.
+
+    An episode runs for its length, or until `end` or a state without a model is reached.
+    """
+    A = practice.shape[1]
+    row = 0
+    for e in range(starts.size):
+        s = starts[e]
+        for _ in range(lengths[e]):
+            u, a = rng.random(), -1
+            for b in range(A):
+                if practice[s, b] > 0.0:
+                    a = b
+                    u -= practice[s, b]
+                    if u < 0.0:
+                        break
+            if a < 0:
+                break
+            k = s * A + a
+            lo, hi = indptr[k], indptr[k + 1]
+            if hi == lo:
+                break
+            at = lo * n_models + omega * (hi - lo) - lo
+            u, to = rng.random(), next_states[hi - 1]
+            for j in range(lo, hi):
+                u -= prob[at + j]
+                if u < 0.0:
+                    to = next_states[j]
+                    break
+            out[row, 0], out[row, 1], out[row, 2], out[row, 3] = e, s, a, to
+            row += 1
+            s = to
+            if s == end:
+                break
+    return row
+
+
+@kernel
+def evaluate_each(indptr, next_states, prob, probs, R, gamma, v):
+    """v (N, S) ← values of policy probs[ω] (N, S, A) in model ω; R (S, A, N)."""
+    N, S, A = probs.shape
+    M = np.empty((S, S))
+    for omega in range(N):
+        policy_matrix(indptr, next_states, prob, N, omega, probs[omega], M)
+        for s in range(S):
+            total = 0.0
+            for a in range(A):
+                total += probs[omega, s, a] * R[s, a, omega]
+            v[omega, s] = total
+            for j in range(S):
+                M[s, j] *= -gamma
+            M[s, s] += 1.0
+        lu_inplace(M)
+        lu_solve(M, v[omega])
 
 
 def policy_sparsity(indptr: Any, next_states: Any, probs: Any) -> tuple[Any, Any]:

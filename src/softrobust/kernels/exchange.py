@@ -13,12 +13,12 @@ Shapes: S states, A actions, N models; storage as in `kernels.evaluate`.
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from softrobust.kernels._jit import REORDER, kernel, threaded
+from softrobust.kernels.tail import heap_of, smallest
 
 
-@kernel
+@kernel(inner=True)
 def gauss_jordan(M, out):
     """Out (S, S) ← M⁻¹ by Gauss–Jordan without pivoting (M is diagonally dominant); M is spoilt."""
     S = M.shape[0]
@@ -40,7 +40,7 @@ def gauss_jordan(M, out):
                     out[i, j] -= factor * out[k, j]
 
 
-@kernel
+@kernel(inner=True)
 def system(indptr, next_states, prob, n_models, omega, decision, A, gamma, out):
     """Out (S, S) ← I − γP_d of model omega."""
     out[:, :] = 0.0
@@ -89,20 +89,23 @@ def _exchange_model(indptr, next_states, prob, R, p0, allowed, decision, gamma, 
 
 
 @threaded
-def exchange_returns(indptr, next_states, prob, R, p0, allowed, decision, gamma, X, gain, x):
-    """Returns x (N,) of the decision and X (S·A, N) of its neighbours; forbidden pairs stay.
+def exchange_returns(
+    first, last, indptr, next_states, prob, R, p0, allowed, decision, gamma, X, gain, x
+):
+    """Returns x (N,) of the decision and X (S·A, N) of its neighbours, in models first … last.
 
-    gain (S·A, N) ← h(s)·[R + γPᵀv − v(s)], the first-order change, which orders block moves.
+    Forbidden pairs stay. gain (S·A, N) ← h(s)·[R + γPᵀv − v(s)], the first-order change, which
+    orders block moves.
     """
-    for omega in prange(R.shape[2]):
+    for omega in range(first, last):
         _exchange_model(
             indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, X, gain, x
         )  # fmt: skip
 
 
-@kernel(parallel=True)
-def prefix_returns(rho, h, d, G, order, starts, out):
-    """out[i] ← returns after the state order[i] and those before it in its sequence.
+@threaded
+def prefix_returns(first, last, rho, h, d, G, order, starts, out):
+    """out[i] ← returns after the state order[i] and those before it, in models first … last.
 
     Let B = I − γ(P_a − P_π)N on the states changed so far and d = R_a + γP_a v − v. By Woodbury's
     identity the return is then
@@ -116,13 +119,12 @@ def prefix_returns(rho, h, d, G, order, starts, out):
     rho (N,), h, d (N, S), G (N, S, S) = γ(P_a − P_π)N; order (n,) the states of all sequences,
     starts (m + 1,) where each begins; out (n, N).
     """
-    for w in prange(rho.size):
-        longest = 0
-        for q in range(starts.size - 1):
-            longest = max(longest, starts[q + 1] - starts[q])
-        factor = np.empty((longest, longest))  # L below the diagonal, U on and above it
-        y = np.empty(longest)
-        z = np.empty(longest)
+    longest = 0
+    for q in range(starts.size - 1):
+        longest = max(longest, starts[q + 1] - starts[q])
+    factor = np.empty((longest, longest))  # L below the diagonal, U on and above it
+    y, z = np.empty(longest), np.empty(longest)
+    for w in range(first, last):
         for q in range(starts.size - 1):
             part = order[starts[q] : starts[q + 1]]
             _sequence(rho[w], h[w], d[w], G[w], part, factor, y, z, out[starts[q] :, w])
@@ -152,19 +154,21 @@ def _sequence(rho, h, d, G, part, factor, y, z, out):
         out[k] = total
 
 
-@kernel(parallel=True)
-def best_exchanged(rho, h, z, g, q, p, rows, gamma, lam, tail, known, out, which, mean_of):
+@threaded
+def best_exchanged(
+    first, last, rho, h, z, g, q, p, rows, gamma, lam, tail, known, out, which, mean_of
+):
     """out[r] = max_k (1 − λ)·mean + λ·CVaR of the worst `tail` of the N exchanged returns.
 
     Of K policies when one row of every model is exchanged for that of another draw: rho, h (K, N)
     returns and visits to the state; z, g (K, N, n) values r + γv and discounted visits to the
     state, at the n next states of the pair; q (K,) probability of the action; p (N, n) the rows;
-    rows (R, N) which draw's row each model gets; out, which, mean_of (R,). `mean_of` is the mean
-    return of policy `known`, a control variate.
+    rows (R, N) which draw's row each model gets, r = first … last of them; out, which, mean_of
+    (R,). `mean_of` is the mean return of policy `known`, a control variate.
     """
     K, N, n = z.shape
-    for r in prange(rows.shape[0]):
-        values = np.empty(N)
+    values = np.empty(N)
+    for r in range(first, last):
         best, at = -1e308, 0
         for k in range(K):
             mean = 0.0
@@ -194,15 +198,14 @@ def best_exchanged(rho, h, z, g, q, p, rows, gamma, lam, tail, known, out, which
 @kernel
 def _equal_cvar(values, tail):
     """CVaR of equally weighted values: the average of the worst `tail` of them."""
-    ordered = np.sort(values)
-    left, low = tail * ordered.size, 0.0
-    for j in range(ordered.size):
+    heap, left, low = heap_of(values), tail * values.size, 0.0
+    for j in range(values.size):
         take = min(1.0, left)
-        low += take * ordered[j]
+        low += take * values[smallest(heap, values.size - j, values)]
         left -= take
         if left <= 0.0:
             break
-    return low / (tail * ordered.size)
+    return low / (tail * values.size)
 
 
 @kernel(fastmath=REORDER)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import prange, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ FLAGS = tuple(sorted(REORDER))
 SHORT_ROW = 24  # below this many next states, eight rows share one loop
 PARALLEL_READ = 4_000_000  # probabilities below which threads cost more than they bring
 AHEAD = 512  # pairs whose v are gathered at once: jumps between reads upset prefetching
-CHUNKS = 64  # parts into which the states are dealt out to threads
 
 Probabilities = NDArray[np.float64] | NDArray[np.float32]
 
@@ -47,13 +46,13 @@ LONG, INDEX = ir.IntType(64), ir.IntType(32)
 DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 
-@kernel
+@kernel(inner=True)
 def short_row(width, n):
     """Whether n rows of this width can go this way."""
     return width >= LANES and width <= STRIDE and n >= LANES
 
 
-@kernel
+@kernel(inner=True)
 def fill_weights(v, next_states, lo, width, w, at):
     """Fill w[at : at + 4·q] with v at next_states[lo : lo + width], for overlapping vectors."""
     full = (width - 1) // LANES * LANES
@@ -175,7 +174,7 @@ def _vectors(q):
 _rows_1, _rows_2, _rows_3, _rows_4, _rows_5, _rows_6 = (_vectors(q + 1) for q in range(REGISTERS))
 
 
-@kernel
+@kernel(inner=True)
 def short_values(prob, lo, width, w, at, gamma, shift, R, k, out, row):
     """Fill row `row` of out (…, N) with R_k + (γ·Pw + shift): Z of pair k.
 
@@ -199,7 +198,7 @@ def short_values(prob, lo, width, w, at, gamma, shift, R, k, out, row):
         _rows_6(prob, lo * N, N, width, w, at, gamma, shift, R, k, out, row)
 
 
-@kernel
+@kernel(inner=True)
 def block_of(prob, indptr, k, n_models):
     """The (N, n_next) block of pair k.
 
@@ -210,7 +209,7 @@ def block_of(prob, indptr, k, n_models):
     return prob[lo * n_models : hi * n_models].reshape(n_models, hi - lo)
 
 
-@kernel(fastmath=REORDER)
+@kernel(fastmath=REORDER, inner=True)
 def dot_rows(P, w, out):
     """Fill out (n,) with Pw; P (n, width), w (width,)."""
     n, width = P.shape
@@ -238,7 +237,7 @@ def dot_rows(P, w, out):
         out[r] = total
 
 
-@kernel(fastmath=REORDER)
+@kernel(fastmath=REORDER, inner=True)
 def dot_rows_rounded(P, w, out):
     """`dot_rows` with each row divided by its own sum: the models rounded storage stands for."""
     n, width = P.shape
@@ -251,7 +250,7 @@ def dot_rows_rounded(P, w, out):
         out[i] = total / mass
 
 
-@kernel
+@kernel(inner=True)
 def long_values(prob, indptr, next_states, k, v, shift, rounded, gamma, R, gathered, Z, row):
     """Fill row `row` of Z (…, N) with Z of pair k, by one dot product per model.
 
@@ -278,8 +277,8 @@ def long_values(prob, indptr, next_states, k, v, shift, rounded, gamma, R, gathe
         out[i] = reward[i] + (gamma * out[i] + shift)
 
 
-@kernel
-def _expected_range(first, last, prob, indptr, next_states, R, v, centre, rounded, gamma, Z):
+@threaded
+def _fill_expected(first, last, prob, indptr, next_states, R, v, centre, rounded, gamma, Z):
     A, N, shift = R.shape[1], R.shape[2], gamma * centre
     gathered, weights = np.empty(v.size), np.empty(AHEAD * STRIDE)
     for begin in range(first * A, last * A, AHEAD):
@@ -302,16 +301,6 @@ def _expected_range(first, last, prob, indptr, next_states, R, v, centre, rounde
             else:
                 for i in range(N):
                     Z[k, i] = 0.0
-
-
-@threaded
-def _fill_expected(chunks, prob, indptr, next_states, R, v, centre, rounded, gamma, Z):
-    S = R.shape[0]
-    for c in prange(chunks):
-        _expected_range(
-            c * S // chunks, (c + 1) * S // chunks,
-            prob, indptr, next_states, R, v, centre, rounded, gamma, Z,
-        )  # fmt: skip
 
 
 def centred(prob: Probabilities, v: FloatArray) -> tuple[FloatArray, float, bool]:
@@ -344,8 +333,9 @@ def expected_values(
     Z = (np.empty(R.shape) if out is None else out).reshape(-1, R.shape[2])
     if threads is None:
         threads = prob.size > PARALLEL_READ
-    chunks = CHUNKS if threads else 1
-    _fill_expected(threads, chunks, prob, indptr, next_states, R, shifted, c, rounded, gamma, Z)
+    _fill_expected(
+        threads, 0, R.shape[0], prob, indptr, next_states, R, shifted, c, rounded, gamma, Z
+    )
     return Z.reshape(R.shape)
 
 
@@ -375,21 +365,12 @@ def _mean_row(P, f, out):
     return worst
 
 
-@kernel
-def _mean_range(first, last, prob, indptr, f, rows):
-    worst = 0.0
+@threaded
+def _add_means(first, last, prob, indptr, f, rows, worst):
     for k in range(first, last):
         lo, hi = indptr[k], indptr[k + 1]
         if hi > lo:
-            worst = max(worst, _mean_row(block_of(prob, indptr, k, f.size), f, rows[lo:hi]))
-    return worst
-
-
-@threaded
-def _add_means(prob, indptr, f, rows, worst):
-    n, chunks = indptr.size - 1, worst.size
-    for c in prange(chunks):
-        worst[c] = _mean_range(c * n // chunks, (c + 1) * n // chunks, prob, indptr, f, rows)
+            worst[k] = _mean_row(block_of(prob, indptr, k, f.size), f, rows[lo:hi])
 
 
 def mean_rows(
@@ -399,6 +380,6 @@ def mean_rows(
 
     Returns max |row sum − 1| over pairs and models.
     """
-    worst = np.zeros(CHUNKS if threads else 1)
-    _add_means(threads, prob, indptr, f, rows, worst)
+    worst = np.zeros(indptr.size - 1)
+    _add_means(threads, 0, worst.size, prob, indptr, f, rows, worst)
     return float(worst.max())

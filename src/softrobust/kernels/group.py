@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import prange, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import FloatArray
 from softrobust.kernels._jit import REORDER, keep_alive, kernel, threaded, unowned
 from softrobust.kernels.expected import (
-    CHUNKS,
     DOUBLES,
     FLAGS,
     INDEX,
@@ -302,8 +301,8 @@ def _group_rows(g, x, s, actions, gathered, raw, Z):
     return n
 
 
-@kernel
-def _s_group_range(first, last, g, x):
+@threaded
+def _s_group_sweep(first, last, g, x):
     A, L, b = g.R.shape[1], g.live.size, batch_of(g)
     g, x = unowned(g), unowned(x)
     work, own, chosen = game_work(A, L), _group_work(g, x, b), np.empty(L, np.int64)
@@ -322,8 +321,8 @@ def _s_group_range(first, last, g, x):
     keep_alive((work, own, chosen))
 
 
-@kernel
-def _sa_group_range(first, last, g, x):
+@threaded
+def _sa_group_sweep(first, last, g, x):
     L, b = g.live.size, batch_of(g)
     g, x = unowned(g), unowned(x)
     own, room, chosen = _group_work(g, x, b), np.empty((5, L)), np.empty(L, np.int64)
@@ -345,24 +344,10 @@ def _sa_group_range(first, last, g, x):
     keep_alive((own, room, chosen))
 
 
-@threaded
-def _s_group_sweep(chunks, g, x):
-    S = g.R.shape[0]
-    for c in prange(chunks):
-        _s_group_range(c * S // chunks, (c + 1) * S // chunks, g, x)
-
-
-@threaded
-def _sa_group_sweep(chunks, g, x):
-    S = g.R.shape[0]
-    for c in prange(chunks):
-        _sa_group_range(c * S // chunks, (c + 1) * S // chunks, g, x)
-
-
 def sweep_group(kind: int, g: Rectangle, group: Group, threads: bool) -> None:
     """One update of every state at every point; `kind` is S_GAME or SA_GAME.
 
     g is the rectangle of any point: its u, total and λ are not read.
     """
     run = _s_group_sweep if kind == S_GAME else _sa_group_sweep
-    run(threads, CHUNKS if threads else 1, g, group)
+    run(threads, 0, g.R.shape[0], g, group)

@@ -12,7 +12,6 @@ to which a term for the rounding of Tv itself is added.
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from softrobust.kernels._jit import EPS, kernel, threaded
 from softrobust.kernels.evaluate import lu_inplace, lu_solve, lu_solve_transposed
@@ -94,7 +93,7 @@ def _evaluate_sweeps(indptr, next_states, rows, R, omega, gamma, decision, v, sw
             v[s] = R[s, decision[s], omega] + gamma * total
 
 
-@kernel
+@kernel(inner=True)
 def solve_model(
     indptr, next_states, prob, n_models, R, allowed, omega, gamma, tol, limit, v, decision
 ):
@@ -143,12 +142,12 @@ def solve_model(
 
 @threaded
 def solve_models(
-    indptr, next_states, prob, R, allowed, gamma, tol, limit, first, last, V, decisions, lower,
+    first, last, indptr, next_states, prob, R, allowed, gamma, tol, limit, V, decisions, lower,
     upper,
 ):  # fmt: skip
     """`solve_model` for models first … last: V (N, S), decisions (N, S), lower and upper (N,)."""
     N = V.shape[0]
-    for omega in prange(first, last):
+    for omega in range(first, last):
         lo, hi = solve_model(
             indptr, next_states, prob, N, R, allowed, omega, gamma, tol, limit,
             V[omega], decisions[omega],
@@ -236,7 +235,7 @@ def _restrict_model(
 
 @threaded
 def restrict_models(
-    indptr, next_states, prob, R, p0, allowed, gamma, fresh, first, last, V, decisions, upper, adv,
+    first, last, indptr, next_states, prob, R, p0, allowed, gamma, fresh, V, decisions, upper, adv,
     h,
 ):  # fmt: skip
     """Update V (N, S), decisions (N, S), upper (N,), adv (S, A, N), h (N, S) for `allowed` (S, A).
@@ -244,7 +243,7 @@ def restrict_models(
     For models first … last. With `fresh`, V and decisions are a start only; else they are those of
     a larger set of actions, and kept where the decision is still allowed.
     """
-    for omega in prange(first, last):
+    for omega in range(first, last):
         _restrict_model(
             indptr, next_states, prob, R, p0, allowed, gamma, omega, fresh,
             V, decisions, upper, adv, h,

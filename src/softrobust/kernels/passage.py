@@ -17,7 +17,6 @@ kept without work. Shapes: S states, A actions, N models; pairs kept: the n allo
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from softrobust.kernels._jit import EPS, REORDER, kernel, threaded
 from softrobust.kernels.exchange import gauss_jordan, rank_one
@@ -209,7 +208,7 @@ def _passage_model(
 
 @threaded
 def passage_bounds(
-    indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh, first, last,
+    first, last, indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh,
     rules, m,
 ):  # fmt: skip
     """Update m (S, A, N) at the target states, and the rules (N, S, S) that attain it.
@@ -218,7 +217,7 @@ def passage_bounds(
     starts from the rule of the one before it; else m and rules are those of a larger set of
     actions. sign = 1: least occupancies, sign = −1: greatest. rules[ω, s] is the rule for target s.
     """
-    for omega in prange(first, last):
+    for omega in range(first, last):
         _passage_model(
             indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh,
             omega, rules, m,

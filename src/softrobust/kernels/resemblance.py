@@ -34,8 +34,8 @@ from typing import NamedTuple
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
-from softrobust.kernels._jit import REORDER, kernel, unowned
-from softrobust.kernels.evaluate import lu_inplace, lu_solve, policy_matrix
+from softrobust.kernels._jit import REORDER, keep_alive, kernel, unowned
+from softrobust.kernels.tail import heap_of, smallest
 
 PLAIN, ALL, MARGINAL, OTHER, SAME, FAR, MID, NEAR, PLACE, DRIFT = range(10)
 LEAVE, EDGE, AFTER, COLUMNS = range(10, 14)
@@ -84,7 +84,7 @@ class Sums(NamedTuple):
     beyond: FloatArray  # (2·columns, S) and where the others go
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed):
     """The state that s reaches by the displacement s2 → t2, clipped at the borders, or −1."""
     if not placed[t2]:
@@ -104,25 +104,24 @@ def shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed):
 
 @kernel
 def _totals(g, x):
-    """Fill by_state, by_next and drift."""
-    x.by_state[:] = 0.0
-    x.by_next[:] = 0.0
-    x.drift[:] = 0.0
-    for i in range(g.w.size):
-        x.by_state[g.s[i], g.t[i]] += g.w[i]
-        x.by_next[g.t[i]] += g.w[i]
-    if g.sizes.size == 0:
+    """Add up by_state, by_next and drift, which come in as zeros."""
+    begin, end, w, ranks, sizes, numeric = g.s, g.t, g.w, g.ranks, g.sizes, g.numeric
+    lookup, placed = g.lookup, g.placed
+    for i in range(w.size):
+        x.by_state[begin[i], end[i]] += w[i]
+        x.by_next[end[i]] += w[i]
+    if sizes.size == 0:
         return
-    for i in range(g.w.size):
-        s2, t2 = g.s[i], g.t[i]
-        if not g.placed[s2]:
+    for i in range(w.size):
+        s2, t2 = begin[i], end[i]
+        if not placed[s2]:
             continue
         for s in range(x.by_next.size):
             near = g.near[s, s2]
-            if near > 0.0 and g.placed[s]:
-                to = shifted(s, s2, t2, g.ranks, g.sizes, g.numeric, g.lookup, g.placed)
+            if near > 0.0 and placed[s]:
+                to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
                 if to >= 0:
-                    x.drift[s, to] += near * g.w[i]
+                    x.drift[s, to] += near * w[i]
 
 
 @kernel
@@ -186,24 +185,26 @@ def _row_bases(g, x, row, B):
 @kernel
 def _displaced(g, x, s, lo, hi, first, last, B):
     """B[FAR … DRIFT] ← displacements carried to s, and places near it."""
+    begin, end, w, ranks, sizes, numeric = g.s, g.t, g.w, g.ranks, g.sizes, g.numeric
+    lookup, placed, near_, wide_ = g.lookup, g.placed, g.near, g.wide
     S = g.live.size
     for i in range(first, last):
         if lo <= i < hi:
             continue
-        s2, t2 = g.s[i], g.t[i]
-        if not g.placed[s2]:
+        s2, t2 = begin[i], end[i]
+        if not placed[s2]:
             continue
-        to = shifted(s, s2, t2, g.ranks, g.sizes, g.numeric, g.lookup, g.placed)
-        wide, near = g.wide[s, s2], g.near[s, s2]
-        B[PLACE, t2] += g.w[i] * near
+        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
+        wide, near = wide_[s, s2], near_[s, s2]
+        B[PLACE, t2] += w[i] * near
         if to >= 0:
-            B[FAR, to] += g.w[i]
-            B[MID, to] += g.w[i] * wide
-            B[NEAR, to] += g.w[i] * near
+            B[FAR, to] += w[i]
+            B[MID, to] += w[i] * wide
+            B[NEAR, to] += w[i] * near
     for t in range(S):
         B[DRIFT, t] = x.drift[s, t]
     for i in range(lo, hi):
-        B[DRIFT, g.t[i]] -= g.w[i]
+        B[DRIFT, end[i]] -= w[i]
     for t in range(S):
         B[DRIFT, t] = max(B[DRIFT, t], 0.0)
     _blend_down(B, AT[FAR], AT[MARGINAL])
@@ -220,24 +221,26 @@ def _moves(g, s, lo, hi, first, last, inside, stop, crossing):
     inside (S,): where those lead that do not; stop (2·columns, S): where the others lead if they
     stop at the border, by column and side; crossing (2·columns,): their shares. Returns the weight.
     """
+    begin, end, w, ranks, sizes, numeric = g.s, g.t, g.w, g.ranks, g.sizes, g.numeric
+    lookup, placed, near, wide = g.lookup, g.placed, g.near, g.wide
     inside[:] = 0.0
     stop[:] = 0.0
     crossing[:] = 0.0
     total = 0.0
     for i in range(first, last):
-        s2, t2 = g.s[i], g.t[i]
-        if (lo <= i < hi) or not g.placed[s2]:
+        s2, t2 = begin[i], end[i]
+        if (lo <= i < hi) or not placed[s2]:
             continue
-        to = shifted(s, s2, t2, g.ranks, g.sizes, g.numeric, g.lookup, g.placed)
+        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
         if to < 0:
             continue
-        share = g.w[i] * (g.near[s, s2] + 0.1 * g.wide[s, s2] + 0.01)
+        share = w[i] * (near[s, s2] + 0.1 * wide[s, s2] + 0.01)
         total += share
         border = -1
-        if g.placed[t2]:
-            for j in range(g.sizes.size):
-                r = g.ranks[s, j] + g.ranks[t2, j] - g.ranks[s2, j]
-                if g.numeric[j] and (r < 0 or r >= g.sizes[j]):
+        if placed[t2]:
+            for j in range(sizes.size):
+                r = ranks[s, j] + ranks[t2, j] - ranks[s2, j]
+                if numeric[j] and (r < 0 or r >= sizes[j]):
                     border = 2 * j + (1 if r > 0 else 0)
                     break
         if border < 0:
@@ -274,34 +277,38 @@ def _account(g, lo, hi, inside, stop, crossing, halt, out, sign, stops, beyond):
     A transition stayed inside, stopped at a border (`stops`) or went beyond it (`beyond`), in
     proportion to how likely its next state is in each case.
     """
+    end, w = g.t, g.w
     for i in range(lo, hi):
-        t = g.t[i]
+        t = end[i]
         total = inside[t]
         for k in range(crossing.size):
             total += halt[k] * stop[k, t] + (1.0 - halt[k]) * crossing[k] * out[k, t]
         if total <= 0.0:
             continue
         for k in range(crossing.size):
-            stops[k] += sign * g.w[i] * halt[k] * stop[k, t] / total
-            beyond[k, t] += sign * g.w[i] * (1.0 - halt[k]) * crossing[k] * out[k, t] / total
+            stops[k] += sign * w[i] * halt[k] * stop[k, t] / total
+            beyond[k, t] += sign * w[i] * (1.0 - halt[k]) * crossing[k] * out[k, t] / total
 
 
-@kernel(nogil=True)
-def fill_sums(g, x):
-    """Fill the sums x of tokens g.
+@kernel
+def _sums(g):
+    """The sums of tokens g.
 
     What lies beyond borders takes a few steps of EM; a row adds what the last one made of its
     transitions.
     """
-    g, x = unowned(g), unowned(x)
+    S, sides = g.live.size, 2 * g.sizes.size
+    x = Sums(np.zeros((S, S)), np.zeros(S), np.zeros((S, S)), np.zeros(sides), np.zeros((sides, S)))
     _totals(g, x)
-    x.stops[:] = 0.0
-    x.beyond[:] = 0.0
-    if g.sizes.size == 0:
-        return
-    inside, stop = np.empty(x.by_next.size), np.empty(x.beyond.shape)
-    crossing, halt, out = np.empty(x.stops.size), np.empty(x.stops.size), np.empty(x.beyond.shape)
-    anywhere = x.by_next / x.by_next.sum()
+    if sides == 0:
+        return x
+    inside, stop, crossing = np.empty(S), np.empty((sides, S)), np.empty(sides)
+    halt, out, anywhere = np.empty(sides), np.empty((sides, S)), np.empty(S)
+    whole = 0.0
+    for t in range(S):
+        whole += x.by_next[t]
+    for t in range(S):
+        anywhere[t] = x.by_next[t] / whole
     for _ in range(BORDER_STEPS):
         _onward(x.stops, x.beyond, anywhere, halt, out)
         x.stops[:] = 0.0
@@ -312,29 +319,30 @@ def fill_sums(g, x):
                 first, last = g.action_ptr[a], g.action_ptr[a + 1]
                 _moves(g, s, lo, hi, first, last, inside, stop, crossing)
                 _account(g, lo, hi, inside, stop, crossing, halt, out, 1.0, x.stops, x.beyond)
+    return x
 
 
-@kernel
-def fill_pushes(g, push):
+def fill_pushes(g: Tokens, push: IntArray) -> None:
     """push (A, columns) ← by how far actions move a state before chance comes in, in whole ranks.
 
     Those under which an action's transitions are likeliest by the rows of other actions that lead
     to the same place; the action seen most has none. Starts from mean displacements.
     """
+    action = np.repeat(np.arange(g.n_actions), np.diff(g.action_ptr))
+    use = g.placed[g.s] & g.placed[g.t]
+    by, w = action[use], g.w[use]
+    seen = np.bincount(by, w, g.n_actions)
+    moves = w[:, None] * (g.ranks[g.t[use]] - g.ranks[g.s[use]])
+    moved = np.stack([np.bincount(by, column, g.n_actions) for column in moves.T], axis=1)
+    usual = int(np.argmax(seen))
+    mean = moved / np.where(seen > 0, seen, np.inf)[:, None]
+    push[:] = np.where((seen > 0)[:, None] & g.numeric, np.rint(mean - mean[usual]), 0)
+    _search_pushes(g, usual, push)
+
+
+@kernel(entry=True)
+def _search_pushes(g, usual, push):
     g = unowned(g)
-    seen, moved = np.zeros(g.n_actions), np.zeros((g.n_actions, g.sizes.size))
-    for a in range(g.n_actions):
-        for i in range(g.action_ptr[a], g.action_ptr[a + 1]):
-            if g.placed[g.s[i]] and g.placed[g.t[i]]:
-                seen[a] += g.w[i]
-                for j in range(g.sizes.size):
-                    moved[a, j] += g.w[i] * (g.ranks[g.t[i], j] - g.ranks[g.s[i], j])
-    usual = np.argmax(seen)
-    push[:] = 0
-    for a in range(g.n_actions):
-        for j in range(g.sizes.size):
-            if g.numeric[j] and seen[a] > 0.0:
-                push[a, j] = int(np.rint(moved[a, j] / seen[a] - moved[usual, j] / seen[usual]))
     for _ in range(PUSH_STEPS):
         for a in range(g.n_actions):
             for j in range(g.sizes.size):
@@ -408,32 +416,34 @@ def _after(g, s, a, lo, hi, halt, out, B):
 
     What is carried across a border stops there or goes on, as for B[EDGE].
     """
+    begin, end, w, ranks, sizes, numeric = g.s, g.t, g.w, g.ranks, g.sizes, g.numeric
+    lookup, placed, push, ptr = g.lookup, g.placed, g.push, g.action_ptr
     crossing = np.zeros(halt.size)
     for b in range(g.n_actions):
-        for i in range(g.action_ptr[b], g.action_ptr[b + 1]):
-            s2, t2 = g.s[i], g.t[i]
-            if (lo <= i < hi) or not g.placed[s2]:
+        for i in range(ptr[b], ptr[b + 1]):
+            s2, t2 = begin[i], end[i]
+            if (lo <= i < hi) or not placed[s2]:
                 continue
             square, code, border = 0, 0, -1
-            for j in range(g.sizes.size):
-                r = g.ranks[t2, j]
-                if g.numeric[j]:
-                    gap = g.ranks[s, j] + g.push[a, j] - g.ranks[s2, j] - g.push[b, j]
+            for j in range(sizes.size):
+                r = ranks[t2, j]
+                if numeric[j]:
+                    gap = ranks[s, j] + push[a, j] - ranks[s2, j] - push[b, j]
                     square += gap * gap
                     r += gap
-                    if r < 0 or r >= g.sizes[j]:
+                    if r < 0 or r >= sizes[j]:
                         border = 2 * j + (1 if r > 0 else 0)
-                        r = min(max(r, 0), g.sizes[j] - 1)
-                elif g.ranks[s, j] != g.ranks[s2, j]:
+                        r = min(max(r, 0), sizes[j] - 1)
+                elif ranks[s, j] != ranks[s2, j]:
                     square += 1
-                    if r == g.ranks[s2, j]:
-                        r = g.ranks[s, j]
-                code = code * g.sizes[j] + r
-            to = g.lookup[code] if g.placed[t2] else t2
+                    if r == ranks[s2, j]:
+                        r = ranks[s, j]
+                code = code * sizes[j] + r
+            to = lookup[code] if placed[t2] else t2
             if square >= CLOSENESS.size or to < 0:
                 continue
-            share = g.w[i] * CLOSENESS[square]
-            if border >= 0 and g.placed[t2]:
+            share = w[i] * CLOSENESS[square]
+            if border >= 0 and placed[t2]:
                 B[AFTER, to] += share * halt[border]
                 crossing[border] += share * (1.0 - halt[border])
             else:
@@ -461,30 +471,32 @@ def _leave(placed, S, B):
 @kernel
 def _columns(g, s, lo, hi, first, last, B):
     """B[COLUMNS] ← product over columns of where near states' transitions moved that column."""
-    S, d = g.live.size, g.sizes.size
+    begin, end, w, ranks, sizes, numeric = g.s, g.t, g.w, g.ranks, g.sizes, g.numeric
+    placed, near, wide, live = g.placed, g.near, g.wide, g.live
+    S, d = live.size, sizes.size
     most = 0
     for j in range(d):
-        most = max(most, g.sizes[j])
+        most = max(most, sizes[j])
     move = np.zeros((d, most))
     away, total = 0.0, 0.0
     for i in range(first, last):
-        s2, t2 = g.s[i], g.t[i]
-        if (lo <= i < hi) or not g.placed[s2]:
+        s2, t2 = begin[i], end[i]
+        if (lo <= i < hi) or not placed[s2]:
             continue
-        share = g.w[i] * (g.near[s, s2] + 0.1 * g.wide[s, s2] + 0.01)
+        share = w[i] * (near[s, s2] + 0.1 * wide[s, s2] + 0.01)
         total += share
-        if not g.placed[t2]:
+        if not placed[t2]:
             B[COLUMNS, t2] += share
             away += share
             continue
         for j in range(d):
-            if g.numeric[j]:
-                r = g.ranks[s, j] + g.ranks[t2, j] - g.ranks[s2, j]
-                r = min(max(r, 0), g.sizes[j] - 1)
-            elif g.ranks[t2, j] == g.ranks[s2, j]:
-                r = g.ranks[s, j]
+            if numeric[j]:
+                r = ranks[s, j] + ranks[t2, j] - ranks[s2, j]
+                r = min(max(r, 0), sizes[j] - 1)
+            elif ranks[t2, j] == ranks[s2, j]:
+                r = ranks[s, j]
             else:
-                r = g.ranks[t2, j]
+                r = ranks[t2, j]
             move[j, r] += share
     if total <= 0.0:
         for t in range(S):
@@ -492,31 +504,33 @@ def _columns(g, s, lo, hi, first, last, B):
         return
     for j in range(d):
         weight = 0.5
-        for r in range(g.sizes[j]):
+        for r in range(sizes[j]):
             weight += move[j, r]
-        for r in range(g.sizes[j]):
-            move[j, r] = (move[j, r] + 0.5 / g.sizes[j]) / weight
+        for r in range(sizes[j]):
+            move[j, r] = (move[j, r] + 0.5 / sizes[j]) / weight
     whole = 0.0
     for t in range(S):
-        if g.live[t] and g.placed[t]:
+        if live[t] and placed[t]:
             p = total - away
             for j in range(d):
-                p *= move[j, g.ranks[t, j]]
+                p *= move[j, ranks[t, j]]
             B[COLUMNS, t] = p
             whole += p
     for t in range(S):
-        if g.placed[t] and whole > 0.0:
+        if placed[t] and whole > 0.0:
             B[COLUMNS, t] *= (total - away) / whole
     _blend_down(B, AT[COLUMNS], AT[MARGINAL])
 
 
 @kernel(nogil=True)
-def bases_at(rows, g, x, indptr, columns, out):
+def bases_at(rows, g, indptr, columns, out):
     """out (nnz, n_bases) ← bases of every row at its listed columns, normalised there.
 
     Returns the largest mass that a base has outside the columns.
     """
-    g, x = unowned(g), unowned(x)
+    g = unowned(g)
+    own = _sums(g)
+    x = unowned(own)
     B = np.empty((g.n_bases, g.live.size))
     lost = 0.0
     for i in range(rows.size):
@@ -528,13 +542,16 @@ def bases_at(rows, g, x, indptr, columns, out):
             lost = max(lost, 1.0 - total)
             for j in range(indptr[i], indptr[i + 1]):
                 out[j, k] = B[k, columns[j]] / total if total > 0.0 else 0.0
+    keep_alive(own)
     return lost
 
 
 @kernel
-def heaviest(rows, g, x, width, kept):
+def heaviest(rows, g, width, kept):
     """kept (n_rows, S) bool ← the `width` next states of most base mass, and all that were seen."""
-    g, x = unowned(g), unowned(x)
+    g = unowned(g)
+    own = _sums(g)
+    x = unowned(own)
     S = g.live.size
     B, best = np.empty((g.n_bases, S)), np.empty(S)
     for i in range(rows.size):
@@ -543,13 +560,15 @@ def heaviest(rows, g, x, width, kept):
             best[t] = 0.0
             for k in range(g.n_bases):
                 if k != ALL:
-                    best[t] += B[k, t]
-        order = np.argsort(-best)
+                    best[t] -= B[k, t]
+        heap = heap_of(best)
         for j in range(min(width, S)):
-            if g.live[order[j]]:
-                kept[i, order[j]] = True
+            t = smallest(heap, S - j, best)
+            if g.live[t]:
+                kept[i, t] = True
         for j in range(g.pair_lo[rows[i]], g.pair_hi[rows[i]]):
             kept[i, g.t[j]] = True
+    keep_alive(own)
 
 
 @kernel
@@ -668,8 +687,8 @@ def draw_models(rng, p, base, blend, pseudo, doubt, first, size, n_models, out):
 
 
 def draw_sets(
-    rng: np.random.Generator, p: Learned, g: Tokens, x: Sums, steps: int, pseudo: float,
-    doubt: float, sizes: IntArray, out: FloatArray,
+    rng: np.random.Generator, p: Learned, g: Tokens, steps: int, pseudo: float, doubt: float,
+    sizes: IntArray, out: FloatArray,
 ) -> None:  # fmt: skip
     """Fill `out`, laid out as `ModelSet.prob`, with sets of models that share bootstrapped bases.
 
@@ -681,107 +700,8 @@ def draw_sets(
     first, n_models = 0, int(sizes.sum())
     for size in sizes.tolist():
         rng.standard_gamma(p.n, out=g.w)
-        fill_sums(g, x)
-        bases_at(p.rows, g, x, p.indptr, p.columns, base)
+        bases_at(p.rows, g, p.indptr, p.columns, base)
         seen = rng.standard_gamma(p.counts[cell])
         blend_weights(np.ascontiguousarray(base[cell].T), seen, steps, pseudo, blend)
         draw_models(rng, p, base, blend, pseudo, doubt, first, size, n_models, out)
         first += size
-
-
-@kernel
-def expected_in_models(
-    indptr, columns, prob, n_models, states, end, by_next, at_end, value, exact, out
-):
-    """out (n_rows, N) += Σ_s′ P^ω(s′)·r(s′, ω).
-
-    r is `value` where `exact`, else by_next (N, S), and at_end (N, S) by the row's state on top
-    for the next state `end`.
-    """
-    for i in range(indptr.size - 1):
-        lo, hi = indptr[i], indptr[i + 1]
-        for omega in range(n_models):
-            at = lo * n_models + omega * (hi - lo) - lo
-            total = 0.0
-            for j in range(lo, hi):
-                if exact[j]:
-                    total += prob[at + j] * (value[j] - out[i, omega])
-                else:
-                    r = by_next[omega, columns[j]]
-                    if columns[j] == end:
-                        r += at_end[omega, states[i]]
-                    total += prob[at + j] * r
-            out[i, omega] += total
-
-
-@kernel
-def action_values(indptr, next_states, prob, R, gamma, v, out):
-    """out (S, A, N) ← R + γ·P^ω v^ω for the pairs that have a model; v (N, S)."""
-    S, A, N = R.shape
-    for k in range(S * A):
-        lo, hi = indptr[k], indptr[k + 1]
-        for omega in range(N):
-            at = lo * N + omega * (hi - lo) - lo
-            total = 0.0
-            for j in range(lo, hi):
-                total += prob[at + j] * v[omega, next_states[j]]
-            if hi > lo:
-                out[k // A, k % A, omega] = R[k // A, k % A, omega] + gamma * total
-
-
-@kernel
-def simulate(rng, indptr, next_states, prob, n_models, omega, practice, starts, lengths, end, out):
-    """out (n_rows, 4) ← episode, s, a, s′ of practice in model omega; returns the rows written.
-
-    An episode runs for its length, or until `end` or a state without a model is reached.
-    """
-    A = practice.shape[1]
-    row = 0
-    for e in range(starts.size):
-        s = starts[e]
-        for _ in range(lengths[e]):
-            u, a = rng.random(), -1
-            for b in range(A):
-                if practice[s, b] > 0.0:
-                    a = b
-                    u -= practice[s, b]
-                    if u < 0.0:
-                        break
-            if a < 0:
-                break
-            k = s * A + a
-            lo, hi = indptr[k], indptr[k + 1]
-            if hi == lo:
-                break
-            at = lo * n_models + omega * (hi - lo) - lo
-            u, to = rng.random(), next_states[hi - 1]
-            for j in range(lo, hi):
-                u -= prob[at + j]
-                if u < 0.0:
-                    to = next_states[j]
-                    break
-            out[row, 0], out[row, 1], out[row, 2], out[row, 3] = e, s, a, to
-            row += 1
-            s = to
-            if s == end:
-                break
-    return row
-
-
-@kernel
-def evaluate_each(indptr, next_states, prob, probs, R, gamma, v):
-    """v (N, S) ← values of policy probs[ω] (N, S, A) in model ω; R (S, A, N)."""
-    N, S, A = probs.shape
-    M = np.empty((S, S))
-    for omega in range(N):
-        policy_matrix(indptr, next_states, prob, N, omega, probs[omega], M)
-        for s in range(S):
-            total = 0.0
-            for a in range(A):
-                total += probs[omega, s, a] * R[s, a, omega]
-            v[omega, s] = total
-            for j in range(S):
-                M[s, j] *= -gamma
-            M[s, s] += 1.0
-        lu_inplace(M)
-        lu_solve(M, v[omega])

@@ -109,7 +109,7 @@ def _vector_range(context, Z, a):
     return types.UniTuple(types.float64, 2)(Z, types.int64), codegen
 
 
-@kernel
+@kernel(inner=True)
 def row_range(Z, a):
     """(min, max) of row a of Z (n, N)."""
     if Z.shape[1] >= 4:
@@ -146,7 +146,7 @@ def _fill(row, z, centre, base, slope):
         row[i] = base + slope * (z[i] - centre)
 
 
-@kernel
+@kernel(inner=True)
 def build_game(Z, n, f, lam, M, Y):
     """Fill M[:n] with ((1 − λ)·mean + λZ − centre)/unit for Z (n, N), Y[MEANS, :n] with its means.
 
@@ -186,7 +186,7 @@ def build_game(Z, n, f, lam, M, Y):
     return True, centre, unit, m_high - m_low, size, error
 
 
-@kernel
+@kernel(inner=True)
 def perturb(M, n, size):
     """Add size·random to every column of M[:n], the same numbers every time.
 
@@ -367,7 +367,7 @@ def _next_way(way, settled):
     return NO_MORE
 
 
-@kernel
+@kernel(inner=True)
 def solve_game(Z, n, f, u, total, lam, k, M, X, Y, J, W):
     """Status, size k of the basis, lb, ub and pivots of the game of one state.
 

@@ -64,7 +64,7 @@ class GameWork(NamedTuple):
     W: FloatArray  # (A + 1, A + 1) the inverse of the basis's kernel
 
 
-@kernel
+@kernel(inner=True)
 def game_work(A, N):
     """Allocate the scratch of one thread."""
     return GameWork(
@@ -130,7 +130,7 @@ def _gather(theta, u, X, J):
     return m
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def ratio_test(k, slope, u, X, Y, J):
     """Who enters along Y[SOL] and X[DELTA]: (kind, index, number of breakpoints, θ).
 
@@ -158,7 +158,7 @@ def ratio_test(k, slope, u, X, Y, J):
     return 0, last, m, theta
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def flips(m, theta, stays, u, X, J):
     """Flip the breakpoints before θ but `stays`; returns their number.
 
@@ -217,7 +217,7 @@ def invert_basis(W, n, J):
     return True
 
 
-@kernel(fastmath=REORDER, inline=True)
+@kernel(fastmath=REORDER, inline=True, inner=True)
 def basis_times(W, n, Y, rhs, out):
     """Fill Y[out, :n] with W·Y[rhs]."""
     for i in range(n):
@@ -227,7 +227,7 @@ def basis_times(W, n, Y, rhs, out):
         Y[out, i] = total
 
 
-@kernel(fastmath=REORDER, inline=True)
+@kernel(fastmath=REORDER, inline=True, inner=True)
 def basis_transposed_times(W, n, Y, rhs, out):
     """Fill Y[out, :n] with Wᵀ·Y[rhs]."""
     for j in range(n):
@@ -294,7 +294,7 @@ def remove_pair(W, n, i, j):
         W[r, i] = W[r, n - 1]
 
 
-@kernel(fastmath=REORDER, inline=True)
+@kernel(fastmath=REORDER, inline=True, inner=True)
 def combine(M, J, Y, weights, k, X, out):
     """Fill X[out] with w_0 + Σ_{j ≤ k} w_j·M[K_j] for w = Y[weights]."""
     N = M.shape[1]
@@ -319,14 +319,14 @@ def _move_costs(theta, N, X):
         X[RC, i] += theta * X[DELTA, i]
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def clear(Y):
     """Empty K."""
     for a in range(Y.shape[1]):
         Y[BINDING, a] = 0.0
 
 
-@kernel(fastmath=REORDER)
+@kernel(fastmath=REORDER, inner=True)
 def largest_row(M, n, X):
     """max_a (Mq)_a over the first n rows."""
     best = -np.inf
@@ -346,7 +346,7 @@ def _mass_up(u, X):
     return total
 
 
-@kernel
+@kernel(inner=True)
 def factor_basis(k, M, J, W):
     """W afresh for (K, F); False where the basis is singular."""
     if k == 1:  # the most frequent by far
@@ -372,7 +372,7 @@ def _read_decision(k, Y, W):
     return least
 
 
-@kernel
+@kernel(inner=True)
 def price_models(k, M, X, Y, J, W):
     """(−b, d) and the reduced costs of all models from W; returns the smallest d."""
     least = _read_decision(k, Y, W)
@@ -386,7 +386,7 @@ def _sides(N, X):
         X[SIDE, i] = -1.0 if X[RC, i] < 0.0 else 1.0
 
 
-@kernel
+@kernel(inner=True)
 def set_sides(n, k, u, M, X, Y, J):
     """Every q outside F to the bound its reduced cost asks for; h afresh."""
     _sides(u.size, X)
@@ -395,7 +395,7 @@ def set_sides(n, k, u, M, X, Y, J):
     refresh(n, u, M, X, Y)
 
 
-@kernel(fastmath=REORDER)
+@kernel(fastmath=REORDER, inner=True)
 def refresh(n, u, M, X, Y):
     """Compute h afresh."""
     for a in range(n):
@@ -415,7 +415,7 @@ def _apply_flips(n, count, M, X, Y, J):
         Y[H, a] += total
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def primal(n, k, u, M, X, Y, J, W):
     """t and q_F from W; returns (t, violation, code) of who leaves, a violation of 0 if none.
 
@@ -504,7 +504,7 @@ def _exchange_basis(k, code, kind, entering, M, Y, J, W):
     return k - 1
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def pivot(n, k, code, slope, u, M, X, Y, J, W):
     """One exchange of K, F and sides; returns (k, smallest d), k = −1 where nothing can enter."""
     _direction(k, code, M, X, Y, J, W)

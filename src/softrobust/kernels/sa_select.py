@@ -15,7 +15,7 @@ from softrobust.kernels.s_game import row_range
 from softrobust.kernels.tail import dot, tail_of
 
 
-@kernel
+@kernel(inner=True)
 def rounding_of_sums(n, size):
     """A bound on the rounding of (1 − λ)·mean + λ·CVaR over n models with |z| ≤ size.
 
@@ -24,7 +24,7 @@ def rounding_of_sums(n, size):
     return EPS * (16.0 + 0.25 * n) * size
 
 
-@kernel
+@kernel(inner=True)
 def tail_bounds(z, f, u, total, lam, error, scratch):
     """(b, lb, ub, finite): the boundary of the tail, and (1 − λ)·mean + λ·CVaR ∓ error.
 
@@ -40,7 +40,7 @@ def tail_bounds(z, f, u, total, lam, error, scratch):
     return b, value - error, value + error, True
 
 
-@kernel
+@kernel(inner=True)
 def best_action(Z, n, f, u, total, lam, error, first, scratch):
     """(row, b, lb, ub, finite) of the best of the rows Z[:n] (n, L), trying row `first` first.
 

@@ -25,13 +25,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
 from softrobust.kernels._jit import REORDER, keep_alive, kernel, threaded, unowned
 from softrobust.kernels.expected import (
-    CHUNKS,
     STRIDE,
     Probabilities,
     block_of,
@@ -99,7 +97,7 @@ class RowsWork(NamedTuple):
     raw: FloatArray  # (1, N) a row with the models of weight 0
 
 
-@kernel
+@kernel(inner=True)
 def batch_of(g):
     """How many states make a batch."""
     S, A, N = g.R.shape
@@ -107,7 +105,7 @@ def batch_of(g):
     return max(1, min(BATCH, NEAR // size))
 
 
-@kernel
+@kernel(inner=True)
 def rows_work(g, b):
     """Allocate the scratch of one thread."""
     S, A, N = g.R.shape
@@ -140,7 +138,7 @@ def _list_actions(g, v, first, last, d, only_taken, w):
         w.n[s - first] = n
 
 
-@kernel
+@kernel(inner=True)
 def batch_rows(g, v, centre, first, last, d, only_taken, w):
     """w.Z[s − first] ← rows of the allowed actions of states s (with `only_taken`, where d > 0).
 
@@ -168,6 +166,14 @@ def batch_rows(g, v, centre, first, last, d, only_taken, w):
             if not whole:
                 for i in range(g.live.size):
                     Z[n, i] = w.raw[0, g.live[i]]
+
+
+@kernel
+def state_rows(g, v, centre, s, d):
+    """Rows (n, L) of the n allowed actions of one state, and these; d (S, A) is not read."""
+    w = rows_work(g, 1)
+    batch_rows(g, v, centre, s, s + 1, d, False, w)
+    return w.Z[0, : w.n[0]], w.actions[0, : w.n[0]]
 
 
 @kernel
@@ -200,7 +206,7 @@ def _mix(P, lam, q, live, which, count, mean, out):
             out[j] += x * P[a, j]
 
 
-@kernel
+@kernel(inner=True)
 def record_pair(g, s, a, q, which, out):
     """The mixed row of pair (s, a) for nature's q (L,); which (L,) is scratch."""
     k = s * g.R.shape[1] + a
@@ -212,6 +218,15 @@ def record_pair(g, s, a, q, which, out):
 
 
 @kernel
+def record_state(g, s, actions, d, q, out):
+    """`record_pair` of all actions (n,) of a state that d (n,) takes."""
+    which = np.empty(g.live.size, np.int64)
+    for i in range(actions.size):
+        if d[i] > 0.0:
+            record_pair(g, s, actions[i], q, which, out)
+
+
+@kernel(inner=True)
 def s_state(g, s, Z, n, actions, warm, M, X, Y, J, W, which, out):
     """The S game of state s on Z[:n]."""
     k = np.int64(warm.k[s])
@@ -231,7 +246,7 @@ def s_state(g, s, Z, n, actions, warm, M, X, Y, J, W, which, out):
             record_pair(g, s, actions[J[ROWS, i]], X[Q], which, out)
 
 
-@kernel
+@kernel(inner=True)
 def sa_state(g, s, Z, n, actions, error, warm, q, scratch, which, out):
     """The SA selection of state s on Z[:n]."""
     first = warm.K[s, 0] if warm.k[s] > 0 else -1
@@ -284,8 +299,8 @@ def _sa_nature(g, s, Z, n, actions, error, q, scratch, which, out):
 # One range per update, and not one with a switch: a user of one waits for the compilation of one.
 
 
-@kernel
-def _s_range(first, last, g, v, centre, warm, out):
+@threaded
+def _s_sweep(first, last, g, v, centre, warm, out):
     A, L, b = g.R.shape[1], g.live.size, batch_of(g)
     g, warm, out, v = unowned(g), unowned(warm), unowned(out), unowned(v)
     work, own, chosen = game_work(A, L), rows_work(g, b), np.empty(L, np.int64)
@@ -300,8 +315,8 @@ def _s_range(first, last, g, v, centre, warm, out):
     keep_alive((work, own, chosen))
 
 
-@kernel
-def _sa_range(first, last, g, v, centre, size, warm, out):
+@threaded
+def _sa_sweep(first, last, g, v, centre, size, warm, out):
     L, b = g.live.size, batch_of(g)
     g, warm, out, v = unowned(g), unowned(warm), unowned(out), unowned(v)
     own, room, chosen = rows_work(g, b), np.empty((5, L)), np.empty(L, np.int64)
@@ -319,8 +334,8 @@ def _sa_range(first, last, g, v, centre, size, warm, out):
     keep_alive((own, room, chosen))
 
 
-@kernel
-def _nature_range(kind, first, last, g, v, centre, size, out):
+@threaded
+def _nature_sweep(first, last, kind, g, v, centre, size, out):
     L, b = g.live.size, batch_of(g)
     g, out, v = unowned(g), unowned(out), unowned(v)
     own, room, chosen = rows_work(g, b), np.empty((6, L)), np.empty(L, np.int64)
@@ -338,27 +353,6 @@ def _nature_range(kind, first, last, g, v, centre, size, out):
     keep_alive((own, room, chosen))
 
 
-@threaded
-def _s_sweep(chunks, g, v, centre, warm, out):
-    S = v.size
-    for c in prange(chunks):
-        _s_range(c * S // chunks, (c + 1) * S // chunks, g, v, centre, warm, out)
-
-
-@threaded
-def _sa_sweep(chunks, g, v, centre, size, warm, out):
-    S = v.size
-    for c in prange(chunks):
-        _sa_range(c * S // chunks, (c + 1) * S // chunks, g, v, centre, size, warm, out)
-
-
-@threaded
-def _nature_sweep(chunks, kind, g, v, centre, size, out):
-    S = v.size
-    for c in prange(chunks):
-        _nature_range(kind, c * S // chunks, (c + 1) * S // chunks, g, v, centre, size, out)
-
-
 def sweep_states(
     kind: int,
     g: Rectangle,
@@ -373,10 +367,9 @@ def sweep_states(
 
     v (n_states,) and centre come from `expected.centred`; size bounds |Z|.
     """
-    chunks = CHUNKS if threads else 1
     if kind == S_GAME:
-        _s_sweep(threads, chunks, g, v, centre, warm, out)
+        _s_sweep(threads, 0, v.size, g, v, centre, warm, out)
     elif kind == SA_GAME:
-        _sa_sweep(threads, chunks, g, v, centre, size, warm, out)
+        _sa_sweep(threads, 0, v.size, g, v, centre, size, warm, out)
     else:
-        _nature_sweep(threads, chunks, kind, g, v, centre, size, out)
+        _nature_sweep(threads, 0, v.size, kind, g, v, centre, size, out)

@@ -16,14 +16,14 @@ Among models of equal z the split goes by index, so the answer does not depend o
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from softrobust._core.arrays import FloatArray
 from softrobust.kernels._jit import FINITE, REORDER, kernel, threaded
-from softrobust.kernels.expected import CHUNKS, block_of
+from softrobust.kernels.expected import block_of
 
 SLACK = 1e-12
 FEW = 12  # at or below this many candidates, look at each
+RUN = 16  # numbers that are sorted by insertion
 
 
 @kernel(inline=True)
@@ -97,7 +97,7 @@ def _walk(x, w, n, below, target):
     return (value, mass) if total >= target else (np.inf, total)
 
 
-@kernel
+@kernel(inner=True)
 def select(x, w, n, total, target, scratch):
     """The smallest t among x[:n] with Σ_{x ≤ t} w ≥ target, and Σ_{x < t} w.
 
@@ -128,7 +128,7 @@ def select(x, w, n, total, target, scratch):
     return _walk(a, b, m, below, target)
 
 
-@kernel(fastmath=REORDER)
+@kernel(fastmath=REORDER, inner=True)
 def dot(a, b):
     """Σ a·b."""
     total = 0.0
@@ -137,7 +137,7 @@ def dot(a, b):
     return total
 
 
-@kernel(fastmath=FINITE)
+@kernel(fastmath=FINITE, inner=True)
 def shortfall(z, u, b):
     """Σ_ω u_ω·(b − z_ω)₊."""
     total = 0.0
@@ -146,14 +146,14 @@ def shortfall(z, u, b):
     return total
 
 
-@kernel
+@kernel(inner=True)
 def tail_of(z, u, total, scratch):
     """(b, CVaR) of one sample; z, u (N,), total = Σu, scratch (4, N)."""
     b, _ = select(z, u, z.size, total, 1.0 - SLACK, scratch)
     return b, b - shortfall(z, u, b)
 
 
-@kernel
+@kernel(inner=True)
 def fill_tail(z, u, b, q):
     """Fill q (N,) with nature's weights, given the boundary value b from `tail_of`."""
     left = 1.0
@@ -174,8 +174,8 @@ def fill_tail(z, u, b, q):
                 break
 
 
-@kernel
-def _tails_range(first, last, z, u, total, values, q):
+@threaded
+def _fill_tails(first, last, z, u, total, values, q):
     scratch = np.empty((4, z.shape[1]))
     for i in range(first, last):
         if not np.isfinite(dot(z[i], u)):
@@ -184,13 +184,6 @@ def _tails_range(first, last, z, u, total, values, q):
         b, values[i] = tail_of(z[i], u, total, scratch)
         if q.size > 0:
             fill_tail(z[i], u, b, q[i])
-
-
-@threaded
-def _fill_tails(chunks, z, u, total, values, q):
-    n = z.shape[0]
-    for c in prange(chunks):
-        _tails_range(c * n // chunks, (c + 1) * n // chunks, z, u, total, values, q)
 
 
 def tail_values(
@@ -213,7 +206,7 @@ def tail_values(
     q = np.empty(z.shape if weights else (0, 0))
     if threads is None:
         threads = z.size > 2_000_000
-    _fill_tails(threads, CHUNKS if threads else 1, z, u, float(u.sum()), values, q)
+    _fill_tails(threads, 0, z.shape[0], z, u, float(u.sum()), values, q)
     return values, q
 
 
@@ -261,7 +254,77 @@ def quantile_rows(prob, indptr, n_models, lam, mean, decision, picked, rows):
             rows[lo + j] = lam * P[picked[s], j] + (1.0 - lam) * mean[lo + j]
 
 
+# Numba's own sorts take seconds to compile. A heap has the smallest first, and is left where the
+# tail ends; ties go by index.
+
+
 @kernel
+def _sink(heap, n, x, i):
+    """Let heap[i], an index of x, sink among the first n until all below it are larger."""
+    mine = heap[i]
+    while 2 * i + 1 < n:
+        child = 2 * i + 1
+        at = heap[child]
+        if child + 1 < n:
+            other = heap[child + 1]
+            if x[other] < x[at] or (x[other] == x[at] and other < at):
+                child, at = child + 1, other
+        if x[mine] < x[at] or (x[mine] == x[at] and mine < at):
+            break
+        heap[i] = at
+        i = child
+    heap[i] = mine
+
+
+@kernel(inner=True)
+def heap_of(x):
+    """The indices of x (N,) as a heap, from which `smallest` takes."""
+    heap = np.empty(x.size, np.int64)
+    for i in range(x.size):
+        heap[i] = i
+    for i in range(x.size // 2 - 1, -1, -1):
+        _sink(heap, x.size, x, i)
+    return heap
+
+
+@kernel(inner=True)
+def smallest(heap, n, x):
+    """Take the index of the smallest x out of a heap of n, which n − 1 are left of."""
+    first = heap[0]
+    heap[0] = heap[n - 1]
+    _sink(heap, n - 1, x, 0)
+    return first
+
+
+@kernel(inner=True)
+def ascending(x):
+    """The indices of x (N,) in ascending order, ties by index: short runs by insertion, merged."""
+    n = x.size
+    order, other = np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(n):
+        i = k
+        while i % RUN > 0 and x[order[i - 1]] > x[k]:
+            order[i] = order[i - 1]
+            i -= 1
+        order[i] = k
+    width = RUN
+    while width < n:
+        for lo in range(0, n, 2 * width):
+            middle, hi = min(lo + width, n), min(lo + 2 * width, n)
+            i, j = lo, middle
+            for k in range(lo, hi):
+                if i < middle and (j == hi or x[order[i]] <= x[order[j]]):
+                    other[k] = order[i]
+                    i += 1
+                else:
+                    other[k] = order[j]
+                    j += 1
+        order, other = other, order
+        width *= 2
+    return order
+
+
+@kernel(inner=True)
 def soft_robust_value(x, f, lam, alpha):
     """(1 − λ)·mean + λ·CVaR^α of x (N,) with positive weights f (N,) that sum to 1 (eqs. 3.1, 3.2).
 
@@ -275,12 +338,13 @@ def soft_robust_value(x, f, lam, alpha):
         return mean
     tail = 1.0 - alpha
     if tail <= SLACK:
-        return (1.0 - lam) * mean + lam * x.min()
-    order = np.argsort(x)
-    left = 1.0
-    total = 0.0
+        low = x[0]
+        for i in range(1, N):
+            low = min(low, x[i])
+        return (1.0 - lam) * mean + lam * low
+    heap, left, total = heap_of(x), 1.0, 0.0
     for i in range(N):
-        omega = order[i]
+        omega = smallest(heap, N - i, x)
         weight = f[omega] / tail
         if weight >= left * (1.0 - SLACK) or i == N - 1:
             total += left * x[omega]

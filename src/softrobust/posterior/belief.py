@@ -19,14 +19,16 @@ from softrobust._core.arrays import BoolArray, FloatArray, IntArray, read_only, 
 from softrobust._core.limits import time_bound
 from softrobust.data import TransitionLog
 from softrobust.kernels.evaluate import (
+    action_values,
+    evaluate_each,
     evaluate_models,
     evaluate_sparse,
     horizon_flows,
     horizon_values_dense,
     policy_matrix,
     policy_sparsity,
+    simulate,
 )
-from softrobust.kernels.resemblance import action_values, evaluate_each, simulate
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.learned import ENTERED, FittedLearned, LearnedPosterior, Parts
 from softrobust.posterior.resemblance import Geometry
@@ -192,8 +194,9 @@ class Belief:
         V = np.empty((kept, R.shape[2], R.shape[0]))
         rules = np.ascontiguousarray(probs if probs.ndim == 3 else probs[None])
         horizon_values_dense(
-            False, self.indptr, self.next_states, prob, rules, R, self.gamma, self.horizon, V
-        )
+            False, 0, R.shape[2], self.indptr, self.next_states, prob, rules, R, self.gamma,
+            self.horizon, V,
+        )  # fmt: skip
         return V
 
     def _mean_flows(self, probs: FloatArray) -> FloatArray:
@@ -201,7 +204,7 @@ class Belief:
         assert self.horizon is not None
         b = np.empty((self.horizon, 1, probs.shape[0]))
         b[0] = self.mean_p0
-        horizon_flows(False, self.indptr, self.next_states, self.mean_prob, probs[None], b)
+        horizon_flows(False, 0, 1, self.indptr, self.next_states, self.mean_prob, probs[None], b)
         return np.asarray(b[:, 0] * self.gamma ** np.arange(self.horizon)[:, None])
 
     def _average_q(self, prob: FloatArray, R: FloatArray, probs: FloatArray) -> FloatArray:
@@ -287,7 +290,7 @@ def _solved(
     N, S = v.shape
     if S <= SMALL:
         evaluate_models(
-            False, *read_only(indptr, next_states, prob, probs), gamma, v, np.zeros((N, S))
+            False, 0, N, *read_only(indptr, next_states, prob, probs), gamma, v, np.zeros((N, S))
         )
         return v
     each = probs if probs.ndim == 3 else None
@@ -308,8 +311,8 @@ def _solved(
         own = probs if each is None else each[first]
         rows, columns = policy_sparsity(indptr, next_states, own)
         evaluate_sparse(
-            indptr, prob, rows, columns, own, gamma, (1 - gamma) * SPARSE_ERROR, False, first, last,
-            v, h, reached,
+            True, first, last, indptr, prob, rows, columns, own, gamma, (1 - gamma) * SPARSE_ERROR,
+            False, v, h, reached,
         )  # fmt: skip
     for omega in map(int, np.flatnonzero(~(reached[:, 0] <= (1 - gamma) * SPARSE_ERROR))):
         P = np.empty((S, S))

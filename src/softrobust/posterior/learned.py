@@ -29,6 +29,7 @@ from softrobust._core.settings import real, whole
 from softrobust.data.rewards import DRAWN_REWARDS, Rewards
 from softrobust.errors import InputError
 from softrobust.kernels import resemblance as kernels
+from softrobust.kernels.evaluate import expected_in_models
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.base import FittedPosterior, Posterior, check_count
 from softrobust.posterior.diagnostics import TRANSITIONS, Diagnostics, check_size, predictive_check
@@ -155,7 +156,7 @@ class _Common:
         push = np.zeros((log.n_actions, geometry.sizes.size), dtype=np.int64)
         common = cls(geometry, tokens, live, log.n_actions, push)
         if geometry.has_coordinates:
-            kernels.fill_pushes(common._tokens(tokens.n), push)
+            kernels.fill_pushes(common.weighted(tokens.n), push)
         return common
 
     @property
@@ -165,20 +166,13 @@ class _Common:
             return kernels.FAR
         return kernels.COLUMNS + int(g.sizes.size > 1)
 
-    def _tokens(self, w: FloatArray) -> kernels.Tokens:
+    def weighted(self, w: FloatArray) -> kernels.Tokens:
+        """The tokens with weights w."""
         g, t = self.geometry, self.tokens
         return kernels.Tokens(
             self.n_actions, self.n_bases, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks,
             g.sizes, g.numeric, g.lookup, g.near, g.wide, g.placed, self.live, self.push,
         )  # fmt: skip
-
-    def shared(self, w: FloatArray) -> tuple[kernels.Tokens, kernels.Sums]:
-        """The tokens with weights w, and their sums."""
-        tokens, S, d = self._tokens(w), self.live.size, 2 * self.geometry.sizes.size
-        shapes = ((S, S), (S,), (S, S), (d,), (d, S))
-        sums = kernels.Sums(*(np.empty(shape) for shape in shapes))
-        kernels.fill_sums(tokens, sums)
-        return tokens, sums
 
     def support(self, rows: IntArray, sinks: BoolArray) -> tuple[IntArray, IntArray]:
         """indptr (n_rows + 1,) and columns: the next states that rows may have."""
@@ -186,7 +180,7 @@ class _Common:
         if self.live.sum() <= WIDTH:
             kept[:] = self.live
         else:
-            kernels.heaviest(rows, *self.shared(self.tokens.n), WIDTH, kept)
+            kernels.heaviest(rows, self.weighted(self.tokens.n), WIDTH, kept)
         still = sinks[rows // self.n_actions]
         kept[still] = False
         kept[still, rows[still] // self.n_actions] = True
@@ -197,7 +191,7 @@ class _Common:
         self, rows: IntArray, w: FloatArray, indptr: IntArray, columns: IntArray, out: FloatArray
     ) -> float:
         """Fill `out` (nnz, n_bases) from transitions of weights w; the largest mass left out."""
-        return float(kernels.bases_at(rows, *self.shared(w), indptr, columns, out))
+        return float(kernels.bases_at(rows, self.weighted(w), indptr, columns, out))
 
 
 def _counts_on(
@@ -335,8 +329,8 @@ class FittedLearned(FittedPosterior):
         sizes = np.full(sets, n // sets, dtype=np.int64)
         sizes[: n % sets] += 1
         out = np.empty(n * self.columns.size)
-        tokens, sums = self.common.shared(self.common.tokens.n.copy())
-        kernels.draw_sets(rng, self._start(), tokens, sums, EM_STEPS, PSEUDO, DOUBT, sizes, out)
+        tokens = self.common.weighted(self.common.tokens.n.copy())
+        kernels.draw_sets(rng, self._start(), tokens, EM_STEPS, PSEUDO, DOUBT, sizes, out)
         return out
 
     def _start(self) -> kernels.Learned:
@@ -400,7 +394,7 @@ class FittedLearned(FittedPosterior):
         out, n = parts[0].copy(), parts[1].shape[0]
         exact, value = self._known_rewards()
         end = -1 if self.log.end is None else self.log.end
-        kernels.expected_in_models(
+        expected_in_models(
             self.indptr, self.columns, prob, n, self.rows // A, end, parts[1], parts[2], value,
             exact, out,
         )  # fmt: skip

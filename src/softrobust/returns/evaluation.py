@@ -213,8 +213,9 @@ def horizon_values_of(problem: Problem, policy: AnyPolicy, every: bool = False) 
     compact = len(rules) == 1 and S <= DENSE_STATES and 8 * entries >= S * S
     evaluate = horizon_values_dense if compact else horizon_values
     evaluate(
-        _threads(problem, H), m.indptr, m.next_states, m.prob, rules, problem.R, problem.gamma, H, V
-    )
+        _threads(problem, H), 0, m.n_models, m.indptr, m.next_states, m.prob, rules, problem.R,
+        problem.gamma, H, V,
+    )  # fmt: skip
     return V
 
 
@@ -226,9 +227,8 @@ def state_probabilities(problem: Problem, policy: AnyPolicy) -> FloatArray:
     refuse_if_too_large(size, "The states of every step", SHORTER)
     B = np.empty((H, problem.n_models, problem.n_states))
     B[0] = problem.p0
-    horizon_flows(
-        _threads(problem, H), m.indptr, m.next_states, m.prob, rules_of(policy), B
-    )  # fmt: skip
+    where = (m.indptr, m.next_states, m.prob)
+    horizon_flows(_threads(problem, H), 0, m.n_models, *where, rules_of(policy), B)
     return B
 
 
@@ -267,7 +267,8 @@ def _evaluate(
     if S > KERNEL_STATES:
         return _lapack(problem, policy.probs, v, h, want_occupancy, deadline)
     m, threads = problem.models, N * S**3 > PARALLEL_WORK
-    evaluate_models(threads, m.indptr, m.next_states, m.prob, policy.probs, problem.gamma, v, h)
+    where = (m.indptr, m.next_states, m.prob)
+    evaluate_models(threads, 0, N, *where, policy.probs, problem.gamma, v, h)
     return v, h
 
 
@@ -317,8 +318,8 @@ def _krylov(
     for part in chunks(m.n_models, FIRST):  # Ctrl-C is served between two of them
         deadline.check()
         evaluate_sparse(
-            m.indptr, m.prob, rows, columns, probs, gamma, share, want_occupancy,
-            part.start, part.stop, v, h, reached,
+            True, part.start, part.stop, m.indptr, m.prob, rows, columns, probs, gamma, share,
+            want_occupancy, v, h, reached,
         )  # fmt: skip
     for omega in np.flatnonzero(~(reached <= share).all(axis=1)):  # rare: states that mix slowly
         deadline.check()
@@ -381,8 +382,8 @@ def action_values(problem: Problem, V: FloatArray) -> FloatArray:
     m = problem.models
     Q = np.empty((m.n_models, m.n_states, m.n_actions))
     fill_action_values(
-        m.prob.size > PARALLEL_CELLS, m.indptr, m.next_states, m.prob, problem.R, problem.gamma,
-        np.ascontiguousarray(V), Q,
+        m.prob.size > PARALLEL_CELLS, 0, m.n_states, m.indptr, m.next_states, m.prob, problem.R,
+        problem.gamma, np.ascontiguousarray(V), Q,
     )  # fmt: skip
     return Q
 

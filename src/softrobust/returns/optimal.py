@@ -64,8 +64,8 @@ def optimal_returns(
     for part in chunks(N, FIRST if large else N):
         steps = 1 if part.start > 0 and deadline.passed else ITERATION_LIMIT
         solve_models(
-            large, m.indptr, m.next_states, m.prob, problem.R, problem.allowed, problem.gamma,
-            tol, steps, part.start, part.stop, V, decisions, below, above,
+            large, part.start, part.stop, m.indptr, m.next_states, m.prob, problem.R,
+            problem.allowed, problem.gamma, tol, steps, V, decisions, below, above,
         )  # fmt: skip
     start = V @ problem.p0
     # The sum p₀ᵀv rounds too.
@@ -85,8 +85,8 @@ def _horizon_optima(problem: Problem, horizon: int) -> ModelOptima:
     )
     V, d, slack = np.empty((horizon + 1, N, S)), np.empty((horizon, N, S), np.int64), np.empty(N)
     horizon_optima(
-        N > 1 and horizon * m.prob.size > PARALLEL_WORK, m.indptr, m.next_states, m.prob,
-        problem.R, problem.allowed, problem.gamma, V, d, slack,
+        horizon * m.prob.size > PARALLEL_WORK, 0, N, m.indptr, m.next_states, m.prob, problem.R,
+        problem.allowed, problem.gamma, V, d, slack,
     )  # fmt: skip
     start = V[0] @ problem.p0
     slack = problem.p0.sum() * slack + 2 * S * np.finfo(float).eps * (np.abs(V[0]) @ problem.p0)

@@ -50,9 +50,8 @@ from softrobust.kernels.sweeps import (
     Rectangle,
     SweepResult,
     WarmStart,
-    batch_rows,
-    record_pair,
-    rows_work,
+    record_state,
+    state_rows,
     sweep_states,
 )
 from softrobust.kernels.tail import SLACK
@@ -208,17 +207,14 @@ def improve_by_lp(g: Rectangle, v: FloatArray, centre: float, s: int, out: Sweep
     as any other, so a sloppy tolerance widens the interval and never breaks it. What the kernel had
     stays, unless the proposal narrows it.
     """
-    work = rows_work(g, 1)
-    batch_rows(g, v, centre, s, s + 1, out.d, False, work)
-    n, Z, actions, L = int(work.n[0]), work.Z[0], work.actions[0], g.live.size
-    d, q = game_lp(Z[:n], g.f, g.u, g.lam)
-    lb, ub = certify_pair(Z[:n], g.f, g.u, g.lam, d, q)
+    Z, actions = state_rows(g, v, centre, s, out.d)
+    d, q = game_lp(Z, g.f, g.u, g.lam)
+    lb, ub = certify_pair(Z, g.f, g.u, g.lam, d, q)
     if ub - lb < out.ub[s] - out.lb[s]:
         out.lb[s], out.ub[s] = lb, ub
         out.d[s] = 0.0
-        out.d[s, actions[:n]] = d
-        for i in np.flatnonzero(d > 0):
-            record_pair(g, s, int(actions[i]), q, np.empty(L, np.int64), out)
+        out.d[s, actions] = d
+        record_state(g, s, actions, d, q, out)
 
 
 def working_bytes(models: ModelSet, float32: bool = False) -> float:

@@ -56,7 +56,12 @@ def _start(solver: str | None) -> None:
             env=os.environ | worker_environment(2),
             **quiet,
         )
-        atexit.register(helper.kill)
+        atexit.register(_end, helper)
+
+
+def _end(helper: subprocess.Popen[bytes]) -> None:
+    helper.kill()
+    helper.wait()
 
 
 def compile_for(solver: str | None) -> None:
@@ -71,11 +76,12 @@ def compile_for(solver: str | None) -> None:
     plain = Options(gamma=0.9, posterior="dirichlet", n_models=MODELS)
     with suppress(SoftRobustError):  # a solver that wants something else than a plain table
         setup = set_up(log, plain)
-        best_bound(setup.problem)
         made = make_solver(solver or Improve.name, log=log, posterior=setup.posterior)
         if isinstance(made, Improve):  # its rivals; by itself it needs the learned prior
+            best_bound(setup.problem)
             solution = solve(setup.problem, LocalSearch(starts=1))
         else:
             solution = solve(setup.problem, made)
+            best_bound(setup.problem)
         certified(setup, solution, 0, LEAST, 1)
         choose(log, None if isinstance(made, Improve) else made, gamma=0.9, n_models=MODELS)

@@ -211,7 +211,9 @@ class _Base:
         G = gamma * ((row - self.rows) @ self.inverse)
         out = np.empty((order.size, self.problem.n_models))
         rho = self.v @ self.problem.p0
-        prefix_returns(rho, self.h, np.ascontiguousarray(d), G, order, starts, out)
+        threads = rho.size * order.size**2 > 4_000_000  # multiply-adds
+        d = np.ascontiguousarray(d)
+        prefix_returns(threads, 0, rho.size, rho, self.h, d, G, order, starts, out)
         return out
 
 

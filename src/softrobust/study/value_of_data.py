@@ -144,7 +144,9 @@ def exchanged(
     n = rows.shape[0]
     out, which, luck = np.empty(n), np.empty(n, dtype=np.int64), np.empty(n)
     tail = max(objective.tail, LEAST_TAIL)
-    best_exchanged(*pair, rows, problem.gamma, objective.lam, tail, known, out, which, luck)
+    best_exchanged(
+        n > 1, 0, n, *pair, rows, problem.gamma, objective.lam, tail, known, out, which, luck
+    )
     return out, which, luck
 
 

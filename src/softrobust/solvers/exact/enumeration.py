@@ -94,13 +94,13 @@ class _Walker:
 
     def walk(self) -> None:
         """Look at the next stops, as many as there is room for."""
-        from softrobust.kernels.eliminate import tree_returns
+        from softrobust.kernels.eliminate import BLOCK, tree_returns
 
         p, m, n = self.p, self.p.models, min(self.left, self.X.shape[0])
         large = p.n_models > 1 and p.n_models * p.n_states**2 * n > PARALLEL_WORK
         tree_returns(
-            large, m.indptr, m.next_states, m.prob, p.R, p.p0, p.gamma, self.order, self.sizes,
-            self.pairs, self.digits, n, self.X,
+            large, 0, -(-p.n_models // BLOCK), m.indptr, m.next_states, m.prob, p.R, p.p0, p.gamma,
+            self.order, self.sizes, self.pairs, self.digits, n, self.X,
         )  # fmt: skip
         self._look(self.X[:n].reshape(-1, p.n_models))
         self.digits = self._after(n)

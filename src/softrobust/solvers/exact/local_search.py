@@ -49,7 +49,8 @@ from softrobust.returns import (
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.horizon import search_timed
 
-PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring
+PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they bring,
+PARALLEL_READ = 200_000  # and stored probabilities
 EXCHANGE_WORK = 2e9  # N·S³ above which only block moves are tried (seconds per step)
 EXCHANGE_NUMBERS = 1e8  # S·A·N above which the neighbours' returns would not fit
 SINGLES_WORK = 2e9  # H·S·A times stored probabilities above which no single exchange is tried
@@ -280,8 +281,8 @@ class ExchangeClimber(Climber):
         p = self.reduced.problem
         m = p.models
         exchange_returns(
-            self.threads, m.indptr, m.next_states, m.prob, p.R, p.p0, self.reduced.allowed,
-            decision, p.gamma, self.X, self.gain, self.x,
+            self.threads, 0, p.n_models, m.indptr, m.next_states, m.prob, p.R, p.p0,
+            self.reduced.allowed, decision, p.gamma, self.X, self.gain, self.x,
         )  # fmt: skip
         self.size = max(self.size, float(np.abs(self.x).max()))
         if p.objective.reference is not None:
@@ -424,8 +425,8 @@ class BlockClimber(Climber):
             score[~self.reduced.allowed] = -1e308
         else:
             first_order(
-                m.indptr, m.next_states, m.prob, p.R, self.reduced.allowed, p.gamma,
-                self.worst_case(), self.V, self.h, score,
+                m.prob.size > PARALLEL_READ, 0, p.n_states, m.indptr, m.next_states, m.prob, p.R,
+                self.reduced.allowed, p.gamma, self.worst_case(), self.V, self.h, score,
             )  # fmt: skip
         best = np.argmax(score, axis=1)
         rows = np.arange(decision.size)
