@@ -255,24 +255,20 @@ def quantile_rows(prob, indptr, n_models, lam, mean, decision, picked, rows):
 
 
 # Numba's own sorts take seconds to compile. A heap has the smallest first, and is left where the
-# tail ends; ties go by index.
+# tail ends.
 
 
 @kernel
 def _sink(heap, n, x, i):
     """Let heap[i], an index of x, sink among the first n until all below it are larger."""
-    mine = heap[i]
-    while 2 * i + 1 < n:
-        child = 2 * i + 1
-        at = heap[child]
-        if child + 1 < n:
-            other = heap[child + 1]
-            if x[other] < x[at] or (x[other] == x[at] and other < at):
-                child, at = child + 1, other
-        if x[mine] < x[at] or (x[mine] == x[at] and mine < at):
+    mine, value, child = heap[i], x[heap[i]], 2 * i + 1
+    while child < n:
+        if child + 1 < n and x[heap[child + 1]] < x[heap[child]]:
+            child += 1
+        if value <= x[heap[child]]:
             break
-        heap[i] = at
-        i = child
+        heap[i] = heap[child]
+        i, child = child, 2 * child + 1
     heap[i] = mine
 
 
