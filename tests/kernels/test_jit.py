@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from numba import njit
 
@@ -98,6 +99,27 @@ def test_one_process_compiles_and_the_others_wait(tmp_path: Path) -> None:
     counts = sorted(int(lines[0]) for lines in said)
     assert counts[0] < counts[1]  # what one compiled the other took
     assert all("called from Python" in lines[1] for lines in said)
+    # Upgrades of other packages leave the cache what it is.
+    later = "import numpy, scipy; numpy.__version__ += '99'; scipy.__version__ = '99'" + ONCE
+    again = subprocess.check_output([sys.executable, "-c", later], env=env, text=True)
+    assert again.splitlines()[0] == "0"
+
+
+def test_threads_share_a_loop_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    @_jit.threaded
+    def count(first: int, last: int, worst: int, out: np.ndarray) -> None:
+        for i in range(first, last):
+            if i == worst:
+                raise ValueError("no such turn")
+            out[i] += 1
+
+    monkeypatch.setattr(_jit, "get_num_threads", lambda: 3)
+    for threads in (False, True):
+        out = np.zeros(50, np.int64)
+        count(threads, 2, 49, -1, out)
+        assert out.tolist() == [0, 0, *[1] * 47, 0]
+        with pytest.raises(ValueError, match="no such turn"):
+            count(threads, 0, 50, 30, out)
 
 
 def test_the_helper_ends_with_its_master() -> None:

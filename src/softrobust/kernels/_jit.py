@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from llvmlite import binding
+from numba import __version__ as numba_version
 from numba import _dynfunc, get_num_threads, njit, types
 from numba.core import cgutils, codegen, event
 from numba.core.compiler_lock import global_compiler_lock
@@ -95,6 +96,9 @@ class _Compiling(event.Listener):  # type: ignore[misc]
 
 _compiling = _Compiling()
 event.register("numba:compile", _compiling)
+
+
+# Numba is entered where it is private, and left as it is in versions that nobody has looked at.
 
 
 class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
@@ -169,7 +173,8 @@ def _take_in_plain() -> None:
     CPUContext.get_executable = executable
 
 
-_take_in_plain()
+if re.match(r"0\.6\d\.", numba_version):
+    _take_in_plain()
 
 
 def beside(start: Callable[[], None]) -> None:
