@@ -64,10 +64,13 @@ class _Compiling(event.Listener):  # type: ignore[misc]
             self.helped = True
             beside()
         self.depth += 1
-        self.say(getattr(event.data.get("dispatcher"), "__name__", ""))
+        kernel = getattr(event.data.get("dispatcher"), "py_func", None)
+        if kernel is not None and kernel.__module__.startswith("softrobust."):
+            self.say(kernel.__name__)
 
     def say(self, name: str) -> None:
         """Tell a terminal what is going on."""
+        name = name.strip("_").replace("_", " ")
         self.line.update(f"First run here: compiling, kept for later runs ({name}) …")
 
     def on_end(self, event: Any) -> None:
