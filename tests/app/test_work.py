@@ -154,6 +154,21 @@ def test_two_begin_at_once_and_get_two_names(short: Path, monkeypatch: pytest.Mo
     assert sorted(names) == ["run", *(f"run-{i}" for i in range(2, 9))]
 
 
+def test_no_module_of_the_folder_runs(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(short.parent)
+    for name in ("json", "numpy", "random", "sitecustomize", "threading", "softrobust"):
+        Path(f"{name}.py").write_text("import pathlib; pathlib.Path('RAN').touch()")
+    options = {"gamma": 0.9, "columns": {"state": "nothing"}}  # a job that ends at once
+    name = work.start_solve(short.parent, "run", {"file": short.name, "solver": "nominal",
+                                                  "options": options})  # fmt: skip
+    place = work.place_of(short.parent, name)
+    work._children.pop(str(place)).wait(timeout=120)
+    found = work.status(place)
+    assert found is not None
+    assert "nothing" in found.error
+    assert not Path("RAN").exists()
+
+
 @pytest.mark.parametrize("limit", [100.0, None])
 def test_a_bound_that_is_ended_ends_those_within(limit: float | None) -> None:
     with within(limit) as bound:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -124,9 +123,9 @@ def test_threads_share_a_loop_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_helper_ends_with_its_master() -> None:
     from softrobust.run import ahead
+    from softrobust.run.jobs.local import isolated
 
-    command = [sys.executable, "-I", "-c", ahead.BOOT, json.dumps([sys.path, "nominal"])]
-    helper = subprocess.Popen(command, stdin=subprocess.PIPE)
+    helper = subprocess.Popen(isolated(ahead.BOOT, "nominal"), stdin=subprocess.PIPE)
     assert helper.stdin is not None
     helper.stdin.close()
     assert helper.wait(timeout=60) == 0

@@ -7,7 +7,8 @@ so far, and `error.json` says why there is no answer. It goes when the answer is
 starts the app anew, reloads the page or opens a second tab reads the same files; a server that is
 killed takes no process with it.
 
-    python -m softrobust.app.work solve FOLDER      the process; so for `frontier`
+`main(["solve", FOLDER])` is the process, and so for `frontier`; it imports nothing that lies in the
+current folder.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -52,6 +52,7 @@ from softrobust.run import (
 )
 from softrobust.run.ahead import compile_beside
 from softrobust.run.inspect import inspect_file
+from softrobust.run.jobs.local import isolated
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.registry import default_solver, make_solver
 
@@ -72,6 +73,7 @@ TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npz", ".gz", ".xz")
 # Solver and λ; the default of both for the first.
 GOALS = {"improve": (None, None), "average": ("exact", 0.0), "careful": ("exact", 1.0)}
 KNOWN = {"type": "object"}
+BOOT = "from softrobust.app.work import main; sys.exit(main(sys.argv[1:]))"
 
 
 def number_of(words: str) -> float | None:
@@ -209,7 +211,7 @@ def start(verb: str, place: Path, job: Mapping[str, Any]) -> None:
     how: dict[str, Any] = {"start_new_session": True} if os.name == "posix" else {}
     with (place / "words.txt").open("wb") as words:
         _children[str(place)] = subprocess.Popen(
-            [sys.executable, "-m", __name__, verb, str(place)],
+            isolated(BOOT, verb, str(place)),
             stdin=subprocess.DEVNULL, stdout=words, stderr=words, **how,
         )  # fmt: skip
 
@@ -447,7 +449,3 @@ def differences(first: Run, second: Run) -> list[tuple[str, str, str]]:
 def _write(path: Path, record: Mapping[str, Any]) -> None:
     with atomic_write(path) as file:
         json.dump(record, file)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

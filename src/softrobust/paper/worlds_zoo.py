@@ -303,9 +303,10 @@ def _made(todo: Sequence[tuple[Any, ...]], workers: int) -> Iterable[list[Row]]:
     if workers < 2:
         yield from (measure(*job) for job in todo)
         return
-    names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    # The processes are the parallelism, and import nothing that lies in the current folder.
+    names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONSAFEPATH")
     added = [name for name in names if name not in os.environ]
-    os.environ.update(dict.fromkeys(added, "1"))  # the processes are the parallelism
+    os.environ.update(dict.fromkeys(added, "1"))
     try:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             for future in as_completed([pool.submit(measure, *job) for job in todo]):

@@ -9,7 +9,6 @@ needs a kernel that the other is compiling waits for it (`kernels._jit`).
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from softrobust.certificate.posterior import LEAST
 from softrobust.data import TransitionLog
 from softrobust.errors import SoftRobustError
 from softrobust.kernels._jit import beside
-from softrobust.run.jobs.local import cores, worker_environment
+from softrobust.run.jobs.local import cores, isolated, worker_environment
 from softrobust.run.line import certified, choose
 from softrobust.run.options import Options
 from softrobust.run.setup import set_up
@@ -33,10 +32,7 @@ from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.solvers.improve import Improve
 from softrobust.solvers.registry import make_solver
 
-BOOT = (
-    "import json, sys; sys.path[:], solver = json.loads(sys.argv.pop()); "
-    "from softrobust.run.ahead import compile_for; compile_for(solver)"
-)
+BOOT = "from softrobust.run.ahead import compile_for; compile_for(sys.argv[1] or None)"
 S, A, ROWS, MODELS = 4, 2, 60, 12  # of the tiny problem
 
 
@@ -47,11 +43,10 @@ def compile_beside(solver: str | None) -> None:
 
 
 def _start(solver: str | None) -> None:
-    path = [place for place in sys.path if os.path.isabs(place)]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with suppress(OSError):  # no process to be had: this one compiles everything
         helper = subprocess.Popen(
-            [sys.executable, "-I", "-c", BOOT, json.dumps([path, solver])],
+            isolated(BOOT, solver or ""),
             stdin=subprocess.PIPE,
             env=os.environ | worker_environment(2),
             **quiet,

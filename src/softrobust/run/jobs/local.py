@@ -30,10 +30,16 @@ RETRIES = 2
 FALSE_STARTS = 3  # workers in a row that may die before they say they are ready
 TAIL = 4000  # characters kept of what a dead worker wrote to its error stream
 GRACE = 2.0  # seconds after a limit for tasks that were begun
-BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
-    "from softrobust.run.jobs.worker import main; main()"
-)
+
+
+def isolated(call: str, *given: str) -> list[str]:
+    """The words that start an interpreter of its own on a line of code, and what that is given.
+
+    It imports from where this one does, without the current folder or what the environment adds.
+    """
+    path = [place for place in sys.path if os.path.isabs(place)]
+    boot = f"import json, sys; sys.path[:] = json.loads(sys.argv.pop()); {call}"
+    return [sys.executable, "-I", "-c", boot, *given, json.dumps(path)]
 
 
 def cores() -> int:
@@ -96,9 +102,8 @@ class _Worker:
     def __init__(self, env: dict[str, str]) -> None:
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self.mark = 0  # where the words of the present task begin
-        path = [place for place in sys.path if os.path.isabs(place)]
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-c", BOOT, json.dumps(path)],
+            isolated("from softrobust.run.jobs.worker import main; main()"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
