@@ -15,6 +15,7 @@ from softrobust._core.limits import Deadline, LiveLine, stage, watched, within
 from softrobust.app import work
 from softrobust.app.texts import EN, LANGUAGES
 from softrobust.cli.main import run as softrobust
+from softrobust.errors import InputError
 from softrobust.run import run_page
 
 LOG = Path(__file__).resolve().parents[2] / "examples" / "pest_log.csv"
@@ -76,7 +77,7 @@ def job_at(folder: Path, name: str, job: dict[str, Any]) -> Path:
     """The files of a job, without a process."""
     place = work.place_of(folder, name)
     place.mkdir()
-    (place / work.JOB).write_text(json.dumps(job | {"out": str(folder / name)}))
+    (place / work.JOB).write_text(json.dumps(job))
     told = {"began": time.time(), "stages": [], "detail": ""}
     (place / work.STATUS).write_text(json.dumps(told))
     return place
@@ -127,6 +128,31 @@ def test_what_is_wrong_is_left_to_be_read(short: Path) -> None:
     assert [job.name for job in work.solves(short.parent)] == ["bad"]
     work.forget(place)
     assert work.solves(short.parent) == []
+
+
+@pytest.mark.parametrize("file", [work.JOB, work.STATUS, work.ERROR])
+@pytest.mark.parametrize("text", ["", "[]", '{"error": 3, "file": [], "began": "x"}', "{}"])
+def test_damaged_files_of_a_solve_are_said(file: str, text: str, short: Path) -> None:
+    place = job_at(short.parent, "run", {"file": str(short), "options": {}})
+    (place / file).write_text(text)
+    found = work.status(place)
+    assert found is not None
+    assert not found.alive
+    assert file in found.error
+    if file != work.ERROR:
+        assert work.main(["solve", str(place)]) == 2
+    (place / work.JOB).write_text(json.dumps({"file": str(short), "options": {"no_such": 1}}))
+    assert work.main(["solve", str(place)]) == 2
+    (place / work.MADE).write_text('{"points": [1]}')
+    with pytest.raises(InputError, match=r"made\.json"):
+        work.points(place)
+
+
+def test_a_damaged_run_is_listed_bare(short: Path) -> None:
+    for name, text in (("a", '{"source": ["<script>"], "solver": 3}'), ("b", "{"), ("c", "{}")):
+        (short.parent / name).mkdir()
+        (short.parent / name / "solution.json").write_text(text)
+    assert sorted(work.runs(short.parent)) == [(name, "", "") for name in "abc"]
 
 
 def test_a_silent_process_is_thought_dead(short: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +33,8 @@ class Promise:
     text : str
         What is promised, as the table says it.
     prepare : callable
-        Makes what the attack needs in a folder of its own, and returns the attack.
+        Makes what the attack needs in a folder of its own, and returns the attack. Processes are
+        forked after that, and share the folder: each works in its `own_place`.
     share : float
         Of the time, in parts.
     most : int or None
@@ -74,6 +76,11 @@ def within(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+def own_place(folder: Path) -> Path:
+    """Where this process works in a folder that several share."""
+    return folder / f"case-{os.getpid()}"
 
 
 def say(*words: str | Path) -> Said:

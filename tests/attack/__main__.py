@@ -18,10 +18,12 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -31,10 +33,12 @@ os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")  # which can be fork
 import numpy as np  # noqa: E402
 
 from softrobust._core import __version__  # noqa: E402
-from tests.attack import Promise, TooLong  # noqa: E402
+from tests.attack import Attack, Promise, TooLong  # noqa: E402
 
 MODULES = ("certificates", "files", "kills", "together", "strangers")
 SHOWN = 400  # characters of what is said of one that broke
+FEW, TOLD = 20, 500  # cases that a process takes at a time; after how many it is told how many
+MOST = 10**6  # cases of one promise
 
 
 @dataclass
@@ -55,60 +59,67 @@ def promises() -> list[Promise]:
     return found
 
 
-def attempt(
-    promise: Promise, seed: int, seconds: float, cases: range, worker: str = ""
+def attempts(
+    promise: Promise, attack: Attack, seed: int, until: float, cases: range
 ) -> tuple[int, list[str]]:
     """Try to break one promise until time or cases are used up: how often, and what broke."""
-    until, home = time.monotonic() + seconds, Path.cwd()
     tried, broken = 0, []
-    with tempfile.TemporaryDirectory(prefix="softrobust-attack-") as folder:
+    for number in cases:
+        if time.monotonic() > until:
+            break
         try:
-            os.chdir(folder)
-            attack = promise.prepare(Path(folder))
-            for number in cases:
-                rng = np.random.default_rng([seed, number])
-                try:
-                    fault = attack(rng)
-                except (Exception, TooLong):
-                    fault = traceback.format_exc()
-                tried += 1
-                if fault is not None:
-                    again = f"--only {promise.name} --seed {seed} --case {number}"
-                    broken.append(f"{again}: {fault}")
-                    print(f"BROKEN {broken[-1][: SHOWN if len(cases) > 1 else None]}", flush=True)
-                if tried % 500 == 0:
-                    print(f"{promise.name}{worker}: {tried} tried …", flush=True)
-                if time.monotonic() > until:
-                    break
-        finally:
-            os.chdir(home)
+            fault = attack(np.random.default_rng([seed, number]))
+        except (Exception, TooLong):
+            fault = traceback.format_exc()
+        tried += 1
+        if fault is not None:
+            broken.append(f"--only {promise.name} --seed {seed} --case {number}: {fault}")
+            print(f"BROKEN {broken[-1][: SHOWN if len(cases) > 1 else None]}", flush=True)
     return tried, broken
 
 
 def share_out(tally: Tally, seed: int, seconds: float, cases: range, workers: int) -> None:
-    """The attempts on one promise in so many processes; each works in a folder of its own.
+    """The attempts on one promise, in so many processes.
 
-    What is made beforehand is made here once, too, so that the processes are forked from one that
-    has compiled what they need.
+    What they need is made here once. They are forked from a process that has compiled what they
+    need, and draw cases a few at a time, so that none of them waits for another at the end.
     """
-    began = time.monotonic()
-    if workers == 1 or len(cases) == 1:
-        tally.tried, tally.broken = attempt(tally.promise, seed, seconds, cases)
-    else:
-        attempt(tally.promise, seed, 0.0, cases[:1])
-        left = max(seconds - (time.monotonic() - began), 0.0)
-        parts = [cases[i::workers] for i in range(min(workers, len(cases)))]
-        one = partial(_worker, tally.promise.name, seed, left)
-        with multiprocessing.get_context("fork").Pool(len(parts), maxtasksperchild=1) as pool:
-            for tried, broken in pool.imap_unordered(one, enumerate(parts)):
-                tally.tried += tried
-                tally.broken += broken
+    began, home = time.monotonic(), Path.cwd()
+    until, promise = began + seconds, tally.promise
+    with tempfile.TemporaryDirectory(prefix="softrobust-attack-") as folder:
+        try:
+            os.chdir(folder)
+            attack = promise.prepare(Path(folder))
+            print(f"{promise.name}: ready in {time.monotonic() - began:.0f} s", flush=True)
+            few = max(1, min(FEW, len(cases) // (4 * workers)))
+            parts = [cases[i : i + few] for i in range(0, len(cases), few)]
+            work = partial(attempts, promise, attack, seed, until)
+            if workers == 1 or len(cases) == 1:
+                _gather(tally, map(work, parts))
+            else:
+                fork = multiprocessing.get_context("fork")
+                with ProcessPoolExecutor(workers, fork, _given.append, (work,)) as pool:
+                    _gather(tally, (f.result() for f in as_completed(
+                        [pool.submit(_forked, part) for part in parts])))  # fmt: skip
+        finally:
+            os.chdir(home)
     tally.seconds = time.monotonic() - began
 
 
-def _worker(name: str, seed: int, seconds: float, part: tuple[int, range]) -> tuple[int, list[str]]:
-    promise = next(p for p in promises() if p.name == name)
-    return attempt(promise, seed, seconds, part[1], f", worker {part[0]}")
+_given: list[Callable[[range], tuple[int, list[str]]]] = []  # what a forked process is to do
+
+
+def _forked(cases: range) -> tuple[int, list[str]]:
+    return _given[-1](cases)
+
+
+def _gather(tally: Tally, found: Iterable[tuple[int, list[str]]]) -> None:
+    for tried, broken in found:
+        before = tally.tried // TOLD
+        tally.tried += tried
+        tally.broken += broken
+        if tally.tried // TOLD > before:
+            print(f"{tally.promise.name}: {tally.tried} tried …", flush=True)
 
 
 def table(tallies: Sequence[Tally]) -> str:
@@ -140,29 +151,33 @@ def main() -> int:
         if unknown:
             parser.error(f"there is no promise {unknown[0]}; there are {[p.name for p in found]}")
         found = [p for p in found if p.name in asked]
-    parts = sum(p.share for p in found)
     print(f"seed {seed}: {', '.join(p.name for p in found)}", flush=True)
     tallies = [Tally(promise) for promise in found]
     minutes = given.minutes if given.minutes or given.tries else 60.0
-    for tally in tallies:
-        seconds = (minutes or np.inf) * 60 * tally.promise.share / parts
-        most = given.tries or tally.promise.most or 10**9
+    until = time.monotonic() + (minutes or np.inf) * 60
+    for i, tally in enumerate(tallies):  # what one leaves of its time the others have
+        parts = sum(p.share for p in found[i:])
+        seconds = max(until - time.monotonic(), 0.0) * tally.promise.share / parts
+        most = given.tries or tally.promise.most or MOST
         cases = range(most) if given.case is None else range(given.case, given.case + 1)
         share_out(tally, seed, seconds, cases, given.workers)
         p = tally.promise
         print(f"{p.name}: {tally.tried} tried, {len(tally.broken)} broken", flush=True)
     print(f"\n{table(tallies)}")
     if given.docs:
-        keep(given.docs, tallies, seed)
+        keep(given.docs, tallies, seed, given.workers)
     return int(any(tally.broken for tally in tallies))
 
 
-def keep(page: Path, tallies: Sequence[Tally], seed: int) -> None:
+def keep(page: Path, tallies: Sequence[Tally], seed: int, workers: int) -> None:
     """Put the table, its date and its seed in the place of the last one."""
+    lacking = [name for name in ("highspy", "openpyxl") if find_spec(name) is None]
+    how = f"{workers} processes" if workers > 1 else "one process"
+    how += f", without {' and '.join(lacking)}" if lacking else ""
     mark = "<!-- table -->"
     head, _, _ = page.read_text(encoding="utf-8").partition(mark)
     date = datetime.datetime.now(datetime.UTC).date()
-    line = f"{date}, softrobust {__version__}, seed {seed}:"
+    line = f"{date}, softrobust {__version__}, seed {seed}, {how}:"
     page.write_text(f"{head}{mark}\n\n{line}\n\n{table(tallies)}\n", encoding="utf-8")
 
 

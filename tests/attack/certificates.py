@@ -60,12 +60,12 @@ PROMISES = [
         "horizons",
         "With a horizon no rule, and no plan of a rule for each step, earns more than its bound",
         _horizons,
-        most=20_000,
+        most=4_000,
     ),
     Promise(
         "rectangles",
         "Rectangular solves end within their tolerance, and their bounds hold in every state",
         _rectangles,
-        most=20_000,
+        most=4_000,
     ),
 ]

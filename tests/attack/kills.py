@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.attack import Attack, Promise, must, say
+from tests.attack import Attack, Promise, must, own_place, say
 from tests.attack.files import QUICK, make_whole
 from tests.attack.mutate import pick
 
@@ -126,10 +126,11 @@ def touches(words: list[str]) -> int:
 
 def prepare(folder: Path) -> Attack:
     """Run folders and inputs, whole; what every line comes to, and how many moments it has."""
-    home, case = make_whole(folder)
+    home = make_whole(folder)
     known: dict[str, tuple[Any, Any, int]] = {}
 
     def fresh() -> None:
+        case = own_place(folder)
         os.chdir(folder)
         shutil.rmtree(case, ignore_errors=True)
         shutil.copytree(home, case)

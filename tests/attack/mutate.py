@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import datetime
+import gzip
 import io
 import json
 import shutil
@@ -169,6 +171,41 @@ def mutate_parquet(path: Path, rng: Rng) -> str:
     return str(what)
 
 
+def mutate_workbook(path: Path, rng: Rng) -> str:
+    """Change, lose or add a cell, a row, a column or a sheet."""
+    from openpyxl import load_workbook
+
+    book = load_workbook(path)
+    sheet, kind = book.active, int(rng.integers(7))
+    i = int(rng.integers(1, sheet.max_row + 1))
+    j = int(rng.integers(1, sheet.max_column + 1))
+    if kind == 0:
+        sheet.delete_rows(i, int(rng.integers(1, sheet.max_row + 1)))
+    elif kind == 1:
+        sheet.delete_cols(j)
+    elif kind == 2:
+        sheet.insert_rows(i)
+    elif kind == 3:
+        sheet.title = "odd"
+        book.create_sheet("more", int(rng.integers(2)))
+    elif kind == 4:
+        sheet.merge_cells(start_row=i, end_row=i + 1, start_column=j, end_column=j + 1)
+    else:
+        dates = (datetime.datetime(2020, 1, 2), datetime.time(3), datetime.timedelta(5))
+        sheet.cell(i, j).value = pick(rng, [*dates, "=1/0", "#N/A", -1, 1e308, True, "", "x" * 999])
+    book.save(path)
+    return f"row {i}, column {j}"
+
+
+def mutate_gzip(path: Path, rng: Rng) -> str:
+    """An accident to the table that was packed."""
+    inner = path.with_suffix("")
+    inner.write_bytes(gzip.decompress(path.read_bytes()))
+    where = mutate_text(inner, rng)
+    path.write_bytes(gzip.compress(inner.read_bytes()))
+    return where
+
+
 def mutate_text(path: Path, rng: Rng) -> str:
     """Change one cell or one word of a table or of settings."""
     raw = path.read_bytes().decode("utf-8")
@@ -244,7 +281,8 @@ def mutate(path: Path, rng: Rng) -> str:
     """One accident to a file, such as its kind is prone to; returns where."""
     own: dict[str, Callable[[Path, Rng], str]] = {
         ".json": _json, ".npz": mutate_npz, ".parquet": mutate_parquet, ".csv": mutate_text,
-        ".toml": mutate_text, ".jsonl": mutate_text,
+        ".toml": mutate_text, ".jsonl": mutate_text, ".txt": mutate_text, ".gz": mutate_gzip,
+        ".xlsx": mutate_workbook,
     }  # fmt: skip
     chance = rng.random()
     if chance < 0.75 and path.suffix in own:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.attack import Attack, Promise, must, say
+from tests.attack import Attack, Promise, must, own_place, say
 from tests.attack.files import QUICK, write_inputs
 from tests.attack.kills import plain, state
 from tests.attack.mutate import pick
@@ -52,7 +52,7 @@ def command(folder: Path) -> list[str]:
 
 def prepare_strangers(folder: Path) -> Attack:
     """Inputs and a run; every attempt adds files of strangers."""
-    home, case = folder / "whole", folder / "case"
+    home = folder / "whole"
     home.mkdir()
     os.chdir(home)
     write_inputs()
@@ -60,6 +60,8 @@ def prepare_strangers(folder: Path) -> Attack:
     start = command(folder)
 
     def attack(rng: np.random.Generator) -> str | None:
+        case = own_place(folder)
+        os.chdir(folder)
         shutil.rmtree(case, ignore_errors=True)
         shutil.copytree(home, case)
         os.chdir(case)
@@ -110,7 +112,8 @@ def prepare_same(folder: Path) -> Attack:
         known[solver] = plain(state(Path(solver) / "solution.json"))
 
     def attack(rng: np.random.Generator) -> str | None:
-        solver, place = pick(rng, SOLVERS), folder / pick(rng, ["a", "ä ö", "deep/er", "x;y"])
+        solver = pick(rng, SOLVERS)
+        place = own_place(folder) / pick(rng, ["a", "ä ö", "deep/er", "x;y"])
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         shutil.copy(folder / "log.csv", place)

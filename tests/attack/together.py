@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.attack import Attack, Promise, must, say
+from tests.attack import Attack, Promise, must, own_place, say
 from tests.attack.files import make_whole
 from tests.attack.kills import LINES, SOLVE, state
 from tests.attack.mutate import pick
@@ -36,7 +36,7 @@ def _child(line: str, errors: Path) -> int:
 
 def prepare_two(folder: Path) -> Attack:
     """One folder of inputs and runs; every attempt starts two processes in a copy of it."""
-    home, case = make_whole(folder, more=False)
+    home, case = make_whole(folder, more=False), own_place(folder)
     ends: dict[str, Any] = {}
     for line in (*WRITERS, *TASKS):
         shutil.copytree(home, case)
@@ -47,6 +47,7 @@ def prepare_two(folder: Path) -> Attack:
         shutil.rmtree(case)
 
     def attack(rng: np.random.Generator) -> str | None:
+        case = own_place(folder)
         shutil.rmtree(case, ignore_errors=True)
         shutil.copytree(home, case)
         os.chdir(case)
@@ -78,10 +79,11 @@ def prepare_two(folder: Path) -> Attack:
 
 def prepare_full(folder: Path) -> Attack:
     """Files may not grow beyond some bytes, as on a disk that is full."""
-    home, case = make_whole(folder)
+    home = make_whole(folder)
 
     def attack(rng: np.random.Generator) -> str | None:
         line, target, more = pick(rng, LINES)
+        case = own_place(folder)
         os.chdir(folder)
         shutil.rmtree(case, ignore_errors=True)
         shutil.copytree(home, case)

@@ -203,6 +203,13 @@ def test_workbooks(tmp_path: Path, expected: Any) -> None:
     assert log_of(TableFile(tmp_path / "f.xlsx", sheet="visits", header_row=3)) == expected
     with pytest.raises(InputError, match=r"no sheet 'absent'.*'read me', 'visits'"):
         log_of(TableFile(tmp_path / "f.xlsx", sheet="absent"))
+    whole = (tmp_path / "f.xlsx").read_bytes()
+    for at in range(30, len(whole), len(whole) // 40):  # in headers, in packed cells, in the index
+        (tmp_path / "f.xlsx").write_bytes(whole[:at] + b"\xff\x00\xff" + whole[at + 3 :])
+        try:
+            log_of(tmp_path / "f.xlsx")
+        except InputError as error:
+            assert "f.xlsx" in str(error)  # noqa: PT017 (some bytes do not matter)
 
 
 def test_rows_that_stand_twice_are_counted_and_count_once(tmp_path: Path, expected: Any) -> None:

@@ -138,6 +138,17 @@ def test_damaged_and_foreign_files(tmp_path: Path) -> None:
     write_npz(path, POLICY_FORMAT, 2, arrays)
     with pytest.raises(InputError, match="format version"):
         load_continuous_policy(path)
+
+
+@pytest.mark.parametrize("allowed", [[False, False], [True], [[True, True]]])
+def test_a_file_that_allows_no_action_is_refused(allowed: object, tmp_path: Path) -> None:
+    path = tmp_path / "p.npz"
+    POLICIES["linear"]().save(path)  # type: ignore[no-untyped-call]
+    arrays = read_npz(path, POLICY_FORMAT, 1)
+    del arrays["format"], arrays["format_version"]
+    write_npz(path, POLICY_FORMAT, 1, arrays | {"allowed": np.array(allowed)})
+    with pytest.raises(InputError, match=r"(?s)p\.npz.*'allowed' must name at least one"):
+        load_continuous_policy(path)
     np.savez(path, policy=np.array([object()]), format=np.array(POLICY_FORMAT))
     with pytest.raises(InputError, match="safely"):
         load_continuous_policy(path)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from softrobust.domains import random_mdp
+from softrobust.errors import InputError
 from softrobust.models import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.paper.claims import mean_interval
@@ -43,6 +45,15 @@ def test_resume_gives_the_same_file(tmp_path: Path) -> None:
     )
     assert (again.out / "results.json").read_bytes() == (first.out / "results.json").read_bytes()
     assert (again.out / "figure.svg").read_bytes() == (first.out / "figure.svg").read_bytes()
+    known = again.out / "run.json"  # what it took is kept, and read like any input
+    whole = known.read_text(encoding="utf-8")
+    for text, word in (("{", "cannot be read as JSON"), (whole.replace("{}", "3", 1), "failed")):
+        known.write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=rf"run\.json.*{word}.*Remove it"):
+            reproduce(
+                OptimizersCurse(), tmp_path / "b", workers=0, settings=TINY, progress=False,
+                resume=True,
+            )  # fmt: skip
 
 
 def optimism(i: int, sizes: tuple[int, ...]) -> list[float]:

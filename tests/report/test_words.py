@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softrobust._core.notes import Note
 from softrobust.certificate import Estimate
+from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
 from softrobust.report.words import (
     LONGEST_LABEL,
@@ -17,6 +19,7 @@ from softrobust.report.words import (
     estimate,
     label,
     percent,
+    rows_and_dates,
     unbroken,
 )
 from softrobust.solvers.base import Status
@@ -90,3 +93,12 @@ def test_differences_carry_their_sign() -> None:
 
 def test_every_status_has_words() -> None:
     assert set(STATUS) == set(Status)
+
+
+def test_a_remark_without_its_counts_is_refused() -> None:
+    facts = {"n_rows": 7, "n_ids": 2, "low": "May", "high": "July"}
+    assert rows_and_dates([0] * 5, [Note("visits_read", facts=facts)]).startswith("7 rows of 2 ids")
+    for name in ("n_rows", "n_ids"):
+        note = Note("visits_read", facts=facts | {name: "<script>"})
+        with pytest.raises(InputError, match=f"no number {name}"):
+            rows_and_dates([0] * 5, [note])

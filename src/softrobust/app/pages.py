@@ -199,7 +199,10 @@ def start_page(desk: Desk) -> None:
                 _links([(told, address("run", job.name), "")])
             if not found:
                 words(text("no_runs"), style="soft")
-            about = [(n, text("of_file", source=label(s), solver=by)) for n, s, by in found]
+            about = [
+                (n, text("of_file", source=label(s), solver=label(by)) if by else text("not_read"))
+                for n, s, by in found
+            ]
             _links([(name, address("run", name), told) for name, told in about])
         if len(found) > 1:
             with section(text("compare"), "compare"):

@@ -22,7 +22,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -30,7 +30,7 @@ import numpy as np
 
 from softrobust._core.files import atomic_write
 from softrobust._core.limits import Deadline, stage, watched, within
-from softrobust._core.schema import read_json
+from softrobust._core.schema import Schema, read_json
 from softrobust.data.columns import LOG_ROLES, MISSING, numbers_in, resolve_columns, with_points
 from softrobust.data.inspection import GAMMA, Inspection
 from softrobust.data.table import TableFile, opened
@@ -72,7 +72,22 @@ MOST_ROWS, SHOWN_BYTES = 20, 64 * 2**20  # of a finding; of a file whose rows ar
 TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npz", ".gz", ".xz")
 # Solver and λ; the default of both for the first.
 GOALS = {"improve": (None, None), "average": ("exact", 0.0), "careful": ("exact", 1.0)}
-KNOWN = {"type": "object"}
+# The files are read through these, as all that lies in a folder.
+TEXT, NUMBER, OBJECT = {"type": "string"}, {"type": "number"}, {"type": "object"}
+OPTIONS = {"additionalProperties": False, "properties": {f.name: {} for f in fields(Options)}}
+SCHEMAS: dict[str, Schema] = {
+    JOB: {**OBJECT, "required": ["file", "options"], "properties": {
+        "file": TEXT, "solver": {"type": ["string", "null"]},
+        "options": OBJECT | OPTIONS}},
+    STATUS: {**OBJECT, "required": ["began", "stages", "detail"], "properties": {
+        "began": NUMBER, "detail": TEXT,
+        "stages": {"type": "array", "items": {"type": "array", "minItems": 2, "maxItems": 2}}}},
+    ERROR: {**OBJECT, "required": ["error"], "properties": {
+        "error": TEXT, "arguments": {"type": "array", "items": TEXT}}},
+    MADE: {**OBJECT, "required": ["points"], "properties": {
+        "points": {"type": "array", "minItems": 1, "items": OBJECT}}},
+    "solution.json": {**OBJECT, "properties": {"source": TEXT, "solver": TEXT}},
+}  # fmt: skip
 BOOT = "from softrobust.app.work import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -203,6 +218,11 @@ def place_of(folder: Path, name: str) -> Path:
     return folder / f".{name}{SOLVING}"
 
 
+def _run_of(place: Path) -> Path:
+    """The run folder to be."""
+    return place.with_name(place.name.removeprefix(".").removesuffix(SOLVING))
+
+
 def start(verb: str, place: Path, job: Mapping[str, Any]) -> None:
     """Begin a process; the place is made here, so that nobody else begins the same."""
     place.mkdir()
@@ -222,7 +242,7 @@ def start_solve(folder: Path, name: str, job: Mapping[str, Any]) -> str:
     while True:
         if not (folder / free).exists():
             with suppress(FileExistsError):
-                start("solve", place_of(folder, free), {**job, "out": str(folder / free)})
+                start("solve", place_of(folder, free), job)
                 return free
         n += 1
         free = f"{name}-{n}"
@@ -256,29 +276,36 @@ def status(place: Path) -> Job | None:
     """How a solve stands; None where there is none."""
     child = _children.get(str(place))
     over = child is not None and child.poll() is not None
+    name = _run_of(place).name
     try:
-        told, job = read_json(place / STATUS, KNOWN), read_json(place / JOB, KNOWN)
+        told, job = _read(place / STATUS), _read(place / JOB)
         silent = time.time() - (place / STATUS).stat().st_mtime
-        error = read_json(place / ERROR, KNOWN) if (place / ERROR).exists() else {}
-    except (OSError, InputError):
-        return None  # it came to its end in this moment
-    stages = tuple((str(name), float(at)) for name, at in told["stages"])
+        error = _read(place / ERROR) if (place / ERROR).exists() else {}
+    except (OSError, InputError) as fault:
+        if not (place / STATUS).exists() or not (place / JOB).exists():
+            return None  # it came to its end in this moment
+        return Job(name, "", (), "", 0.0, False, False, str(fault))
     return Job(
-        name=place.name.removeprefix(".").removesuffix(SOLVING),
-        file=str(job["file"]),
-        stages=stages,
-        detail=str(told["detail"]),
-        seconds=max(time.time() - float(told["began"]), 0.0),
+        name=name,
+        file=job["file"],
+        stages=tuple((str(stage), at) for stage, at in told["stages"]),
+        detail=told["detail"],
+        seconds=max(time.time() - told["began"], 0.0),
         stopping=(place / STOP).exists(),
         alive=not error and not over and silent < SILENT,
-        error=str(error.get("error", "")),
+        error=error.get("error", ""),
         arguments=tuple(error.get("arguments", ())),
     )
 
 
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = read_json(path, SCHEMAS[path.name])
+    return found
+
+
 def points(place: Path) -> list[dict[str, Any]]:
     """The frontier that a process worked out."""
-    found: list[dict[str, Any]] = read_json(place / MADE, KNOWN)["points"]
+    found: list[dict[str, Any]] = _read(place / MADE)["points"]
     return found
 
 
@@ -295,14 +322,15 @@ def forget(place: Path) -> None:
 
 
 def runs(folder: Path) -> list[tuple[str, str, str]]:
-    """(name, source, solver) of every run in the folder, the newest first."""
+    """(name, source, solver) of every run in the folder, the newest first; damaged ones bare."""
     files = [path / "solution.json" for path in folder.iterdir() if path.name[0] != "."]
     there = sorted((f for f in files if f.is_file()), key=lambda f: -f.stat().st_mtime)
     out = []
     for file in there:
-        with suppress(InputError):
-            record = read_json(file, KNOWN)
-            out.append((file.parent.name, record.get("source", ""), record.get("solver", "")))
+        record: dict[str, Any] = {}
+        with suppress(InputError):  # its own page says what is wrong
+            record = _read(file)
+        out.append((file.parent.name, record.get("source", ""), record.get("solver", "")))
     return out
 
 
@@ -319,8 +347,8 @@ def tables(folder: Path) -> list[str]:
 def main(words: Sequence[str]) -> int:
     """Do the job that lies in the place; what went wrong is left there."""
     verb, place = words[0], Path(words[1])
-    job = read_json(place / JOB, KNOWN)
     try:
+        job = _read(place / JOB)
         with within(job["options"].get("time_limit")) as bound, _alive(place, bound):
             {"solve": _solve, "frontier": _frontier}[verb](job, place)
     except SoftRobustError as error:
@@ -337,7 +365,7 @@ def main(words: Sequence[str]) -> int:
 @contextmanager
 def _alive(place: Path, bound: Deadline) -> Iterator[None]:
     """Show that the process lives, write down its stages, and hear when it is to stop."""
-    told: dict[str, Any] = dict(read_json(place / STATUS, KNOWN))
+    told = _read(place / STATUS)
     over = threading.Event()
 
     def note(line: str) -> None:
@@ -369,17 +397,17 @@ def _alive(place: Path, bound: Deadline) -> Iterator[None]:
 
 
 def _solve(job: Mapping[str, Any], place: Path) -> None:
-    options, out = Options(**job["options"]), Path(job["out"])
+    options, out, asked = Options(**job["options"]), _run_of(place), job.get("solver")
     stage("reading the file")
-    compile_beside(job["solver"])
+    compile_beside(asked)
     setup = set_up(Path(job["file"]), options)
-    name = job["solver"] or default_solver(setup.problem, setup.posterior)
+    name = asked or default_solver(setup.problem, setup.posterior)
     search = prepare_search(out, name, False)
     solver = make_solver(
         name, log=setup.log, time_limit=options.time_limit, seed=options.seed,
         posterior=setup.posterior, checkpoint=search,
     )  # fmt: skip
-    run = choose(setup, solver, options.seed, named=job["solver"] is not None)
+    run = choose(setup, solver, options.seed, named=asked is not None)
     stage("writing the run folder")
     save_with_search(run, out, False, search)
     if not (place / STOP).exists():

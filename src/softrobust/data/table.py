@@ -32,6 +32,7 @@ from typing import IO, Any, Literal, NamedTuple, final
 import numpy as np
 
 from softrobust._core.arrays import Rows
+from softrobust._core.files import DAMAGED
 from softrobust._core.notes import Note
 from softrobust._core.settings import whole
 from softrobust.data.columns import (
@@ -579,7 +580,7 @@ def _workbook_table(path: Path, file: IO[bytes], how: TableFile) -> Table:
             if any(map(any, rows)):
                 break
         book.close()
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, SyntaxError) as error:
+    except (*DAMAGED, ValueError, AttributeError, ArithmeticError, SyntaxError) as error:
         raise InputError(
             f"The workbook {path.name} cannot be read ({error}). Save it again, or as CSV."
         ) from None

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from softrobust._core.files import atomic_write
-from softrobust.errors import SolverError
+from softrobust._core.schema import read_json
+from softrobust.errors import InputError, SolverError
 from softrobust.paper.base import Experiment, Findings
 from softrobust.paper.claims import csv_text, markdown
 from softrobust.paper.figures import save
@@ -166,9 +167,25 @@ def reproduce(
         "versions": versions_here(),
     }
     if before == len(tasks) and known.is_file():  # nothing was computed: keep what it took then
-        run |= json.loads(known.read_text(encoding="utf-8"))
+        run |= _kept(known)
     results = write_all(experiment, chosen, quick, found, run, place)
     return Reproduced(results, place, done.failed, seconds)
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """What an earlier run took."""
+    text, number = {"type": "string"}, {"type": "number"}
+    named = {"type": "object", "additionalProperties": text}
+    properties = {
+        "machine": text, "workers": {"type": ["integer", "string", "null"]}, "tasks": number,
+        "wall_seconds": number, "task_seconds": number, "failed": named, "versions": named,
+        "load_at_start": {"type": ["number", "null"]},
+    }  # fmt: skip
+    try:
+        found: dict[str, Any] = read_json(path, {"type": "object", "properties": properties})
+    except InputError as error:
+        raise InputError(f"{error} Remove it: it is written again.") from None
+    return found
 
 
 def versions_here() -> dict[str, str]:
