@@ -10,15 +10,18 @@ plans of a rule for each step too.
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 from fractions import Fraction
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.bounds.best import CLASSES
+from softrobust.bounds.reduction import reduce
 from softrobust.data import Rewards
 from softrobust.kernels.s_game import solve_games
 from softrobust.kernels.sweeps import SA_GAME
@@ -33,7 +36,8 @@ from softrobust.solvers.base import Deadline, Solution, Status
 from softrobust.solvers.exact import branch_and_bound, exact
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.exact.local_search import LocalSearch
-from softrobust.solvers.exact.milp import MILP
+from softrobust.solvers.exact.milp import MILP, write_milp
+from softrobust.solvers.exact.milp_model import condition
 from softrobust.solvers.exact.randomized import RandomizedAscent
 from softrobust.solvers.rectangular.rectangular import Rectangular, iterate, nominal_start
 from tests.agree.static_instances import FloatArray, all_decisions, all_returns
@@ -181,6 +185,7 @@ class Referee:
         self.values = np.array([problem.objective.value(x, f) for x in returns])
         # A tie at an edge may be read in two ways; fractions decide among all that may be best.
         most = np.array([problem.objective.most(x, f) for x in returns])
+        self.most = float(most.max())
         self.near = np.flatnonzero(most >= self.values.max() - NEAR * self.size)
         self._optimum: Fraction | None = None
         self.earns: dict[bytes, list[Fraction]] = {}  # by rule
@@ -302,6 +307,46 @@ def wrong_certificate(problem: Problem, rng: np.random.Generator) -> str | None:
     for name, bound in claims:
         if bound is not None and referee.breaks(bound):
             return f"{name}: bound {bound.value!r} below {float(referee.optimum)!r}"
+    return None
+
+
+def wrong_program(problem: Problem, path: Path) -> str | None:
+    """None if HiGHS finds the optimum in the file of the program; else what it finds.
+
+    With its own settings, to within the gap at which it stops (1e-4 of the objective); with those
+    that the file beside names, to within 1e-8 of it. In both to within what a constraint may be
+    missed by (1e-6): 1e-5 of what the largest reward for ever would bring.
+    """
+    import highspy
+
+    write_milp(problem, path)
+    how = json.loads(path.with_name(f"{path.name}.json").read_text(encoding="utf-8"))
+    referee, unit, reduced = Referee(problem), how["unit"], reduce(problem)
+    best, most = float(referee.values.max()), referee.most
+    largest = np.abs(condition(reduced.problem, reduced.allowed).R[reduced.allowed]).max()
+    room = 1e-5 * unit * float(largest) / (1 - problem.gamma) + 1e-12 * referee.size
+    for beside, gap in ((False, 1e-4), (True, 1e-8)):
+        highs = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        for name, value in how["highs"].items() if beside else ():
+            highs.setOptionValue(name, value)
+        highs.readModel(str(path))
+        highs.run()
+        said = highs.modelStatusToString(highs.getModelStatus())
+        if said != "Optimal":
+            return f"{'as told beside' if beside else 'stock'}: {said}"
+        pi = np.where(problem.allowed, -1.0, -2.0)  # an action that is left out is another's copy
+        for i, value in enumerate(highs.getSolution().col_value):
+            name = highs.getColName(i)[1].split("_")
+            if name[0] == "pi":
+                pi[int(name[1]), int(name[2])] = value
+        rule = (referee.decisions == pi.argmax(axis=1)).all(axis=1)
+        earned = float(referee.values[rule][0])
+        told = unit * highs.getInfo().objective_function_value + how["shift"]
+        ok = room + gap * abs(best - how["shift"])
+        if best - earned > ok or not best - ok <= told <= most + ok:
+            name = "as told beside" if beside else "stock"
+            return f"{name}: {told!r} by a rule that earns {earned!r}; the best earns {best!r}"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ from tests.agree.adversary import (
     horizon_adversary,
     rectangular_adversary,
     wrong_certificate,
+    wrong_program,
     wrong_rectangle,
     wrong_with_a_horizon,
 )
-from tests.attack import Attack, Promise
+from tests.attack import Attack, Promise, own_place
 
 
 def _certificates(folder: Path) -> Attack:
@@ -31,6 +33,17 @@ def _horizons(folder: Path) -> Attack:
     def attack(rng: np.random.Generator) -> str | None:
         problem = horizon_adversary(rng)
         found = wrong_with_a_horizon(problem)
+        return None if found is None else f"{problem!r}: {found}"
+
+    return attack
+
+
+def _programs(folder: Path) -> Attack:
+    def attack(rng: np.random.Generator) -> str | None:
+        problem = adversary(rng)
+        place = own_place(folder)
+        place.mkdir(exist_ok=True)
+        found = wrong_program(problem, place / f"program{rng.choice(['.mps', '.lp'])}")
         return None if found is None else f"{problem!r}: {found}"
 
     return attack
@@ -69,3 +82,12 @@ PROMISES = [
         most=4_000,
     ),
 ]
+if find_spec("highspy"):
+    PROMISES.append(
+        Promise(
+            "programs",
+            "Stock HiGHS finds the optimum in the files that are written for other solvers",
+            _programs,
+            most=1_600,
+        )
+    )

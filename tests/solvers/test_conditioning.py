@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +19,7 @@ from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_return
 from softrobust.solvers import MILP, Status, write_milp
 from softrobust.solvers.exact.milp import load_highs
-from softrobust.solvers.exact.milp_model import build_milp, condition
+from softrobust.solvers.exact.milp_model import _few, build_milp, condition
 from tests.agree.static_instances import all_decisions, brute_force
 from tests.instances import random_policy, random_problem
 from tests.solvers.exact_fractions import exact_returns
@@ -186,3 +187,28 @@ def test_shifted_returns_of_a_policy() -> None:
     there = (x - terms.shift) / terms.unit
     value = terms.back(objective.value(there, problem.models.f))
     assert value == pytest.approx(objective.value(x, problem.models.f), rel=1e-12)
+
+
+def test_models_below_a_percentile_are_counted_in_whole_numbers() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        N = int(rng.integers(1, 8))
+        f = np.full(N, 1 / N) if rng.random() < 0.3 else rng.dirichlet(np.ones(N))
+        f = np.where(rng.random(N) < 0.3, rng.choice([1e-12, 1e-9]), f)
+        budget = float(rng.choice([rng.random(), f.min(), f[:2].sum(), 1.0])) * (1 + 1e-12)
+        rows, few = _few(f, budget)
+        assert set(np.unique(rows)) <= {0.0, 1.0}
+        for z in itertools.product([0, 1], repeat=N):
+            own = np.array(z)
+            wanted = f @ own <= budget and not own.all()
+            heavy = bool((own[f > budget] == 1).any())  # these columns are fixed at 0
+            assert bool((rows @ own <= few).all() and not heavy) == wanted, (f, budget, z)
+
+
+def test_a_reference_is_moved_with_the_rewards() -> None:
+    plain, far = (moved(1, offset, 1.0, gamma=0.999) for offset in (0.0, 1e9))
+    for problem in (plain, far):
+        goal = SoftRobust(0.5, 0.8, reference="optimum")
+        terms = condition(replace(problem, objective=goal), problem.allowed)
+        assert terms.shift == 0.0
+        assert np.abs(terms.c).max() * terms.unit < 1e5  # not 1e12

@@ -40,6 +40,8 @@ rounding can have done to R'.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
@@ -58,20 +60,32 @@ from softrobust.returns import reference_returns
 Formulation = Literal["strengthened", "paper"]
 FORMULATIONS = ("strengthened", "paper")
 Block = tuple[Any, FloatArray, FloatArray]  # a matrix, and the bounds of its rows
+MOST_COVERED = 10  # models of unequal weight whose heavy sets are listed
+# Of Σu = 1/(1 − γ): a solver's tolerance, left between occupancies and their bounds, and bounds so
+ROOM, LEAST = 1e-6, 1e-3  # small that its presolve would take u for 0 or π for free.
 OFFSET = 10.0  # rewards are moved when their middle is this many times their half-range from 0,
-SCALE = 1e3  # and scaled when they then are this much larger or smaller than 1
+SCALE = 1 / 16, 1e3  # and scaled to order 1 when the largest is then outside
 ENTRY_BYTES = 100.0  # of the matrix: indices while it is built, then HiGHS's own copies
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Conditioned:
-    """R' (n_states, n_actions, n_models), and the way back: ρ = unit·ρ' + shift ± error."""
+    """R' (n_states, n_actions, n_models), and the way back: ρ = unit·ρ' + shift ± error.
+
+    `c` (n_models,) is what a reference earns, in the same terms; of a difference nothing is moved.
+    """
 
     R: FloatArray
+    c: FloatArray
     unit: float = 1.0
     shift: float = 0.0
     error: float = 0.0
+
+    @classmethod
+    def plain(cls, problem: Problem) -> Conditioned:
+        """The problem's own rewards."""
+        return cls(problem.R, reference_returns(problem))
 
     def there(self, value: float) -> float:
         """A return in the units of the program."""
@@ -92,9 +106,12 @@ def condition(problem: Problem, allowed: BoolArray) -> Conditioned:
     largest, middle, half = max(abs(high), abs(low)), 0.5 * (high + low), 0.5 * (high - low)
     R, C, error = problem.R, 0.0, 0.0
     if abs(middle) > OFFSET * half:
-        C = middle / (1 - problem.gamma)
         sums = pair_sums(problem)
-        R = np.where(allowed[:, :, None], R - C * (1 - problem.gamma * sums), 0.0)
+        keeps = 1 - problem.gamma * sums  # row sums that miss 1 count in full where γ is near it
+        C = middle / float(np.median(keeps[allowed]))
+        moved = (problem.R - C * keeps)[allowed]
+        C += 0.5 * float(moved.max() + moved.min()) / float(np.median(keeps[allowed]))
+        R = np.where(allowed[:, :, None], R - C * keeps, 0.0)
         # Each R' is off by the rounding of a sum of a row's entries and of four operations.
         each = (widest_row(problem) + 8) * EPS * (largest + 2 * abs(C))
         error = float(reach(problem, sums).max()) * each
@@ -102,9 +119,12 @@ def condition(problem: Problem, allowed: BoolArray) -> Conditioned:
     error += (problem.n_states + 4) * EPS * abs(shift)
     rest = float(np.abs(R[allowed]).max())
     unit = 1.0
-    if rest > 0 and not 1 / SCALE <= rest <= SCALE:
+    if rest > 0 and not SCALE[0] <= rest <= SCALE[1]:
         unit = float(2.0 ** np.round(np.log2(rest)))  # a power of two: scaling is exact
-    return Conditioned(R if unit == 1.0 else R / unit, unit, shift, error)
+    c = reference_returns(problem)
+    if problem.objective.reference is not None:  # it is moved as the returns are
+        c, shift = c - shift, 0.0
+    return Conditioned(R if unit == 1.0 else R / unit, c / unit, unit, shift, error)
 
 
 @final
@@ -119,6 +139,7 @@ class MilpModel:
     scale: FloatArray  # (n_models,) u is scale_ω times the occupancy: f for `paper`, else 1
     has_b: bool
     has_y: bool = False
+    n_flows: int = 0  # rows at the beginning: the balance of every state in every model
     n_switches: int = 0  # binary columns at the end, one per model (percentile criterion)
     matrix: Any = None  # of the constraints, and their bounds
     row_lower: Any = None
@@ -132,7 +153,8 @@ class MilpModel:
 
         With norm = 1 − γ and gain = N all numbers are of order 1, as a solver with absolute
         tolerances takes them to be. A row that holds u, b or y is multiplied by norm as a whole,
-        so that only its binary columns and its right-hand side change.
+        so that only its binary columns and its right-hand side change. The balance of flows is
+        then multiplied back, by a power of two: what is left of it counts against p₀.
         """
         whole = np.zeros(self.cost.size, dtype=bool)
         whole[: self.pairs.size] = True
@@ -143,6 +165,9 @@ class MilpModel:
         matrix = self.matrix.copy()
         matrix.data[whole[column] & mixed[self.matrix.indices]] *= norm
         rows, columns = np.where(mixed, norm, 1.0), np.where(whole, 1.0, norm)
+        flow = np.where(np.arange(mixed.size) < self.n_flows, 2.0 ** -np.round(np.log2(norm)), 1.0)
+        matrix.data *= flow[self.matrix.indices]
+        rows *= flow
         return replace(
             self,
             cost=self.cost * gain,
@@ -184,7 +209,7 @@ def build_milp(
     deadline has passed, occupancies are no longer bounded tightly. The rewards are the problem's
     own, unless they are given `conditioned`.
     """
-    terms = Conditioned(problem.R) if conditioned is None else conditioned
+    terms = Conditioned.plain(problem) if conditioned is None else conditioned
     _refuse_too_large(problem, allowed)
     pairs = np.flatnonzero(allowed.reshape(-1))
     paper = formulation == "paper"
@@ -199,11 +224,12 @@ def build_milp(
     blocks = [
         _flow(problem, pairs, goal.scale, columns),
         (sparse.csr_array(entries, shape=(S, columns)), np.ones(S), np.ones(S)),  # Σ_a π(s,a) = 1
-        *_links(problem, allowed, pairs, goal.scale, columns, paper, deadline),
+        *(_printed_links if paper else _links)(problem, allowed, goal, deadline),
         *own,
     ]
     return replace(
         goal,
+        n_flows=blocks[0][1].size,
         matrix=sparse.vstack([block[0] for block in blocks], format="csc"),
         row_lower=np.concatenate([block[1] for block in blocks]),
         row_upper=np.concatenate([block[2] for block in blocks]),
@@ -220,7 +246,7 @@ def _soft_robust(
     N, n = problem.n_models, pairs.size
     lam, alpha, f = problem.objective.lam, problem.objective.alpha, problem.models.f
     R = terms.R.reshape(-1, N)[pairs]
-    c = reference_returns(problem) / terms.unit
+    c = terms.c
     scale, weight = (f.copy(), np.ones(N)) if paper else (np.ones(N), f)
     has_b = lam > 0 and alpha > 0
     has_y = has_b and 1.0 - alpha > EDGE
@@ -229,10 +255,16 @@ def _soft_robust(
     y_cost = -lam * weight / (1 - alpha) if has_y else np.zeros(0)
     cost = np.concatenate([np.zeros(n), u_cost.reshape(-1), b_cost, y_cost])
     lower, upper = np.zeros(cost.size), np.full(cost.size, np.inf)
-    if has_b:
-        most = float(np.abs(R).max() * reach(problem).max()) * (1 + 1e-6) + float(np.abs(c).max())
-        b = n + n * N
-        lower[b], upper[b] = (-np.inf, np.inf) if paper else (-most, most)
+    b = n + n * N
+    if has_b and paper:
+        lower[b] = -np.inf
+    elif has_b:
+        low, high = _range(problem, R, c)
+        lower[b], upper[b] = low.min(), high.max()
+        if has_y:  # where f ≥ 1 − α nothing is gained by b above ρ_ω: y = 0, and no great cost
+            heavy = f >= 1 - alpha
+            upper[b + 1 :] = np.where(heavy, 0.0, high.max() - low)
+            cost[b + 1 :][heavy] = 0.0
     blocks = [_tail(R, scale, n, cost.size, has_y, c)] if has_b else []
     constant = -(1 - lam if has_b else 1.0) * float(f @ c)
     return MilpModel(pairs, cost, lower, upper, scale, has_b, has_y, constant=constant), blocks
@@ -247,26 +279,66 @@ def _percentile(
     columns = b + 1 + N
     R = terms.R.reshape(-1, N)[pairs]
     top = terms.there(clairvoyant_bound(problem).value + terms.error)
-    least = R.min(axis=0)
-    c = reference_returns(problem) / terms.unit
-    bottom = least * np.where(least < 0, reach(problem), least_reach(problem)) - c
+    bottom, _ = _range(problem, R, terms.c)
     room = np.maximum(top - bottom, 0.0)
     cost, lower, upper = np.zeros(columns), np.zeros(columns), np.full(columns, np.inf)
-    cost[b] = upper[b + 1 :] = 1.0
+    cost[b] = 1.0
     lower[b], upper[b] = float(bottom.min()), top
     ones, omega = np.ones(N), np.arange(N)
-    below, reached, _ = _tail(R, ones, n, columns, has_y=False, c=c)
+    budget = (1.0 - problem.objective.alpha + EDGE) * float(f.sum())
+    upper[b + 1 :] = f <= budget
+    below, reached, _ = _tail(R, ones, n, columns, has_y=False, c=terms.c)
     switch = sparse.csr_array((room, (omega, b + 1 + omega)), shape=(N, columns))
-    count = sparse.csr_array(
-        (np.concatenate([f, ones]), (np.repeat([0, 1], N), np.tile(b + 1 + omega, 2))),
-        shape=(2, columns),
-    )
-    few = np.array([1.0 - problem.objective.alpha + EDGE, N - 1.0])
+    counts, few = _few(f, budget)
+    count = sparse.hstack([sparse.csr_array((few.size, b + 1)), sparse.csr_array(counts)])
     blocks: list[Block] = [
         (below + switch, reached, np.full(N, np.inf)),
-        (count, np.full(2, -np.inf), few),
+        (count, np.full(few.size, -np.inf), few),
     ]
     return MilpModel(pairs, cost, lower, upper, ones, has_b=True, n_switches=N), blocks
+
+
+def _range(problem: Problem, R: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(n_models,) twice: no policy earns less, or more, than these above c."""
+    most, least = reach(problem), least_reach(problem)
+    low, high = R.min(axis=0), R.max(axis=0)
+    low, high = low * np.where(low < 0, most, least), high * np.where(high > 0, most, least)
+    slack = 1e-6 * (np.abs(low) + np.abs(high))
+    return low - c - slack, high - c + slack
+
+
+def _few(f: FloatArray, budget: float) -> tuple[FloatArray, FloatArray]:
+    """Rows and their limits: z may be 1 for models that weigh no more than the budget together.
+
+    A solver takes Σ f·z ≤ budget to be met where it is missed by its tolerance, which may be more
+    than a model weighs. Of equal weights a number of models is counted, and of few models every
+    least set that weighs too much loses one: all of these are whole numbers.
+    """
+    N, light = f.size, np.flatnonzero(f <= budget)
+    rows, few = [np.ones(N)], [N - 1.0]  # one model is not below b, which only α = 0 would allow
+    own = f[light]
+    if own.sum() <= budget:
+        pass
+    elif own.max() - own.min() <= 1e-12 * own.max():
+        rows.append(f <= budget)
+        few.append(float((np.cumsum(np.sort(own)) <= budget).sum()))
+    elif light.size <= MOST_COVERED:
+        for cover in _covers(own, budget):
+            rows.append(np.isin(np.arange(N), light[list(cover)]))
+            few.append(len(cover) - 1.0)
+    else:
+        rows.append(np.where(f <= budget, f / budget, 0.0))
+        few.append(1.0)
+    return np.array(rows, dtype=np.float64), np.array(few)
+
+
+def _covers(weights: FloatArray, budget: float) -> Iterator[tuple[int, ...]]:
+    """Sets that weigh more than the budget, and no longer without their lightest member."""
+    for k in range(2, weights.size + 1):
+        for some in itertools.combinations(range(weights.size), k):
+            own = weights[list(some)]
+            if own.sum() > budget and own.sum() - own.min() <= budget:
+                yield some
 
 
 def _refuse_too_large(problem: Problem, allowed: BoolArray) -> None:
@@ -311,31 +383,39 @@ def _flow(problem: Problem, pairs: IntArray, scale: FloatArray, n_columns: int) 
     return matrix, start, start
 
 
-def _links(
-    problem: Problem,
-    allowed: BoolArray,
-    pairs: IntArray,
-    scale: FloatArray,
-    n_columns: int,
-    paper: bool,
-    deadline: Deadline,
+def _printed_links(
+    problem: Problem, allowed: BoolArray, goal: MilpModel, deadline: Deadline
 ) -> list[Block]:
-    """Occupancies follow π: u ≤ M·π, and m·π ≤ u where m > 0."""
-    S, A, N = problem.R.shape
-    n = pairs.size
-    if paper:
-        sums = pair_sums(problem)
-        over = max(float(sums.max()), float(problem.p0.sum())) > 1 + sum_error(problem)
-        printed = scale / (1 - problem.gamma)
-        most = np.broadcast_to(scale * reach(problem, sums) if over else printed, (n, N))
-        return [_link(np.arange(n * N), most.reshape(-1), n, N, n_columns, above=True)]
+    """Occupancies follow π, as printed: u ≤ M·π."""
+    n, N = goal.pairs.size, problem.n_models
+    sums = pair_sums(problem)
+    over = max(float(sums.max()), float(problem.p0.sum())) > 1 + sum_error(problem)
+    printed = goal.scale / (1 - problem.gamma)
+    most = np.broadcast_to(goal.scale * reach(problem, sums) if over else printed, (n, N))
+    return [_link(np.arange(n * N), most.reshape(-1), n, N, goal.cost.size, above=True)]
+
+
+def _links(
+    problem: Problem, allowed: BoolArray, goal: MilpModel, deadline: Deadline
+) -> list[Block]:
+    """The same with tight bounds: u ≤ M·π and u ≤ M, and m·π ≤ u where m > 0.
+
+    Tight but for `ROOM`: a solver that leaves out probabilities of 1e-9, or rounds a row in its
+    presolve, would find bounds that are met exactly to contradict each other.
+    """
+    n, N, columns = goal.pairs.size, problem.n_models, goal.cost.size
     least, most = (
-        x.reshape(S * A, N)[pairs].reshape(-1) for x in occupancy_bounds(problem, allowed, deadline)
+        x.reshape(-1, N)[goal.pairs].reshape(-1)
+        for x in occupancy_bounds(problem, allowed, deadline)
     )
-    some = np.flatnonzero(least > 1e-9)  # smaller ones sit below a solver's tolerance
+    total = 1 / (1 - problem.gamma)
+    most = np.maximum(most + ROOM * total, LEAST * total)
+    least = least - ROOM * total
+    goal.upper[n : n + n * N] = most
+    some = np.flatnonzero(least > LEAST * total)
     return [
-        _link(np.arange(n * N), most, n, N, n_columns, above=True),
-        _link(some, least[some], n, N, n_columns, above=False),
+        _link(np.arange(n * N), most, n, N, columns, above=True),
+        _link(some, least[some], n, N, columns, above=False),
     ]
 
 
