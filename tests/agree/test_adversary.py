@@ -15,6 +15,7 @@ from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns.rectangular_sweeps import Sweeps
+from softrobust.solvers.base import Status
 from softrobust.solvers.rectangular.rectangular import (
     Course,
     SARect,
@@ -65,6 +66,14 @@ def test_rectangular_solves_end_within_their_tolerance(solver: SRect | SARect) -
     for seed in range(30):
         problem = rectangular_adversary(np.random.default_rng([40, seed]))
         assert wrong_rectangle(problem, solver) is None, seed
+
+
+def test_where_rewards_cancel_the_tolerance_is_of_what_is_summed() -> None:
+    problem = rectangular_adversary(np.random.default_rng([1801141041, 987]))
+    solution = SRect().solve(problem)
+    assert solution.status is Status.TOLERANCE_REACHED
+    assert abs(solution.value) < 1e-6 * np.abs(problem.R).max()
+    assert wrong_rectangle(problem, SRect()) is None
 
 
 @pytest.mark.parametrize("seed", [463, 2269])

@@ -7,15 +7,19 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from softrobust._core.limits import Deadline, LiveLine, stage, watched, within
 from softrobust.app import work
 from softrobust.app.texts import EN, LANGUAGES
 from softrobust.cli.main import run as softrobust
+from softrobust.data.labels import Labels
 from softrobust.errors import InputError
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.run import run_page
 
 LOG = Path(__file__).resolve().parents[2] / "examples" / "pest_log.csv"
@@ -153,6 +157,18 @@ def test_a_damaged_run_is_listed_bare(short: Path) -> None:
         (short.parent / name).mkdir()
         (short.parent / name / "solution.json").write_text(text)
     assert sorted(work.runs(short.parent)) == [(name, "", "") for name in "abc"]
+
+
+def test_rules_for_each_step_are_told_apart() -> None:
+    names = (Labels(("here", "there"), noun="state"), Labels(("go", "stay"), noun="action"))
+    timed, other = (TimedPolicy(np.array(d), *names) for d in ([[0, 1], [1, 1]], [[0, 1], [0, 1]]))
+    always = Policy(np.array([[1.0, 0.0], [0.0, 1.0]]), *names)
+    runs: list[Any] = [
+        SimpleNamespace(solution=SimpleNamespace(policy=p)) for p in (timed, other, always)
+    ]
+    assert work.differences(runs[0], runs[0]) == []
+    assert [row[0] for row in work.differences(runs[0], runs[1])] == ["here"]
+    assert [row[0] for row in work.differences(runs[0], runs[2])] == ["here"]
 
 
 def test_a_silent_process_is_thought_dead(short: Path) -> None:

@@ -39,6 +39,8 @@ class Promise:
         Of the time, in parts.
     most : int or None
         Attempts after which enough was tried.
+    apart : bool
+        Whether each attempt has a process of its own, and what it leaves in memory goes with it.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Promise:
     prepare: Callable[[Path], Attack]
     share: float = 1.0
     most: int | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import argparse
 import datetime
 import multiprocessing
 import os
+import resource
 import secrets
 import sys
 import tempfile
@@ -38,6 +39,7 @@ from tests.attack import Attack, Promise, TooLong  # noqa: E402
 MODULES = ("certificates", "files", "kills", "together", "strangers")
 SHOWN = 400  # characters of what is said of one that broke
 FEW, TOLD = 20, 500  # cases that a process takes at a time; after how many it is told how many
+MEMORY = 16 * 2**30  # bytes that an attempt may address where it has a process of its own
 MOST = 10**6  # cases of one promise
 
 
@@ -59,6 +61,30 @@ def promises() -> list[Promise]:
     return found
 
 
+def one(attack: Attack, rng: np.random.Generator) -> str | None:
+    """One attempt: what broke, if anything."""
+    try:
+        return attack(rng)
+    except (Exception, TooLong):
+        return traceback.format_exc()
+
+
+def apart(attack: Attack, rng: np.random.Generator) -> str | None:
+    """The same in a child with so much memory: one that dies is a promise that broke."""
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        with os.fdopen(tell, "w", encoding="utf-8", errors="replace") as pipe:
+            pipe.write(one(attack, rng) or "")
+        os._exit(0)
+    os.close(tell)
+    with os.fdopen(told, encoding="utf-8") as pipe:
+        fault = pipe.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return fault or (f"the process ended with {code}" if code else None)
+
+
 def attempts(
     promise: Promise, attack: Attack, seed: int, until: float, cases: range
 ) -> tuple[int, list[str]]:
@@ -67,10 +93,8 @@ def attempts(
     for number in cases:
         if time.monotonic() > until:
             break
-        try:
-            fault = attack(np.random.default_rng([seed, number]))
-        except (Exception, TooLong):
-            fault = traceback.format_exc()
+        rng = np.random.default_rng([seed, number])
+        fault = apart(attack, rng) if promise.apart else one(attack, rng)
         tried += 1
         if fault is not None:
             broken.append(f"--only {promise.name} --seed {seed} --case {number}: {fault}")

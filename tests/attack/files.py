@@ -334,10 +334,9 @@ def prepare(folder: Path) -> Attack:
     home.mkdir()
     os.chdir(home)
     found = scenes()
-    usual: dict[tuple[str, str], str] = {}  # what is refused of whole files, too
 
     def attack(rng: np.random.Generator) -> str | None:
-        case = own_place(folder)
+        case = own_place(folder)  # gone at the end: the process has a new number each time
         scene, file, verbs = pick(rng, found)
         verb = pick(rng, verbs)
         if verb in HEAVY and rng.random() < 0.8:
@@ -360,15 +359,14 @@ def prepare(folder: Path) -> Attack:
             return f"{what}: {error}"
         # Later verbs take the policy of a run like any other; a page names the run itself.
         plain = not file.startswith(("run/", "sw/")) or file == "run/policy.csv"
-        fault = _fault(said.code, said.err or said.out, "" if plain else file)
-        if fault is None:
-            return None
-        if (scene, verb) not in usual:
-            fresh()
-            usual[scene, verb] = ask(verb).err
-        if said.err == usual[scene, verb] and _fault(said.code, said.err or said.out, "") is None:
-            return None
-        return f"{what}: {fault}: {said.err.strip() or said.out.strip()[-300:]}"
+        words = said.err or said.out
+        fault = _fault(said.code, words, "" if plain else file)
+        if fault is not None and _fault(said.code, words, "") is None:
+            fresh()  # what is refused of whole files, too, need not name the one that is damaged
+            fault = None if ask(verb).err == said.err else fault
+        os.chdir(folder)
+        shutil.rmtree(case, ignore_errors=True)
+        return None if fault is None else f"{what}: {fault}: {words.strip()[-600:]}"
 
     return attack
 
@@ -410,5 +408,7 @@ def _named(lines: str, file: str) -> bool:
 
 
 PROMISES = (
-    Promise("files", "a mutated file is read whole or refused in words", prepare, 3.0, 10_000),
+    Promise(
+        "files", "a mutated file is read whole or refused in words", prepare, 3.0, 10_000, True
+    ),
 )

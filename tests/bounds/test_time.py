@@ -280,3 +280,14 @@ def test_the_uniform_value_follows_the_rewards() -> None:
         expected = k * static_return(base, base.uniform_policy())
         assert uniform_value(p) == pytest.approx(expected, rel=1e-9)
         del p
+
+
+def test_a_limit_of_work_does_not_count_waiting() -> None:
+    waiting, working = Deadline(0.05), Deadline(0.05, of_work=True)
+    time.sleep(0.1)
+    assert waiting.passed
+    assert not working.passed
+    until = time.thread_time() + 0.06
+    while time.thread_time() < until:
+        pass
+    assert working.passed

@@ -35,9 +35,10 @@ from softrobust.data.columns import LOG_ROLES, MISSING, numbers_in, resolve_colu
 from softrobust.data.inspection import GAMMA, Inspection
 from softrobust.data.table import TableFile, opened
 from softrobust.errors import InputError, SoftRobustError
+from softrobust.models.policy import TimedPolicy
 from softrobust.objective import SoftRobust
 from softrobust.report.pictures import Spot, frontier_svg, spots
-from softrobust.report.policy import changed, mixed, picture_changes
+from softrobust.report.policy import changed, mixed, picture_changes, spans
 from softrobust.report.words import Figures, label, measure, percent
 from softrobust.run import (
     Options,
@@ -470,8 +471,20 @@ def usual(policy: Policy, s: int) -> str:
 def differences(first: Run, second: Run) -> list[tuple[str, str, str]]:
     """(state, what the first does, what the second does) wherever they differ."""
     a, b = first.solution.policy, second.solution.policy
+    if isinstance(a, TimedPolicy) or isinstance(b, TimedPolicy):  # by what is told of their steps
+        H = max(getattr(policy, "horizon", 1) for policy in (a, b))
+        a, b = _by_step(a, H), _by_step(b, H)
+        rows = [(label(name), spans(a, s), spans(b, s)) for s, name in enumerate(a.states)]
+        return [row for row in rows if row[1] != row[2]][:MOST_STRIP]
     apart = np.flatnonzero(changed(b, a))[:MOST_STRIP]
     return [(label(a.states[int(s)]), mixed(a, int(s)), mixed(b, int(s))) for s in apart]
+
+
+def _by_step(policy: Policy | TimedPolicy, horizon: int) -> TimedPolicy:
+    """The same rule at every step, where there is one."""
+    if isinstance(policy, TimedPolicy):
+        return policy
+    return TimedPolicy(np.stack([policy.probs] * horizon), policy.states, policy.actions)
 
 
 def _write(path: Path, record: Mapping[str, Any]) -> None:

@@ -128,15 +128,18 @@ def clairvoyant_bound(
 
 
 def best_bound(
-    problem: Problem, covers: Covers = Covers.STATIONARY, time_limit: float | None = None
+    problem: Problem,
+    covers: Covers = Covers.STATIONARY,
+    time_limit: float | None = None,
+    of_work: bool = False,
 ) -> Bound:
-    """The tightest bound known for the class, within about `time_limit` seconds.
+    """The tightest bound known for the class, within about `time_limit` seconds (`of_work`).
 
     The clock is looked at several times a second; whatever is known when it is over is used. Where
     the safe dual would not fit into memory, or its time is over before it has begun, the
     clairvoyant bound stands.
     """
-    deadline = Deadline() if time_limit is None else Deadline(max(time_limit, 1e-9))
+    deadline = Deadline() if time_limit is None else Deadline(max(time_limit, 1e-9), of_work)
     percentile, ends = isinstance(problem.objective, Percentile), problem.horizon is not None
     plain = covers is Covers.ALL or (covers is Covers.TIMED and not ends)
     if plain or (percentile and (ends or covers is not Covers.DETERMINISTIC)):

@@ -251,7 +251,7 @@ def certify(
     clock = time_bound().part(BOUND_SHARE)
     known = clairvoyant_bound(problem, deadline=clock)
     if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES and not clock.passed:
-        known = best_bound(problem, own, min(time_limit, clock.left))
+        known = best_bound(problem, own, min(time_limit, clock.left), clock.limit is None)
     if clock.passed:
         time_bound().note("bound")
     held = under = None

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
-from softrobust._core.limits import time_bound
+from softrobust._core.limits import Deadline, time_bound
 from softrobust._core.notes import RECORDED, Note, read_notes
 from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.bounds.best import check_replications, upper_limit
@@ -248,15 +248,17 @@ def _replicate(
     """Bounds of the replications and the policy's returns there; only one where it takes long."""
     bounds: list[Bound] = []
     returns: list[FloatArray] = []
-    began, drawing = time.monotonic(), 0.0
+    # Where nobody has set a limit, what other processes do does not count.
+    spent = Deadline(of_work=time_bound().limit is None)
+    drawing = 0.0
     for models in fresh:
         if not bounds:  # all may have been drawn at once
-            drawing = time.monotonic() - began
+            drawing = spent.elapsed
         there = problem.with_models(models)
         bounds.append(_bound(there, policy, among, seconds / replications))
         returns.append(returns_of(there, policy).x)
         if len(bounds) == 1:  # how many there will be depends on the clock, not on what was seen
-            took = time.monotonic() - began - drawing
+            took = spent.elapsed - drawing
             left = seconds - drawing
             if took > left or time_bound().passed:
                 break
@@ -316,7 +318,7 @@ def _bound(
         solved = Exact(gap=GAP, time_limit=seconds, start=policy).solve(problem).bound
         assert solved is not None  # Exact always has one
         return solved
-    return best_bound(problem, covers, seconds)
+    return best_bound(problem, covers, seconds, time_bound().limit is None)
 
 
 def _limits(

@@ -73,7 +73,7 @@ class Rectangular(Iterated, ABC):
 
     Notes
     -----
-    Where v is 0 but for rounding, `tol` is relative to the largest |reward|.
+    Where v is below it and rounding has the last word, `tol` is relative to the largest |reward|.
     """
 
     float32: bool = False
@@ -226,9 +226,9 @@ class Course:
 def at_rounding(best: Bracket, unit: float, tol: float) -> tuple[Bracket, Status]:
     """Rounding has the last word; a value function of 0 is then known as well as any.
 
-    `unit` is the largest |reward|.
+    So is one below `unit`, the largest |reward|: what it sums has cancelled, and was rounded.
     """
-    if (best.lower <= 0).all() and (best.upper >= 0).all():
+    if max(np.abs(best.lower).max(), np.abs(best.upper).max()) <= unit:
         best = replace(best, unit=unit)
         if best.tol <= tol:
             return best, Status.TOLERANCE_REACHED
