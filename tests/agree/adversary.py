@@ -353,12 +353,17 @@ def wrong_program(problem: Problem, path: Path) -> str | None:
 class _OnlyBranching:
     """No rule is enumerated, so that nodes are bounded and branched on."""
 
+    WORK = ((branch_and_bound, "LEAF_WORK"), (branch_and_bound, "LEAST_LEAF"),
+            (branch_and_bound, "NODE_WORK"), (exact, "ENUMERATION_WORK"))  # fmt: skip
+
     def __enter__(self) -> None:
-        self.kept = branch_and_bound.LEAF_WORK, branch_and_bound.LEAST_LEAF, exact.ENUMERATION_WORK
-        branch_and_bound.LEAF_WORK = branch_and_bound.LEAST_LEAF = exact.ENUMERATION_WORK = 0.0
+        self.kept = [getattr(module, name) for module, name in self.WORK]
+        for module, name in self.WORK:
+            setattr(module, name, 0.0)
 
     def __exit__(self, *_: object) -> None:
-        branch_and_bound.LEAF_WORK, branch_and_bound.LEAST_LEAF, exact.ENUMERATION_WORK = self.kept
+        for (module, name), value in zip(self.WORK, self.kept, strict=True):
+            setattr(module, name, value)
 
 
 def wrong_rectangle(problem: Problem, solver: Rectangular) -> str | None:

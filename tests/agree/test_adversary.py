@@ -72,6 +72,7 @@ def test_where_rewards_cancel_the_tolerance_is_of_what_is_summed() -> None:
     problem = rectangular_adversary(np.random.default_rng([1801141041, 987]))
     solution = SRect().solve(problem)
     assert solution.status is Status.TOLERANCE_REACHED
+    assert solution.value is not None
     assert abs(solution.value) < 1e-6 * np.abs(problem.R).max()
     assert wrong_rectangle(problem, SRect()) is None
 

@@ -165,6 +165,8 @@ def open_search(out: str) -> None:
     nothing = mock.patch.object  # is enumerated, so that there are nodes to stop between
     with (
         nothing(branch_and_bound, "LEAF_WORK", 0.0),
+        nothing(branch_and_bound, "LEAST_LEAF", 0.0),
+        nothing(branch_and_bound, "NODE_WORK", 0.0),
         nothing(exact, "ENUMERATION_WORK", 0.0),
         mock.patch.object(branch_and_bound.Tree, "process", process),
     ):
@@ -253,7 +255,8 @@ def scenes() -> list[tuple[str, str, tuple[str, ...]]]:
 
 def inputs() -> list[tuple[str, str, tuple[str, ...]]]:
     """Files that people bring, and the verbs that read them."""
-    found = [("", "sweep.toml", ("sweep sweep.toml --out sw2 --workers 0",))] * 6
+    found: list[tuple[str, str, tuple[str, ...]]] = []
+    found += [("", "sweep.toml", ("sweep sweep.toml --out sw2 --workers 0",))] * 6
     resumed = "solve river.npz --solver exact --out run --resume --time-limit 2"
     found += [("cut", "run/search.npz", (resumed,))] * 3
     found += [("cut", "run/solution.json", (resumed, "report run --quick", "inspect run"))]
@@ -310,7 +313,8 @@ def ask(verb: str) -> Said:
             runs = [load_table_run(name)] * 2
             told = side_by_side(compare_runs(runs)), work.differences(*runs)
         elif what == "book":
-            told = export(load_run(name), Path("book.xlsx"))
+            export(load_run(name), Path("book.xlsx"))
+            told = "written"
         elif what == "list":
             told = work.runs(Path(name).parent), work.solves(Path(name)), work.tables(Path())
         elif what == "look":

@@ -176,7 +176,8 @@ def mutate_workbook(path: Path, rng: Rng) -> str:
     from openpyxl import load_workbook
 
     book = load_workbook(path)
-    sheet, kind = book.active, int(rng.integers(7))
+    sheet: Any = book.active
+    kind = int(rng.integers(7))
     i = int(rng.integers(1, sheet.max_row + 1))
     j = int(rng.integers(1, sheet.max_column + 1))
     if kind == 0:

@@ -315,7 +315,8 @@ def _few(f: FloatArray, budget: float) -> tuple[FloatArray, FloatArray]:
     least set that weighs too much loses one: all of these are whole numbers.
     """
     N, light = f.size, np.flatnonzero(f <= budget)
-    rows, few = [np.ones(N)], [N - 1.0]  # one model is not below b, which only α = 0 would allow
+    rows: list[Any] = [np.ones(N)]
+    few = [N - 1.0]  # one model is not below b, which only α = 0 would allow
     own = f[light]
     if own.sum() <= budget:
         pass
