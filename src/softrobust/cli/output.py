@@ -250,6 +250,11 @@ def print_inspection(found: Inspection) -> None:
         if any("gamma" in step.options for step in found.steps):
             words = "--gamma says how much a reward one step later counts: it is yours to choose."
             paragraph(console, words, "dim", "  ")
+        if any(n.code == "guessed_reward" for n in found.facts.get("guesses", ())):
+            words = (
+                "--reward says what is good, and is a guess here: the answer is to that question."
+            )
+            paragraph(console, words, "dim", "  ")
     console.print()
 
 

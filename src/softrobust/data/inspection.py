@@ -34,6 +34,7 @@ from softrobust.data.profile import (
     Profile,
     alike,
     complete_id,
+    constant_action,
     guess_action,
     guess_effect,
     guess_end,
@@ -434,6 +435,11 @@ def _guess_columns(
             "action.",
             arguments={"action": "COLUMN"},
         )
+    if isinstance(guesses[-1].facts.get("role"), str) and guesses[-1]["role"] == "action":
+        same = constant_action(profile, taken("id", "time"))
+        if same is not None:
+            facts = {"column": same[0], "value": same[1], "action": chosen["action"]}
+            guesses.append(Note("constant_action", Level.CAUTION, facts))
     _guess_rest(look, chosen, off, guesses, (say, taken("id", "time", "action") | ends, source))
 
 
@@ -542,8 +548,9 @@ def inspect_visits(
     """Say all there is to say, and write the log and the bins if the user wants them."""
     choices = choose_rules(table, given)
     rules, profile, made = choices.rules, choices.profile, choices.made
-    names = [*(rules.measurements or ()), rules.action, rules.reward]
-    findings = profile.findings([name for name in names if name in profile.columns])
+    names = {*(rules.measurements or ()), rules.action, rules.reward}
+    mixed = {name for name, c in profile.columns.items() if c.holds == "numbers and text"}
+    findings = profile.findings([name for name in profile.columns if name in names | mixed])
     taken = {rules.terminal_pair[0]: "terminal"} if rules.terminal else {}
     taken |= {getattr(rules, role): role for role in ("end_time", "reward", "action", "time")}
     taken |= dict.fromkeys(rules.id_columns, "id")

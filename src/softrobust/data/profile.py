@@ -364,6 +364,13 @@ def guess_action(look: Look, taken: set[str]) -> Guess | None:
     return _ranked(scores)
 
 
+def constant_action(profile: Profile, taken: set[str]) -> tuple[str, str] | None:
+    """A column that is named as what was done, and its only value: nothing was chosen by it."""
+    columns = [c for c in profile.columns.values() if len(c.texts) == 1 and c.name not in taken]
+    named = [c for c in columns if _score("action", c.name) > 1]
+    return (named[0].name, named[0].texts[0]) if named else None
+
+
 def guess_follow_up(look: Look, time: str, taken: set[str]) -> tuple[Guess, str] | None:
     """The status with which each id ended, as column=value, and the column that says when."""
     if time == "none":

@@ -602,7 +602,9 @@ def _workbook_table(path: Path, file: IO[bytes], how: TableFile) -> Table:
     if at >= len(rows) - 1:
         raise InputError(
             f"A table needs at least one row below its header: {path.name} has none below row "
-            f"{at + 1}. Check that it is the right sheet."
+            f"{at + 1} of the sheet '{sheet.title}'. The sheets are {listed(names)}: name the one "
+            "that holds the data.",
+            arguments={"sheet": f"'{names[-1]}'"},
         )
     if at and how.header_row is None:
         notes.append(

@@ -250,7 +250,7 @@ DATA_WORDS: dict[str, str | Callable[[Note], str]] = {
         + ": rows count in their order."
         if note["column"] == "none"
         else ("{column}" if isinstance(note["column"], list) else "'{column}'")
-        + f" {_IS[note['role'] == 'measurements']} taken for "
+        + f" {_IS[isinstance(note['column'], list) and len(note['column']) > 1]} taken for "
         + {"measurements": "the state", "terminal": "the end"}.get(note["role"], "the {role}")
         + (" (next best: {others})." if note["others"] else ".")
     ),

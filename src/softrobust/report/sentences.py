@@ -204,6 +204,11 @@ WORDS: dict[str, str | Callable[[Note], str]] = {
     ),
     "heldout_interval_wide": _interval_wide,
     "cut_by_time": _cut,
+    "verdict_close": lambda note: (
+        f"A close verdict: {100 * note['shuffled']:.2g} % of logs in which actions change nothing "
+        f"would show as much ({100 * note['most']:g} % is the limit); another `--seed` may decide "
+        "otherwise."
+    ),
     "caution_costs": lambda note: (
         f"By the posterior alone another policy would earn {note['more']:.4g} more by the "
         f"objective ({100 * note['share']:.2g} % of what is to be gained over acting at random): "

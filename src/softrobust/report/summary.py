@@ -103,7 +103,9 @@ def file_sentence(source: str, log: Any, problem: Any, notes: Any) -> str:
 
 def _question(run: Run) -> str:
     goal, of = _goal(run.problem.objective), measured(run.problem.objective)
-    return f"Asked with γ = {run.problem.gamma:g}. {goal}{' ' if of else ''}{of}"
+    earned = [n["formula"] for n in run.notes if n.code == "rewards_formula" and n["formula"]]
+    paid = f", rewards {earned[0]}" if earned else ""
+    return f"Asked with γ = {run.problem.gamma:g}{paid}. {goal}{' ' if of else ''}{of}"
 
 
 def _goal(objective: Objective) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from softrobust._core.limits import Deadline, stage, time_bound
-from softrobust._core.notes import Note
+from softrobust._core.notes import Level, Note
 from softrobust.bounds import Covers
 from softrobust.bounds.reduction import rounding
 from softrobust.certificate.posterior import (
@@ -45,6 +45,7 @@ from softrobust.solvers.exact.milp import MILP
 from softrobust.solvers.exact.randomized import RandomizedAscent
 from softrobust.solvers.improve import Improve, clear_changes
 from softrobust.solvers.practice_class import PracticeClass, solve_within
+from softrobust.solvers.promise import NOISE
 from softrobust.solvers.rectangular.rectangular import SRect
 from softrobust.solvers.registry import DEFAULT_SECONDS
 
@@ -98,7 +99,7 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
             Answer(setup, solver.solution(setup.problem, chosen), clear, chosen.promise),
             lambda there, _: solver.solution(there.problem, chosen), seed, many, clock,
         )  # fmt: skip
-        return replace(found, notes=_left_out(found, seed))
+        return replace(found, notes=(*_left_out(found, seed), *_close(chosen.promise)))
     if not many or not _searches(setup, solver):
         found = Answer(setup, _solved(setup, solver), setup.policies)
     else:
@@ -282,6 +283,13 @@ def _on_fresh(setup: Setup, policies: list[Any], seed: int) -> list[float] | Non
         left = left.select(np.arange(n, pool.pool))
         returns = [returns_of(problem, policy, left) for policy in policies]
     return [problem.objective.value(x.x, x.f) for x in returns]
+
+
+def _close(promise: Promise) -> tuple[Note, ...]:
+    """Say so where it is chance which side of a rule the log falls on."""
+    if promise.shuffled is None or not 0.1 * NOISE < promise.shuffled < 4 * NOISE:
+        return ()
+    return (Note("verdict_close", Level.CAUTION, {"shuffled": promise.shuffled, "most": NOISE}),)
 
 
 def _left_out(found: Answer, seed: int) -> tuple[Note, ...]:

@@ -61,7 +61,9 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 N_MODELS = 400
 N_SPLITS = 6
-N_SHUFFLES = 8
+N_SHUFFLES, MORE_SHUFFLES = 8, 64
+CLOSE = (1e-4, 0.5)  # probabilities of as much in a shuffled log that few shuffles leave open,
+MOST_SHUFFLED = 100_000  # in logs of at most so many rows
 HALF_MODELS = 40  # draws of a half's posterior
 BLOCKS = 20  # of consecutive rows, where there are fewer than `EPISODES` episodes
 EPISODES = 10
@@ -326,7 +328,7 @@ def _judged(
     draws_ = lessened(draws[best], hidden, rng)
     promise = promised(chosen, draws_, worth, as_much, level, n_splits, unit, hidden)
     if promise.verdict is Verdict.KEEP:
-        return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits)
+        return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits, as_much)
     return Choice(
         run.made(tried[best]), run.made(run.practice), promise, chosen, tuple(judged),
         run.policies(chosen), run.belief,
@@ -574,14 +576,21 @@ class Procedure:
         return both[:, :, 0], both[:, :, 1]
 
     def shuffled(self, rng: np.random.Generator) -> float:
-        """Probability that actions tell as much in a log where they are shuffled."""
-        shuffles = (shuffle_actions(self.log, rng) for _ in range(N_SHUFFLES))
+        """Probability that actions tell as much in a log where they are shuffled.
+
+        A few shuffles are enough where it is clear; else it would be those few that decide.
+        """
         prior = LearnedPosterior(entered=ENTERED)
-        null = []
-        for log in shuffles:
-            time_bound().check()
-            null.append(prior.fit(log, self.geometry).evidence())
-        return _tail(prior.fit(self.log, self.geometry).evidence(), np.array(null))
+        own, null, found = prior.fit(self.log, self.geometry).evidence(), [], 0.0
+        for n in (N_SHUFFLES, MORE_SHUFFLES):
+            while len(null) < n:
+                time_bound().check()
+                mixed = shuffle_actions(self.log, rng)
+                null.append(prior.fit(mixed, self.geometry).evidence())
+            found = _tail(own, np.array(null))
+            if not CLOSE[0] < found < CLOSE[1] or self.log.n_rows > MOST_SHUFFLED:
+                break
+        return found
 
     def keep(
         self,
@@ -591,12 +600,13 @@ class Procedure:
         unit: str,
         judged: tuple[Candidate, ...],
         n_splits: int = 0,
+        shuffled: float | None = None,
     ) -> Choice:
         """Practice, and what can be said of it."""
         value = None if worth is None else float(worth.mean())
         low = None if worth is None else float(np.quantile(worth, 1.0 - level))
         promise = Promise(
-            verdict, level, value, low, Gain(0.0, 0.0), 0.0, 0.0, 0.0, None, n_splits, unit
+            verdict, level, value, low, Gain(0.0, 0.0), 0.0, 0.0, 0.0, shuffled, n_splits, unit
         )
         policy = self.made(self.practice)
         nothing = PracticeClass(self.practice, np.zeros(self.practice.shape, dtype=bool))
