@@ -89,6 +89,7 @@ DATA_FACTS: dict[str, list[dict[str, Any]]] = {
     "no_ends": [{"terminal": "s=dead"}],
     "same_point": [_ROWS | {"rule": rule} for rule in ("first", "last", "mean")],
     "shared_rewards": [_ROWS | {"rule": rule} for rule in ("sum", "mean", "last")],
+    "long_steps": [_ROWS | {"usual": "7d"}, _ONE | {"usual": "1"}],
     "late_ends": [_ROWS, _ONE],
     "actions_free": [{}],
     "actions_moved": [{"action": "replaced"}],
@@ -143,6 +144,7 @@ DATA_FACTS: dict[str, list[dict[str, Any]]] = {
     ],
     "guessed_bins": [{"columns": ["hba1c"], "bins": 4}, {"columns": ["a", "b"], "bins": 4}],
     "guessed_end": [{"kind": "death"}],
+    "constant_action": [{"column": "dose", "value": "u", "action": "level"}],
     "guessed_grid": [{"grid": "28d"}],
     "no_grid": [{"grid": "28d", "n_lost": 30, "n_rows": 60}],
 }  # fmt: skip

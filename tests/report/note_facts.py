@@ -62,6 +62,7 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "promise_by_learned": {"posterior": "dirichlet", "solver": "improve"},
     "promise_unseen": {},
     "improve_not_allowed": {},
+    "verdict_close": {"shuffled": 0.033, "most": 0.05},
     "caution_costs": {"more": 6.96, "share": 0.0478, "solver": "local-search"},
     "cut_by_time": {"parts": ["bound", "promise"], "seconds": 20.0},
     "log_earned": {"mean": 3.2, "se": 0.4, "n_episodes": 20, "simulated": 2.9, "apart": None},
