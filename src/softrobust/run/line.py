@@ -27,6 +27,7 @@ from softrobust.certificate import (
     draw_heldout,
 )
 from softrobust.certificate.posterior import INTERVAL_SHARE, LEAST, REPLICATIONS
+from softrobust.data.bins import interval_of
 from softrobust.errors import InputError
 from softrobust.models.policy import TimedPolicy
 from softrobust.posterior.learned import FittedLearned
@@ -256,6 +257,11 @@ def _of_visits(setup: Setup) -> dict[str, Any]:
     said = {k: v for k, v in (setup.options.visits or {}).items() if k != "bins"}
     if isinstance(said.get("events"), Path):
         said["events"] = said["events"].name
+    if isinstance(said.get("action_bins"), int) and setup.log is not None:
+        # The cuts that were made, so that visits to come are cut alike.
+        spans = [interval_of(name) for name in setup.log.actions]
+        cuts = {span[0] for span in spans if span is not None and np.isfinite(span[0])}
+        said["action_bins"] = sorted(cuts) or said["action_bins"]
     states = {name: list(values) for name, values in setup.visits.report.states.items()}
     how = {"rules": said, "read": dict(setup.options.reading or {}), "states": states}
     return {"visits": how, "bins": setup.visits.bins}

@@ -22,6 +22,7 @@ from softrobust._core.notes import read_notes
 from softrobust._core.settings import real
 from softrobust.data import TransitionLog, read_log
 from softrobust.data.join import UNKNOWN, join_logs, known_rows
+from softrobust.data.table import TableFile, opened
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy, action_shares
@@ -33,8 +34,8 @@ from softrobust.problem import Problem
 from softrobust.returns import static_return
 from softrobust.run.folder import Run
 from softrobust.run.line import certified
-from softrobust.run.options import Setup
-from softrobust.run.setup import on_models, problem_of
+from softrobust.run.options import Options, Setup
+from softrobust.run.setup import on_models, problem_of, read_rows
 from softrobust.solvers.base import Solver, Status, finish, solve
 from softrobust.solvers.improve import promise_of
 from softrobust.study.solved import need_log, need_stationary
@@ -58,7 +59,7 @@ def update(
     """
     real("margin", margin, least=0)
     log, posterior = need_log(run, "An update")
-    new = _read(path, columns)
+    new = _read(run, path, columns)
     record: dict[str, Any] = {"old_hash": log.data_hash, "margin": margin, "new_file": path.name}
     if new is None:
         return None, record | {"new_hash": None, "changes": [], "new_rows": 0, "known_rows": 0}
@@ -105,13 +106,32 @@ def update(
         both, problem.gamma, solution.policy, horizon=problem.horizon, seed=run.seed
     )
     certificate = replace(made.certificate, promise=promise)
-    return replace(made, certificate=certificate, updates=(*run.updates, record)), record
+    kept = {"visits": run.visits, "bins": run.bins, "updates": (*run.updates, record)}
+    return replace(made, certificate=certificate, **kept), record
 
 
-def _read(path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
-    """The new rows; None where the file has a header and nothing else."""
+def _read(run: Run, path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
+    """The new rows, from visits as those of the run were, or from a log of transitions.
+
+    None where the file has a header and nothing else.
+    """
+    how = run.visits
     try:
-        return read_log(path, columns=columns)
+        if how is None or columns is not None:
+            return read_log(path, columns=columns)
+        with opened(TableFile(path, **how["read"])) as table:
+            rules = dict(how["rules"])
+            ids = [rules["id"]] if isinstance(rules["id"], str) else rules["id"]
+            if not {*ids, rules["action"]} <= set(table.names):
+                return read_log(table)
+            if "events" in rules:
+                raise InputError(
+                    f"The run's rewards came from a table of events, {rules['events']}: make a log "
+                    f"of {path.name} and its events first (inspect writes one), and update with it."
+                )
+            if run.bins is not None:
+                rules["bins"] = run.bins
+            return read_rows(table, Options(visits=rules))[0]
     except InputError as error:
         if str(error).startswith(EMPTY):
             return None
