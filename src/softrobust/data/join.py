@@ -275,15 +275,20 @@ def _by_units(old: _Coded, new: _Coded, out: IntArray) -> None:
 
     ends = np.flatnonzero(np.concatenate([old.place[1:] == 0, [True]]))
     whole, names = _prefixes(old)[ends], _prefixes(new)
-    hit = np.flatnonzero(np.isin(names, whole))
-    longest = np.full(int(new.unit[-1]) + 1, UNKNOWN)
-    longest[new.unit[hit]] = hit  # the last one written is the longest
-    tried = longest[longest != UNKNOWN]
-    # Those that end there before those that went on: of two equal beginnings the end is the match.
-    ended = np.concatenate([new.place[1:] == 0, [True]])[tried]
-    tried = tried[np.argsort(~ended, kind="stable")]
-    match = _paired(names[tried], whole)
-    tried, match = tried[match != UNKNOWN], match[match != UNKNOWN]
+    hit, last = np.flatnonzero(np.isin(names, whole)), np.concatenate([new.place[1:] == 0, [True]])
+    free, pairs = np.arange(whole.size), [np.zeros((2, 0), dtype=np.int64)]
+    while hit.size:  # a unit whose longest match is taken may be a shorter one that went on
+        longest = np.full(int(new.unit[-1]) + 1, UNKNOWN)
+        longest[new.unit[hit]] = hit  # the last one written is the longest
+        tried = longest[longest != UNKNOWN]
+        # Those that end there before those that went on: of two equal ones the end is the match.
+        tried = tried[np.argsort(~last[tried], kind="stable")]
+        match = _paired(names[tried], whole[free])
+        found = match != UNKNOWN
+        pairs.append(np.array([tried[found], free[match[found]]]))
+        free = np.delete(free, match[found])
+        hit = hit[~np.isin(hit, tried) & ~np.isin(new.unit[hit], new.unit[tried[found]])]
+    tried, match = np.concatenate(pairs, axis=1)
     # How many matches chance makes: each unit has n·p equals among n new ones.
     chance = np.bincount(old.unit, weights=old.log_p)
     _, first, times = np.unique(whole, return_index=True, return_counts=True)

@@ -106,8 +106,8 @@ def update(
         both, problem.gamma, solution.policy, horizon=problem.horizon, seed=run.seed
     )
     certificate = replace(made.certificate, promise=promise)
-    kept = {"visits": run.visits, "bins": run.bins, "updates": (*run.updates, record)}
-    return replace(made, certificate=certificate, **kept), record
+    made = replace(made, certificate=certificate, visits=run.visits, bins=run.bins)
+    return replace(made, updates=(*run.updates, record)), record
 
 
 def _read(run: Run, path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
