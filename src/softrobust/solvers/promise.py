@@ -581,7 +581,8 @@ class Procedure:
         A few shuffles are enough where it is clear; else it would be those few that decide.
         """
         prior = LearnedPosterior(entered=ENTERED)
-        own, null, found = prior.fit(self.log, self.geometry).evidence(), [], 0.0
+        own, found = prior.fit(self.log, self.geometry).evidence(), 0.0
+        null: list[float] = []
         for n in (N_SHUFFLES, MORE_SHUFFLES):
             while len(null) < n:
                 time_bound().check()
