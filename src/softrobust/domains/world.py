@@ -129,19 +129,36 @@ class World:
         """Expected reward of full states, (n_full, n_actions)."""
         return np.asarray(np.einsum("sat,sat->sa", self.P, self.r))
 
-    def _value(self, probs: FloatArray) -> float:
-        """p₀ᵀ(I − γP_π)⁻¹ r_π for probabilities of full states."""
+    def _value(self, probs: FloatArray, horizon: int | None = None) -> float:
+        """p₀ᵀ(I − γP_π)⁻¹ r_π for probabilities of full states, or the undiscounted sum of H."""
         P = np.einsum("sa,sat->st", probs, self.P)
-        v = np.linalg.solve(np.eye(P.shape[0]) - self.gamma * P, (probs * self.rewards).sum(axis=1))
+        r = (probs * self.rewards).sum(axis=1)
+        if horizon is None:
+            return float(self.p0 @ np.linalg.solve(np.eye(P.shape[0]) - self.gamma * P, r))
+        v = np.zeros_like(r)
+        for _ in range(horizon):
+            v = r + P @ v
         return float(self.p0 @ v)
+
+    def over(self, horizon: int) -> tuple[float, float]:
+        """What practice, and the best rule for each step, earn in so many steps, undiscounted."""
+        v = np.zeros(self.P.shape[0])
+        for _ in range(horizon):
+            v = (self.rewards + self.P @ v).max(axis=1)
+        return self._value(np.asarray(self.practice), horizon), float(self.p0 @ v)
 
     @cached_property
     def practice_return(self) -> float:
         """What practice earns, with all that it sees."""
         return self._value(np.asarray(self.practice))
 
-    def true_return(self, policy: Policy | ArrayLike, log: TransitionLog | None = None) -> float:
-        """What a policy of observed states truly earns.
+    def true_return(
+        self,
+        policy: Policy | ArrayLike,
+        log: TransitionLog | None = None,
+        horizon: int | None = None,
+    ) -> float:
+        """What a policy of observed states truly earns; with a horizon, undiscounted in its steps.
 
         `policy` is a `Policy` with the labels of a log, or probabilities (n_states, n_actions) in
         the order of the world. Practice goes on in states that a `Policy` does not decide, and,
@@ -158,7 +175,7 @@ class World:
                     f"{(self.n_states, self.n_actions)}; they have {probs.shape}."
                 )
         seen = self.observed
-        return self._value(np.where(decided[seen][:, None], probs[seen], self.practice))
+        return self._value(np.where(decided[seen][:, None], probs[seen], self.practice), horizon)
 
     def _rows(self, policy: Policy, log: TransitionLog | None) -> tuple[FloatArray, BoolArray]:
         """Probabilities in the order of the world, and in which states the policy says anything."""

@@ -21,7 +21,8 @@ make some of them.
 
     python -m softrobust.paper.worlds_zoo --world queue --logs 32 --rows rows.jsonl
 
-prints the measures; rows that the file already holds are not made again.
+prints the measures; rows that the file already holds are not made again. The method "over@20" is
+the default for episodes of 20 steps, undiscounted, and its truth is that of 20 steps.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from softrobust.problem import Problem
 from softrobust.returns import policy_return
 from softrobust.solvers import Solver, promise
 
-OURS = "default"
+OURS, OVER = "default", "over"
 N_TRAIN, N_TEST, ALPHA = 100, 300, 0.9  # round one: models to choose on, models to judge by
 LEVEL = 0.9
 NOTHING = 1e-9  # of the unit: a smaller difference is none
@@ -89,8 +90,9 @@ def answer(
 
     For a rival, the posterior of round one speaks, on models that it was not chosen on.
     """
-    if method == OURS:
-        found = promise.choose(log, gamma, seed=seed)
+    steps = steps_of(method)
+    if method == OURS or steps is not None:
+        found = promise.choose(log, gamma if steps is None else 1.0, seed=seed, horizon=steps)
         said = found.promise
         low = None if said.return_low is None else float(said.return_low)
         gain, gain_low = float(said.gain.value), float(said.gain.low)
@@ -99,7 +101,7 @@ def answer(
     if name not in (PUBLISHED if at else (*RIVALS, *GOALS)):
         raise InputError(
             f"There is no method '{method}'. Methods: {', '.join(METHODS)}; with a setting, such "
-            f"as spibb@20: {', '.join(PUBLISHED)}."
+            f"as spibb@20: {', '.join(PUBLISHED)}, {OVER}."
         )
     train, test, practice = (_learned if name in GOALS else _round_one)(log, gamma, seed)
     policy = practice
@@ -114,6 +116,12 @@ def answer(
     low, gain_low = (float(np.quantile(y, 1 - LEVEL)) for y in (x, more))
     chance = float((more > NOTHING * max(1.0, float(np.abs(x).max()))).mean())
     return policy, _said(low, float(more.mean()), gain_low, chance)
+
+
+def steps_of(method: str) -> int | None:
+    """The horizon of the method "over@steps"; None for the others."""
+    name, _, steps = method.partition("@")
+    return int(steps) if name == OVER and steps.isdigit() and int(steps) > 0 else None
 
 
 def _said(low: float | None, gain: float, gain_low: float, chance: float) -> dict[str, Any]:
@@ -159,13 +167,15 @@ def measure(
         log = _log(world, size, seed, shuffled)
         began = time.perf_counter()
         policy, said = answer(method, log, place.gamma, seed)
+        steps = steps_of(method)
+        known = (place.practice_return, place.optimum) if steps is None else place.over(steps)
         rows.append({
             "world": world, "size": size, "method": method, "seed": seed, "shuffled": shuffled,
             "rows": log.n_rows,
-            "true": place.true_return(policy, log),
-            "literal": place.true_return(policy),
-            "practice": place.practice_return,
-            "optimum": place.optimum,
+            "true": place.true_return(policy, log, steps),
+            "literal": place.true_return(policy, horizon=steps),
+            "practice": known[0],
+            "optimum": known[1],
             **said,
             "seconds": round(time.perf_counter() - began, 3),
         })  # fmt: skip
