@@ -71,6 +71,33 @@ def test_any_weights_give_a_bound_on_every_choice(problem: Problem, seed: int) -
 
 
 @settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(0, 1000))
+def test_priced_charges_hold_in_every_model_and_for_every_choice(p: Problem, seed: int) -> None:
+    """ρ(π, P̂^ω) ≤ x_ω + Σ_s terms, with fresh prices, in a child, and with prices made anew."""
+    reduced, rng = reduce(p), np.random.default_rng(seed)
+    p = reduced.problem
+    lower, upper = soft_robust(p.objective, "test").xi_bounds(p.models.f)
+    xi = into_xi(rng.dirichlet(np.ones(p.n_models)), lower, upper)
+    priced = relax(reduced, reduced.allowed, relax(reduced, reduced.allowed), xi=xi)
+    fewer = reduced.allowed & (rng.random(reduced.allowed.shape) < 0.7)
+    fewer[~fewer.any(axis=1)] = reduced.allowed[~fewer.any(axis=1)]
+    child = relax(reduced, fewer, priced, occupancies=False)
+    again = relax(reduced, fewer, priced, xi=xi)
+    decisions = all_decisions(p)
+    returns = all_returns(p, decisions)
+    for relaxation in (priced, child, again):
+        inside = relaxation.allowed[np.arange(p.n_states), decisions].all(axis=1)
+        charges = relaxation.charges(xi)
+        assert charges.terms.sum() <= 0
+        bound = dual_value(p, relaxation, charges.terms, xi, charges)
+        for decision, x in zip(decisions[inside], returns[inside], strict=True):
+            paid = charges.terms[np.arange(p.n_states), decision].sum(axis=0)
+            assert (x <= relaxation.x + paid + 1e-12 * np.abs(x).max()).all()
+            limit = bound.choice[np.arange(p.n_states), decision].min()
+            assert p.objective.value(x, p.models.f) <= limit
+
+
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), SHARES, SHARES)
 def test_weights_are_moved_into_the_set(seed: int, lam: float, alpha: float) -> None:
     rng = np.random.default_rng(seed)

@@ -63,7 +63,13 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import BoolArray, FloatArray, fits
 from softrobust._core.limits import NO_LIMIT, Deadline, OutOfTime, chunks
 from softrobust._core.settings import real
-from softrobust.bounds.advantage import Relaxation, can_bound_occupancies, relax, relaxation_bytes
+from softrobust.bounds.advantage import (
+    Charges,
+    Relaxation,
+    can_bound_occupancies,
+    relax,
+    relaxation_bytes,
+)
 from softrobust.bounds.reduction import EPS, Reduced, reduce
 from softrobust.errors import InputError
 from softrobust.kernels.evaluate import least_flows
@@ -253,11 +259,16 @@ def into_xi(xi: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
 
 
 def dual_value(
-    problem: Problem, relaxation: Relaxation | _Choices, terms: FloatArray, xi: FloatArray
+    problem: Problem,
+    relaxation: Relaxation | _Choices,
+    terms: FloatArray,
+    xi: FloatArray,
+    charges: Charges | None = None,
 ) -> DualBound:
     """UB for a given ξ ∈ Ξ, rounding included.
 
-    `terms` (n_states, n_actions, n_models) are m·adv, for randomized policies with per-state m.
+    `terms` (n_states, n_actions, n_models) are m·adv, for randomized policies with per-state m, or
+    those of `charges`.
     """
     val = np.where(relaxation.allowed, terms @ xi, -np.inf)
     top = val.max(axis=1)
@@ -266,7 +277,11 @@ def dual_value(
     size = relaxation.size + float(-top.sum())
     slack = 8 * (problem.n_models + terms.shape[0]) * EPS * size
     value = base + float(top.sum()) + slack
-    return DualBound(value, xi, value + (val - top[:, None]))
+    choice = value + (val - top[:, None])
+    if charges is not None and charges.alone is not None and charges.others is not None:
+        others = charges.others * (float(top.sum()) - top[:, None])
+        choice = np.minimum(choice, base + slack + others + charges.alone @ xi)
+    return DualBound(value, xi, np.where(relaxation.allowed, choice, -np.inf))
 
 
 def dual_bound(
@@ -276,6 +291,7 @@ def dual_bound(
     xi: FloatArray | None = None,
     floor: float = -np.inf,
     deadline: Deadline = NO_LIMIT,
+    charges: Charges | None = None,
 ) -> DualBound:
     """The best UB over ξ ∈ Ξ, or the best found in time: UB holds for any ξ ∈ Ξ.
 
@@ -284,15 +300,15 @@ def dual_bound(
     objective, f = soft_robust(problem.objective, "The safe dual bound"), problem.models.f
     lower, upper = objective.xi_bounds(f)
     clairvoyant = into_xi(objective.worst_case(relaxation.x, f), lower, upper)
-    best = dual_value(problem, relaxation, terms, clairvoyant)
+    best = dual_value(problem, relaxation, terms, clairvoyant, charges)
     if xi is not None and best.value > floor:
-        given = dual_value(problem, relaxation, terms, xi)
+        given = dual_value(problem, relaxation, terms, xi, charges)
         best = given if given.value < best.value else best
     if best.value <= floor or not terms.any() or objective.lam == 0:
         return best
     proposal = best_xi(relaxation, terms, lower, upper, best.xi, deadline)
     if proposal is not None:
-        solved = dual_value(problem, relaxation, terms, into_xi(proposal, lower, upper))
+        solved = dual_value(problem, relaxation, terms, into_xi(proposal, lower, upper), charges)
         best = solved if solved.value < best.value else best
     return best
 

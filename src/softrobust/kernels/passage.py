@@ -6,6 +6,8 @@ F(j) = min_a γP(j,a)ᵀF elsewhere. A policy that takes a in s spends there at 
     m(s,a) = p₀ᵀF / (1 − γP(s,a)ᵀF),
 
 since after each visit it comes back with discount at least γP(s,a)ᵀF, whatever it does elsewhere.
+Where actions have a price, F(j) = min_a θ·price(j,a) + γP(j,a)ᵀF is the least discount and payment
+together, and 1 − γPᵀF − θ·price stands in m (see `bounds.advantage`).
 F is found by policy iteration on one inverse per model, which serves all targets and is carried
 from rule to rule by rank-1 exchanges. A residual e of TF against F, plus a term for rounding, moves
 F by at most e/(1 − γ): that much is taken off (put on), so m is a true bound in floating point.
@@ -25,6 +27,7 @@ from softrobust.kernels.tail import dot
 LIMIT = 200
 REFRESH = 256  # exchanges after which an inverse is computed anew,
 STALE = 1e-12  # and the residual above which an old one is
+LEAST = 1e-3  # 1 − γPᵀF − θ·cost counts as no less
 
 
 @kernel
@@ -49,7 +52,7 @@ def _dense_rows(indptr, next_states, prob, N, omega, allowed, out):
 
 
 @kernel
-def _greedy_passage(rows, allowed, target, gamma, sign, F, rule, changed):
+def _greedy_passage(rows, cost, theta, allowed, target, gamma, sign, F, rule, changed):
     """Greedy rule for F, its new actions in `changed` (S,), −1 where the old one stays.
 
     Returns the largest amount by which TF is beyond F, and how many states change.
@@ -64,7 +67,7 @@ def _greedy_passage(rows, allowed, target, gamma, sign, F, rule, changed):
         best, best_a, keep = np.inf, -1, np.inf
         for a in range(A):
             if allowed[s, a]:
-                value = sign * gamma * dot(rows[s * A + a], F)
+                value = sign * gamma * dot(rows[s * A + a], F) + theta * cost[s * A + a]
                 if value < best:
                     best, best_a = value, a
                 if a == rule[s]:
@@ -130,20 +133,30 @@ def _follow(rows, A, gamma, target, rule, current, age, M, T, w):
 
 @kernel
 def _one_target(
-    rows, largest, allowed, target, gamma, sign, rule, current, age, M, T, F, w, changed
-):
+    rows, cost, theta, largest, allowed, target, gamma, sign, rule, current, age, M, T, F, w,
+    changed,
+):  # fmt: skip
     """F (S,) ← a certified lower (sign 1) or upper (sign −1) bound of the passage value.
 
-    F(j) = N(j, t)/N(t, t) with N the inverse of any rule that agrees with `rule` outside t.
+    With N the inverse of any rule that agrees with `rule` outside t and W = θN·cost, where t costs
+    nothing, F(j) = W(j) + (1 − W(t))·N(j, t)/N(t, t).
     """
     S, A = allowed.shape
     beyond, best = np.inf, np.inf
     for _ in range(LIMIT):
         age = _follow(rows, A, gamma, target, rule, current, age, M, T, w)
-        scale = 1.0 / T[target, target]
+        w[:] = 0.0
+        for s in range(S):
+            paid = theta * cost[s * A + rule[s]] if theta > 0 and s != target else 0.0
+            if paid > 0:
+                for j in range(S):
+                    w[j] += paid * T[s, j]
+        scale = (1.0 - w[target]) / T[target, target]
         for j in range(S):
-            F[j] = T[target, j] * scale
-        beyond, n = _greedy_passage(rows, allowed, target, gamma, sign, F, rule, changed)
+            F[j] = w[j] + T[target, j] * scale
+        beyond, n = _greedy_passage(
+            rows, cost, theta, allowed, target, gamma, sign, F, rule, changed
+        )
         if n == 0 or beyond <= 1e-13 or (beyond >= best and beyond < 1e-11):
             if beyond <= STALE or age == 0:
                 break
@@ -153,7 +166,8 @@ def _one_target(
         for s in range(S):
             if changed[s] >= 0:
                 rule[s] = changed[s]
-    shift = (max(beyond, 0.0) + (S + 4) * EPS) / (1.0 - gamma * largest)
+    size = max(1.0, F.max())  # above 1 only where all that is left is dear
+    shift = (max(beyond, 0.0) + (S + 4) * EPS * size) / (1.0 - gamma * largest)
     for s in range(S):
         if s != target:
             F[s] = max(F[s] - shift, 0.0) if sign > 0 else min(F[s] + shift, 1.0)
@@ -163,11 +177,11 @@ def _one_target(
 
 @kernel
 def _passage_model(
-    indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh, omega,
-    rules, m,
+    indptr, next_states, prob, adv, p0, allowed, targets, begin, end, gamma, sign, fresh, omega,
+    theta, keep, rules, m, start,
 ):  # fmt: skip
-    S, A, N = R.shape
-    rows = np.empty((S * A, S))
+    S, A, N = adv.shape
+    rows, cost = np.empty((S * A, S)), np.empty(S * A)
     M, T = np.empty((S, S)), np.empty((S, S))
     F, w = np.empty(S), np.empty(S)
     changed, current = np.empty(S, np.int64), np.empty(S, np.int64)
@@ -185,7 +199,7 @@ def _passage_model(
                     if allowed[s, a]:
                         rule[s] = a
                         break
-        if still:
+        if still and keep[omega, t]:
             continue
         if fresh and i > 0:
             for s in range(S):
@@ -193,25 +207,34 @@ def _passage_model(
         if age < 0:
             largest = _dense_rows(indptr, next_states, prob, N, omega, allowed, rows)
             for s in range(S):
+                for a in range(A):
+                    cost[s * A + a] = -adv[s, a, omega]
+            for s in range(S):
                 current[s] = rule[s]
             _factorise(rows, A, gamma, current, M, T)
             age = 0
+        price = theta[omega, t]
         age = _one_target(
-            rows, largest, allowed, t, gamma, sign, rule, current, age, M, T, F, w, changed
-        )
+            rows, cost, price, largest, allowed, t, gamma, sign, rule, current, age, M, T, F, w,
+            changed,
+        )  # fmt: skip
         reach = dot(p0, F)
+        start[omega, t] = reach
         for a in range(A):
             if allowed[t, a]:
-                value = reach / (1.0 - gamma * dot(rows[t * A + a], F))
+                once = 1.0 - gamma * dot(rows[t * A + a], F)
+                if price > 0:
+                    once = max(once - price * cost[t * A + a], LEAST)
+                value = reach / once
                 m[t, a, omega] = max(value * (1.0 - sign * (2 * S + 8) * EPS / (1.0 - gamma)), 0.0)
 
 
 @threaded
 def passage_bounds(
-    first, last, indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh,
-    rules, m,
+    first, last, indptr, next_states, prob, adv, p0, allowed, targets, begin, end, gamma, sign,
+    fresh, theta, keep, rules, m, start,
 ):  # fmt: skip
-    """Update m (S, A, N) at the target states, and the rules (N, S, S) that attain it.
+    """Update m (S, A, N), start (N, S) at the target states, and the rules (N, S, S) behind them.
 
     For models first … last and targets begin … end, in order. With `fresh`, a target's search
     starts from the rule of the one before it; else m and rules are those of a larger set of
@@ -219,6 +242,6 @@ def passage_bounds(
     """
     for omega in range(first, last):
         _passage_model(
-            indptr, next_states, prob, R, p0, allowed, targets, begin, end, gamma, sign, fresh,
-            omega, rules, m,
+            indptr, next_states, prob, adv, p0, allowed, targets, begin, end, gamma, sign, fresh,
+            omega, theta, keep, rules, m, start,
         )  # fmt: skip

@@ -204,7 +204,8 @@ class Tree:
             self.payoff = (node.bound - bound.value) / max(node.bound - self.value, 1e-300)
         # Where occupancies have not paid lately, the parent's serve; every eighth node asks again.
         renew = self.dual and (self.payoff >= PAYS or self.nodes % 8 == 0)
-        up_to_date = fresh or not renew  # are the occupancies those of the actions left?
+        priced = not isinstance(self.reduced.problem.objective, Percentile)
+        up_to_date = (fresh and not priced) or not renew  # are the occupancies of the actions left?
         for _ in range(ROUNDS):
             keep = relaxation.allowed & (bound.choice > self.floor)
             gone = relaxation.allowed & ~keep
@@ -216,7 +217,10 @@ class Tree:
                 self.closed = max(self.closed, float(bound.choice[gone].max()))
             worth, before = self._worth(relaxation, bound), bound.value
             try:
-                relaxation = relax(self.reduced, keep, relaxation, deadline, renew, worth)
+                relaxation = relax(
+                    self.reduced, keep, relaxation, deadline, renew, worth,
+                    xi=bound.xi if priced else None,
+                )  # fmt: skip
             except OutOfTime:
                 break  # the bound before it holds
             bound = self._dual(relaxation, bound.xi, deadline)
@@ -240,7 +244,12 @@ class Tree:
         terms = relaxation.terms if self.dual else np.zeros_like(relaxation.adv)
         if isinstance(self.reduced.problem.objective, Percentile):
             return percentile_bound(self.reduced.problem, relaxation, terms)
-        return dual_bound(self.reduced.problem, relaxation, terms, xi, self.floor, deadline)
+        p = self.reduced.problem
+        if not self.dual:
+            return dual_bound(p, relaxation, terms, xi, self.floor, deadline)
+        known = p.objective.worst_case(relaxation.x, p.models.f) if xi is None else xi
+        charges = relaxation.charges(known)
+        return dual_bound(p, relaxation, charges.terms, xi, self.floor, deadline, charges)
 
     def _children(
         self, node: Node, relaxation: Relaxation, bound: DualBound, value: float
