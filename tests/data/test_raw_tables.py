@@ -474,3 +474,44 @@ def test_a_state_that_is_not_enough_is_said_under_the_answer(tmp_path: Path) -> 
             rows.append([e, f"s{s}", rng.choice(["u", "v"]), f"s{to}", s])
             last, s = s, to
     assert alarms(put(tmp_path / "f.csv", LOG_HEAD, rows))["not_markov"] is Level.CAUTION
+
+
+# -------------------------------------------------------------------- visits that come later
+QUICK = ["--solver", "nominal", "--models", "5", "--replications", "0", "--quiet"]
+QUICK += ["--posterior", "dirichlet", "--test-models", "5"]
+
+
+def test_update_takes_the_whole_table_of_visits_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows are known by what they hold, cut as those of the run were; twice changes nothing."""
+    monkeypatch.chdir(tmp_path)
+    head, rows = kinetics(np.random.default_rng(0))
+    put(Path("old.csv"), head, rows[:250])
+    put(Path("all.csv"), head, rows)
+    how = "--id Subject --time time --action dose --action-bins 2 --measurements conc,status"
+    how += " --bins conc=3 --reward next(conc) --gamma 0.9 --out run"
+    assert run(["solve", "old.csv", *how.split(), *QUICK]) == 0
+    capsys.readouterr()
+    assert run(["update", "run", "all.csv", "--out", "more"]) == 0
+    assert "135 new rows (225 more are in the run already" in capsys.readouterr().out
+    assert run(["update", "more", "all.csv", "--out", "again"]) == 0
+    assert "All 360 rows are in the run already: nothing changes." in capsys.readouterr().out
+    assert not Path("again").exists()
+
+
+def test_an_action_that_never_changes_is_named(tmp_path: Path) -> None:
+    rows = [[*row[:3], "u", row[4]] for row in base()]
+    notes = inspect_file(str(put(tmp_path / "f.csv", HEAD, rows))).facts["guesses"]
+    (note,) = (note for note in notes if note.code == "constant_action")
+    assert (note["column"], note["value"], note["action"]) == ("dose", "u", "level")
+
+
+def test_a_workbook_whose_first_sheet_holds_nothing_names_the_others(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["notes"])
+    book.create_sheet("visits").append(HEAD.split(","))
+    book.save(tmp_path / "f.xlsx")
+    with pytest.raises(InputError, match="The sheets are 'Sheet', 'visits': name the one"):
+        inspect_file(str(tmp_path / "f.xlsx"))
