@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from PIL import Image
-from tests.app.chromium import Tab, browser, running
+from tests.app.chromium import WRITTEN, Tab, browser, running
 
 ROOT = Path(__file__).resolve().parent
 LOG = ROOT.parent / "examples" / "pest_log.csv"
@@ -88,7 +88,7 @@ def main() -> None:
             tab.click("Never worse than now")
             tab.click("Solve")
             tab.see("The answer")
-            tab.wait("!document.body.innerText.includes('is being written')")
+            tab.wait(WRITTEN)
             shot(tab, "answer")
             tab.go(f"{home}compare/run-pest-log/run-pest-log-2")
             tab.see("Where they differ")

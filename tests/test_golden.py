@@ -6,6 +6,7 @@ Clocks stand still, so that no figure depends on how busy the machine is.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from softrobust._core import limits
 from softrobust._core.notes import Note
 from softrobust.cli.main import run as run_cli
 from softrobust.report import sections
@@ -114,6 +116,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch = pytest.MonkeyPatch()
     for clock in ("monotonic", "perf_counter", "process_time"):
         patch.setattr(time, clock, lambda: 0.0)
+    patch.setattr(limits, "_ended", -math.inf)  # no stop of an earlier test is after that
     patch.setattr(sections, "versions", list)
     patch.setenv("COLUMNS", "100")
     os.chdir(folder)

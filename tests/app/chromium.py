@@ -22,6 +22,28 @@ FLAGS = (
     "--remote-debugging-port=0", "--hide-scrollbars", "--force-prefers-reduced-motion",
 )  # fmt: skip
 PATIENCE = 90.0
+WRITTEN = "!document.body.innerText.includes('is being written')"
+# Of every visible text the contrast with the nearest ground that is not transparent.
+FAINT = """(() => {
+  const rgb = c => c.match(/[\\d.]+/g).map(Number);
+  const light = c => c.slice(0, 3).map(x => (x /= 255) <= .03928 ? x / 12.92 :
+    ((x + .055) / 1.055) ** 2.4).reduce((s, x, i) => s + x * [.2126, .7152, .0722][i], 0);
+  const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement, text = walk.currentNode.data.trim();
+    const style = getComputedStyle(e);
+    if (!text || !e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true}) ||
+        e.closest('.hidden, script, style, [disabled], .q-icon, title, desc')) continue;
+    let ground = e;
+    while (ground && [0, undefined].includes(rgb(getComputedStyle(ground).backgroundColor)[3] ?? 1))
+      ground = ground.parentElement;
+    const svg = e.closest('svg') && style.fill !== 'none' ? style.fill : style.color;
+    const [a, b] = [light(rgb(svg)), light(rgb(ground ? getComputedStyle(ground).backgroundColor :
+      'rgb(255,255,255)'))].sort((x, y) => y - x);
+    if ((a + .05) / (b + .05) < 4.5) found.push(text.slice(0, 60) + ' ' + svg);
+  }
+  return found;
+})()"""
 
 
 def program() -> str | None:
@@ -127,6 +149,28 @@ class Tab:
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
 
+    def media(self, scheme: str = "light", media: str = "") -> None:
+        """Light or dark; on the screen or printed."""
+        found = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.send("Emulation.setEmulatedMedia", media=media, features=found)
+
+    def unnamed(self) -> list[str]:
+        """What a screen reader could not name of all that can be used."""
+        nodes = self.send("Accessibility.getFullAXTree")["nodes"]
+        used = {"button", "link", "textbox", "combobox", "radio", "slider", "checkbox", "Iframe",
+                "image", "region"}  # fmt: skip
+        return [
+            n["role"]["value"]
+            for n in nodes
+            if not n["ignored"]
+            and n["role"]["value"] in used
+            and not n.get("name", {}).get("value")
+        ]
+
+    def faint(self) -> list[str]:
+        """Texts whose contrast with what lies behind them is less than 4.5."""
+        return list(self.ask(FAINT))
+
     def shoot(self, clip: dict[str, float]) -> bytes:
         """A part of the page as PNG."""
         shot = self.send(
@@ -196,3 +240,28 @@ def running(folder: Path, *words: str) -> Iterator[tuple[str, subprocess.Popen[s
         for stream in (child.stdout, child.stderr):
             if stream is not None:
                 stream.close()
+
+
+def bring(tab: Tab, address: str, folder: Path, file: Path) -> None:
+    """From the printed address to a file whose frontier is there; downloads go to the folder."""
+    tab.size(1200, 900)
+    tab.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    tab.go(address)
+    tab.see("Bring a file")
+    tab.clicks = 1  # "Choose a file", whose dialog a script cannot open
+    tab.give(file)
+    tab.see("in the bad case.")
+
+
+def download(tab: Tab, words: str, file: Path) -> Path:
+    """Click on a file of the answer, and wait until it is there."""
+    tab.click(words)
+    return arrived(file)
+
+
+def arrived(file: Path) -> Path:
+    end = time.monotonic() + PATIENCE
+    while not file.exists():
+        assert time.monotonic() < end, file
+        time.sleep(0.02)
+    return file

@@ -8,14 +8,24 @@ import random
 import shutil
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.app.chromium import Browser, Tab, browser, program, running
+from tests.app.chromium import (
+    PATIENCE,
+    WRITTEN,
+    Browser,
+    Tab,
+    arrived,
+    bring,
+    browser,
+    download,
+    program,
+    running,
+)
 
 LOG = Path(__file__).resolve().parents[2] / "examples" / "pest_log.csv"
 HOSTILE = ["<script>alert(1)</script>", "\"quoted\" 'label'", "\u202ertl\u202d שלום", "x" * 10_000,
@@ -96,14 +106,7 @@ def test_hostile_labels_are_text_and_quit_closes_it(chromium: Browser, tmp_path:
 def test_from_the_address_to_the_report(chromium: Browser, tmp_path: Path) -> None:
     with running(tmp_path) as (address, child):
         tab = chromium.tab()
-        tab.size(1200, 900)
-        tab.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-        tab.go(address)
-        tab.see("Bring a file")
-        tab.clicks = 1  # "Choose a file", whose dialog a script cannot open
-        tab.give(LOG)
-        tab.see("on models drawn from the log")
-        tab.see("in the bad case.")
+        bring(tab, address, tmp_path, LOG)
         tab.click("Careful")
         tab.see("Caution 1:")
         tab.click("Never worse than now")
@@ -115,20 +118,14 @@ def test_from_the_address_to_the_report(chromium: Browser, tmp_path: Path) -> No
         second.go(tab.ask("location.href"))
         tab.see("A change pays")
         second.see("A change pays")
-        tab.wait("!document.body.innerText.includes('is being written')")
-        tab.click("Report (HTML)")
-        report = tmp_path / "run-pest-log-report.html"
-        while not report.exists():
-            time.sleep(0.05)
+        tab.wait(WRITTEN)
+        report = download(tab, "Report (HTML)", tmp_path / "run-pest-log-report.html")
         assert tab.clicks <= 8
         assert report.read_bytes() == (tmp_path / "run-pest-log" / "report.html").read_bytes()
         assert report.stat().st_size <= 300_000
         assert "What caution costs" in report.read_text(encoding="utf-8")
-        for name in ("Policy (CSV)", "Workbook (Excel)"):
-            tab.click(name)
-        for file in ("run-pest-log-policy.csv", "run-pest-log-run.xlsx"):
-            while not (tmp_path / file).exists():
-                time.sleep(0.05)
+        download(tab, "Policy (CSV)", tmp_path / "run-pest-log-policy.csv")
+        download(tab, "Workbook (Excel)", tmp_path / "run-pest-log-run.xlsx")
         only_itself(tab, address)
         only_itself(second, address)
         child.send_signal(signal.SIGINT)
@@ -179,33 +176,75 @@ def test_a_killed_server_loses_nothing(chromium: Browser, tmp_path: Path) -> Non
         tab.see("A change pays")
 
 
+def fit_to_use(tab: Tab) -> None:
+    """Names for a screen reader, contrast in light and dark, nothing wider than a phone."""
+    assert tab.unnamed() == []
+    for scheme in ("dark", "light"):
+        tab.media(scheme)
+        assert tab.faint() == [], scheme
+    tab.size(380, 800)
+    assert tab.ask(WIDE) <= 380
+    tab.size(1200, 900)
+
+
+def tab_to(tab: Tab, words: str, most: int = 80) -> list[str]:
+    """Press the tabulator until something called so has the focus; what was passed."""
+    seen: list[str] = []
+    while len(seen) < most:
+        tab.press("Tab")
+        seen.append(tab.ask(
+            "(e => (e.innerText || '') + '|' + (e.ariaLabel || ''))(document.activeElement)"
+        ))  # fmt: skip
+        if seen[-1].startswith(words):
+            return seen
+    raise AssertionError(f"{words}: not among {seen}")
+
+
 @pytest.mark.browser
 def test_the_keyboard_is_enough(chromium: Browser, tmp_path: Path) -> None:
+    """From the first page to the downloaded report without a pointer; every page fit to use."""
     shutil.copy(LOG, tmp_path)
-    with running(tmp_path, "pest_log.csv") as (address, _):
+    with running(tmp_path) as (address, _):
         tab = chromium.tab()
         tab.size(1200, 900)
+        tab.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
         tab.go(address)
+        tab.see("pest_log.csv")
+        fit_to_use(tab)
+        passed = tab_to(tab, "pest_log.csv")
+        assert passed[0].startswith("Skip to the content")
+        assert any(words.startswith("Choose a file") for words in passed)
+        tab.press("Enter")
         tab.see("in the bad case.")
-        active = (
-            "document.activeElement.innerText + '|' + (document.activeElement.ariaLabel || '') "
-        )
-        seen = []
-        for _ in range(60):
+        fit_to_use(tab)
+        before = tab.text()
+        for _ in range(80):
             tab.press("Tab")
-            seen.append(tab.ask(active))
             if tab.ask("document.activeElement.closest('.q-slider') && true"):
-                before = tab.text()
-                tab.press("ArrowRight")
-                tab.wait(f"document.body.innerText !== {json.dumps(before)}")
-            if seen[-1].startswith("Solve"):
-                tab.press("Enter")
                 break
+        tab.press("ArrowRight")
+        tab.wait(f"document.body.innerText !== {json.dumps(before)}")
+        tab_to(tab, "Solve")
+        tab.press("Enter")
         tab.see("5 · Solving")
-        assert "Skip to the content" in seen[0]
-        unnamed = tab.ask(
-            "[...document.querySelectorAll('button, a, input, select, iframe, [role=slider]')]"
-            ".filter(e => e.getClientRects().length && !(e.innerText || e.ariaLabel || e.title || "
-            "e.labels?.length || e.getAttribute('aria-labelledby'))).map(e => e.outerHTML)"
-        )
-        assert unnamed == []
+        assert tab.ask("getComputedStyle(document.querySelector('.busy')).animationName") == "none"
+        fit_to_use(tab)
+        tab.see("The answer")
+        tab.wait(WRITTEN)
+        fit_to_use(tab)
+        tab.media(media="print")
+        shown = "getComputedStyle(document.querySelector('{}')).display"
+        assert tab.ask(shown.format("header.top")) == tab.ask(shown.format("iframe")) == "none"
+        assert tab.ask(shown.format("section")) != "none"
+        tab.media()
+        tab_to(tab, "Report (HTML)")
+        tab.press("Enter")
+        arrived(tmp_path / "run-pest-log-report.html")
+        tab_to(tab, "Check it")
+        tab.press("Enter")
+        tab.see("Still at work")
+        tab.wait(WRITTEN, 4 * PATIENCE)
+    page = (tmp_path / "run-pest-log" / "report.html").read_text(encoding="utf-8")
+    for drawing in ("strip", "gain", "map", "frontier"):  # the last: promised and true gain
+        assert f'class="{drawing}"' in page
+    assert "Promised and true gain" in page

@@ -45,6 +45,12 @@ def test_numbers_as_people_write_them(told: str, meant: float | None) -> None:
     assert work.number_of(told) == meant
 
 
+def test_costs_as_people_write_them() -> None:
+    assert work.costs_of("spray=2, none=0") == {"spray": 2.0, "none": 0.0}
+    assert work.costs_of("a b=1,5; x=y=2") == {"a b": 1.5, "x=y": 2.0}
+    assert all(work.costs_of(told) is None for told in ("spray", "=3", "a=x", "a=1;b"))
+
+
 def test_every_language_has_every_text() -> None:
     for words in LANGUAGES.values():
         assert words.keys() == EN.keys()
@@ -149,7 +155,7 @@ def test_damaged_files_of_a_solve_are_said(file: str, text: str, short: Path) ->
     assert work.main(["solve", str(place)]) == 2
     (place / work.MADE).write_text('{"points": [1]}')
     with pytest.raises(InputError, match=r"made\.json"):
-        work.points(place)
+        work.made(place)
 
 
 def test_a_damaged_run_is_listed_bare(short: Path) -> None:

@@ -322,7 +322,7 @@ def ask(verb: str) -> Said:
         elif what == "status":
             told = work.status(place)
         elif what == "points":
-            told = work.points(place)
+            told = work.made(place)
         else:
             code = work.main(["solve", str(place)])
             job = work.status(place)

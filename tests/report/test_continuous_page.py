@@ -15,10 +15,12 @@ import pytest
 from softrobust._core.notes import Level
 from softrobust.errors import InputError
 from softrobust.models.continuous_policy import ConstantPolicy
-from softrobust.report.continuous import influence, inks_of
+from softrobust.report.continuous import bands, influence, inks_of
+from softrobust.report.policy import changes
 from softrobust.report.sentences import in_words
+from softrobust.report.summary import file_sentence, summary_lines
 from softrobust.report.verdict import by_the_models, certificate_sentences
-from softrobust.run import load_run, run_page
+from softrobust.run import Options, load_run, run_page, set_up
 from tests.report.builders import HANDLER, HOSTILE
 from tests.report.vectors import vector_log, vector_page, vector_run
 
@@ -41,8 +43,25 @@ def test_the_answer_comes_first_and_its_figures_are_the_records(tmp_path: Path) 
     assert "120 rows" in text
     for picture in re.findall(r"<svg.*?</svg>", html, re.S):
         ElementTree.fromstring(picture)
-    # The gain; densities; a map; shares of one of two actions; two variables.
-    assert html.count("<svg") == 1 + 1 + 1 + 1 + 2
+    # What changes; the gain; densities; where; the map and two signs; one of two actions; two
+    # variables.
+    assert html.count("<svg") == 1 + 1 + 1 + 1 + 3 + 1 + 2
+    own, practice, counts = bands(run.log, run.solution.policy)
+    assert counts.sum() == 120
+    lines = [told for kind, told in summary_lines(run) if kind == "row"]
+    assert [line.split(" →")[0] for line in lines] == [w for w, *_ in changes(own, practice)[0]]
+    assert lines[0].split("   ")[0] in text
+
+
+def test_the_rows_have_their_dates(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    vector_log().save_csv(file)
+    head, *rows = file.read_text().splitlines()
+    dated = [f"{head},date", *(f"{row},2024-01-{i % 28 + 1:02}" for i, row in enumerate(rows))]
+    file.write_text("\n".join(dated) + "\n")
+    setup = set_up(file, Options(continuous=True, gamma=0.8, n_models=4, n_test=4))
+    told = file_sentence("log.csv", setup.log, setup.problem, setup.notes)
+    assert told.startswith("log.csv: 120 rows, from 2024-01-01 to 2024-01-28; x, y, 2 actions")
 
 
 @pytest.mark.parametrize(

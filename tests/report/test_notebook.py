@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -61,6 +64,23 @@ def test_objects_show_their_facts() -> None:
     assert f"{made.static['cvar']:.6g}" in str(made)
     assert "300" in shown[2].text
     assert f"{log.n_rows - SHOWN} more" in shown[2].text
+
+
+def test_a_run_shows_its_page_with_the_pictures_that_a_paper_gets(tmp_path: Path) -> None:
+    run = sr.choose(
+        stock_log(), sr.LocalSearch(), gamma=0.9, n_models=20, n_test=40, replications=0
+    )
+    [frame] = re.findall(r'<iframe title="[^"]+" [^>]*srcdoc="([^"]*)"', run._repr_html_())
+    page = run.page()
+    assert unescape(frame) == page.html
+    assert set(page.pictures) == {"changes", "gain", "coverage"}  # and rehearsals, once there are
+    for picture in page.pictures.values():
+        assert str(picture) in page.html
+    made = page.save_pictures(tmp_path / "figures")
+    assert {path.name for path in made} == {
+        f"{name}.{kind}" for name in page.pictures for kind in ("pdf", "svg", "png")
+    }
+    assert all(path.stat().st_size > 500 for path in made)
 
 
 def test_labels_are_escaped() -> None:

@@ -121,8 +121,11 @@ def test_neighbours_that_change_otherwise_have_words_of_their_own() -> None:
     then = [None, "always wait", *["spray"] * 4, None, *["always spray"] * 5]
     svg = strip_svg([f"n={i}" for i in range(12)], ["wait"] * 12, then)
     root = ElementTree.fromstring(svg)
-    told = [t.text for t in root.iter() if t.attrib.get("class") == "name k1"]
-    assert told == ["wait", "spray", "always spray"]
+    told = [t for t in root.iter() if t.attrib.get("class") == "name k1"]
+    assert [t.text for t in told] == ["wait", "spray", "always spray"]
+    then = [None, *["spread lime", "dig"] * 3, *[None] * 5]  # a second tier where room is short
+    root = ElementTree.fromstring(strip_svg([f"n={i}" for i in range(12)], ["wait"] * 12, then))
+    assert len({t.attrib["y"] for t in root.iter() if t.attrib.get("class") == "name k1"}) == 2
 
 
 @pytest.mark.parametrize("n", [12, 300])

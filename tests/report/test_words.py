@@ -19,6 +19,7 @@ from softrobust.report.words import (
     estimate,
     label,
     percent,
+    plain,
     rows_and_dates,
     unbroken,
 )
@@ -102,3 +103,12 @@ def test_a_remark_without_its_counts_is_refused() -> None:
         note = Note("visits_read", facts=facts | {name: "<script>"})
         with pytest.raises(InputError, match=f"no number {name}"):
             rows_and_dates([0] * 5, [note])
+
+
+@pytest.mark.parametrize(
+    ("x", "told"),
+    [(439012.3, "439,000"), (-990123.0, "−990,100"), (68.6243, "68.62"), (999.96, "1,000"),
+     (0.00123456, "0.001235"), (0.0, "0"), (1e-7, "1e-07"), (-2e15, "−2e+15")],
+)  # fmt: skip
+def test_plain_figures(x: float, told: str) -> None:
+    assert plain(x) == told

@@ -17,6 +17,7 @@ from softrobust.problem import save_problem
 from softrobust.returns import policy_return
 from softrobust.run import choose, load_run
 from softrobust.solvers.exact.local_search import LocalSearch
+from softrobust.solvers.improve import promise_of
 from softrobust.solvers.promise import Verdict
 from tests.instances import random_problem
 
@@ -68,6 +69,7 @@ def test_the_promise_is_of_the_horizon() -> None:
     assert promise.verdict is Verdict.CHANGE
     # Always the paying action earns about 1 more than practice's 0.3 at each of four steps.
     assert 1.0 < promise.gain.value < 4.0
+    assert promise_of(small_log(), 1.0, run.solution.policy, horizon=4) == promise
     far = choose(small_log(), gamma=0.7, horizon=60, replications=0).certificate.promise
     endless = choose(small_log(), gamma=0.7, replications=0).certificate.promise
     assert far is not None

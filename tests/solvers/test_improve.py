@@ -33,7 +33,9 @@ def problem_of(log: TransitionLog) -> Problem:
     return Problem(models, rewards=log.rewards, p0=log.p0, gamma=0.9)
 
 
-def test_the_default_of_a_log_and_its_record(tmp_path: Path) -> None:
+def test_the_default_of_a_log_and_its_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     log = str(ROOT / "examples" / "pest_log.csv")
     assert run_cli(["solve", log, "--gamma", ".9", "--quiet", "--out", str(out)]) == 0
@@ -44,6 +46,7 @@ def test_the_default_of_a_log_and_its_record(tmp_path: Path) -> None:
     assert promise["gain"]["low"] <= promise["gain"]["value"]
     assert 0 <= promise["chance"] <= 1
     assert promise["return_low"] <= promise["return"]
+    capsys.readouterr()
     again = load_run(out)
     assert again.certificate.promise is not None
     assert again.certificate.promise.to_dict() == promise
@@ -52,6 +55,18 @@ def test_the_default_of_a_log_and_its_record(tmp_path: Path) -> None:
     assert made.certificate.promise is not None
     assert made.certificate.promise.to_dict() == promise
     np.testing.assert_array_equal(made.solution.policy.probs, load_solution(out).policy.probs)
+    # Another verb promises the same policy the same; one that nobody chose here is trusted less.
+    words = ["evaluate", str(out), "--policy", str(out / "policy.csv"), "--json"]
+    assert run_cli(words) == 0
+    assert json.loads(capsys.readouterr().out)["promise"] == promise
+    moved = made.solution.policy.probs.copy()
+    s = int(np.flatnonzero(moved.max(axis=1) == 1.0)[0])
+    moved[s] = 0.999 * moved[s] + 0.001 * np.asarray(made.log.pair_counts)[s].clip(max=1) / 3
+    moved[s] /= moved[s].sum()
+    near = promise_of(pest(), 0.9, replace(made.solution.policy, probs=moved))
+    assert near is not None
+    assert near.gain.low < promise["gain"]["low"]
+    assert near.gain.value < 1.05 * promise["gain"]["value"]  # up to the noise of its draws
 
 
 def test_what_practice_does_must_be_allowed() -> None:

@@ -24,17 +24,18 @@ from nicegui import app as site
 from nicegui import events, ui
 
 from softrobust.app import work
-from softrobust.app.texts import MOST_BYTES, size_words, text
-from softrobust.app.work import MADE, Draft, Look, number_of
+from softrobust.app.texts import MOST_BYTES, size_words, stage_text, text
+from softrobust.app.work import MADE, Draft, Look, costs_of, number_of
 from softrobust.data.columns import LOG_ROLES
 from softrobust.data.inspection import OFF
 from softrobust.errors import SoftRobustError
+from softrobust.models.policy import Policy
 from softrobust.report.commands import command_line
 from softrobust.report.inspection import headline, sections
 from softrobust.report.sentences import sentence
 from softrobust.report.study_words import side_by_side
 from softrobust.report.summary import summary_lines
-from softrobust.report.words import label, shorten
+from softrobust.report.words import label, percent, shorten
 from softrobust.run import load_run, load_table_run
 from softrobust.run.evaluate import compare_runs
 from softrobust.run.export import export
@@ -48,6 +49,7 @@ WORKBOOK = "run.xlsx"
 ALONE = "sandbox allow-scripts allow-downloads"  # the page of a run may not act for the app
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 SEVERAL = ("id", "measurements")
+FEW = (0, 2, 3)  # columns of a comparison that everybody sees: policy, mean, bad case
 PARTS = {"to_policy": "policy", "to_why": "why", "to_trust": "trust"}
 
 
@@ -290,6 +292,7 @@ class FilePage:
                 words(headline(found), style="lead")
                 with details(text("whole_look")):
                     _sections(seen)
+                    self.cover = ui.element("div")
         if seen.names:
             with section(text("columns"), "columns"):
                 self.columns(seen)
@@ -343,11 +346,25 @@ class FilePage:
         known |= {k: v for k, v in self.draft.visits.items() if k in known}
         for role, value in known.items():
             self.field(role, seen.names, value, self.draft.visits, "visits")
-        for role in ("reward", "terminal"):
-            box = ui.input(text(f"role_{role}_rule"), value=str(given.get(role, "")))
-            box.props("outlined dense").classes("wide").mark(f"role-{role}")
-            box.on("change", lambda _, box=box, role=role: self.said(
-                role, box.value.strip() or OFF, self.draft.visits, "visits"))  # fmt: skip
+        paid = "; ".join(f"{name}={cost:g}" for name, cost in given.get("cost", {}).items())
+        for role in ("reward", "cost", "terminal"):
+            self.rule(role, paid if role == "cost" else str(given.get(role, "")))
+
+    def rule(self, role: str, value: str) -> None:
+        """A box for what is said in letters: a formula, costs, what marks an end."""
+
+        def wrong(told: str) -> str | None:
+            costs = role == "cost" and told.strip()
+            return text("cost_wrong") if costs and costs_of(told) is None else None
+
+        async def take() -> None:
+            told = box.value.strip()
+            if wrong(told) is None:
+                said = (costs_of(told) if told else None) if role == "cost" else told or OFF
+                await self.said(role, said, self.draft.visits, "visits")
+
+        box = ui.input(text(f"role_{role}_rule"), value=value, validation=wrong)
+        box.props("outlined dense").classes("wide").mark(f"role-{role}").on("change", take)
 
     def field(
         self, role: str, names: Sequence[str], value: Any, into: dict[str, Any], kind: str
@@ -462,6 +479,9 @@ class FilePage:
         words(text("caution_lead", share=f"{100 * (1 - draft.alpha):g} %"), style="soft")
         self.move = ui.slider(min=0, max=1, step=0.1, value=draft.lam, on_change=moved)
         self.move.props('label snap markers aria-labelledby="h-caution"').mark("slider")
+        with ui.element("div").classes("ends soft small"):
+            for end in text("caution_ends").split("|"):
+                words(end, "span")
         self.strip = (
             ui.element("div").props('aria-live="polite"').classes("strip-box").mark("strip")
         )
@@ -486,8 +506,13 @@ class FilePage:
         job = work.status(place)
         if (place / MADE).exists():
             timer.cancel()
-            self.points = work.points(place)
+            found = work.made(place)
+            self.points = found["points"]
             self.show_point()
+            self.cover.clear()
+            with self.cover:
+                words(text("covers"), style="soft small" if found["cover"] else "hidden")
+                drawn(found["cover"], "drawn map-box")
         elif place not in self.desk.frontiers.values():  # another tab has asked otherwise
             timer.cancel()
             self.work_out()
@@ -522,7 +547,13 @@ class FilePage:
             if len({p["policy"] for p in self.points}) == 1:
                 words(text("caution_same"))
             words(
-                text("at", lam=f"{point['lam']:g}", mean=point["mean"], bad=point["bad"]),
+                text(
+                    "at",
+                    lam=f"{point['lam']:g}",
+                    share=percent(point["lam"]),
+                    mean=point["mean"],
+                    bad=point["bad"],
+                ),
                 style="figures",
             )
             with ui.element("div").classes("panels"):
@@ -531,6 +562,8 @@ class FilePage:
                     n, of = point["n_changed"], point["n_states"]
                     words(text("changes", n=n, of=of), style="soft small")
                     drawn(point["picture"])
+            if point["strip"]:
+                words(text("strip_lead"), style="soft small")
             strip_of((c["state"], c["now"], c["then"], c["just"]) for c in point["strip"])
 
     def tell_command(self) -> None:
@@ -554,10 +587,10 @@ class FilePage:
         ui.navigate.to(address("run", made))
 
 
-def drawn(svg: str) -> None:
+def drawn(svg: str, style: str = "drawn") -> None:
     """A picture of `report`, which has made text of every label in it."""
     if svg:
-        ui.html(svg, sanitize=False).classes("drawn")
+        ui.html(svg, sanitize=False).classes(style)
 
 
 def strip_of(states: Iterable[Sequence[Any]]) -> None:
@@ -614,7 +647,9 @@ class RunPage:
         self.place = work.place_of(desk.folder, name)
         self.progress = ui.element("div").mark("progress")
         self.body = ui.element("div")
-        self.phase = ""
+        self.phase, self.answered, self.turn = "", False, count()
+        self.page: ui.element | None = None
+        self.check: ui.button | None = None
         self.timer = ui.timer(EVERY, self.look)
 
     async def look(self) -> None:
@@ -629,21 +664,31 @@ class RunPage:
             self.timer.cancel()
             if there:  # what a process left that was killed while it wrote the full page
                 work.forget(self.place)
+            if there and job is not None and job.error:
+                with self.body, ui.element("div").classes("alarm").props('role="alert"'):
+                    words(job.error)
         if self.phase != before:
             self.progress.clear()
             with self.progress:
                 if self.phase == "solving" and job is not None:
                     self.solving(job)
                 elif self.phase == "short":
-                    words(text("page_soon"), style="soft").props('role="status"')
+                    self.soon = words(text("page_soon", stage="…"), style="soft")
+                    self.soon.props('role="status"')
                 elif self.phase == "failed" and job is not None:
                     self.failed(job)
                 elif self.phase == "none":
                     words(text("no_run", name=label(self.name)))
-            if there and before != "short":
+            if there and not self.answered:
+                self.answered = True
                 await self.answer()
-            elif there:  # the short page has become the whole one
-                self.page.props["src"] = f"{address('run', self.name, 'report.html')}?whole"
+            elif self.phase == "whole" and self.page is not None:  # it was written anew
+                where = address("run", self.name, "report.html")
+                self.page.props["src"] = f"{where}?whole={next(self.turn)}"
+            if self.check is not None:
+                self.check.set_enabled(self.phase == "whole")
+        if self.phase == "short" and job is not None and job.stages:
+            self.soon.set_text(text("page_soon", stage=stage_text(job.stages[-1][0])))
         if self.phase == "solving" and job is not None:
             self.tell(job)
 
@@ -669,7 +714,7 @@ class RunPage:
         """Stages that are new, and the time."""
         with self.stages:
             for name, _ in job.stages[len(self.shown) :]:
-                words(name, "li")
+                words(stage_text(name), "li")
                 self.shown.append(name)
         self.spent.set_text(text("elapsed", seconds=f"{job.seconds:.0f}"))
         self.detail.set_text(text("stopping") if job.stopping else shorten(job.detail, 200))
@@ -712,10 +757,23 @@ class RunPage:
                     for key, part in PARTS.items():
                         ui.link(text(key), f"{where}#{part}").props('target="page"')
                     ui.link(text("open_page"), where, new_tab=True)
+                if run.log is not None and isinstance(run.solution.policy, Policy):
+                    self.trust()
                 self.page = ui.element("iframe").props(
                     f'name="page" src="{where}" sandbox="allow-scripts"'
                 )
                 self.page.props["title"] = text("sections")
+
+    def trust(self) -> None:
+        """Have the run checked and rehearsed; its page then has what was found."""
+
+        async def begin() -> None:
+            made.disable()
+            await self.desk.off_loop(work.start_trust, self.desk.folder, self.name)
+            self.timer = ui.timer(EVERY, self.look)
+
+        made = ui.button(text("trust_do"), on_click=begin).props("no-caps outline").mark("trust")
+        self.check = made
 
 
 def _lines(lines: Sequence[tuple[str, str]]) -> None:
@@ -759,12 +817,17 @@ async def compare_page(desk: Desk, first: str, second: str) -> None:
         except SoftRobustError as error:
             words(str(error), style="alarm").props('role="alert"')
             return
-        head, rows, lines = side_by_side(found)
-        table(head, rows, text("compare"))
-        for line in lines:
-            words(line, style="soft small")
+        head, rows, (ahead, *lines) = side_by_side(found)
+        words(ahead, style="lead")
+        few = [[row[i] for i in FEW] for row in (head, *rows)]
+        table(few[0], few[1:], text("compare"))
+        with details(text("compare_all")):
+            table(head, rows, text("compare_all"))
+            for line in lines:
+                words(line, style="soft small")
         with section(text("differ"), "differ"):
             if apart:
+                words(text("differ_lead", first=label(first), second=label(second)), style="soft")
                 strip_of([(*found, False) for found in apart])
             else:
                 words(text("differ_none"))

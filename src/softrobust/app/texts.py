@@ -31,12 +31,16 @@ EN = {
     "compare_first": "First run (it brings the question)",
     "compare_second": "Second run",
     "compare_do": "Compare",
+    "compare_all": "All figures",
     "differ": "Where they differ",
+    "differ_lead": "State, what {first} does → what {second} does:",
     "differ_none": "Both do the same in every state.",
     # -- a file
     "file": "1 · The file",
     "looking": "Looking at {name} …",
     "whole_look": "All that is known of the file",
+    "covers": "What it covers: a column for each state, a row for each action; the stronger, "
+    "the more often seen.",
     "columns": "2 · The columns",
     "columns_lead": "What each column was taken for. Correct what is wrong: the file is read anew.",
     "kind": "One row is",
@@ -52,6 +56,8 @@ EN = {
     "role_time": "When",
     "role_measurements": "Measurements (they make up the state)",
     "role_reward_rule": "How good it was: a column or a formula",
+    "role_cost_rule": "What actions cost, every one of them: spray=2; none=0",
+    "cost_wrong": "Costs are an action, = and a number, as in spray=2; none=0.",
     "role_terminal_rule": "What marks an end: status=died, or none",
     "odd": "3 · What looks wrong",
     "odd_none": "Nothing looks wrong.",
@@ -73,9 +79,11 @@ EN = {
     "caution_same": "One policy is the best at every degree of caution.",
     "caution_improve": "“Never worse than now” does not use the slider: it changes only what "
     "halves of the log confirm.",
-    "at": "Caution {lam}: {mean} on average, {bad} in the bad case.",
+    "caution_ends": "the average alone|the bad case alone",
+    "at": "Caution {lam}: the bad case counts {share}. {mean} on average, {bad} in the bad case.",
     "strip": "States that change",
     "now_then": "{now} → {then}",
+    "strip_lead": "State, what is usually done there now → what would be done:",
     "changes": "{n} of {of} states change",
     "changed_since": "just changed",
     "advanced": "More",
@@ -85,7 +93,10 @@ EN = {
     "seconds_wrong": "Seconds are a number above 0, or nothing.",
     "solve": "Solve",
     "command": "The same on the command line",
-    # -- solving
+    # -- solving; stages by the names that the work gives them
+    "stage fitting the posterior": "learning how the world may work",
+    "stage drawing models": "drawing models of it",
+    "stage judging by halves of the log": "judging the choice by halves of the log",
     "solving": "5 · Solving {file}",
     "elapsed": "{seconds} s so far",
     "stop": "Stop and keep the best so far",
@@ -95,7 +106,7 @@ EN = {
     "lost": "The process that solved it is gone (killed, or the computer slept). Solve it again.",
     "forget": "Remove this note",
     "back": "Back to the file",
-    "page_soon": "The full page is being written; this is the short one.",
+    "page_soon": "Still at work ({stage}): the page below is being written anew.",
     # -- the answer
     "answer": "The answer",
     "download": "Take it with you",
@@ -107,6 +118,7 @@ EN = {
     "to_policy": "What to do",
     "to_why": "Why",
     "to_trust": "Can it be trusted",
+    "trust_do": "Check it, and rehearse it in known worlds (about a minute)",
     "no_run": "There is no run '{name}' in this folder.",
     "no_file": "There is no file '{name}' in this folder.",
     "not_read": "The run cannot be read",
@@ -125,6 +137,11 @@ LANGUAGE = "en"
 def text(key: str, **facts: Any) -> str:
     """A text with its facts."""
     return LANGUAGES[LANGUAGE][key].format(**facts)
+
+
+def stage_text(name: str) -> str:
+    """A stage of the work in the language of the page; its own name where there is no other."""
+    return LANGUAGES[LANGUAGE].get(f"stage {name}", name)
 
 
 def size_words(n: int) -> str:

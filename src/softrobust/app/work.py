@@ -7,14 +7,15 @@ so far, and `error.json` says why there is no answer. It goes when the answer is
 starts the app anew, reloads the page or opens a second tab reads the same files; a server that is
 killed takes no process with it.
 
-`main(["solve", FOLDER])` is the process, and so for `frontier`; it imports nothing that lies in the
-current folder.
+`main(["solve", FOLDER])` is the process, and so for `frontier` and `trust`; it imports nothing that
+lies in the current folder.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -31,20 +32,22 @@ import numpy as np
 from softrobust._core.files import atomic_write
 from softrobust._core.limits import Deadline, stage, watched, within
 from softrobust._core.schema import Schema, read_json
+from softrobust.certificate.record import write_json
 from softrobust.data.columns import LOG_ROLES, MISSING, numbers_in, resolve_columns, with_points
 from softrobust.data.inspection import GAMMA, Inspection
 from softrobust.data.table import TableFile, opened
 from softrobust.errors import InputError, SoftRobustError
 from softrobust.models.policy import TimedPolicy
 from softrobust.objective import SoftRobust
-from softrobust.report.pictures import Spot, frontier_svg, spots
-from softrobust.report.policy import changed, mixed, picture_changes, spans
+from softrobust.report.pictures import Spot, frontier_svg, picture_log, spots
+from softrobust.report.policy import changed, does, mixed, picture_changes, spans
 from softrobust.report.words import Figures, label, measure, percent
 from softrobust.run import (
     Options,
     Run,
     choose,
     load_run,
+    load_table_run,
     prepare_search,
     run_frontier,
     run_page,
@@ -54,8 +57,10 @@ from softrobust.run import (
 from softrobust.run.ahead import compile_beside
 from softrobust.run.inspect import inspect_file
 from softrobust.run.jobs.local import isolated
+from softrobust.run.rehearsal import rehearse
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.registry import default_solver, make_solver
+from softrobust.study.checks import check_run, checks_record
 
 if TYPE_CHECKING:
     from softrobust._core.notes import Note
@@ -68,6 +73,7 @@ BEAT, SILENT = 0.3, 20.0  # seconds: of the heart, and after which a silent one 
 ALPHA = SoftRobust().alpha
 LAMS = tuple(np.linspace(0, 1, 11).round(10).tolist())
 FRONTIER_SECONDS = 40.0
+WORLDS, REHEARSAL_SECONDS = 50, 90.0  # of a rehearsal
 MOST_STRIP = 60  # states that are shown one by one
 MOST_ROWS, SHOWN_BYTES = 20, 64 * 2**20  # of a finding; of a file whose rows are looked up at once
 TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npz", ".gz", ".xz")
@@ -85,8 +91,8 @@ SCHEMAS: dict[str, Schema] = {
         "stages": {"type": "array", "items": {"type": "array", "minItems": 2, "maxItems": 2}}}},
     ERROR: {**OBJECT, "required": ["error"], "properties": {
         "error": TEXT, "arguments": {"type": "array", "items": TEXT}}},
-    MADE: {**OBJECT, "required": ["points"], "properties": {
-        "points": {"type": "array", "minItems": 1, "items": OBJECT}}},
+    MADE: {**OBJECT, "required": ["points", "cover"], "properties": {
+        "cover": TEXT, "points": {"type": "array", "minItems": 1, "items": OBJECT}}},
     "solution.json": {**OBJECT, "properties": {"source": TEXT, "solver": TEXT}},
 }  # fmt: skip
 BOOT = "from softrobust.app.work import main; sys.exit(main(sys.argv[1:]))"
@@ -101,6 +107,14 @@ def number_of(words: str) -> float | None:
     told = with_points([plain], comma=True) or [plain]
     value = float(numbers_in(told)[0]) if told[0] else np.nan
     return value if np.isfinite(value) else None
+
+
+def costs_of(words: str) -> dict[str, float] | None:
+    """What actions cost, "spray=2; none=0,5"; None if it is not said so."""
+    pairs = [part.rpartition("=") for part in re.split(r"[;,]\s*(?=[^;,=]+=)", words.strip(" ;,"))]
+    found = {name.strip(): number_of(value) for name, _, value in pairs}
+    told = {name: value for name, value in found.items() if name and value is not None}
+    return told if len(told) == len(pairs) else None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -249,6 +263,13 @@ def start_solve(folder: Path, name: str, job: Mapping[str, Any]) -> str:
         free = f"{name}-{n}"
 
 
+def start_trust(folder: Path, name: str) -> None:
+    """Check a run and rehearse it, unless somebody else began that."""
+    job = {"file": name, "out": str(folder / name), "options": {}}
+    with suppress(FileExistsError):
+        start("trust", place_of(folder, name), job)
+
+
 def ask_to_stop(place: Path) -> None:
     """Ask a process for what it has."""
     with suppress(FileNotFoundError):
@@ -304,10 +325,9 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def points(place: Path) -> list[dict[str, Any]]:
-    """The frontier that a process worked out."""
-    found: list[dict[str, Any]] = _read(place / MADE)["points"]
-    return found
+def made(place: Path) -> dict[str, Any]:
+    """What a process worked out: the points of the frontier, and what the log covers."""
+    return _read(place / MADE)
 
 
 def solves(folder: Path) -> list[Job]:
@@ -351,7 +371,7 @@ def main(words: Sequence[str]) -> int:
     try:
         job = _read(place / JOB)
         with within(job["options"].get("time_limit")) as bound, _alive(place, bound):
-            {"solve": _solve, "frontier": _frontier}[verb](job, place)
+            {"solve": _solve, "frontier": _frontier, "trust": _trust}[verb](job, place)
     except SoftRobustError as error:
         _write(place / ERROR, {"error": str(error), "arguments": list(error.arguments)})
         return 2
@@ -412,8 +432,28 @@ def _solve(job: Mapping[str, Any], place: Path) -> None:
     stage("writing the run folder")
     save_with_search(run, out, False, search)
     if not (place / STOP).exists():
-        stage("writing the full page")
-        run_page(load_run(out), out / "report.html", full=True).save(out / "report.html")
+        _full_page(out)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _full_page(out: Path) -> None:
+    stage("writing the full page")
+    run_page(load_run(out), out / "report.html", full=True).save(out / "report.html")
+
+
+def _trust(job: Mapping[str, Any], place: Path) -> None:
+    """`check` and `rehearse`, and the page with what they found."""
+    run = load_table_run(Path(job["out"]))
+    stage("checking")
+    record = checks_record(run, list(check_run(run, run.seed)), run.seed)
+    write_json(run.path / "checks.json", record)
+    stage("rehearsing in known worlds")
+    again = run.path / "rehearsal"
+    rehearse(
+        run, again, WORLDS, seed=run.seed, workers=0, resume=again.exists(), progress=False,
+        time_limit=REHEARSAL_SECONDS,
+    )  # fmt: skip
+    _full_page(run.path)
     shutil.rmtree(place, ignore_errors=True)
 
 
@@ -430,9 +470,10 @@ def _frontier(job: Mapping[str, Any], place: Path) -> None:
     made = []
     for point in points:
         own = Spot("here", point.mean, point.cvar)
-        drawn = frontier_svg([(goal.words, spots(points))], own=own, of=measure(goal))
+        drawn = frontier_svg([(goal.words, spots(points, "caution"))], own=own, of=measure(goal))
         made.append(_told(point, practice, number) | {"frontier": str(drawn)})
-    _write(place / MADE, {"points": made})
+    cover = "" if setup.log is None else str(picture_log(setup.log))
+    _write(place / MADE, {"points": made, "cover": cover})
 
 
 def _told(point: FrontierPoint, practice: Policy | None, number: Figures) -> dict[str, Any]:
@@ -453,7 +494,7 @@ def _told(point: FrontierPoint, practice: Policy | None, number: Figures) -> dic
             {
                 "state": label(policy.states[s]),
                 "now": "" if practice is None else usual(practice, s),
-                "then": mixed(policy, s),
+                "then": does(policy, practice, s),
                 "just": policy.states[s] in just,
             }
             for s in told[:MOST_STRIP].tolist()

@@ -157,7 +157,7 @@ def evaluate(
     alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9).")] = None,
     lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts (default 0.5).")] = None,
     reference: Annotated[str | None, typer.Option(metavar="none|practice|optimum|FILE", help="What returns are measured against: none (default), practice, optimum, or another policy's CSV.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random (default: the run's own; 0 for a file).")] = None,
     columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,…")] = None,
     initial: Annotated[Path | None, typer.Option(help="CSV state,probability: where episodes start.")] = None,
     reward_table: Annotated[Path | None, typer.Option(help="CSV state,action,reward[,next_state].")] = None,
@@ -189,20 +189,21 @@ def evaluate(
     options = Options(
         gamma=gamma, lam=lam, alpha=alpha, reference=reference, columns=pairs_of(columns),
         initial=initial,
-        reward_table=reward_table, n_models=models, min_count=min_count, seed=seed,
+        reward_table=reward_table, n_models=models, min_count=min_count, seed=seed or 0,
         horizon=horizon,
         posterior=posterior, settings=settings_of(set_) or None,
     )  # fmt: skip
     if input.is_dir():
-        if options != Options(seed=seed):
+        if options != Options(seed=seed or 0):
             raise InputError(
                 f"'{input}' is a folder, and a run folder brings its own problem: leave out --gamma, --alpha and the like, or "
                 "give the log itself."
             )
-        setup = setup_of(load_table_run(input))
+        known = load_table_run(input)
+        setup, seed = setup_of(known), known.seed if seed is None else seed
     else:
         setup = set_up(input, options)
-    run = evaluate_file(setup, policy, seed)
+    run = evaluate_file(setup, policy, seed or 0)
     if out is not None:
         run.save(out, force=force)
     print_run(run, out, json, quiet, details)
@@ -249,6 +250,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="The file to write (default: report.html in the run folder).")] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="Print it to a PDF as well (report.pdf beside it), by a browser that is installed.")] = False,
     browser: Annotated[str | None, typer.Option(metavar="PATH", help="With --pdf: the browser (default: Chromium, Chrome, Edge or Brave, as found).")] = None,
+    figures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write its pictures one by one, as PDF, SVG and PNG for a paper: what changes, the gain, what the log covers, rehearsals.")] = None,
     suppress_small: Annotated[bool, typer.Option("--suppress-small", help='Show counts below 5 as "<5", and nothing that they follow from.')] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out the frontier, the value of data and diagnostics.")] = False,
     observations: Annotated[int, typer.Option(help="More observations of one pair whose worth is shown.")] = 10,
@@ -290,6 +292,7 @@ def report(
     if printer:
         written.append(target.with_suffix(".pdf"))
         print_pdf(page.html, written[-1], printer)
+    written += [] if figures is None else page.save_pictures(figures)
     if json:
         sizes = [path.stat().st_size for path in written]
         print_record(
@@ -297,7 +300,7 @@ def report(
         )
     elif not quiet:
         for path in written:
-            say(f"Written to {path}{'' if path.suffix == '.pdf' else ': open it in a browser'}.")
+            say(f"Written to {path}{': open it in a browser' if path.suffix == '.html' else ''}.")
 
 
 def update(

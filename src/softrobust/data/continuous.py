@@ -21,7 +21,7 @@ from softrobust._core.files import write_csv
 from softrobust._core.notes import Note
 from softrobust.data.columns import Columns, Role, listed, number_groups
 from softrobust.data.labels import Labels, order_names
-from softrobust.data.table import opened
+from softrobust.data.table import dated, opened
 from softrobust.errors import InputError
 
 NEXT = "next_"
@@ -244,6 +244,7 @@ def read_continuous_log(
         roles = [Role(f"value of {name}", (), "number") for name in numbers]
         named = {f"value of {name}": name for name in numbers}
         read = table.read([*_ROLES, *roles], named | dict(columns or {}))
+        when = dated(table, read.notes, read.codes["action"].size)
     read.refuse_empty()
     read.require("action")
     if actions is None:
@@ -262,7 +263,7 @@ def read_continuous_log(
         episode=_episodes(read),
         terminal=read.flags.get("terminal"),
         rows=read.rows,
-        notes=tuple(read.notes),
+        notes=(*read.notes, *when),
     )
 
 

@@ -47,8 +47,7 @@ from softrobust.data.formula import ENDS, Cells, Formula, action_costs, reward_f
 from softrobust.data.labels import Labels
 from softrobust.data.log import GIVEN, GivenRewards, Start, TransitionLog, build_log
 from softrobust.data.rewards import rewards_from_arrays, rewards_to_arrays
-from softrobust.data.table import Table, opened, read_text
-from softrobust.data.times import read_times, time_text
+from softrobust.data.table import Table, dated, opened, read_text
 from softrobust.errors import InputError
 
 FORMAT = "softrobust-log"
@@ -108,7 +107,7 @@ def read_log(
         log = _saved(table)
         if log is None:
             log = build_log(_log_table(table, columns, reward), *names, initial)
-            log = replace(log, remarks=(*log.remarks, *_dated(table, log)))
+            log = replace(log, remarks=(*log.remarks, *dated(table, log.remarks, log.n_rows)))
             if table.kind == "frame" and "action" in table.integers(LOG_ROLES, columns):
                 log = replace(log, actions=replace(log.actions, integers=True))
         elif reward is not None:
@@ -131,34 +130,6 @@ def read_log(
     if rewards is not None:
         log = log.with_rewards(rewards)
     return log.with_reward_table(reward_table, reward_default)
-
-
-DATED = ("date", "datetime", "timestamp", "time", "day", "week", "month", "year")
-MOST_DATED = 500_000  # rows
-
-
-def _dated(table: Table, log: TransitionLog) -> list[Note]:
-    """From when to when the rows are, by a column that is called a date and has no role.
-
-    Not of very long logs, whose every cell would be read as a text.
-    """
-    notes = [note for note in log.remarks if note.code == "columns_not_used"]
-    unused = [name for note in notes for name in note["columns"]]
-    name = next((n for kind in DATED for n in unused if n.casefold() == kind), None)
-    if name is None or log.n_rows > MOST_DATED:
-        return []
-    cells = table.cells([name])
-    try:
-        times = read_times(cells.codes[name], cells.names[name], cells.rows, name)
-    except InputError:  # it is called so, and holds something else
-        return []
-    known = times.values[np.isfinite(times.values)]
-    if not known.size:
-        return []
-    low, high = (time_text(float(t), times.clock) for t in (known.min(), known.max()))
-    numbers = times.clock == "numbers"
-    facts = {"column": name, "low": low, "high": high, "numbers": numbers}
-    return [Note("rows_dated", facts=facts)]
 
 
 def _log_table(

@@ -46,6 +46,7 @@ from softrobust.data.columns import (
     resolve_columns,
     with_points,
 )
+from softrobust.data.times import read_times, time_text
 from softrobust.errors import InputError, MissingExtraError
 
 FileKind = Literal["text", "gzip", "xz", "parquet", "npz", "workbook", "frame"]
@@ -860,3 +861,33 @@ def minari_columns(source: Any) -> dict[str, Any]:
         | {f"next_x{j}": then[:, j].astype(float) for j in variables}
         | rest
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# From when the rows are.
+
+DATED = ("date", "datetime", "timestamp", "time", "day", "week", "month", "year")
+MOST_DATED = 500_000  # rows
+
+
+def dated(table: Table, notes: Sequence[Note], n_rows: int) -> list[Note]:
+    """From when to when the rows are, by a column that is called a date and has no role.
+
+    `notes` name the columns without one. Not of very long logs, whose every cell would be read as
+    a text.
+    """
+    unused = [name for n in notes if n.code == "columns_not_used" for name in n["columns"]]
+    name = next((n for kind in DATED for n in unused if n.casefold() == kind), None)
+    if name is None or n_rows > MOST_DATED:
+        return []
+    cells = table.cells([name])
+    try:
+        times = read_times(cells.codes[name], cells.names[name], cells.rows, name)
+    except InputError:  # it is called so, and holds something else
+        return []
+    known = times.values[np.isfinite(times.values)]
+    if not known.size:
+        return []
+    low, high = (time_text(float(t), times.clock) for t in (known.min(), known.max()))
+    facts = {"column": name, "low": low, "high": high, "numbers": times.clock == "numbers"}
+    return [Note("rows_dated", facts=facts)]

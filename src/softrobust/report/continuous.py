@@ -7,6 +7,7 @@ table of states is a picture of where what is done, and reasons are the course t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,15 @@ import numpy as np
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.notes import Note, read_notes
 from softrobust.certificate import PRACTICE, Sample, sample_of
+from softrobust.data.labels import Labels
+from softrobust.models.policy import Policy
 from softrobust.report import plots
-from softrobust.report.pictures import gain_svg, padded
+from softrobust.report.counts import Seen
+from softrobust.report.pictures import coverage_svg, gain_svg, padded
+from softrobust.report.policy import changes, picture_changes, to_do
 from softrobust.report.sections import Row, asked, figure_names, panel, read, rerun
 from softrobust.report.sentences import in_words, sorted_notes, speaks_against
-from softrobust.report.svg import LETTER, Scale, dot, grid, path, picture, text
+from softrobust.report.svg import LETTER, Picture, Scale, dot, grid, path, picture, text
 from softrobust.report.verdict import certificate_sentences, earns, first_sentences
 from softrobust.report.words import (
     Figures,
@@ -34,6 +39,7 @@ from softrobust.returns.simulation import less
 from softrobust.study.compare import Reading
 
 if TYPE_CHECKING:
+    from softrobust.data.continuous import ContinuousLog
     from softrobust.models.continuous_policy import ContinuousPolicy
     from softrobust.problem import ContinuousProblem
     from softrobust.returns import Paths
@@ -60,10 +66,11 @@ def vector_context(
         "suppressed": False,
         "hint": "",
         "answer": _answer(found, number) | {"against": speaks_against(given)},
-        "asked": asked(problem, found.solution, _size(found), n_fresh),
+        "asked": asked(problem, found.solution, _size(found, given), n_fresh),
         "notes": in_words(assumed),
         "returns": _returns(found, number),
-        "policy": _policy(problem, found.solution.policy, next(iter(found.paths.values()))),
+        "policy": _policy(problem, found.solution.policy, next(iter(found.paths.values())))
+        | {"map": "" if found.log is None else _coverage(found.log, found.solution.policy)},
         "why": _course(problem, found.paths),
         "certificate": [*certificate_sentences(found.certificate), *in_words(promise)],
         "rerun": rerun(problem, found.solution, found.log, None, settings),
@@ -78,14 +85,14 @@ def _answer(found: VectorReview, number: Figures) -> dict[str, Any]:
         for name, rival in rivals.items()
         if len(rivals) == 1 or c.practice is None or name == PRACTICE
     }
-    names = {"mean": "on average", "cvar": f"in {bad_case(goal)}", "objective": "by the objective"}
+    names = {"mean": "on average", "cvar": f"in {bad_case(goal)}"}
     tiles = [
         {
             "name": name,
             "value": number(getattr(own, key).value),
             "beside": [f"{other} {number(getattr(s, key).value)}" for other, s in others.items()],
         }
-        for key, name in list(names.items())[: 3 if goal.tail < 1 and own.n_models > 1 else 1]
+        for key, name in list(names.items())[: 2 if goal.tail < 1 and own.n_models > 1 else 1]
     ]
     lead, *_ = [*first_sentences(c, found.solution.solver), earns(c, number)]
     gain, usual = "", rivals.get(PRACTICE)
@@ -93,12 +100,58 @@ def _answer(found: VectorReview, number: Figures) -> dict[str, Any]:
         more = less(found.own.itself, usual.itself)
         gain = gain_svg(more.x, more.f, goal)
     told = {"lead": lead, "more": ["All of these figures are simulated."], "tiles": tiles}
-    return told | {"do": None, "strip": "", "gain": gain}
+    do, strip = None, ""
+    if found.log is not None:
+        by_band, practice, _ = bands(found.log, found.solution.policy)
+        rows, rest = changes(by_band, practice)
+        do = {"title": to_do(c.promise), "rows": [r[:2] for r in rows], "rest": rest, "rules": ()}
+        strip = picture_changes(by_band, practice)
+    return told | {"do": do, "strip": strip, "gain": gain}
 
 
-def _size(found: VectorReview) -> list[tuple[str, str]]:
+N_BANDS, MOST_BANDED = 6, 5000
+
+
+def bands(log: ContinuousLog, policy: ContinuousPolicy) -> tuple[Policy, Policy, IntArray]:
+    """Policy and practice as tables, with their counts (bands × actions).
+
+    A band is a range of the measurement that decisions depend on most; bands have alike many rows.
+    """
+    s = log.s[:: -(-len(log) // MOST_BANDED)]
+    j = int(np.argmax(influence(policy, s)))
+    edges = np.unique(np.quantile(s[:, j], np.arange(1, N_BANDS) / N_BANDS))
+    edges = edges[(edges > s[:, j].min()) & (edges <= s[:, j].max())]
+    digits = 3  # as many as tell the edges apart
+    while digits < 12 and len({f"{e:.{digits}g}" for e in edges}) < edges.size:
+        digits += 1
+    ends, name = [f"{e:.{digits}g}" for e in edges], label(log.variables[j])
+    names = [f"{name} {low} to {high}" for low, high in pairwise(ends)]
+    names = [f"{name} < {ends[0]}", *names, f"{name} ≥ {ends[-1]}"] if ends else [f"any {name}"]
+    n, n_actions = len(names), len(log.actions)
+    counts = np.zeros((n, n_actions), np.int64)
+    np.add.at(counts, (np.searchsorted(edges, log.s[:, j], "right"), log.a), 1)
+    place, probs = np.searchsorted(edges, s[:, j], "right"), policy.probs(s)
+    own = np.array([probs[place == b].mean(axis=0) for b in range(n)])
+    own = np.where(own < 5e-3, 0.0, own)  # a rare draw is no advice
+    made = [
+        Policy(x / x.sum(axis=1, keepdims=True), Labels.of(names, "band"), log.actions)
+        for x in (own, counts)
+    ]
+    return made[0], made[1], counts
+
+
+def _coverage(log: ContinuousLog, policy: ContinuousPolicy) -> Picture:
+    own, practice, counts = bands(log, policy)
+    usual = np.asarray(practice.decision, np.int64)
+    seen = Seen(counts)
+    return coverage_svg(
+        list(own.states), list(own.actions), seen, counts > 0, own.probs, usual=usual
+    )
+
+
+def _size(found: VectorReview, notes: Iterable[Note]) -> list[tuple[str, str]]:
     problem = found.problem
-    rows = [] if found.log is None else [("Data", rows_and_dates(found.log, ()))]
+    rows = [] if found.log is None else [("Data", rows_and_dates(found.log, notes))]
     return [
         *rows,
         ("Measured", ", ".join(label(v) for v in problem.variables)),
@@ -203,8 +256,8 @@ def _course(problem: ContinuousProblem, paths: Mapping[str, Paths]) -> dict[str,
 # scatter of states that occur, and no slice through the others' averages: most corners of a slice
 # are places that no episode visits.
 
-WIDTH, HEIGHT = 460.0, 150.0
-LEFT, RIGHT, TOP = 52.0, 8.0, 10.0
+HEIGHT = 130.0
+WIDTH, LEFT, RIGHT, TOP = plots.WIDTH, 52.0, 8.0, 10.0
 MOST_INKS = 4
 LONGEST = int(WIDTH / 2 / LETTER)
 
@@ -248,7 +301,7 @@ def where_svg(
 ) -> str:  # fmt: skip
     """States that occur, in the plane of two variables; the ink is what is done there."""
     i, j = pair
-    height = 260.0
+    height = 220.0
     x = Scale(*_range(states[:, i]), LEFT, WIDTH - RIGHT)
     y = Scale(*_range(states[:, j]), height, 24.0)
     parts = [*grid(x, y, 5), text(4, 12, shorten(variables[j], LONGEST), "soft")]

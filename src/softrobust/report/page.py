@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -32,6 +32,7 @@ from softrobust.study.rivals import VectorReview
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+    from softrobust.report.svg import Picture
     from softrobust.study.review import Review
 
 TITLE = "Which policy, and how sure"
@@ -44,6 +45,7 @@ class Report:
     """One self-contained HTML page."""
 
     html: str
+    pictures: Mapping[str, Picture] = field(default_factory=dict)  # what changes, gain, coverage …
 
     def save(self, path: str | Path) -> Path:
         """Write the page, atomically, and return where."""
@@ -51,13 +53,22 @@ class Report:
             file.write(self.html)
         return Path(path)
 
+    def save_pictures(self, folder: str | Path) -> list[Path]:
+        """Write the pictures of the page one by one, as PDF, SVG and PNG; returns where."""
+        Path(folder).mkdir(exist_ok=True)
+        kinds = ("pdf", "svg", "png")
+        made = [Path(folder) / f"{name}.{kind}" for name in self.pictures for kind in kinds]
+        for path in made:
+            self.pictures[path.stem].save(path)
+        return made
+
     def _repr_html_(self) -> str:
         """In a notebook: the page in a frame, so that its style stays its own."""
         from markupsafe import escape
 
         return (
-            '<iframe style="width:100%;height:40em;border:0" sandbox="allow-scripts" '
-            f'srcdoc="{escape(self.html)}"></iframe>'
+            f'<iframe title="{escape(TITLE)}" style="width:100%;height:56em;border:0" '
+            f'sandbox="allow-scripts" srcdoc="{escape(self.html)}"></iframe>'
         )
 
     def __repr__(self) -> str:
@@ -157,7 +168,15 @@ def _page(
     size = [value for name, value in context["asked"] if name in ("Data", "Size", "Measured")]
     source = sections.without_folder((settings or {}).get("input", ""))
     named = {"title": title or TITLE, "source": ", ".join(filter(None, [source, *size]))}
-    return Report(render(template, context | named))
+    trusted = context.get("trust") or {}
+    drawn = {
+        "changes": context["answer"]["strip"],
+        "gain": context["answer"]["gain"],
+        "coverage": context["policy"]["map"] if "policy" in context else context["map"],
+        "rehearsal": trusted.get("worlds"),
+    }
+    made = {name: picture for name, picture in drawn.items() if picture}
+    return Report(render(template, context | named), made)
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import FloatArray
 from softrobust.objective import Objective, SoftRobust
 from softrobust.report.counts import Seen
-from softrobust.report.plots import FLOOR, MARGIN, TOP, Curve, shapes, shared_axis
+from softrobust.report.plots import FLOOR, MARGIN, TOP, WIDTH, Curve, shapes, shared_axis
 from softrobust.report.svg import (
     LETTER,
     Labeller,
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
     from softrobust.study.foreign import ForeignRehearsal
     from softrobust.study.frontier import Frontier, FrontierPoint
 
-WIDTH, HEIGHT = 460.0, 300.0  # units: a picture fits a phone without shrinking its text
+HEIGHT = 270.0
 LONGEST = 22
 
 # -- what changes: a strip of states -----------------------------------------------------------
 
 MOST_STRIP = 480
+GAP = 3.0  # between two names
 LINE = 52.0  # a line of states with what is done above and its names below
 
 
@@ -60,10 +61,13 @@ def strip_svg(states: Sequence[str], now: Sequence[str], then: Sequence[str | No
         return Picture("")
     columns = min(n, max(12, -(-n // 6)))
     cell = min(WIDTH / columns, 46.0)
+    firsts = range(0, n, columns)
+    told = [_changes(then[first : first + columns], cell) for first in firsts]
+    above = 12.0 * any(tier for row in told for *_, tier in row)
     parts = []
-    for first in range(0, n, columns):
+    for row, first in enumerate(firsts):
         index = range(first, min(first + columns, n))
-        y = first // columns * LINE
+        y = row * (LINE + above) + above
         for i in index:
             style = "cell same" if then[i] is None else "cell changed"
             does = then[i] or now[i] or "no action"
@@ -71,14 +75,10 @@ def strip_svg(states: Sequence[str], now: Sequence[str], then: Sequence[str | No
             x = (i - first) * cell
             hover = f"{states[i]}: {does}{was}" if n <= HOVERED or was else ""
             parts.append(rect(x + 0.5, y + 16, cell - 1, 16, style, hover))
-        runs = [(does, next(group)) for does, group in groupby(index, lambda i: then[i])]
-        told = [(does, (i - first) * cell) for does, i in runs if does is not None]
-        for (does, x), (_, end) in pairwise([*told, ("", WIDTH + LETTER)]):
-            room = int((end - x) / LETTER) - 1  # up to the next change: each has its own words
-            words = does if len(does) <= room else does.removeprefix("always ")
-            parts += [text(x, y + 11, shorten(words, min(room, LONGEST)), "name k1")] * (room > 1)
+        for words, x, anchor, tier in told[row]:
+            parts.append(text(x, y + 11 - 12 * tier, words, "name k1", anchor))
         parts += _names([states[i] for i in index], 0.0, cell, y + 32, cell * columns)
-    height = LINE * -(-n // columns)
+    height = (LINE + above) * len(firsts)
     changes = [
         f"{states[i[0]]}{' to ' + states[i[-1]] if len(i) > 1 else ''}: {does}"
         for does, i in ((d, list(g)) for d, g in groupby(range(n), lambda i: then[i]))
@@ -86,6 +86,27 @@ def strip_svg(states: Sequence[str], now: Sequence[str], then: Sequence[str | No
     ]
     what = "; ".join(changes[:12]) or "nothing changes"
     return picture(WIDTH, height, parts, "strip", "What changes against what is done now", what)
+
+
+def _changes(then: Sequence[str | None], cell: float) -> list[tuple[str, float, str, int]]:
+    """What is done instead, where and how that is written, and its tier, where room is short."""
+    runs = [
+        (does, next(group) * cell) for does, group in groupby(range(len(then)), then.__getitem__)
+    ]
+    told = [(does, x) for does, x in runs if does is not None]
+    out: list[tuple[str, float, str, int]] = []
+    free = [0.0, 0.0]
+    for (does, x), (_, end) in pairwise([*told, ("", np.inf)]):
+        short = LETTER * len(does) > min(end, WIDTH - free[0] + x) - x - GAP
+        words = shorten(does.removeprefix("always ") if short else does, LONGEST)
+        wide = LETTER * len(words)
+        at, anchor = (x, "start") if x + wide <= WIDTH else (WIDTH, "end")
+        first = at if anchor == "start" else WIDTH - wide
+        tier = next((k for k, taken in enumerate(free) if first >= taken), None)
+        if tier is not None:  # else whoever points at the cell is told
+            out.append((words, at, anchor, tier))
+            free[tier] = first + wide + GAP
+    return out
 
 
 def _names(names: Sequence[str], x0: float, cell: float, y: float, width: float) -> list[str]:
@@ -340,9 +361,11 @@ def _near(value: float, others: Sequence[float]) -> bool:
     return low - room <= value <= high + room
 
 
-def spots(points: Sequence[FrontierPoint]) -> list[Spot]:
+def spots(points: Sequence[FrontierPoint], caution: str = "λ") -> list[Spot]:
     """A spot for each policy."""
-    return [Spot(f"λ {lams(g)}", g[0].mean, g[0].cvar, g[0].dominated) for g in alike(points)]
+    return [
+        Spot(f"{caution} {lams(g)}", g[0].mean, g[0].cvar, g[0].dominated) for g in alike(points)
+    ]
 
 
 def alike(points: Sequence[FrontierPoint]) -> list[list[FrontierPoint]]:

@@ -30,8 +30,8 @@ from softrobust.report.svg import (
 from softrobust.report.words import measure, shorten
 
 MOST_CURVES = 4  # chosen, nominal, practice and one more: beyond that a picture is a tangle
-WIDTH, MARGIN = 460.0, 8.0  # units: a panel fits a phone without shrinking its text
-TOP, FLOOR, LANE = 8.0, 168.0, 21.0
+WIDTH, MARGIN = 360.0, 8.0  # units: a panel fits a phone without shrinking its text
+TOP, FLOOR, LANE = 8.0, 138.0, 21.0
 POINTS = 220
 FLAT = 1e-9  # a spread below this share of the size is all-equal
 WIDEN = 3.0  # how much an axis may grow to take in a policy that lies apart

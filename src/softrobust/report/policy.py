@@ -36,6 +36,7 @@ MOST_ROWS, SUMMARY_ROWS = 1000, 200
 MOST_MIXED = 5  # actions listed where a policy randomizes
 MOST_SPANS = 6  # stretches of steps that are listed of a state
 MOST_CHANGES = 4  # stretches of states that are listed
+MOST_NAMED = 3  # states in which practice becomes a rule
 CHANGED = 0.1  # share of decisions in a state that must differ from practice to be worth telling
 BoolArray = NDArray[np.bool_]
 Stretch = tuple[str, str, list[int]]
@@ -51,11 +52,15 @@ def stretches(
         for i, s in enumerate(states)
     ]
     out = []
-    for (_, purer, _), group in groupby(alike, lambda entry: entry[:3]):
+    for _, group in groupby(alike, lambda entry: entry[:3]):
         index = [s for *_, s in group]
-        what = f"{'always ' * purer}{mixed(policy, index[0], seen)}"
-        out.append((_span(policy.states, index), what, index))
+        out.append((_span(policy.states, index), does(policy, practice, index[0], seen), index))
     return out
+
+
+def does(policy: Policy, practice: Policy | None, s: int, seen: Seen | None = None) -> str:
+    """What a policy does in a state; "always" where that is what is usually done."""
+    return f"{'always ' * _purer(policy, practice, s)}{mixed(policy, s, seen)}"
 
 
 def _purer(policy: Policy, practice: Policy | None, s: int) -> bool:
@@ -119,15 +124,16 @@ def changes(
         rest.append(f"In {count(new, 'state')} that the log never left: what policy.csv says.")
     if purer.any() or others:
         where = "Elsewhere" if found or new else "In every state"
-        n = int(purer.sum())
-        always = f" (in {count(n, 'state')} without exception)" if n else ""
+        names = [label(policy.states[int(s)]) for s in np.flatnonzero(purer)]
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        always = f", and always so in {', '.join(names[:MOST_NAMED])}{more}" if names else ""
         rest.append(f"{where}: what is usually done now{always}.")
     return found[:MOST_CHANGES], " ".join(rest)
 
 
 def to_do(promise: Promise | None) -> str:
     """What a list of changes is: advice, or only what the policy would do."""
-    advised = promise is None or promise.verdict == Verdict.CHANGE
+    advised = promise is None or promise.verdict == Verdict.CHANGE or promise.of_practice
     return "What to do" if advised else "What this policy does"
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from softrobust._core.notes import RECORDED
+from softrobust.certificate import PRACTICE
 from softrobust.certificate.record import objective_of
 from softrobust.report.data_words import TEXTS, filled
 from softrobust.report.sentences import in_words, times
@@ -20,6 +21,7 @@ from softrobust.study.off_policy import LEAST_SHARE, LEAST_SIZE
 from softrobust.study.rehearsal import WIDE, Rehearsal
 
 if TYPE_CHECKING:
+    from softrobust.objective import Objective
     from softrobust.study.explain import Explanation, Option
     from softrobust.study.foreign import KindFound
     from softrobust.study.rules import Rules
@@ -155,10 +157,10 @@ def _came_true(k: KindFound) -> str:
     if k.kept is not None:
         share, low, high = k.kept
         span = between(100 * low, 100 * high, ".0f")
-        kept = f"what was promised with {100 * LEVEL:g} % held in {_share(share)} {span}"
+        kept = f"the limit promised with {100 * LEVEL:g} % held in {_share(share)} {span} of them"
     return (
-        f"{kept}; better than practice: {_share(k.chance)} said, {_share(k.better[0])} true; worse "
-        f"than practice in {_share(k.worse[0])}"
+        f"{kept}; the policy was better than practice in {_share(k.better[0])} (said: "
+        f"{_share(k.chance)}) and worse in {_share(k.worse[0])}"
     )
 
 
@@ -456,13 +458,30 @@ def side_by_side(found: Facts) -> tuple[list[str], list[list[str]], list[str]]:
     head = ["policy", "objective", "mean", "bad case", "open", "held-out\nobjective",
             "held-out\nbad case", "same\naction"]  # fmt: skip
     lines = [
+        _ahead(found["policies"], goal),
         *filter(None, [measured(goal)]),
         f"The bad case is {goal.words}; γ = {found['gamma']:g}, λ = {goal.lam:g}.",
         "open: what no proof excludes, as a share of what is to be gained over acting at random.",
         "same action: as the first policy, by the time that it spends there.",
         *in_words(found["notes"]),
     ]
-    return head, [_side(row) for row in found["policies"]], lines
+    return head, [_side(row) for row in found["policies"]], [line for line in lines if line]
+
+
+def _ahead(policies: Iterable[Facts], goal: Objective) -> str:
+    """What the first earns more or less than the next of the runs, practice or whoever it is."""
+    first, *others = policies
+    known = [p for p in others if p["name"] not in ("nominal", PRACTICE)] or others
+    if not known:
+        return ""
+    mean, bad = (first["static"][k] - known[0]["static"][k] for k in ("mean", "cvar"))
+    if max(abs(mean), abs(bad)) <= 1e-9 * max(abs(first["static"]["mean"]), 1e-300):
+        return f"{first['name']} and {known[0]['name']} earn the same."
+    told = [f"{abs(x):.4g} {'more' if x >= 0 else 'less'}" for x in (mean, bad)]
+    return (
+        f"{first['name']} earns {told[0]} on average than {known[0]['name']}, {told[1]} in "
+        f"{bad_case(goal)}, on the models of the first run."
+    )
 
 
 def _side(row: Facts) -> list[str]:

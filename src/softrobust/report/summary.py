@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softrobust.models.policy import TimedPolicy
+from softrobust._core.arrays import IntArray
+from softrobust.data.labels import Labels
+from softrobust.models.policy import Policy, TimedPolicy
+from softrobust.report.continuous import bands
 from softrobust.report.data_words import TEXTS
-from softrobust.report.policy import MOST_MIXED, by_chance, changes, timed_rows, to_do
+from softrobust.report.policy import MOST_MIXED, by_chance, changes, mixed, timed_rows, to_do
 from softrobust.report.sentences import MOST_TOLD, in_words, sorted_notes, speaks_against
 from softrobust.report.study_words import validation_line, validation_sentences
 from softrobust.report.verdict import (
     bound_sentence,
-    by_the_models,
     certificate_sentences,
     earns,
     first_sentences,
@@ -28,8 +30,8 @@ from softrobust.report.verdict import (
 from softrobust.report.words import (
     STATUS,
     Figures,
-    bad_case,
     count,
+    label,
     measure,
     measured,
     rows_and_dates,
@@ -38,12 +40,10 @@ from softrobust.solvers.baselines.behaviour import behaviour_policy
 
 if TYPE_CHECKING:
     from softrobust.certificate import Certificate
-    from softrobust.data import TransitionLog
-    from softrobust.models.policy import Policy
-    from softrobust.objective import Objective
 
 TRAINED_FOR = TEXTS["trained_for"]
 MOST_UPDATES = 8  # changed states that are listed
+MOST_COLUMNS = 4  # measurements that are named
 Lines = Iterator[tuple[str, str]]
 Run = Any  # a run, which is made in a later stage
 
@@ -54,7 +54,7 @@ def summary_lines(run: Run, details: bool = False, most: int = MOST_TOLD) -> Lin
     yield "head", "In a sentence"
     yield "text", next(iter([*first_sentences(c, run.solution.solver), earns(c)]))
     yield "head", to_do(c.promise)
-    yield from _at_a_start(run) if run.continuous else _policy_rows(run)
+    yield from _by_measurement(run) if run.continuous else _policy_rows(run)
     against = speaks_against(run.notes, most=most)
     if against or run.validation is not None:
         yield "head", f"What speaks {'for and ' * (run.validation is not None)}against it"
@@ -63,7 +63,7 @@ def summary_lines(run: Run, details: bool = False, most: int = MOST_TOLD) -> Lin
     for text in against:
         yield "caution", text
     yield "head", "What it rests on"
-    yield "text", file_sentence(run.source, run.log, run.problem, run.notes)
+    yield "text", file_sentence(run.source, run.log, run.problem, run.notes, run.visits)
     yield "text", _question(run)
     if c.promise is None and c.practice is None:
         yield from _on_models(run)
@@ -89,36 +89,46 @@ def _details(run: Run) -> Lines:
         yield "note", text
 
 
-def file_sentence(source: str, log: Any, problem: Any, notes: Any) -> str:
-    """The file, its dates and rows, and what there is in it to decide."""
-    what = count(problem.n_actions, "action")
+def file_sentence(source: str, log: Any, problem: Any, notes: Any, visits: Any = None) -> str:
+    """The file, its dates and rows, and what there is in it to decide.
+
+    `visits` is how a table of visits was read: which columns states and actions come from.
+    """
+    rules = (visits or {}).get("rules", {})
+    of, by = (f" ({label(rules['action'])})", _columns(rules)) if "action" in rules else ("", "")
+    what = f"{count(problem.n_actions, 'action')}{of}"
     if hasattr(problem, "variables"):
         what = f"{', '.join(problem.variables)}, {what}, episodes of {problem.horizon} steps"
     else:
-        what = f"{count(problem.n_states, 'state')}, {what}"
+        what = f"{count(problem.n_states, 'state')}{by}, {what}"
         what += "" if problem.horizon is None else f", episodes of {problem.horizon} steps"
     rows = count(problem.n_models, "model") if log is None else rows_and_dates(log, notes)
     return f"{source + ': ' if source else ''}{rows}; {what}."
 
 
+def _columns(rules: Any) -> str:
+    """The measurements that states are made of."""
+    names = [label(name) for name in rules.get("measurements", ())]
+    more = f" and {len(names) - MOST_COLUMNS} more" if len(names) > MOST_COLUMNS else ""
+    return f" ({', '.join(names[:MOST_COLUMNS])}{more})" if names else ""
+
+
 def _question(run: Run) -> str:
-    goal, of = _goal(run.problem.objective), measured(run.problem.objective)
-    earned = [n["formula"] for n in run.notes if n.code == "rewards_formula" and n["formula"]]
-    paid = f", rewards {earned[0]}" if earned else ""
-    return f"Asked with γ = {run.problem.gamma:g}{paid}. {goal}{' ' if of else ''}{of}"
-
-
-def _goal(objective: Objective) -> str:
-    """What is maximised, in words and letters."""
+    """What was asked, in words and letters."""
+    objective, gamma, horizon = run.problem.objective, run.problem.gamma, run.problem.horizon
+    late = f"a reward a step later counts {100 * (1 - gamma):.3g} % less"
+    if horizon is not None and gamma == 1:
+        late = f"all of {horizon} steps count alike"
+    goal = f", {objective.words} {100 * objective.lam:g} % (λ = {objective.lam:g})."
     if objective.criterion == "percentile":
-        return (
-            f"The goal is the {measure(objective)} that {100 * objective.alpha:g} % of models "
-            f"reach (the percentile criterion, α = {objective.alpha:g})."
+        goal = (
+            f"; the goal is the {measure(objective)} that {100 * objective.alpha:g} % of models "
+            "reach."
         )
-    return (
-        f"The bad case is {bad_case(objective)} (α = {objective.alpha:g}) and counts "
-        f"{100 * objective.lam:g} % (λ = {objective.lam:g})."
-    )
+    of = measured(objective)
+    earned = [n["formula"] for n in run.notes if n.code == "rewards_formula" and n["formula"]]
+    paid = f"rewards are {earned[0]}, " if earned else ""
+    return f"Asked: {paid}{late} (γ = {gamma:g}){goal}{' ' if of else ''}{of}"
 
 
 def _on_models(run: Run) -> Lines:
@@ -141,35 +151,39 @@ def _policy_rows(run: Run) -> Lines:
         yield from [("text", left)] if left else []
         return
     practice = None if log is None else behaviour_policy(run.problem, log)[0]
+    yield from _told(policy, practice, None if log is None else np.asarray(log.pair_counts))
+
+
+def _told(policy: Policy, practice: Policy | None, counts: IntArray | None) -> Lines:
     told, rest = changes(policy, practice)
     for where, what, states in told:
-        seen = "" if log is None else f"   ({_seen(log, policy, states)} there)"
+        seen = "" if counts is None else f"   ({_seen(counts, policy, states)} there)"
         yield "row", f"{where} → {what}{seen}"
     if rest:
         yield "text", rest
 
 
-def _seen(log: TransitionLog, policy: Policy, states: list[int]) -> str:
+def _seen(counts: IntArray, policy: Policy, states: list[int]) -> str:
     """How often the action was seen; of a mixture, every one of its actions by itself."""
     spans = []
     for a in by_chance(policy.probs[states[0]])[:MOST_MIXED]:
-        times = np.asarray(log.pair_counts)[states, a]
+        times = counts[states, a]
         low, high = int(times.min()), int(times.max())
         spans.append(f"{low}" if low == high else f"{low} to {high}")
     return f"seen {' and '.join(spans)} time{'' if spans == ['1'] else 's'}"
 
 
-def _at_a_start(run: Run) -> Lines:
-    """What a policy for vectors does at a start."""
-    problem = run.problem
+def _by_measurement(run: Run) -> Lines:
+    """What a policy for vectors changes, by ranges of a measurement; without a log, at a start."""
+    policy, problem = run.solution.policy, run.problem
+    if run.log is not None:
+        own, practice, counts = bands(run.log, policy)
+        yield from _told(own, practice, counts)
+        return
     s = problem.sample_start(1, np.random.default_rng(0))[0]
-    probs = run.solution.policy.probs(s[None])[0]
     where = ", ".join(f"{v} = {x:.4g}" for v, x in zip(problem.variables, s, strict=True))
-    mix = " or ".join(
-        problem.actions[int(a)] + ("" if probs[a] == 1 else f" ({probs[a]:.0%})")
-        for a in np.flatnonzero(probs > 5e-3)
-    )
-    yield "row", f"at a start ({where}) → {mix}"
+    start = Policy(policy.probs(s[None]), Labels.of([where], "start"), problem.actions)
+    yield "row", f"at a start ({where}) → {mixed(start, 0)}"
 
 
 # -- an update -----------------------------------------------------------------------------------
@@ -182,9 +196,8 @@ def update_lines(record: dict[str, Any], certificate: Certificate | None) -> lis
         return [f"All {again:,} rows are in the run already: nothing changes."]
     if certificate is None:
         return ["The new file has no rows: nothing changes."]
-    practice, changed = certificate.practice, record["changes"]
-    lines = _changes(changed, record["kept"])
-    lines += [] if practice is None else [by_the_models(practice)]
+    lines = _changes(record["changes"], record["kept"])
+    lines += first_sentences(certificate, "")[:1]
     besides = f" ({again:,} more are in the run already and count once)" if again else ""
     lines += [f"{count(record['new_rows'], 'new row')}{besides}.", _drift(record["drift"])]
     if absent := record.get("absent_rows"):
@@ -237,9 +250,9 @@ def _drift(d: dict[str, Any]) -> str:
         head = "No new row can be compared with the old model"
     parts = []
     if d["p_value"] is not None:
-        parts.append(f"transitions: {d['rows']} rows, p = {d['p_value']:.2g}")
+        parts.append(f"transitions: {count(d['rows'], 'row')}, p = {d['p_value']:.2g}")
     if d["impossible"]:
-        parts.append(f"{d['impossible']} rows with transitions that it did not know of")
+        parts.append(f"{count(d['impossible'], 'row')} with transitions that it did not know of")
     if d["reward_p"] is not None:
         parts.append(f"rewards: p = {d['reward_p']:.2g}")
     return f"{head} ({'; '.join(parts) or 'nothing to compare'})."

@@ -22,6 +22,7 @@ from softrobust.report.words import (
     count,
     estimate,
     measured,
+    plain,
 )
 from softrobust.solvers.improve import Improve
 from softrobust.solvers.promise import Verdict
@@ -50,7 +51,7 @@ def first_sentences(c: Certificate, solver: str) -> list[str]:
 def promise_sentences(p: Promise, solver: str) -> list[str]:
     """What to do first, then how it was judged; `improve` keeps practice where in doubt."""
     level, low = f"{100 * p.level:g} % confidence", p.return_low
-    earns = "" if low is None else f" In all it earns at least {low:.4g} ({level})."
+    earns = "" if low is None else f" In all it earns at least {plain(low)} ({level})."
     if p.verdict == Verdict.TOO_SMALL:
         return [
             "Keep doing what you do: the log is too small for one part of it to judge what another "
@@ -61,6 +62,8 @@ def promise_sentences(p: Promise, solver: str) -> list[str]:
             "Keep doing what you do: the time was over before any change could be judged. A longer "
             "`--time-limit` may find one."
         ]
+    if p.verdict == Verdict.NO_CHOICE and solver != Improve.name:
+        return [f"This policy is what you do now: nothing changes.{earns}"]
     if p.verdict == Verdict.NO_CHOICE:
         return [f"Keep doing what you do: nothing else that was seen looks better.{earns}"]
     least = "at least" if p.gain.low >= 0 else "at most"
@@ -75,7 +78,7 @@ def promise_sentences(p: Promise, solver: str) -> list[str]:
     )
     if p.hidden > 0:
         checked += (
-            f" {p.hidden:.4g} of it because cases that get more of an action than usual fare "
+            f" {plain(p.hidden)} of it because cases that get more of an action than usual fare "
             "otherwise at other times, too: decisions seem to follow something that the log lacks."
         )
     if p.verdict == Verdict.CHANGE:
@@ -90,7 +93,7 @@ def promise_sentences(p: Promise, solver: str) -> list[str]:
 
 
 def _amount(x: float, up: str = "more", down: str = "less") -> str:
-    return f"{abs(x):.4g} {up if x >= 0 else down}"
+    return f"{plain(abs(x))} {up if x >= 0 else down}"
 
 
 def chance(p: float) -> str:
@@ -136,9 +139,16 @@ def by_the_models(c: Comparison) -> str:
         return f"This policy earns what {c.rival} earns: no gain is to be had by it."
     return (
         f"By the models alone, it earns {_amount(c.mean.value)} than what you do now "
-        f"({_amount(c.cvar.value)} in {bad_case(c.goal)} for the change), and is better with a "
-        f"probability of {chance(c.chance.value)}. Of the truth nothing is promised."
+        f"({_amount(c.cvar.value)} in {bad_case(c.goal)} for the change), and is better "
+        f"{_often(c)}. Of the truth nothing is promised."
     )
+
+
+def _often(c: Comparison) -> str:
+    """With what probability; where no model says otherwise, that is all that is known."""
+    if c.chance.value < 1:
+        return f"with a probability of {chance(c.chance.value)}"
+    return f"in each of {count(c.n_models, 'held-out model' if c.heldout else 'model')}"
 
 
 def _gain(e: Estimate) -> str:

@@ -82,6 +82,16 @@ class Figures:
         return (f"{self(e.low)} to", self(e.high))
 
 
+def plain(x: float, digits: int = 4) -> str:
+    """A figure to so many digits as people write it: 439,000 and not 4.39e+05."""
+    if x == 0 or not 1e-4 <= abs(x) < 1e12:
+        return (MINUS if x < 0 else "") + f"{abs(x):.{digits}g}"
+    places = digits - 1 - int(np.floor(np.log10(abs(x))))
+    text = f"{round(abs(x), places):,.{max(places, 0)}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return (MINUS if x < 0 else "") + text
+
+
 def count(n: int, noun: str, many: str | None = None) -> str:
     """A number with its noun: "1 model", "1,200 models"."""
     return f"{n:,} {noun if n == 1 else many or noun + 's'}"

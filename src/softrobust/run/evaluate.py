@@ -64,7 +64,10 @@ def evaluate_file(setup: Setup, path: Path, seed: int = 0) -> Run:
     run = certified(used, given(problem, policy, NAME), seed)
     if setup.log is None:
         return run
-    promise = promise_of(setup.log, problem.gamma, policy, seed=seed)
+    promise = promise_of(
+        setup.log, problem.gamma, policy, lam=problem.objective.lam, horizon=problem.horizon,
+        seed=seed,
+    )  # fmt: skip
     return replace(run, certificate=replace(run.certificate, promise=promise))
 
 

@@ -80,6 +80,7 @@ from softrobust.run.options import folder_command
 from softrobust.run.setup import FLAGS, coverage_notes
 from softrobust.solvers.base import Solution, Status
 from softrobust.solvers.baselines.behaviour import RARE, rare_share
+from softrobust.solvers.improve import Improve
 from softrobust.study.checks import load_checks
 from softrobust.study.foreign import SUMMARY, load_rehearsal
 from softrobust.study.review import data_within, frontier_within, review
@@ -171,9 +172,13 @@ class Run:
 
     __repr__ = __str__
 
+    def page(self) -> Report:
+        """Its page, whose `pictures` can be shown or saved one by one."""
+        return run_page(self, Path("report.html"))
+
     def _repr_html_(self) -> str:
         """In a notebook: its page."""
-        return run_page(self, Path("report.html"))._repr_html_()
+        return self.page()._repr_html_()
 
     def record(self) -> dict[str, Any]:
         """What `solution.json` holds."""
@@ -533,7 +538,8 @@ def found_notes(
         noise = reward_noise(problem.rewards, log)
         if noise > 0 and not problem.paid.drawn:
             notes.append(Note("rewards_vary", Level.CAUTION, {"deviation": noise}))
-        if share > MUCH:
+        kept = (solution.solver, solution.status) == (Improve.name, Status.GIVEN)  # practice
+        if share > MUCH and not kept:
             facts = {"share": share, "fewer_than": RARE}
             notes.append(Note("decisions_rarely_seen", Level.CAUTION, facts))
     return [*notes, *(() if found is None else read_notes(found.problems))]

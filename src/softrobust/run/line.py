@@ -121,8 +121,9 @@ def choose(
         if promise is None:
             stage("judging by halves of the log")
             promise = promise_of(
-                setup.log, problem.gamma, solution.policy, horizon=problem.horizon, seed=seed
-            )
+                setup.log, problem.gamma, solution.policy, lam=problem.objective.lam,
+                horizon=problem.horizon, seed=seed,
+            )  # fmt: skip
         run = replace(run, certificate=replace(run.certificate, promise=promise))
         if isinstance(solution.policy, TimedPolicy):
             facts: dict[str, Any] = {"steps": solution.policy.horizon}

@@ -103,8 +103,9 @@ def update(
         )  # fmt: skip
     made = certified(setup, solution, run.seed)
     promise = promise_of(
-        both, problem.gamma, solution.policy, horizon=problem.horizon, seed=run.seed
-    )
+        both, problem.gamma, solution.policy, lam=problem.objective.lam, horizon=problem.horizon,
+        seed=run.seed,
+    )  # fmt: skip
     certificate = replace(made.certificate, promise=promise)
     made = replace(made, certificate=certificate, visits=run.visits, bins=run.bins)
     return replace(made, updates=(*run.updates, record)), record

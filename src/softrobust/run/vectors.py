@@ -85,7 +85,7 @@ def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
             arguments=("n_test",),
         )
     _check_variation(log)
-    notes: list[Note] = []
+    notes = list(log.notes)
     allowed = _often_enough(log, options, notes)
     seen = log.s.min(axis=0), log.s.max(axis=0)
     reward, r2, end = _given_reward(options, log.variables), None, 0.0

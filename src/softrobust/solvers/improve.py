@@ -3,8 +3,7 @@
 `promise` chooses a policy and measures the optimism of its own choice; λ says how clear a change
 must be: an action replaces practice where the mean of its paired gain exceeds 2λ standard
 deviations, so that λ = 0 looks at the average alone. The policy of any other solver is judged by
-the same splits, with the freest choice (every pair seen once, no caution) in its place, whose
-optimism is not less than that of a careful one.
+the same splits, and trusted no more than the choices made there.
 """
 
 from __future__ import annotations
@@ -14,34 +13,22 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
-from softrobust._core.arrays import BoolArray, FloatArray
-from softrobust._core.limits import OutOfTime, time_bound, within
+from softrobust._core.arrays import FloatArray
+from softrobust._core.limits import time_bound, within
 from softrobust._core.settings import instance, whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.policy import TimedPolicy
 from softrobust.solvers.base import SOLVER_SHARE, Solution, Solver, Status, finish
 from softrobust.solvers.cautious import clear_pairs
-from softrobust.solvers.hidden import hidden_bias
 from softrobust.solvers.practice_class import TOLERANCE, PracticeClass
 from softrobust.solvers.promise import (
-    FEWEST_ROWS,
-    HALF_MODELS,
     LEVEL,
-    N_MODELS,
-    N_SPLITS,
-    Candidate,
     Choice,
-    Procedure,
     Promise,
     Verdict,
     candidates_for,
     choose,
-    corrected,
-    lessened,
-    promised,
-    thinned,
-    units,
 )
 
 if TYPE_CHECKING:
@@ -138,16 +125,18 @@ def promise_of(
     gamma: float,
     policy: Policy | TimedPolicy,
     *,
+    lam: float = 0.5,
     horizon: int | None = None,
     seed: int = 0,
     level: float = LEVEL,
 ) -> Promise | None:
-    """What can be promised of a policy that another solver chose.
+    """What can be promised of a policy that another solver chose, or somebody brought.
 
-    None where the policy takes actions that were never seen where it takes them (no part of the
-    log can judge them), and where the time was over first. None, too, for a policy with a rule for
-    each step: halves of the log choose among stationary ones, which luck misleads less than a
-    choice for every step.
+    What `Improve` would choose with this λ and seed is promised as it promises it. None where the
+    policy takes actions that were never seen where it takes them (no part of the log can judge
+    them), and where the time was over first. None, too, for a policy with a rule for each step:
+    halves of the log choose among stationary ones, which luck misleads less than a choice for
+    every step.
     """
     if isinstance(policy, TimedPolicy):
         return None
@@ -155,39 +144,10 @@ def promise_of(
     decided = np.asarray(policy.decided) & (counts.sum(axis=1) > 0)
     if ((policy.probs > 0) & (counts == 0))[decided].any():
         return None
-    try:
-        with within(SOLVER_SHARE * time_bound().left):
-            return _promise_of(log, gamma, policy, decided, seed, level, horizon)
-    except OutOfTime:
-        time_bound().note("promise")
-        return None
-
-
-def _promise_of(
-    log: TransitionLog,
-    gamma: float,
-    policy: Policy,
-    decided: BoolArray,
-    seed: int,
-    level: float,
-    horizon: int | None,
-) -> Promise:
-    rng = np.random.default_rng(np.random.SeedSequence(seed))
-    thin = thinned(log)
-    n_models, n_splits = max(40, round(thin * N_MODELS)), max(2, round(thin * N_SPLITS))
-    half = max(8, round(thin * HALF_MODELS))
-    run = Procedure.of(log, gamma, None, n_models, half, rng, horizon)
-    probs = np.where(decided[:, None], policy.probs, run.practice)
-    usual, worth = run.practices(rng), run.worth(rng)
-    gains = run.belief.returns(run.lived(probs, usual)) - run.belief.returns(usual)
-    unit, groups = units(log)
-    if log.n_rows < FEWEST_ROWS or np.unique(groups).size < 4:
-        return run.keep(Verdict.TOO_SMALL, level, None, unit, ()).promise
-    if not (np.abs(probs - run.practice) > 1e-12).any():
-        return run.keep(Verdict.NO_CHOICE, level, worth, unit, ()).promise
-    freest = (Candidate(1, 0.0),)
-    own, other = run.splits(freest, groups, n_splits, rng)
-    (found,), (draws,) = corrected(freest, gains[None], own, other, rng)
-    hidden = hidden_bias(run.belief, run.practice, probs, groups)
-    draws = lessened(draws, hidden, rng)
-    return promised(found, draws, worth, run.shuffled(rng), level, n_splits, unit, hidden)
+    given = np.where(decided[:, None], policy.probs, np.nan)
+    ways = candidates_for(2.0 * lam)
+    with within(SOLVER_SHARE * time_bound().left):
+        found = choose(
+            log, gamma, seed=seed, level=level, candidates=ways, horizon=horizon, given=given
+        )
+    return None if found.promise.verdict is Verdict.NO_TIME else found.promise

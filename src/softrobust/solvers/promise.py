@@ -81,6 +81,7 @@ BOLDER = (
 TOGETHER = 2.0  # times its spread must the gain of a bold choice be
 CAUTION = 1.0  # standard deviations by which an action must be better than practice
 ONCE = 1.5  # times as clear must the gain of pairs be that were seen once
+SAME = 1e-12  # shares that differ by no more are equal
 LIVED = (0.5, 1.0)  # concentrations of rows that hardly borrow
 
 
@@ -150,6 +151,7 @@ def candidates_for(
 
 
 CANDIDATES = candidates_for(CAUTION)
+FREEST = Candidate(1, 0.0)
 
 
 @final
@@ -193,6 +195,11 @@ class Promise:
     n_splits: int
     unit: str
     hidden: float = 0.0
+
+    @property
+    def of_practice(self) -> bool:
+        """Whether the policy that is promised is practice itself."""
+        return self.verdict is not Verdict.CHANGE and self.gain == Gain(0.0, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -251,6 +258,7 @@ def choose(
     n_splits: int = N_SPLITS,
     candidates: Sequence[Candidate] = CANDIDATES,
     horizon: int | None = None,
+    given: FloatArray | None = None,
 ) -> Choice:
     """Choose a policy from a log, and say what can be promised of it.
 
@@ -273,6 +281,8 @@ def choose(
         Times that the log is split in halves.
     candidates : sequence of Candidate
         Ways to choose that are compared.
+    given : (n_states, n_actions), optional
+        A policy to judge instead of choosing one; rows of NaN are practice.
     """
     if not 0.5 <= level < 1.0:
         raise InputError(f"level must be at least 0.5 and below 1; it is {level:g}.")
@@ -285,7 +295,7 @@ def choose(
     half = max(8, round(thin * HALF_MODELS))
     run = Procedure.of(log, gamma, practice, n_models, half, rng, horizon)
     try:
-        return _judged(run, candidates, level, n_splits, rng)
+        return _judged(run, candidates, level, n_splits, rng, given)
     except OutOfTime:
         time_bound().note("promise")
         return run.keep(Verdict.NO_TIME, level, None, units(log)[0], ())
@@ -302,32 +312,43 @@ def _judged(
     level: float,
     n_splits: int,
     rng: np.random.Generator,
+    given: FloatArray | None = None,
 ) -> Choice:
-    """The choice among the candidates."""
+    """The choice among the candidates; or `given`, which somebody else chose.
+
+    Where a candidate chooses the same, exactly that is promised of it. Else it is trusted no more
+    than the candidates together, nor than the freest choice: every pair seen once, no caution.
+    """
     log = run.log
     tried = run.chosen(candidates)
+    free: list[int] = list(range(len(tried)))  # those to choose from
+    if given is not None:
+        given = np.where(np.isnan(given), run.practice, given)
+        free = [i for i in free if np.abs(tried[i] - given).max() <= SAME]
+        if not free:
+            free, tried, candidates = [len(tried)], [*tried, given], (*candidates, FREEST)
     usual = run.practices(rng)
     base = run.belief.returns(usual)
     gains = np.array([run.belief.returns(run.lived(p, usual)) - base for p in tried])
     worth = run.worth(rng)
     unit, groups = units(log)
-    moved = [bool((np.abs(p - run.practice) > 1e-12).any()) for p in tried]
+    moved = [bool((np.abs(p - run.practice) > SAME).any()) for p in tried]
     if log.n_rows < FEWEST_ROWS or np.unique(groups).size < 4:
         return run.keep(Verdict.TOO_SMALL, level, None, unit, ())
-    if not any(moved):
+    if not any(moved[i] for i in free):
         return run.keep(Verdict.NO_CHOICE, level, worth, unit, ())
     own, other = run.splits(candidates, groups, n_splits, rng)
     judged, draws = corrected(candidates, gains, own, other, rng)
-    sound = [i for i in np.flatnonzero(moved) if judged[i].clear]
-    if not sound:
+    sound = [i for i in free if moved[i] and judged[i].clear]
+    if not sound and given is None:
         return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits)
-    best = int(max(sound, key=lambda i: judged[i].score))
+    best = max(sound or free, key=lambda i: judged[i].score)
     chosen = judged[best]
-    as_much = run.shuffled(rng) if chosen.gain > 0.0 else 1.0
+    as_much = run.shuffled(rng) if chosen.gain > 0.0 or given is not None else 1.0
     hidden = hidden_bias(run.belief, run.practice, tried[best], groups)
     draws_ = lessened(draws[best], hidden, rng)
     promise = promised(chosen, draws_, worth, as_much, level, n_splits, unit, hidden)
-    if promise.verdict is Verdict.KEEP:
+    if promise.verdict is Verdict.KEEP and given is None:
         return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits, as_much)
     return Choice(
         run.made(tried[best]), run.made(run.practice), promise, chosen, tuple(judged),
@@ -380,12 +401,15 @@ def corrected(
     """Candidates with what splits say of them, and draws of their confirmed gain h."""
     judged, draws = [], []
     n, overall = gains.shape[1], _unconfirmed(own, other)
+    # No candidate is trusted more than the procedure as a whole, and a stranger's choice no more
+    # than any.
+    shares = [max(_unconfirmed(own[:, i], other[:, i]), overall) for i in range(len(candidates))]
     for i, candidate in enumerate(candidates):
-        # No candidate is trusted more than the procedure as a whole.
-        share = max(_unconfirmed(own[:, i], other[:, i]), overall)
+        share = max(shares) if candidate is FREEST else shares[i]
         noise = float((own[:, i] - other[:, i]).std()) / np.sqrt(2.0)
         gain = gains[i] * (1.0 - share * WRONG * rng.beta(2.0, 2.0, n))
-        gain += noise * rng.standard_normal(n)
+        error = np.asarray(rng.standard_normal(n))
+        gain += noise * (error - error.mean() if candidate is FREEST else error)
         draws.append(gain)
         believed = _believed(gains[i])
         judged.append(

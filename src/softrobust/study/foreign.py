@@ -98,7 +98,8 @@ def _chosen(
     made = make_solver(solver, log=batch, seed=number, posterior=belief.fitted)
     policy = solve(posed, made).policy
     need_stationary(policy, "A rehearsal")
-    promise = promise_of(batch, problem.gamma, policy, horizon=horizon, seed=number)
+    lam = problem.objective.lam
+    promise = promise_of(batch, problem.gamma, policy, lam=lam, horizon=horizon, seed=number)
     assert promise is not None  # only pairs that were seen have a model
     return policy, promise
 
