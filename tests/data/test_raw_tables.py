@@ -373,6 +373,8 @@ def test_rewards_in_words(reward: str, cost: Any, paid: list[float]) -> None:
         ("b +", "is needed"),
         ("(x=high)", "Did you mean 'hi'"),
         ("b/0", "divides by 0"),
+        ("1e999*b", "a number in it is too large"),
+        ("h=yes:1e400,no:0", "a number in it is too large"),
         ("", "empty"),
     ],
 )

@@ -193,6 +193,9 @@ class _Parser:
             elif terms:
                 raise self.error(f"'+' or '-' is needed before '{self.tokens[self.at][1]}'")
             terms.append(self.term(sign))
+        sizes = [x for term in terms for x in (term.weight, *(term.values or {}).values())]
+        if not np.isfinite(sizes).all():
+            raise self.error("a number in it is too large")
         return Formula(self.text, tuple(terms))
 
     def mapping(self) -> Term:
