@@ -17,7 +17,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, frozen, refuse_if_too_large, shaped
+from softrobust._core.arrays import (
+    SMALL,
+    BoolArray,
+    FloatArray,
+    frozen,
+    refuse_if_too_large,
+    shaped,
+)
 from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust._core.settings import real, whole
 from softrobust.data.log import check_p0
@@ -285,11 +292,9 @@ def _expected(rewards: Rewards, models: ModelSet, allowed: BoolArray) -> FloatAr
     hit = _EXPECTED.get(models)
     if hit is not None and hit[0] is rewards and np.array_equal(hit[1], needed):
         return hit[2]
-    refuse_if_too_large(
-        8.0 * needed.size * models.n_models,
-        "The expected rewards R[s, a, ω]",
-        "Use fewer models, or fewer states and actions.",
-    )
+    if (size := 8.0 * needed.size * models.n_models) > SMALL:
+        fewer = "Use fewer models, or fewer states and actions."
+        refuse_if_too_large(size, "The expected rewards R[s, a, ω]", fewer)
     R = rewards.expected(
         models.indptr, models.next_states, models.prob, models.n_models,
         needed, models.states, models.actions,

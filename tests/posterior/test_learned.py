@@ -384,3 +384,27 @@ def test_large_sparse_beliefs_are_solved_by_iteration(
     direct = belief.values(probs)
     monkeypatch.setattr("softrobust.posterior.belief.SPARSE_SHARE", 1.0)
     np.testing.assert_allclose(belief.values(probs), direct, rtol=1e-7)
+
+
+def test_replicates_are_the_same_kept_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of the bootstrap spares time and changes nothing."""
+    log = walk(120)
+    monkeypatch.setattr("softrobust.posterior.learned.SETS", 48)
+    kept, other = LearnedPosterior().fit(log), LearnedPosterior().fit(log)
+    here = kept.sample(200, seed=5)
+    monkeypatch.setattr("softrobust.posterior.learned.SET_BYTES", 0)
+    other.sample(3, seed=1)
+    assert kept.sets[0].done.any()
+    assert not other.sets[0].done.size
+    np.testing.assert_array_equal(here.prob, other.sample(200, seed=5).prob)
+    np.testing.assert_array_equal(here.prob, kept.sample(200, seed=5).prob)
+
+
+def test_draws_are_independent() -> None:
+    """Models of one call have no more in common than those of two: what they share is the fit."""
+    fitted = LearnedPosterior().fit(walk(60))
+    one = fitted.sample(2000, seed=0)
+    p = np.array([one.select([i]).prob for i in range(0, 2000, 2)])[:, :24]
+    q = np.array([one.select([i]).prob for i in range(1, 2000, 2)])[:, :24]
+    both = [np.corrcoef(p[:, j], q[:, j])[0, 1] for j in range(24) if p[:, j].std() > 1e-3]
+    assert np.abs(np.mean(both)) < 0.02  # 24 correlations of deviation 0.03

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass
 from itertools import product
@@ -134,6 +135,21 @@ def test_models_are_added_until_little_is_left() -> None:
     np.testing.assert_array_equal(run.problem.models.select(range(300)).prob, first.prob)
     fixed = choose(small_log(), Exact(), gamma=0.9, posterior="dirichlet", n_models=50)
     assert fixed.problem.n_models == 50
+
+
+@pytest.mark.parametrize("solver", [None, LocalSearch(starts=3)])
+def test_no_clock_has_a_say_unless_it_is_asked(
+    solver: LocalSearch | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine a thousand times slower the same models and limits come out."""
+    runs, real = [], time.monotonic
+    for pace in (1.0, 1000.0):
+        monkeypatch.setattr(time, "monotonic", lambda pace=pace: pace * real())
+        runs.append(choose(small_log(1, 30), solver, gamma=0.9, alpha=0.8))
+    one, other = (run.certificate.posterior for run in runs)
+    assert runs[0].problem.n_models == runs[1].problem.n_models
+    assert one is not None
+    assert one == other
 
 
 def test_thirty_models_are_in_the_bad_case() -> None:

@@ -99,6 +99,7 @@ def read_only(*arrays: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
 
 GIB = 2**30
 SHARE = 0.9  # of the free memory: the rest is for what the computation needs besides
+SMALL = 2**20  # bytes of a block of models: asking the system takes longer than using them
 
 
 def available_memory() -> float | None:

@@ -31,10 +31,12 @@ from softrobust.certificate.comparison import PRACTICE, Comparison, compare_poli
 from softrobust.certificate.intervals import FIGURES, Estimate, Sample, held_out, sample_of
 from softrobust.certificate.posterior import (
     REPLICATIONS,
+    SECONDS,
     Draw,
     PosteriorCertificate,
     certify_posterior,
     class_of,
+    dual_seconds,
 )
 from softrobust.errors import InputError, SolverError
 from softrobust.models.model_set import ModelSet
@@ -197,7 +199,7 @@ def certify(
     policy: Any,
     heldout: Any = None,
     bounds: Sequence[Bound] = (),
-    time_limit: float = 5.0,
+    time_limit: float | None = None,
     practice: Any = None,
     posterior: FittedPosterior | Draw | None = None,
     replications: int = REPLICATIONS,
@@ -217,9 +219,10 @@ def certify(
     bounds : sequence of Bound
         Bounds that solvers proved; the tightest one that covers the policy's own class is used,
         and the clairvoyant bound is always among them.
-    time_limit : float
+    time_limit : float, optional
         Seconds for a tighter bound by the safe dual, where no solver brought one for the policy's
-        class; 0 leaves it at the clairvoyant bound.
+        class; 0 leaves it at the clairvoyant bound. By default it is made where it takes some
+        seconds by its size, so that the bound is the same on every machine.
     practice : Policy or ContinuousPolicy, optional
         Current practice, as `behaviour_policy` estimates it: how probably the policy beats it.
     posterior : FittedPosterior or callable, optional
@@ -250,6 +253,8 @@ def certify(
     brought = any(b.covers in (own, *KEEPING) for b in bounds)
     clock = time_bound().part(BOUND_SHARE)
     known = clairvoyant_bound(problem, deadline=clock)
+    if time_limit is None:
+        time_limit = math.inf if problem.n_models * dual_seconds(problem) <= SECONDS else 0.0
     if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES and not clock.passed:
         known = best_bound(problem, own, min(time_limit, clock.left), clock.limit is None)
     if clock.passed:

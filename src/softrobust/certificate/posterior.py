@@ -48,7 +48,7 @@ from softrobust.posterior.learned import FittedLearned
 from softrobust.posterior.sampling import Draws, stream
 from softrobust.returns import Returns, returns_of, uniform_value
 from softrobust.solvers.base import gap_share
-from softrobust.solvers.exact.exact import Exact
+from softrobust.solvers.exact.exact import Exact, few_rules
 from softrobust.solvers.practice_class import PracticeClass
 
 if TYPE_CHECKING:
@@ -58,13 +58,14 @@ if TYPE_CHECKING:
 Draw = Callable[[int, np.random.Generator], "ModelSet"]
 
 REPLICATIONS = 10
-SECONDS = 5.0  # for all replications together, about
+SECONDS = 5.0  # for all replications together, about, as `replication_seconds` counts them
 REPLICATION_SHARE = 0.3  # of the time left, at most
 REPLICATED, POOLED = 600, 100  # models of one, at most, and at least where draws are few
 LEAST = 4  # replications below which no limit is given
 DUAL_STATES = 300  # above this, replications are bounded by the clairvoyant bound
 EXACT_WORK = 3e7  # N·A·S³ up to which replications are solved by branch and bound,
-GAP = 1e-4  # to this gap
+GAP = 1e-4  # to this gap,
+NODE_NUMBERS, FEWEST_NODES = 6e5, 5  # or until nodes, and S·A·N for each, come to this
 SPAWN = 3  # children 0 to 2 of a run's seed are train, test and set-building draws
 METHODS = {"clairvoyant": "the clairvoyant bound", "safe dual": "the safe dual"}
 RECORDED_AS = ("confidence", "replications", "models", "lower", "lower_from", "upper", "upper_mean",
@@ -163,7 +164,7 @@ def certify_posterior(
     posterior: FittedPosterior | Draw,
     heldout: Sample | None = None,
     replications: int = REPLICATIONS,
-    seconds: float = SECONDS,
+    seconds: float | None = None,
     seed: int | np.random.Generator = 0,
     look: int = 0,
     n_models: int | None = None,
@@ -181,9 +182,10 @@ def certify_posterior(
     heldout : Sample, optional
         The policy on other draws of the same posterior, for a sharper lower limit.
     replications : int
-        At most; fewer where they would take longer than `seconds`.
-    seconds : float
-        About; each replication gets its share of them.
+        At most; fewer where they would take longer than some seconds.
+    seconds : float, optional
+        About; each replication gets its share of them. Without any, and without a limit on all that
+        is done, work is counted and not timed: limits are then the same on every machine.
     seed : int or Generator
         A number gives draws of their own, independent of those that `sample` makes of it.
     look : int
@@ -195,9 +197,11 @@ def certify_posterior(
         The class whose best the policy is compared with; by default all of the policy's own kind.
     """
     check_replications(replications, LEAST)
-    if (share := REPLICATION_SHARE * time_bound().left) < seconds:
-        seconds = max(share, 1e-3)
-        time_bound().note("replications")
+    if time_bound().limit is not None:
+        share, seconds = REPLICATION_SHARE * time_bound().left, seconds or SECONDS
+        if share < seconds:
+            seconds = max(share, 1e-3)
+            time_bound().note("replications")
     covers = class_of(policy)
     if not isinstance(problem.objective, SoftRobust):
         return _without(problem, heldout, covers, Note("replications_bound_averages"))
@@ -209,14 +213,17 @@ def certify_posterior(
             few = posterior.pool // n
             replications = replications if few < LEAST else min(replications, few)
     try:
-        fresh = _draws(problem, posterior, n, replications, seconds, rng)
         if isinstance(among, PracticeClass) and problem.n_states > DUAL_STATES:
             among = None
+        if seconds is None:
+            some = SECONDS / replication_seconds(problem, n, covers if among is None else among)
+            replications = 0 if some < 1 else int(np.clip(some, LEAST, replications))
+        fresh = _draws(problem, posterior, n, replications, seconds, rng)
         bounds, returns = _replicate(problem, policy, fresh, among, replications, seconds)
     except InputError as error:  # a sampler that has kept too few draws
         return _without(problem, heldout, covers, Note(RECORDED, facts={"text": str(error)}))
     if len(bounds) < LEAST:
-        facts = {"least": LEAST, "seconds": seconds}
+        facts = {"least": LEAST, "seconds": SECONDS if seconds is None else seconds}
         return _without(problem, heldout, covers, Note("replications_too_slow", facts=facts))
     made = _limits(problem, policy, bounds, returns, 1 - (1 - LEVEL) * 0.5**look)
     return replace(made, n_models=n).held_out(problem, heldout)
@@ -243,9 +250,10 @@ def _replicate(
     fresh: Iterable[ModelSet],
     among: PracticeClass | Covers | None,
     replications: int,
-    seconds: float,
+    seconds: float | None,
 ) -> tuple[list[Bound], list[FloatArray]]:
     """Bounds of the replications and the policy's returns there; only one where it takes long."""
+    each = None if seconds is None else seconds / replications
     bounds: list[Bound] = []
     returns: list[FloatArray] = []
     # Where nobody has set a limit, what other processes do does not count.
@@ -255,12 +263,14 @@ def _replicate(
         if not bounds:  # all may have been drawn at once
             drawing = spent.elapsed
         there = problem.with_models(models)
-        bounds.append(_bound(there, policy, among, seconds / replications))
+        bounds.append(_bound(there, policy, among, each))
         returns.append(returns_of(there, policy).x)
-        if len(bounds) == 1:  # how many there will be depends on the clock, not on what was seen
+        if time_bound().passed:
+            break
+        if len(bounds) == 1 and seconds is not None:  # depends on the clock, not on what was seen
             took = spent.elapsed - drawing
             left = seconds - drawing
-            if took > left or time_bound().passed:
+            if took > left:
                 break
             replications = int(np.clip(left / max(took, 1e-9), LEAST, replications))
         if len(bounds) == replications:
@@ -273,7 +283,7 @@ def _draws(
     posterior: FittedPosterior | Draw,
     n: int,
     replications: int,
-    seconds: float,
+    seconds: float | None,
     rng: np.random.Generator,
 ) -> Iterator[ModelSet]:
     """Fresh models for each replication.
@@ -283,7 +293,9 @@ def _draws(
     """
     draw: Draw = posterior.sample if isinstance(posterior, FittedPosterior) else posterior
     size = 8.0 * problem.models.next_states.size
-    if time_bound().limit is not None:  # whether one set can be drawn in time is seen by a few
+    if not replications:
+        return
+    if seconds is not None and time_bound().limit is not None:  # a few show if a set can be drawn
         began = time.monotonic()
         draw(min(n, TRIAL), rng.spawn(1)[0])
         if n / min(n, TRIAL) * (time.monotonic() - began) * LEAST > seconds:
@@ -301,24 +313,65 @@ def _bound(
     problem: Problem,
     policy: Policy | TimedPolicy,
     among: PracticeClass | Covers | None,
-    seconds: float,
+    seconds: float | None,
 ) -> Bound:
-    """The best bound on one replication's optimum in the class that its seconds afford."""
+    """The best bound on one replication's optimum in the class that seconds or work afford."""
     if isinstance(among, PracticeClass):
         inside = among.composite(problem)
         own = inside.corner(policy) if isinstance(policy, Policy) else None
         there = own or inside.problem.uniform_policy()
         return among.named(_bound(inside.problem, there, None, seconds))
     covers = class_of(policy) if among is None else among
-    S, A, N = problem.R.shape
-    if S > DUAL_STATES:
+    method = _method(problem, problem.n_models, covers, seconds is None)
+    if method == CLAIRVOYANT:
         return clairvoyant_bound(problem)
-    small = N * A * S**3 <= EXACT_WORK and problem.horizon is None
-    if covers is Covers.DETERMINISTIC and small and isinstance(policy, Policy):
-        solved = Exact(gap=GAP, time_limit=seconds, start=policy).solve(problem).bound
+    if method == EXACT and isinstance(policy, Policy):
+        nodes = max(FEWEST_NODES, int(NODE_NUMBERS / problem.R.size)) if seconds is None else None
+        if few_rules(problem):  # all are tried: that is counted already
+            nodes = None
+        solver = Exact(gap=GAP, time_limit=seconds, node_limit=nodes, start=policy)
+        solved = solver.solve(problem).bound
         assert solved is not None  # Exact always has one
         return solved
     return best_bound(problem, covers, seconds, time_bound().limit is None)
+
+
+CLAIRVOYANT, DUAL, EXACT = "clairvoyant", "dual", "exact"
+# Seconds, on a machine like any: of the optimum of one model by S³ or by what is stored of its
+# rows; of a safe dual by N·S³ and S·A·N; of a node by S·A·N, of which there are usually so many
+OPTIMUM_DENSE, OPTIMUM_SPARSE = 1.5e-9, 2e-7
+DUAL_CUBE, DUAL_NUMBER = 1e-8, 1e-6
+NODE_NUMBER, NODES = 3e-6, 10
+
+
+def _method(problem: Problem, n: int, covers: Covers, counted: bool) -> str:
+    """How replications of `n` models are bounded, by their size alone."""
+    S, A = problem.n_states, problem.n_actions
+    if S > DUAL_STATES:
+        return CLAIRVOYANT
+    if covers is Covers.DETERMINISTIC and n * A * S**3 <= EXACT_WORK and problem.horizon is None:
+        return EXACT
+    slow = counted and n * dual_seconds(problem) > SECONDS / LEAST
+    return CLAIRVOYANT if slow else DUAL
+
+
+def dual_seconds(problem: Problem) -> float:
+    """About how long the safe dual takes for each model, told from sizes alone."""
+    S, A = problem.n_states, problem.n_actions
+    return (DUAL_CUBE * S**3 + DUAL_NUMBER * S * A) * (problem.horizon or 1)
+
+
+def replication_seconds(problem: Problem, n: int, among: PracticeClass | Covers) -> float:
+    """About how long a replication of `n` models takes, told from sizes alone."""
+    S, A, stored = problem.n_states, problem.n_actions, problem.models.next_states.size
+    covers = among if isinstance(among, Covers) else Covers.DETERMINISTIC
+    each = min(OPTIMUM_DENSE * S**3, OPTIMUM_SPARSE * stored / A) * (problem.horizon or 1)
+    method = _method(problem, n, covers, True)
+    if method == EXACT:
+        each += NODES * NODE_NUMBER * S * A
+    elif method == DUAL:
+        each += dual_seconds(problem)
+    return n * each
 
 
 def _limits(

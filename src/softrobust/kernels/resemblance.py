@@ -1,7 +1,10 @@
 """What resembles a row: base measures b_k(· | s, a) from the transitions of other rows.
 
 A token is a transition (s₂, a₂, t₂) seen w times; tokens are sorted by action, state, next state.
-Every base leaves the row's own tokens out, so that a row is never compared with itself. States may
+Every base leaves the row's own tokens out, so that a row is never compared with itself. A base is
+wanted at the columns (next states) of its row alone; of what lies elsewhere the sum is kept. Moves
+that are the same displacement are summed once, and only near states are looked at one by one, so
+that a row costs what is near it and not what the log holds. States may
 have coordinates (ranks per column); then a token can be carried to another state as a displacement,
 clipped at the borders; a next state without coordinates, such as "(end)", stays what it is. Thin
 data lean on coarser ones, one pseudo-observation a step:
@@ -29,13 +32,12 @@ data lean on coarser ones, one pseudo-observation a step:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
-from softrobust.kernels._jit import REORDER, keep_alive, kernel, unowned
-from softrobust.kernels.tail import heap_of, smallest
+from softrobust.kernels._jit import REORDER, kernel, unowned
 
 PLAIN, ALL, MARGINAL, OTHER, SAME, FAR, MID, NEAR, PLACE, DRIFT = range(10)
 LEAVE, EDGE, AFTER, COLUMNS = range(10, 14)
@@ -46,6 +48,7 @@ REACH = 16  # as far as this from where the search begins,
 LEAN = 4.0  # with so many pseudo-observations of all next states alike
 SAME_PLACE = 0.7  # ranks by which the places may differ
 # Weights by squared distance between places; further than this they are below a thousandth.
+FAR_OFF = 9  # ranks: the largest of these distances
 CLOSENESS = np.array(
     [math.exp(-q / (2.0 * SAME_PLACE**2)) + 0.1 * math.exp(-q / 18.0) for q in range(83)]
 )
@@ -72,16 +75,58 @@ class Tokens(NamedTuple):
     placed: BoolArray  # (S,)
     live: BoolArray  # (S,) states thought to exist
     push: IntArray  # (A, columns) how far actions move a state before chance comes in
+    # Moves: tokens of an action with the same displacement. (n,) the move of a token, −1 from a
+    # state without coordinates; (A + 1,) moves of an action; (n_moves,) a token that makes it
+    move: IntArray
+    move_ptr: IntArray
+    mover: IntArray
+    # States by their rank in the longest ordered column, `main` (−1: none is, and they are one lot)
+    main: int
+    lot_ptr: IntArray
+    lots: IntArray
 
 
 class Sums(NamedTuple):
     """What rows share: totals of tokens, and what lies beyond borders."""
 
-    by_state: FloatArray  # (S, S)
     by_next: FloatArray  # (S,)
-    drift: FloatArray  # (S, S) around every state
+    by_action: FloatArray  # (A, S)
+    moved: FloatArray  # (n_moves,)
     stops: FloatArray  # (2·columns,) moves across a border that stop there, by column and side
     beyond: FloatArray  # (2·columns, S) and where the others go
+
+
+class Room(NamedTuple):
+    """Room for a row, whose columns are at most W."""
+
+    place: IntArray  # (S,) which of the row's columns a state is, −1 where it is none
+    seen: IntArray  # (S,) the last row after whose state it was seen under another action
+    near: IntArray  # (S,) states near the row's, of which there are
+    last: IntArray  # (4,) so many; the state that they and `drift` are for; moves, and all items
+    item: IntArray  # (2·n,) tokens whose displacements are carried to the row, first all moves
+    share: FloatArray  # (2·n,) and their weights
+    drift: FloatArray  # (S,)
+    whole: FloatArray  # (5,) all tokens, to unplaced ones, 1/live, share unplaced; sum of `drift`
+    by_action: FloatArray  # (A,) tokens
+    gone: FloatArray  # (2·columns,) moves beyond borders
+    mass: FloatArray  # (n_bases,) of a base in all
+    off: FloatArray  # (n_bases,) and on states without coordinates
+    inside: FloatArray  # (W,)
+    stop: FloatArray  # (2·columns, W)
+    out: FloatArray  # (2·columns, W)
+    crossing: FloatArray  # (2·columns,)
+    halt: FloatArray  # (2·columns,)
+
+
+def room(g: Tokens, width: int) -> Room:
+    """Room for rows of at most so many columns."""
+    S, d = g.live.size, 2 * g.sizes.size
+    none = (np.full(S, -1, dtype=np.int64) for _ in range(3))
+    shapes = ((S,), (5,), (g.n_actions,), (d,), (g.n_bases,), (g.n_bases,), (width,), (d, width),
+              (d, width), (d,), (d,))  # fmt: skip
+    last, item = np.full(4, -1, dtype=np.int64), np.empty(2 * g.s.size, dtype=np.int64)
+    made: tuple[Any, ...] = (*none, last, item, np.empty(item.size), *map(np.empty, shapes))
+    return Room(*made)
 
 
 @kernel(inline=True, inner=True)
@@ -104,222 +149,288 @@ def shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed):
 
 @kernel
 def _totals(g, x):
-    """Add up by_state, by_next and drift, which come in as zeros."""
-    begin, end, w, ranks, sizes, numeric = g.s, g.t, g.w, g.ranks, g.sizes, g.numeric
-    lookup, placed = g.lookup, g.placed
-    for i in range(w.size):
-        x.by_state[begin[i], end[i]] += w[i]
-        x.by_next[end[i]] += w[i]
-    if sizes.size == 0:
-        return
-    for i in range(w.size):
-        s2, t2 = begin[i], end[i]
-        if not placed[s2]:
-            continue
-        for s in range(x.by_next.size):
-            near = g.near[s, s2]
-            if near > 0.0 and placed[s]:
-                to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
-                if to >= 0:
-                    x.drift[s, to] += near * w[i]
+    """Fill by_next, by_action and moved."""
+    x.by_next[:] = 0.0
+    x.by_action[:] = 0.0
+    x.moved[:] = 0.0
+    for a in range(g.n_actions):
+        for i in range(g.action_ptr[a], g.action_ptr[a + 1]):
+            x.by_next[g.t[i]] += g.w[i]
+            x.by_action[a, g.t[i]] += g.w[i]
+            if g.sizes.size and g.move[i] >= 0:
+                x.moved[g.move[i]] += g.w[i]
+
+
+@kernel(inline=True)
+def _add(placed, place, mass, off, B, k, t, weight):
+    """Add to base k at next state t."""
+    mass[k] += weight
+    if not placed[t]:
+        off[k] += weight
+    j = place[t]
+    if j >= 0:
+        B[k, j] += weight
 
 
 @kernel
-def _blend_down(B, k, coarse):
+def _blend_down(mass, off, B, n, k, coarse):
     """B[k] ← (B[k] + B[coarse])/(Σ B[k] + 1): pseudo-counts that lean on a coarser measure."""
-    total = 1.0
-    for t in range(B.shape[1]):
-        total += B[k, t]
-    for t in range(B.shape[1]):
-        B[k, t] = (B[k, t] + B[coarse, t]) / total
+    total = max(mass[k], 0.0) + 1.0
+    off[k] = (max(off[k], 0.0) + off[coarse]) / total
+    for j in range(n):  # differences of sums leave dust
+        B[k, j] = (max(B[k, j], 0.0) + B[coarse, j]) / total
+
+
+@kernel
+def _around(g, r, s, drifts):
+    """r.near ← states near s; and r.drift: displacements of any action there, carried to s."""
+    if r.last[1] == s:
+        return
+    n, total, drift = 0, 0.0, r.drift
+    drift[:] = 0.0
+    for s2 in range(g.live.size):
+        if g.wide[s, s2] > 0.0 and g.placed[s2]:
+            r.near[n] = s2
+            n += 1
+            near = g.near[s, s2]
+            if drifts and near > 0.0:
+                for row in range(s2 * g.n_actions, (s2 + 1) * g.n_actions):
+                    for i in range(g.pair_lo[row], g.pair_hi[row]):
+                        to = shifted(s, s2, g.t[i], g.ranks, g.sizes, g.numeric, g.lookup, g.placed)
+                        if to >= 0:
+                            drift[to] += near * g.w[i]
+                            total += near * g.w[i]
+    r.last[0], r.last[1] = n, s
+    r.whole[4] = total
+
+
+@kernel
+def _begin(g, x, r):
+    """What all rows need of the sums."""
+    r.last[1] = -1
+    r.seen[:] = -1
+    r.whole[:] = 0.0
+    n_live = 0
+    for t in range(g.live.size):
+        r.whole[0] += x.by_next[t]
+        if not g.placed[t]:
+            r.whole[1] += x.by_next[t]
+        if g.live[t]:
+            n_live += 1
+            if not g.placed[t]:
+                r.whole[3] += 1.0
+    r.whole[2] = 1.0 / n_live
+    r.whole[3] /= n_live
+    for a in range(g.n_actions):
+        r.by_action[a] = x.by_action[a].sum()
+    for k in range(x.stops.size):
+        r.gone[k] = 0.0
+        for t in range(g.live.size):
+            r.gone[k] += max(x.beyond[k, t], 0.0)
 
 
 @kernel(once=True)
-def _row_bases(g, x, row, B):
-    """B (n_bases, S) ← the base measures of row s·A + a."""
-    s, a, lo, hi = row // g.n_actions, row % g.n_actions, g.pair_lo[row], g.pair_hi[row]
-    first, last, S = g.action_ptr[a], g.action_ptr[a + 1], g.live.size
-    B[:] = 0.0
-    n_live = 0
-    for t in range(S):
-        if g.live[t]:
-            n_live += 1
-    for t in range(S):
-        B[ALL, t] = 1.0 / n_live if g.live[t] else 0.0
-        B[MARGINAL, t] = x.by_next[t]
-        B[OTHER, t] = x.by_state[s, t]
+def _row_bases(g, x, r, row, columns, B):
+    """B (n_bases, n) ← the base measures of row s·A + a at its columns (n,)."""
+    s, a, lo, hi, n = (
+        row // g.n_actions, row % g.n_actions, g.pair_lo[row], g.pair_hi[row], columns.size
+    )  # fmt: skip
+    placed, place, mass, off = g.placed, r.place, r.mass, r.off
+    r.mass[:] = 0.0
+    r.off[:] = 0.0
+    r.mass[MARGINAL], r.off[MARGINAL] = r.whole[0], r.whole[1]
+    r.mass[SAME], r.off[ALL] = r.by_action[a], r.whole[3]
+    for j in range(n):
+        t = columns[j]
+        place[t] = j
+        for k in range(B.shape[0]):
+            B[k, j] = 0.0
+        B[ALL, j] = r.whole[2] if g.live[t] else 0.0
+        B[MARGINAL, j] = x.by_next[t]
+        B[SAME, j] = x.by_action[a, t]
     for i in range(lo, hi):
-        B[MARGINAL, g.t[i]] -= g.w[i]
-        B[OTHER, g.t[i]] -= g.w[i]
-    for t in range(S):  # differences of sums leave dust
-        B[MARGINAL, t] = max(B[MARGINAL, t], 0.0)
-        B[OTHER, t] = max(B[OTHER, t], 0.0)
-    _blend_down(B, AT[MARGINAL], AT[ALL])
-    n_near = 0
-    for t in range(S):
-        if B[OTHER, t] > 1e-9 or t == s:
-            n_near += 1
-    for t in range(S):
-        here = B[OTHER, t] > 1e-9 or t == s
-        B[PLAIN, t] = LEAK * B[MARGINAL, t] + ((1.0 - LEAK) / n_near if here else 0.0)
-    _blend_down(B, AT[OTHER], AT[MARGINAL])
-    for i in range(first, last):
-        if i < lo or i >= hi:
-            B[SAME, g.t[i]] += g.w[i]
-    _blend_down(B, AT[SAME], AT[MARGINAL])
-    if g.sizes.size == 0:
-        return
-    if not g.placed[s]:
+        _add(placed, place, mass, off, B, AT[MARGINAL], g.t[i], -g.w[i])
+        _add(placed, place, mass, off, B, AT[SAME], g.t[i], -g.w[i])
+    _blend_down(mass, off, B, n, AT[MARGINAL], AT[ALL])
+    r.seen[s] = row
+    n_near = 1
+    for other in range(s * g.n_actions, (s + 1) * g.n_actions):
+        if other != row:
+            for i in range(g.pair_lo[other], g.pair_hi[other]):
+                _add(placed, place, mass, off, B, AT[OTHER], g.t[i], g.w[i])
+                if r.seen[g.t[i]] != row and g.w[i] > 1e-9:
+                    r.seen[g.t[i]] = row
+                    n_near += 1
+    for j in range(n):
+        here = r.seen[columns[j]] == row
+        B[PLAIN, j] = LEAK * B[MARGINAL, j] + ((1.0 - LEAK) / n_near if here else 0.0)
+    _blend_down(mass, off, B, n, AT[OTHER], AT[MARGINAL])
+    _blend_down(mass, off, B, n, AT[SAME], AT[MARGINAL])
+    if g.sizes.size > 0 and g.placed[s]:
+        _around(g, r, s, True)
+        _gather(g, x, r, s, a, lo, hi)
+        _displaced(g, r, s, lo, hi, columns, B)
+        for j in range(n):  # ends as for other actions
+            stays = (1.0 - r.off[OTHER]) / (1.0 - r.off[NEAR])
+            B[LEAVE, j] = B[NEAR, j] * stays if g.placed[columns[j]] else B[OTHER, j]
+        _edge(g, x, r, s, lo, hi, columns, B)
+        _after(g, r, s, a, n, B)
+        if B.shape[0] > COLUMNS:
+            _columns(g, r, s, columns, B)
+    elif g.sizes.size > 0:
         for k in range(FAR, B.shape[0]):
-            for t in range(S):
-                B[k, t] = B[MARGINAL, t]
-        return
-    _displaced(g, x, s, lo, hi, first, last, B)
-    _leave(g.placed, S, B)
-    halt, out = _edge(g, x, s, lo, hi, first, last, B)
-    _after(g, s, a, lo, hi, halt, out, B)
-    if B.shape[0] > COLUMNS:
-        _columns(g, s, lo, hi, first, last, B)
+            for j in range(n):
+                B[k, j] = B[MARGINAL, j]
+    for j in range(n):
+        r.place[columns[j]] = -1
 
 
 @kernel
-def _displaced(g, x, s, lo, hi, first, last, B):
-    """B[FAR … DRIFT] ← displacements carried to s, and places near it."""
-    begin, end, w, ranks, sizes, numeric = g.s, g.t, g.w, g.ranks, g.sizes, g.numeric
-    lookup, placed, near_, wide_ = g.lookup, g.placed, g.near, g.wide
-    S = g.live.size
-    for i in range(first, last):
-        if lo <= i < hi:
-            continue
-        s2, t2 = begin[i], end[i]
-        if not placed[s2]:
-            continue
-        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
-        wide, near = wide_[s, s2], near_[s, s2]
-        B[PLACE, t2] += w[i] * near
-        if to >= 0:
-            B[FAR, to] += w[i]
-            B[MID, to] += w[i] * wide
-            B[NEAR, to] += w[i] * near
-    for t in range(S):
-        B[DRIFT, t] = x.drift[s, t]
+def _gather(g, x, r, s, a, lo, hi):
+    """r.item, r.share ← all moves of the action, less the row's own tokens; then tokens near s."""
+    n, item, share, near = 0, r.item, r.share, r.near
+    for m in range(g.move_ptr[a], g.move_ptr[a + 1]):
+        item[n], share[n] = g.mover[m], x.moved[m]
+        n += 1
     for i in range(lo, hi):
-        B[DRIFT, end[i]] -= w[i]
-    for t in range(S):
-        B[DRIFT, t] = max(B[DRIFT, t], 0.0)
-    _blend_down(B, AT[FAR], AT[MARGINAL])
-    _blend_down(B, AT[MID], AT[FAR])
-    _blend_down(B, AT[NEAR], AT[MID])
-    _blend_down(B, AT[PLACE], AT[SAME])
-    _blend_down(B, AT[DRIFT], AT[FAR])
+        item[n], share[n] = i, -g.w[i]
+        n += 1
+    r.last[2] = n
+    for h in range(r.last[0]):
+        row = near[h] * g.n_actions + a
+        if near[h] != s:
+            for i in range(g.pair_lo[row], g.pair_hi[row]):
+                item[n], share[n] = i, g.w[i]
+                n += 1
+    r.last[3] = n
 
 
 @kernel
-def _moves(g, s, lo, hi, first, last, inside, stop, crossing):
+def _displaced(g, r, s, lo, hi, columns, B):
+    """B[FAR … DRIFT] ← displacements carried to s, and places near it."""
+    n, item, share, drift, moves = columns.size, r.item, r.share, r.drift, r.last[2]
+    placed, place, mass, off = g.placed, r.place, r.mass, r.off
+    for h in range(r.last[3]):
+        s2, t2 = g.s[item[h]], g.t[item[h]]
+        to = shifted(s, s2, t2, g.ranks, g.sizes, g.numeric, g.lookup, placed)
+        if h < moves:
+            if to >= 0:
+                _add(placed, place, mass, off, B, AT[FAR], to, share[h])
+            continue
+        near = g.near[s, s2] * share[h]
+        _add(placed, place, mass, off, B, AT[PLACE], t2, near)
+        if to >= 0:
+            _add(placed, place, mass, off, B, AT[MID], to, g.wide[s, s2] * share[h])
+            _add(placed, place, mass, off, B, AT[NEAR], to, near)
+    mass[DRIFT] = r.whole[4]
+    for j in range(n):
+        B[DRIFT, j] = drift[columns[j]]
+    for i in range(lo, hi):
+        _add(placed, place, mass, off, B, AT[DRIFT], g.t[i], -g.w[i])
+    _blend_down(mass, off, B, n, AT[FAR], AT[MARGINAL])
+    _blend_down(mass, off, B, n, AT[MID], AT[FAR])
+    _blend_down(mass, off, B, n, AT[NEAR], AT[MID])
+    _blend_down(mass, off, B, n, AT[PLACE], AT[SAME])
+    _blend_down(mass, off, B, n, AT[DRIFT], AT[FAR])
+
+
+@kernel
+def _moves(g, r, s, n):
     """Displacements of the action in near states, carried to s, by whether they cross a border.
 
-    inside (S,): where those lead that do not; stop (2·columns, S): where the others lead if they
-    stop at the border, by column and side; crossing (2·columns,): their shares. Returns the weight.
+    r.inside (n,): where those lead that do not; r.stop (2·columns, n): where the others lead if
+    they stop at the border, by column and side; r.crossing (2·columns,): their shares. Returns the
+    weight.
     """
-    begin, end, w, ranks, sizes, numeric = g.s, g.t, g.w, g.ranks, g.sizes, g.numeric
-    lookup, placed, near, wide = g.lookup, g.placed, g.near, g.wide
-    inside[:] = 0.0
-    stop[:] = 0.0
+    inside, stop, crossing, item, place = r.inside, r.stop, r.crossing, r.item, r.place
+    inside[:n] = 0.0
+    stop[:, :n] = 0.0
     crossing[:] = 0.0
     total = 0.0
-    for i in range(first, last):
-        s2, t2 = begin[i], end[i]
-        if (lo <= i < hi) or not placed[s2]:
-            continue
-        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
+    for h in range(r.last[3]):
+        s2, t2 = g.s[item[h]], g.t[item[h]]
+        to = shifted(s, s2, t2, g.ranks, g.sizes, g.numeric, g.lookup, g.placed)
         if to < 0:
             continue
-        share = w[i] * (near[s, s2] + 0.1 * wide[s, s2] + 0.01)
+        share = r.share[h] * (0.01 if h < r.last[2] else g.near[s, s2] + 0.1 * g.wide[s, s2])
         total += share
-        border = -1
-        if placed[t2]:
-            for j in range(sizes.size):
-                r = ranks[s, j] + ranks[t2, j] - ranks[s2, j]
-                if numeric[j] and (r < 0 or r >= sizes[j]):
-                    border = 2 * j + (1 if r > 0 else 0)
+        border, j = -1, place[to]
+        if g.placed[t2]:
+            for c in range(g.sizes.size):
+                rank = g.ranks[s, c] + g.ranks[t2, c] - g.ranks[s2, c]
+                if g.numeric[c] and (rank < 0 or rank >= g.sizes[c]):
+                    border = 2 * c + (1 if rank > 0 else 0)
                     break
-        if border < 0:
-            inside[to] += share
-        else:
-            stop[border, to] += share
+        if border >= 0:
             crossing[border] += share
-    if total > 0.0:
-        for t in range(inside.size):
-            inside[t] /= total
-            for k in range(crossing.size):
-                stop[k, t] /= total
-        for k in range(crossing.size):
-            crossing[k] /= total
+            if j >= 0:
+                stop[border, j] += share
+        elif j >= 0:
+            inside[j] += share
+    scale = 1.0 / total if total > 1e-12 else 0.0
+    for j in range(n):
+        inside[j] = max(inside[j], 0.0) * scale
+    for k in range(crossing.size):
+        crossing[k] = max(crossing[k], 0.0) * scale
+        for j in range(n):
+            stop[k, j] = max(stop[k, j], 0.0) * scale
+    return total if scale > 0.0 else 0.0
+
+
+@kernel(inline=True)
+def _likely(inside, stop, crossing, halt, out, j):
+    """How likely a next state is, by what is inside and beyond borders."""
+    total = inside[j]
+    for k in range(crossing.size):
+        total += halt[k] * stop[k, j] + (1.0 - halt[k]) * crossing[k] * out[k, j]
     return total
 
 
 @kernel
-def _onward(stops, beyond, anywhere, halt, out):
-    """halt (2·columns,) ← shares of crossing moves that stop; out ← where the others go."""
-    for k in range(stops.size):
-        h, g = max(stops[k], 0.0) + 0.5, 0.5
-        for t in range(anywhere.size):
-            g += max(beyond[k, t], 0.0)
-        halt[k] = h / (h + g)
-        for t in range(anywhere.size):
-            out[k, t] = (max(beyond[k, t], 0.0) + 0.5 * anywhere[t]) / g
-
-
-@kernel
-def _account(g, lo, hi, inside, stop, crossing, halt, out, sign, stops, beyond):
-    """Add (sign 1) or take back (−1) what a row's transitions say of moves across borders.
-
-    A transition stayed inside, stopped at a border (`stops`) or went beyond it (`beyond`), in
-    proportion to how likely its next state is in each case.
-    """
-    end, w = g.t, g.w
-    for i in range(lo, hi):
-        t = end[i]
-        total = inside[t]
-        for k in range(crossing.size):
-            total += halt[k] * stop[k, t] + (1.0 - halt[k]) * crossing[k] * out[k, t]
-        if total <= 0.0:
-            continue
-        for k in range(crossing.size):
-            stops[k] += sign * w[i] * halt[k] * stop[k, t] / total
-            beyond[k, t] += sign * w[i] * (1.0 - halt[k]) * crossing[k] * out[k, t] / total
-
-
-@kernel
-def _sums(g):
-    """The sums of tokens g.
+def _fill_sums(g, x, r):
+    """Fill the sums x of tokens g.
 
     What lies beyond borders takes a few steps of EM; a row adds what the last one made of its
-    transitions.
+    transitions. A transition stayed inside, stopped at a border or went beyond it, in proportion to
+    how likely its next state is in each case.
     """
-    S, sides = g.live.size, 2 * g.sizes.size
-    x = Sums(np.zeros((S, S)), np.zeros(S), np.zeros((S, S)), np.zeros(sides), np.zeros((sides, S)))
     _totals(g, x)
-    if sides == 0:
-        return x
-    inside, stop, crossing = np.empty(S), np.empty((sides, S)), np.empty(sides)
-    halt, out, anywhere = np.empty(sides), np.empty((sides, S)), np.empty(S)
-    whole = 0.0
-    for t in range(S):
-        whole += x.by_next[t]
-    for t in range(S):
-        anywhere[t] = x.by_next[t] / whole
+    x.stops[:] = 0.0
+    x.beyond[:] = 0.0
+    if g.sizes.size == 0:
+        return
+    stops, beyond = np.empty(x.stops.size), np.empty(x.beyond.shape)
     for _ in range(BORDER_STEPS):
-        _onward(x.stops, x.beyond, anywhere, halt, out)
-        x.stops[:] = 0.0
-        x.beyond[:] = 0.0
+        _begin(g, x, r)
+        stops[:] = 0.0
+        beyond[:] = 0.0
         for row in range(g.pair_lo.size):
             s, a, lo, hi = row // g.n_actions, row % g.n_actions, g.pair_lo[row], g.pair_hi[row]
-            if hi > lo and g.placed[s]:
-                first, last = g.action_ptr[a], g.action_ptr[a + 1]
-                _moves(g, s, lo, hi, first, last, inside, stop, crossing)
-                _account(g, lo, hi, inside, stop, crossing, halt, out, 1.0, x.stops, x.beyond)
-    return x
+            if hi == lo or not g.placed[s]:
+                continue
+            _around(g, r, s, False)
+            _gather(g, x, r, s, a, lo, hi)
+            for i in range(lo, hi):
+                r.place[g.t[i]] = i - lo
+            _moves(g, r, s, hi - lo)
+            for k in range(r.halt.size):
+                stop, gone = max(x.stops[k], 0.0) + 0.5, r.gone[k] + 0.5
+                r.halt[k] = stop / (stop + gone)
+                for i in range(lo, hi):
+                    anywhere = x.by_next[g.t[i]] / r.whole[0]
+                    r.out[k, i - lo] = (max(x.beyond[k, g.t[i]], 0.0) + 0.5 * anywhere) / gone
+            for i in range(lo, hi):
+                j = i - lo
+                r.place[g.t[i]] = -1
+                total = _likely(r.inside, r.stop, r.crossing, r.halt, r.out, j)
+                if total <= 0.0:
+                    continue
+                for k in range(r.halt.size):
+                    stops[k] += g.w[i] * r.halt[k] * r.stop[k, j] / total
+                    onward = (1.0 - r.halt[k]) * r.crossing[k] * r.out[k, j]
+                    beyond[k, g.t[i]] += g.w[i] * onward / total
+        x.stops[:] = stops
+        x.beyond[:] = beyond
 
 
 def fill_pushes(g: Tokens, push: IntArray) -> None:
@@ -391,206 +502,189 @@ def _foreseen(g, push, a):
 
 
 @kernel
-def _edge(g, x, s, lo, hi, first, last, B):
-    """B[EDGE] ← moves inside, and across borders as other rows' moves went on: halt and out."""
-    S = g.placed.size
-    inside, stop, crossing = np.empty(S), np.empty(x.beyond.shape), np.empty(x.stops.size)
-    total = _moves(g, s, lo, hi, first, last, inside, stop, crossing)
-    halt, out = np.empty(x.stops.size), np.empty(x.beyond.shape)
-    _onward(x.stops, x.beyond, B[MARGINAL], halt, out)
-    others, elsewhere = x.stops.copy(), x.beyond.copy()
-    _account(g, lo, hi, inside, stop, crossing, halt, out, -1.0, others, elsewhere)
-    _onward(others, elsewhere, B[MARGINAL], halt, out)
-    for t in range(S):
-        B[EDGE, t] = total * inside[t]
-        for k in range(crossing.size):
-            onward = halt[k] * stop[k, t] + (1.0 - halt[k]) * crossing[k] * out[k, t]
-            B[EDGE, t] += total * onward
-    _blend_down(B, AT[EDGE], AT[MARGINAL])
-    return halt, out
+def _edge(g, x, r, s, lo, hi, columns, B):
+    """B[EDGE] ← moves inside, and across borders as other rows' moves went on: r.halt and out."""
+    n, place, mass, off = columns.size, r.place, r.mass, r.off
+    inside, stop, crossing, halt, out = r.inside, r.stop, r.crossing, r.halt, r.out
+    total = _moves(g, r, s, n)
+    for k in range(halt.size):
+        stays, gone = max(x.stops[k], 0.0) + 0.5, r.gone[k] + 0.5
+        halt[k] = stays / (stays + gone)
+        for j in range(n):
+            out[k, j] = (max(x.beyond[k, columns[j]], 0.0) + 0.5 * B[MARGINAL, j]) / gone
+    own = np.zeros((hi - lo, halt.size, 2))  # what the row itself says of stops, and of the rest
+    for i in range(lo, hi):
+        j = place[g.t[i]]
+        likely = _likely(inside, stop, crossing, halt, out, j) if j >= 0 else 0.0
+        if likely > 0.0:
+            for k in range(halt.size):
+                own[i - lo, k, 0] = g.w[i] * halt[k] * stop[k, j] / likely
+                onward = (1.0 - halt[k]) * crossing[k] * out[k, j]
+                own[i - lo, k, 1] = g.w[i] * onward / likely
+    for k in range(halt.size):
+        stays, gone = x.stops[k], r.gone[k]
+        for i in range(lo, hi):
+            stays -= own[i - lo, k, 0]
+            there = x.beyond[k, g.t[i]]
+            gone += max(there - own[i - lo, k, 1], 0.0) - max(there, 0.0)
+        stays, gone = max(stays, 0.0) + 0.5, gone + 0.5
+        halt[k] = stays / (stays + gone)
+        for j in range(n):
+            out[k, j] = x.beyond[k, columns[j]]
+        for i in range(lo, hi):
+            if place[g.t[i]] >= 0:
+                out[k, place[g.t[i]]] -= own[i - lo, k, 1]
+        for j in range(n):
+            out[k, j] = (max(out[k, j], 0.0) + 0.5 * B[MARGINAL, j]) / gone
+    mass[EDGE] = total
+    for j in range(n):
+        B[EDGE, j] = total * _likely(inside, stop, crossing, halt, out, j)
+    _blend_down(mass, off, B, n, AT[EDGE], AT[MARGINAL])
 
 
 @kernel
-def _after(g, s, a, lo, hi, halt, out, B):
+def _after(g, r, s, a, n, B):
     """B[AFTER] ← next states of any action from where its push leads to about the same place.
 
     What is carried across a border stops there or goes on, as for B[EDGE].
     """
-    begin, end, w, ranks, sizes, numeric = g.s, g.t, g.w, g.ranks, g.sizes, g.numeric
-    lookup, placed, push, ptr = g.lookup, g.placed, g.push, g.action_ptr
-    crossing = np.zeros(halt.size)
+    placed, place, mass, off = g.placed, r.place, r.mass, r.off
+    crossing, halt, out = r.crossing, r.halt, r.out
+    crossing[:] = 0.0
     for b in range(g.n_actions):
-        for i in range(ptr[b], ptr[b + 1]):
-            s2, t2 = begin[i], end[i]
-            if (lo <= i < hi) or not placed[s2]:
+        first, last = 0, g.lot_ptr.size - 2
+        if g.main >= 0:
+            middle = g.ranks[s, g.main] + g.push[a, g.main] - g.push[b, g.main]
+            first, last = max(first, middle - FAR_OFF), min(last, middle + FAR_OFF)
+        if first > last:
+            continue
+        for h in range(g.lot_ptr[first], g.lot_ptr[last + 1]):
+            s2 = g.lots[h]
+            row = s2 * g.n_actions + b
+            if s2 == s and a == b:
                 continue
-            square, code, border = 0, 0, -1
-            for j in range(sizes.size):
-                r = ranks[t2, j]
-                if numeric[j]:
-                    gap = ranks[s, j] + push[a, j] - ranks[s2, j] - push[b, j]
-                    square += gap * gap
-                    r += gap
-                    if r < 0 or r >= sizes[j]:
-                        border = 2 * j + (1 if r > 0 else 0)
-                        r = min(max(r, 0), sizes[j] - 1)
-                elif ranks[s, j] != ranks[s2, j]:
-                    square += 1
-                    if r == ranks[s2, j]:
-                        r = ranks[s, j]
-                code = code * sizes[j] + r
-            to = lookup[code] if placed[t2] else t2
-            if square >= CLOSENESS.size or to < 0:
-                continue
-            share = w[i] * CLOSENESS[square]
-            if border >= 0 and placed[t2]:
-                B[AFTER, to] += share * halt[border]
-                crossing[border] += share * (1.0 - halt[border])
-            else:
-                B[AFTER, to] += share
+            for i in range(g.pair_lo[row], g.pair_hi[row]):
+                t2 = g.t[i]
+                square, code, border = 0, 0, -1
+                for j in range(g.sizes.size):
+                    rank = g.ranks[t2, j]
+                    if g.numeric[j]:
+                        gap = g.ranks[s, j] + g.push[a, j] - g.ranks[s2, j] - g.push[b, j]
+                        square += gap * gap
+                        rank += gap
+                        if rank < 0 or rank >= g.sizes[j]:
+                            border = 2 * j + (1 if rank > 0 else 0)
+                            rank = min(max(rank, 0), g.sizes[j] - 1)
+                    elif g.ranks[s, j] != g.ranks[s2, j]:
+                        square += 1
+                        if rank == g.ranks[s2, j]:
+                            rank = g.ranks[s, j]
+                    code = code * g.sizes[j] + rank
+                to = g.lookup[code] if placed[t2] else t2
+                if square >= CLOSENESS.size or to < 0:
+                    continue
+                share = g.w[i] * CLOSENESS[square]
+                if border >= 0 and placed[t2]:
+                    _add(placed, place, mass, off, B, AT[AFTER], to, share * halt[border])
+                    crossing[border] += share * (1.0 - halt[border])
+                else:
+                    _add(placed, place, mass, off, B, AT[AFTER], to, share)
     for k in range(crossing.size):
         if crossing[k] > 0.0:
-            for t in range(g.live.size):
-                B[AFTER, t] += crossing[k] * out[k, t]
-    _blend_down(B, AT[AFTER], AT[EDGE])
+            mass[AFTER] += crossing[k]
+            for j in range(n):
+                B[AFTER, j] += crossing[k] * out[k, j]
+    _blend_down(mass, off, B, n, AT[AFTER], AT[EDGE])
 
 
 @kernel
-def _leave(placed, S, B):
-    """B[LEAVE] ← B[NEAR] among states with coordinates, B[OTHER] among those without."""
-    stay, gone = 0.0, 0.0
-    for t in range(S):
-        if placed[t]:
-            stay += B[NEAR, t]
-        else:
-            gone += B[OTHER, t]
-    for t in range(S):
-        B[LEAVE, t] = B[NEAR, t] * (1.0 - gone) / stay if placed[t] else B[OTHER, t]
-
-
-@kernel
-def _columns(g, s, lo, hi, first, last, B):
+def _columns(g, r, s, columns, B):
     """B[COLUMNS] ← product over columns of where near states' transitions moved that column."""
-    begin, end, w, ranks, sizes, numeric = g.s, g.t, g.w, g.ranks, g.sizes, g.numeric
-    placed, near, wide, live = g.placed, g.near, g.wide, g.live
-    S, d = live.size, sizes.size
-    most = 0
-    for j in range(d):
-        most = max(most, sizes[j])
-    move = np.zeros((d, most))
-    away, total = 0.0, 0.0
-    for i in range(first, last):
-        s2, t2 = begin[i], end[i]
-        if (lo <= i < hi) or not placed[s2]:
-            continue
-        share = w[i] * (near[s, s2] + 0.1 * wide[s, s2] + 0.01)
+    n, d, item, total = columns.size, g.sizes.size, r.item, 0.0
+    placed, place, mass, off = g.placed, r.place, r.mass, r.off
+    move = np.zeros((d, g.sizes.max()))
+    for h in range(r.last[3]):
+        s2, t2 = g.s[item[h]], g.t[item[h]]
+        share = r.share[h] * (0.01 if h < r.last[2] else g.near[s, s2] + 0.1 * g.wide[s, s2])
         total += share
         if not placed[t2]:
-            B[COLUMNS, t2] += share
-            away += share
+            _add(placed, place, mass, off, B, AT[COLUMNS], t2, share)
             continue
         for j in range(d):
-            if numeric[j]:
-                r = ranks[s, j] + ranks[t2, j] - ranks[s2, j]
-                r = min(max(r, 0), sizes[j] - 1)
-            elif ranks[t2, j] == ranks[s2, j]:
-                r = ranks[s, j]
+            if g.numeric[j]:
+                rank = g.ranks[s, j] + g.ranks[t2, j] - g.ranks[s2, j]
+                rank = min(max(rank, 0), g.sizes[j] - 1)
+            elif g.ranks[t2, j] == g.ranks[s2, j]:
+                rank = g.ranks[s, j]
             else:
-                r = ranks[t2, j]
-            move[j, r] += share
-    if total <= 0.0:
-        for t in range(S):
-            B[COLUMNS, t] = B[MARGINAL, t]
+                rank = g.ranks[t2, j]
+            move[j, rank] += share
+    if total <= 1e-12:
+        for j in range(n):
+            B[COLUMNS, j] = B[MARGINAL, j]
         return
     for j in range(d):
         weight = 0.5
-        for r in range(sizes[j]):
-            weight += move[j, r]
-        for r in range(sizes[j]):
-            move[j, r] = (move[j, r] + 0.5 / sizes[j]) / weight
-    whole = 0.0
-    for t in range(S):
-        if live[t] and placed[t]:
-            p = total - away
+        for rank in range(g.sizes[j]):
+            move[j, rank] = max(move[j, rank], 0.0)
+            weight += move[j, rank]
+        for rank in range(g.sizes[j]):
+            move[j, rank] = (move[j, rank] + 0.5 / g.sizes[j]) / weight
+    stay, whole = max(total - mass[COLUMNS], 0.0), 0.0  # the mass so far is what left them all
+    for t in range(g.live.size):
+        if g.live[t] and placed[t]:
+            p = 1.0
             for j in range(d):
-                p *= move[j, ranks[t, j]]
-            B[COLUMNS, t] = p
+                p *= move[j, g.ranks[t, j]]
             whole += p
-    for t in range(S):
-        if placed[t] and whole > 0.0:
-            B[COLUMNS, t] *= (total - away) / whole
-    _blend_down(B, AT[COLUMNS], AT[MARGINAL])
+            if place[t] >= 0:
+                B[COLUMNS, place[t]] = p
+    for j in range(n):
+        if placed[columns[j]]:
+            B[COLUMNS, j] *= stay / whole
+    mass[COLUMNS] = total
+    _blend_down(mass, off, B, n, AT[COLUMNS], AT[MARGINAL])
 
 
 @kernel(nogil=True)
-def bases_at(rows, g, indptr, columns, out):
+def bases_at(rows, g, x, r, indptr, columns, out, fill):
     """out (nnz, n_bases) ← bases of every row at its listed columns, normalised there.
 
-    Returns the largest mass that a base has outside the columns.
+    The sums x are filled first, or are there already. Returns the largest mass that a base has
+    outside the columns.
     """
-    g = unowned(g)
-    own = _sums(g)
-    x = unowned(own)
-    B = np.empty((g.n_bases, g.live.size))
+    g, x, r = unowned(g), unowned(x), unowned(r)
+    if fill:
+        _fill_sums(g, x, r)
+    B = np.empty((g.n_bases, r.inside.size))
     lost = 0.0
+    _begin(g, x, r)
     for i in range(rows.size):
-        _row_bases(g, x, rows[i], B)
+        lo, hi = indptr[i], indptr[i + 1]
+        _row_bases(g, x, r, rows[i], columns[lo:hi], B)
         for k in range(g.n_bases):
             total = 0.0
-            for j in range(indptr[i], indptr[i + 1]):
-                total += B[k, columns[j]]
+            for j in range(hi - lo):
+                total += B[k, j]
             lost = max(lost, 1.0 - total)
-            for j in range(indptr[i], indptr[i + 1]):
-                out[j, k] = B[k, columns[j]] / total if total > 0.0 else 0.0
-    keep_alive(own)
+            for j in range(hi - lo):
+                out[lo + j, k] = B[k, j] / total if total > 0.0 else 0.0
     return lost
 
 
 @kernel
-def heaviest(rows, g, width, kept):
-    """kept (n_rows, S) bool ← the `width` next states of most base mass, and all that were seen."""
-    g = unowned(g)
-    own = _sums(g)
-    x = unowned(own)
-    S = g.live.size
-    B, best = np.empty((g.n_bases, S)), np.empty(S)
-    for i in range(rows.size):
-        _row_bases(g, x, rows[i], B)
-        for t in range(S):
-            best[t] = 0.0
-            for k in range(g.n_bases):
-                if k != ALL:
-                    best[t] -= B[k, t]
-        heap = heap_of(best)
-        for j in range(min(width, S)):
-            t = smallest(heap, S - j, best)
-            if g.live[t]:
-                kept[i, t] = True
-        for j in range(g.pair_lo[rows[i]], g.pair_hi[rows[i]]):
-            kept[i, g.t[j]] = True
-    keep_alive(own)
-
-
-@kernel
-def _draw_rows(rng, indptr, counts, base, blend, pick, strength, omega, n_models, out):
+def _draw_rows(rng, indptr, counts, base, pick, strength, omega, n_models, out):
     """Fill model `omega` of `out`, laid out as `ModelSet.prob`: Dirichlet(counts + c·base) rows.
 
-    `base` (nnz, n_bases); pick = n_bases asks for the blend Σ_k blend_k·base_k. Gamma variates are
-    taken in logarithms, so that small concentrations do not underflow.
+    `base` (nnz, n_bases + 1), the blend last. Gamma variates are taken in logarithms, so that small
+    concentrations do not underflow.
     """
-    n_bases = blend.size
     for i in range(indptr.size - 1):
         lo, hi = indptr[i], indptr[i + 1]
         at = lo * n_models + omega * (hi - lo) - lo
         top = -np.inf
         for j in range(lo, hi):
-            b = 0.0
-            if pick[i] == n_bases:
-                for k in range(n_bases):
-                    b += blend[k] * base[j, k]
-            else:
-                b = base[j, pick[i]]
-            shape = counts[j] + strength[i] * b
+            shape = counts[j] + strength[i] * base[j, pick[i]]
             if shape <= 0.0:
                 g = -np.inf
             elif shape >= 0.3:
@@ -653,14 +747,19 @@ class Learned(NamedTuple):
 
 
 @kernel(nogil=True)
-def draw_models(rng, p, base, blend, pseudo, doubt, first, size, n_models, out):
-    """Fill models first … first + size of `out`, laid out as `ModelSet.prob`.
+def fill_ways(rng, p, blend, pseudo, doubt, base, edges):
+    """edges (n_rows, K) ← sums of the ways' probabilities; base (nnz, n_bases + 1) gets its blend.
 
-    They share bases and the weights of the ways; a model takes a way and a row for every pair.
+    The weights of the ways are those of one step of EM in which every row votes as often as chance
+    has it.
     """
-    n_rows, K, C = p.rows.size, p.loose.size, p.strengths.size
-    weights, edges = np.empty(K), np.empty((n_rows, K))
-    pick, strength = np.empty(n_rows, dtype=np.int64), np.empty(n_rows)
+    n_rows, K, last = p.rows.size, p.loose.size, blend.size
+    for j in range(base.shape[0]):
+        b = 0.0
+        for k in range(last):
+            b += blend[k] * base[j, k]
+        base[j, last] = b
+    weights = np.empty(K)
     for k in range(K):
         weights[k] = pseudo / K
     for i in p.taught:
@@ -677,31 +776,39 @@ def draw_models(rng, p, base, blend, pseudo, doubt, first, size, n_models, out):
         for k in range(K):
             total += p.like[i, k] * weights[k]
             edges[i, k] = total
-    for omega in range(first, first + size):
+
+
+@kernel(nogil=True)
+def draw_models(rng, p, bases, edges, of, models, n_models, out):
+    """Fill models (n,) of `out`, laid out as `ModelSet.prob`: model i by what set of[i] learned.
+
+    bases (sets, nnz, n_bases + 1) and edges (sets, n_rows, K); a model takes a way and a row for
+    every pair.
+    """
+    n_rows, K, C = p.rows.size, p.loose.size, p.strengths.size
+    pick, strength = np.empty(n_rows, dtype=np.int64), np.empty(n_rows)
+    for m in range(models.size):
+        r = of[m]
         for i in range(n_rows):
-            u, k = rng.random() * edges[i, K - 1], 0
-            while k < K - 1 and u > edges[i, k]:
+            u, k = rng.random() * edges[r, i, K - 1], 0
+            while k < K - 1 and u > edges[r, i, k]:
                 k += 1
             pick[i], strength[i] = k // C, p.strengths[k % C]
-        _draw_rows(rng, p.indptr, p.counts, base, blend, pick, strength, omega, n_models, out)
+        _draw_rows(rng, p.indptr, p.counts, bases[r], pick, strength, models[m], n_models, out)
 
 
-def draw_sets(
-    rng: np.random.Generator, p: Learned, g: Tokens, steps: int, pseudo: float, doubt: float,
-    sizes: IntArray, out: FloatArray,
+def learn_set(
+    rng: np.random.Generator, p: Learned, g: Tokens, x: Sums, r: Room, steps: int, pseudo: float,
+    doubt: float, base: FloatArray, edges: FloatArray,
 ) -> None:  # fmt: skip
-    """Fill `out`, laid out as `ModelSet.prob`, with sets of models that share bootstrapped bases.
+    """Fill base (nnz, n_bases + 1) and edges (n_rows, K) from bootstrapped transitions.
 
-    `sizes` are the models of every set. A set takes bootstrapped transitions, the bases they give
-    and their blend. `g.w` is written over.
+    `g.w`, `x` and `r` are written over.
     """
-    base, blend = np.empty((p.columns.size, g.n_bases)), np.empty(g.n_bases)
     cell = np.flatnonzero((p.counts > 0) & np.repeat(p.live, np.diff(p.indptr)))
-    first, n_models = 0, int(sizes.sum())
-    for size in sizes.tolist():
-        rng.standard_gamma(p.n, out=g.w)
-        bases_at(p.rows, g, p.indptr, p.columns, base)
-        seen = rng.standard_gamma(p.counts[cell])
-        blend_weights(np.ascontiguousarray(base[cell].T), seen, steps, pseudo, blend)
-        draw_models(rng, p, base, blend, pseudo, doubt, first, size, n_models, out)
-        first += size
+    blend = np.empty(g.n_bases)
+    rng.standard_gamma(p.n, out=g.w)
+    bases_at(p.rows, g, x, r, p.indptr, p.columns, base, True)
+    seen = rng.standard_gamma(p.counts[cell])
+    blend_weights(np.ascontiguousarray(base[cell, :-1].T), seen, steps, pseudo, blend)
+    fill_ways(rng, p, blend, pseudo, doubt, base, edges)

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import IntArray, refuse_if_too_large
+from softrobust._core.arrays import SMALL, IntArray, refuse_if_too_large
 from softrobust._core.files import write_npz
 from softrobust._core.settings import whole
 from softrobust.data.continuous import ContinuousLog
@@ -161,7 +161,8 @@ class FittedPosterior(Fitted):
 def check_count(n: int, n_entries: int = 0) -> int:
     """The number of models asked for: a whole number ≥ 1, whose rows fit into memory."""
     n = whole("The number of models", n, hint="Ask for one or more.")
-    refuse_if_too_large(8.0 * n_entries * n, f"{n} models", "Draw fewer, or narrow the support.")
+    if (size := 8.0 * n_entries * n) > SMALL:
+        refuse_if_too_large(size, f"{n} models", "Draw fewer, or narrow the support.")
     return n
 
 

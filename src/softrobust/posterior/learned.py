@@ -11,13 +11,15 @@ which nothing resembles anything ends with small c.
 A draw takes along what is not known: the weights (one EM step under Bayesian-bootstrap weights of
 the rows), the bases (recomputed from bootstrapped transitions, so that rows which lean on the same
 data err together) and their blend (learned anew from these), then (k, c) of every row from its
-posterior, then the row. Where the log's rewards vary, mean rewards are drawn with the models
-(`reward_draws`).
+posterior, then the row. The bootstrap has `SETS` replicates, which belong to the fit: a draw takes
+one of them by chance, so that draws are independent, and a million cost little more than their
+rows. Where the log's rewards vary, mean rewards are drawn with the models (`reward_draws`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import weakref
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
@@ -47,6 +49,7 @@ BLEND = "blend"
 Parts = tuple[FloatArray, FloatArray, FloatArray]  # of rewards: rows, next states, last steps
 STRENGTHS = (0.25, 1.0, 4.0, 16.0, 64.0)
 WIDTH = 96  # next states of a row beyond which the least likely are dropped
+TRIED = 2**16  # next states that are looked at together, of several rows
 ENTERED = 3  # a state entered so often and never left is an end
 EM_STEPS = 40
 PSEUDO = 0.1  # rows that each (k, c) is given beforehand
@@ -54,6 +57,8 @@ DOUBT = 0.2  # share of rows that may be exceptions
 LOOSE = 4.0  # concentrations of an exception, at most
 FEWEST, REPLICATES = 8, 48  # bootstrapped sets of bases, each shared by a few draws
 SHARED = 8
+SETS = 1024  # replicates that draws are taken from, fewer (but `REPLICATES`) where they are large,
+SET_BYTES = 2**27  # so that this holds them; what it does not hold is learned when it is needed
 
 
 @final
@@ -100,8 +105,12 @@ class LearnedPosterior(Posterior):
         `geometry` spares reading the labels, `variances` (of a larger log) learning those of
         rewards.
         """
-        geometry = Geometry.of(log.states) if geometry is None else geometry
-        tokens = Tokens.of(log)
+        known = _known(log)
+        common = known.get(_Common)
+        if common is None or (geometry is not None and geometry is not common.geometry):
+            geometry = Geometry.of(log.states) if geometry is None else geometry
+            common = known[_Common] = _Common.of(log, geometry, Tokens.of(log))
+        geometry, tokens = common.geometry, common.tokens
         seen = np.asarray(log.pair_counts)
         sinks = _sinks(log, seen, self.entered)
         kept = (seen >= self.min_count) & ~sinks[:, None]
@@ -109,7 +118,6 @@ class LearnedPosterior(Posterior):
         kept[lost] = True  # never left, or never often enough: what resembles it must do
         kept[sinks, 0] = True
         rows = np.flatnonzero(kept.reshape(-1))
-        common = _Common.of(log, geometry, tokens)
         indptr, columns = common.support(rows, sinks)
         counts = _counts_on(tokens, rows, log.shape, indptr, columns)
         counts[indptr[:-1][sinks[rows // log.n_actions]]] = 1.0
@@ -121,11 +129,32 @@ class LearnedPosterior(Posterior):
         score[~live] = 0.0
         taught = live & (np.add.reduceat(counts, indptr[:-1]) > 0)
         weights = _doubted(_learn(score[taught]), np.array(self.strengths))
-        rewards = RewardPosterior.fit(log, geometry, variances) if drawn_rewards(log) else None
+        rewards = None
+        if drawn_rewards(log):
+            rewards = known.get(RewardPosterior) if variances is None else None
+            rewards = rewards or RewardPosterior.fit(log, geometry, variances)
+            if variances is None:
+                known[RewardPosterior] = rewards
         return FittedLearned(
             self, log, common, rows, indptr, columns, counts, base, blend, score, weights, sinks,
             dropped, rewards,
         )  # fmt: skip
+
+
+# What was learned of the last log's transitions, as long as they live: it is often fitted to twice.
+_LAST: list[tuple[tuple[Any, ...], tuple[Any, ...], dict[Any, Any]]] = []
+
+
+def _known(log: TransitionLog) -> dict[Any, Any]:
+    """What is known of just these transitions and rewards already."""
+    arrays = [x for x in (log.s, log.a, log.s_next, log.reward) if x is not None]
+    about = (log.states, log.actions, log.end)
+    for names, refs, known in _LAST:
+        same = len(refs) == len(arrays) and all(a is b for a, b in zip(names, about, strict=True))
+        if same and all(ref() is x for ref, x in zip(refs, arrays, strict=True)):
+            return known
+    _LAST[:] = [(about, tuple(weakref.ref(x, lambda _: _LAST.clear()) for x in arrays), {})]
+    return _LAST[0][2]
 
 
 def _sinks(log: TransitionLog, seen: IntArray, often: int) -> BoolArray:
@@ -147,6 +176,9 @@ class _Common:
     live: BoolArray
     n_actions: int
     push: IntArray
+    moves: tuple[IntArray, IntArray, IntArray]  # as `kernels.Tokens` has them
+    lots: tuple[int, IntArray, IntArray]
+    heavy: dict[bytes, BoolArray] = field(default_factory=dict)  # by rows, the last ones
 
     @classmethod
     def of(cls, log: TransitionLog, geometry: Geometry, tokens: Tokens) -> _Common:
@@ -154,7 +186,8 @@ class _Common:
         live[log.s] = True
         live[log.s_next] = True
         push = np.zeros((log.n_actions, geometry.sizes.size), dtype=np.int64)
-        common = cls(geometry, tokens, live, log.n_actions, push)
+        how = (geometry.moves(tokens), geometry.lots())
+        common = cls(geometry, tokens, live, log.n_actions, push, *how)
         if geometry.has_coordinates:
             kernels.fill_pushes(common.weighted(tokens.n), push)
         return common
@@ -172,26 +205,61 @@ class _Common:
         return kernels.Tokens(
             self.n_actions, self.n_bases, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks,
             g.sizes, g.numeric, g.lookup, g.near, g.wide, g.placed, self.live, self.push,
+            *self.moves, *self.lots,
         )  # fmt: skip
+
+    def empty(self, w: FloatArray, width: int) -> tuple[kernels.Tokens, kernels.Sums, kernels.Room]:
+        """Tokens with weights w, and room for their sums and for rows of so many columns."""
+        S, d, tokens = self.live.size, 2 * self.geometry.sizes.size, self.weighted(w)
+        shapes = ((S,), (self.n_actions, S), self.moves[2].shape, (d,), (d, S))
+        sums = kernels.Sums(*(np.empty(shape) for shape in shapes))
+        most = int((tokens.pair_hi - tokens.pair_lo).max(initial=1))
+        return tokens, sums, kernels.room(tokens, max(width, most))
 
     def support(self, rows: IntArray, sinks: BoolArray) -> tuple[IntArray, IntArray]:
         """indptr (n_rows + 1,) and columns: the next states that rows may have."""
         kept = np.zeros((rows.size, self.live.size), dtype=bool)
         if self.live.sum() <= WIDTH:
             kept[:] = self.live
+        elif (key := rows.tobytes()) in self.heavy:
+            kept[:] = self.heavy[key]
         else:
-            kernels.heaviest(rows, self.weighted(self.tokens.n), WIDTH, kept)
+            self._heaviest(rows, kept)
+            self.heavy.clear()
+            self.heavy[key] = kept.copy()
         still = sinks[rows // self.n_actions]
         kept[still] = False
         kept[still, rows[still] // self.n_actions] = True
         at, columns = np.nonzero(kept)
         return np.concatenate([[0], np.cumsum(np.bincount(at, minlength=rows.size))]), columns
 
+    def _heaviest(self, rows: IntArray, kept: BoolArray) -> None:
+        """kept (n_rows, S) ← the `WIDTH` next states of most base mass, and all that were seen."""
+        S = self.live.size
+        tokens, sums, room = self.empty(self.tokens.n, S)
+        some = max(1, TRIED // S)
+        every, weight = np.tile(np.arange(S), some), np.ones(self.n_bases)
+        weight[kernels.ALL] = 0.0
+        base = np.empty((some * S, self.n_bases))
+        for first in range(0, rows.size, some):
+            part = rows[first : first + some]
+            indptr = np.arange(part.size + 1) * S
+            kernels.bases_at(
+                part, tokens, sums, room, indptr, every[: indptr[-1]], base, first == 0
+            )
+            mass = (base[: indptr[-1]] @ weight).reshape(-1, S)
+            best = np.argpartition(-mass, WIDTH, axis=1)[:, :WIDTH]
+            np.put_along_axis(kept[first : first + some], best, True, axis=1)
+        kept &= self.live
+        for i, row in enumerate(rows):
+            kept[i, self.tokens.t[self.tokens.first[row] : self.tokens.last[row]]] = True
+
     def bases(
         self, rows: IntArray, w: FloatArray, indptr: IntArray, columns: IntArray, out: FloatArray
     ) -> float:
         """Fill `out` (nnz, n_bases) from transitions of weights w; the largest mass left out."""
-        return float(kernels.bases_at(rows, self.weighted(w), indptr, columns, out))
+        tokens, sums, room = self.empty(w, int(np.diff(indptr).max(initial=1)))
+        return float(kernels.bases_at(rows, tokens, sums, room, indptr, columns, out, True))
 
 
 def _counts_on(
@@ -268,6 +336,46 @@ def _loose(shape: tuple[int, ...], strengths: FloatArray) -> FloatArray:
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sets:
+    """Replicates of bases and weights: those that are kept, and how others are learned."""
+
+    common: _Common
+    start: kernels.Learned
+    n: int
+    base: FloatArray  # (kept, nnz, n_bases + 1), with the blend
+    edges: FloatArray  # (kept, n_rows, K)
+    done: BoolArray  # (kept,)
+
+    @classmethod
+    def of(cls, fitted: FittedLearned, most: int) -> _Sets:
+        """Room for at most so many, of which none is learned yet."""
+        start, wide = fitted.start(), fitted.base.shape[1] + 1
+        size = 8.0 * (fitted.columns.size * wide + start.responsible.size)
+        n = min(most, max(REPLICATES, int(SET_BYTES / size)))
+        kept = min(n, int(SET_BYTES / size))
+        base = np.empty((kept, fitted.columns.size, wide))
+        edges = np.empty((kept, *start.responsible.shape))
+        return cls(fitted.common, start, n, base, edges, np.zeros(kept, dtype=bool))
+
+    def room(self, n: int) -> tuple[FloatArray, FloatArray]:
+        """For `n` more."""
+        return np.empty((n, *self.base.shape[1:])), np.empty((n, *self.edges.shape[1:]))
+
+    def learn(self, rng: np.random.Generator, base: FloatArray, edges: FloatArray) -> None:
+        """Fill both from bootstrapped transitions."""
+        width = int(np.diff(self.start.indptr).max(initial=1))
+        own = self.common.empty(np.empty_like(self.start.n), width)
+        kernels.learn_set(rng, self.start, *own, EM_STEPS, PSEUDO, DOUBT, base, edges)
+
+    def keep(self, wanted: IntArray) -> None:
+        """Learn those of them that are not there yet; threads that meet write the same."""
+        for r in np.unique(wanted[~self.done[wanted]]):
+            self.learn(np.random.default_rng([int(r), SETS]), self.base[r], self.edges[r])
+            self.done[r] = True
+
+
+@final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FittedLearned(FittedPosterior):
     """Counts, bases and learned weights; `rows` are the pairs that have a model."""
@@ -286,6 +394,7 @@ class FittedLearned(FittedPosterior):
     sinks: BoolArray
     dropped: float
     rewards: RewardPosterior | None
+    sets: list[_Sets] = field(default_factory=list)  # once somebody draws
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -319,21 +428,43 @@ class FittedLearned(FittedPosterior):
         out = self.counts * lean.sum(axis=(1, 2))[row] + np.einsum("jk,jk->j", every, mass[row])
         return np.asarray(out / np.add.reduceat(out, self.indptr[:-1])[row])
 
-    def draws(self, n: int, rng: np.random.Generator, alone: bool = False) -> FloatArray:
+    def draws(self, n: int, rng: np.random.Generator) -> FloatArray:
         """(nnz · n,): rows of `n` models at the stored cells, laid out as `ModelSet.prob`.
 
         A few models share bootstrapped bases, which spares time where only their mean and spread
-        matter, unless they are to be independent (`alone`).
+        matter; those of `sample` are independent.
         """
-        sets = n if alone else min(n, max(FEWEST, min(n // SHARED, REPLICATES)))
-        sizes = np.full(sets, n // sets, dtype=np.int64)
-        sizes[: n % sets] += 1
-        out = np.empty(n * self.columns.size)
-        tokens = self.common.weighted(self.common.tokens.n.copy())
-        kernels.draw_sets(rng, self._start(), tokens, EM_STEPS, PSEUDO, DOUBT, sizes, out)
+        count = min(n, max(FEWEST, min(n // SHARED, REPLICATES)))
+        sizes = np.full(count, n // count, dtype=np.int64)
+        sizes[: n % count] += 1
+        sets, out, first = _Sets.of(self, 0), np.empty(n * self.columns.size), 0
+        base, edges = sets.room(1)
+        for size in sizes.tolist():
+            sets.learn(rng, base[0], edges[0])
+            which = np.arange(first, first + size)
+            kernels.draw_models(rng, sets.start, base, edges, 0 * which, which, n, out)
+            first += size
         return out
 
-    def _start(self) -> kernels.Learned:
+    def _independent(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """The same of independent models; those of one replicate are drawn one after another."""
+        if not self.sets:
+            self.sets.append(_Sets.of(self, SETS))
+        sets, out = self.sets[0], np.empty(n * self.columns.size)
+        of = rng.integers(sets.n, size=n)
+        order = np.argsort(of, kind="stable")
+        kept = int((of < sets.done.size).sum())
+        sets.keep(of[order[:kept]])
+        which = order[:kept]
+        kernels.draw_models(rng, sets.start, sets.base, sets.edges, of[which], which, n, out)
+        base, edges = sets.room(int(kept < n))
+        for r in np.unique(of[order[kept:]]):
+            sets.learn(np.random.default_rng([int(r), SETS]), base[0], edges[0])
+            which = np.flatnonzero(of == r)
+            kernels.draw_models(rng, sets.start, base, edges, 0 * which, which, n, out)
+        return out
+
+    def start(self) -> kernels.Learned:
         """What every draw starts from."""
         c, K = np.array(self.settings.strengths), self.weights.size
         live = ~self.sinks[self.rows // self.common.n_actions]
@@ -358,7 +489,7 @@ class FittedLearned(FittedPosterior):
         """
         check_count(n, self.columns.size)
         rng = np.random.default_rng(seed)
-        prob = self.draws(n, rng, alone=True)
+        prob = self._independent(n, rng)
         if self.rewards is None or self.rewards.exact.size:
             return self.storage(prob, n)
         return self.paid(prob, n, self.expected_rewards(prob, self.reward_parts(n, rng)))

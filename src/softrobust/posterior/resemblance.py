@@ -96,6 +96,38 @@ class Geometry:
         near, wide = _kernels(ranks, numeric, placed)
         return cls(ranks, sizes, numeric, lookup, near, wide, placed)
 
+    def moves(self, tokens: Tokens) -> tuple[IntArray, IntArray, IntArray]:
+        """Transitions of an action that are the same displacement, as `kernels.Tokens` has them.
+
+        The move of a token (n,), −1 from a state without coordinates; ranges of the actions'
+        moves; a token of every move. In columns of words it is the same to stay, or to go to the
+        same word.
+        """
+        n, A = tokens.s.size, tokens.action_ptr.size - 1
+        if not self.has_coordinates:
+            return np.full(n, -1), np.zeros(A + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        before, after, on = self.ranks[tokens.s], self.ranks[tokens.t], self.placed[tokens.t]
+        words = np.where(before == after, -1, after)
+        how = np.where(on[:, None], np.where(self.numeric, after - before, words), 0)
+        action = np.repeat(np.arange(A), np.diff(tokens.action_ptr))
+        keys = np.column_stack([action, np.where(on, -1, tokens.t), how])
+        use = np.flatnonzero(self.placed[tokens.s])
+        found, first, at = np.unique(keys[use], axis=0, return_index=True, return_inverse=True)
+        move = np.full(n, -1, dtype=np.int64)
+        move[use] = at.reshape(-1)
+        return move, np.searchsorted(found[:, 0], np.arange(A + 1)), use[first]
+
+    def lots(self) -> tuple[int, IntArray, IntArray]:
+        """The ordered column of most ranks (−1: none), and states by their rank there."""
+        states = np.flatnonzero(self.placed)
+        if not self.numeric.any():
+            return -1, np.array([0, states.size]), states
+        main = int(np.argmax(np.where(self.numeric, self.sizes, 0)))
+        rank = self.ranks[states, main]
+        order = np.argsort(rank, kind="stable")
+        edges = np.searchsorted(rank[order], np.arange(self.sizes[main] + 1))
+        return main, edges, states[order]
+
     @classmethod
     def without(cls, n_states: int) -> Geometry:
         """No coordinates."""

@@ -1,7 +1,9 @@
 """As many models as the question needs, and the best of several answers on models none has seen.
 
 The best policy on N models is one for these N. So N doubles until what the answer misses under the
-posterior is at most `SHARE` of what is to be gained, or more models no longer help, or time is up.
+posterior is at most `SHARE` of what is to be gained, or more models no longer help, or the work
+comes to some seconds: these are counted from sizes and not timed, so that the answer is the same on
+every machine, unless somebody gave a time limit.
 Every look takes replications of its own, at its share of the level (`certificate.posterior`), so
 that the last limit holds although luck had a part in stopping there. Solvers that prove are spared
 until the last round: a local search answers for them, and only the last answer needs a proof.
@@ -13,7 +15,6 @@ changes that: its policy stays, and is compared with the best of those that chan
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +27,10 @@ from softrobust._core.notes import Level, Note
 from softrobust.bounds import Covers
 from softrobust.bounds.reduction import rounding
 from softrobust.certificate.posterior import (
-    SECONDS,
     PosteriorCertificate,
     certify_posterior,
     class_of,
+    replication_seconds,
 )
 from softrobust.objective import SoftRobust
 from softrobust.posterior.base import CHOOSING
@@ -55,13 +56,14 @@ if TYPE_CHECKING:
 
 SHARE = 0.01
 STALLED = 0.8  # of what was left two looks ago: then more models are not what is wanting
-KEEPING_SECONDS, SEARCHING_SECONDS = 8.0, 30.0  # for all rounds, where nobody gave a limit
+# For all rounds, where nobody gave a limit, as `replication_seconds` counts them
+KEEPING_SECONDS, SEARCHING_SECONDS = 8.0, 30.0
 GROWING_SHARE = 0.3  # of the time that is left, where somebody did
 QUICK_STARTS = 4  # of the local search in a round
 MOST_CELLS = 2**27  # probabilities of the models to choose on, at most (1 GiB)
 SEARCHING = (Exact, MILP, LocalSearch, RandomizedAscent)  # their answer is the best on the models
-POOL_STATES = 100  # up to here rivals are worth their time,
-POOL_SECONDS = 3.0  # so much for a search,
+POOL_STATES, POOL_WORK = 100, 1e9  # up to here, and up to S³·A·N, rivals are worth their time,
+POOL_SECONDS = 3.0  # so much for a search where somebody gave a limit,
 POOL_NUMBERS, POOL_STEPS = 1e5, 20  # and S·A·N and programs up to which randomizing is tried
 VALIDATION, VALIDATED = 4, 1000  # the stream on which answers are compared, and its models
 CANDIDATES = "candidates"  # among the stats: what each earned there
@@ -93,23 +95,24 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
     """
     many = replications if _endless(setup) else 0
     if isinstance(solver, Improve):
-        chosen, clock = solver.choice(setup.problem), _clock(KEEPING_SECONDS)
+        chosen, clock = solver.choice(setup.problem), _clock()
         clear = clear_changes(setup.problem, chosen)
         found = _grown(
             Answer(setup, solver.solution(setup.problem, chosen), clear, chosen.promise),
             lambda there, _: solver.solution(there.problem, chosen), seed, many, clock,
+            KEEPING_SECONDS,
         )  # fmt: skip
         return replace(found, notes=(*_left_out(found, seed), *_close(chosen.promise)))
     if not many or not _searches(setup, solver):
         found = Answer(setup, _solved(setup, solver), setup.policies)
     else:
-        clock = _clock(SEARCHING_SECONDS)
+        clock = _clock()
 
         def again(there: Setup, before: Solution | None) -> Solution:
             return _solved(there, _quick(solver, before, clock))
 
         found = Answer(setup, again(setup, None), setup.policies)
-        found = _grown(found, again, seed, many, clock)
+        found = _grown(found, again, seed, many, clock, SEARCHING_SECONDS)
         if isinstance(solver, (Exact, MILP)):
             proven = _solved(found.setup, _proving(solver, found.solution, clock))
             found = replace(found, solution=proven, under=_if_same(found, proven))
@@ -121,7 +124,7 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
         among = class_of(own.policy) if best.solver != own.solver else None
         found = replace(found, solution=best, under=_if_same(found, best), among=among)
     if found.open and found.under is None:
-        found = _looked(found, seed, many, _clock(SEARCHING_SECONDS / 2))
+        found = _looked(found, seed, many, _clock())
     return found
 
 
@@ -143,10 +146,9 @@ def _searches(setup: Setup, solver: Solver) -> bool:
     return isinstance(solver, SEARCHING) and setup.problem.horizon is None and fresh
 
 
-def _clock(seconds: float) -> Deadline:
-    """For all rounds together: so many seconds, or a share of those that somebody gave."""
-    left = time_bound().left
-    return Deadline(seconds if math.isinf(left) else max(GROWING_SHARE * left, 1e-3))
+def _clock() -> Deadline:
+    """For all rounds together: a share of the time that somebody gave."""
+    return time_bound().part(GROWING_SHARE)
 
 
 def _grown(
@@ -155,13 +157,19 @@ def _grown(
     seed: int,
     many: int,
     clock: Deadline,
+    seconds: float,
 ) -> Answer:
     """Double the models until little is left, or more do not help, or time is up."""
     while many:
         began = clock.elapsed
         now = _looked(found, seed, many, clock)
-        took, cells = clock.elapsed - began, 2 * found.setup.problem.models.prob.size
-        if _enough(now.open) or 2.5 * took > clock.left or cells > MOST_CELLS:
+        took, problem = clock.elapsed - began, found.setup.problem
+        late = 2.5 * took > clock.left
+        if clock.limit is None:
+            among = found.among or class_of(found.solution.policy)
+            each = many * replication_seconds(problem, problem.n_models, among)
+            late = (seconds := seconds - each) < 2 * each
+        if _enough(now.open) or late or 2 * problem.models.prob.size > MOST_CELLS:
             return now
         stage(f"choosing on {2 * now.setup.problem.n_models} models")
         more = _doubled(now.setup)
@@ -174,8 +182,8 @@ def _looked(found: Answer, seed: int, many: int, clock: Deadline) -> Answer:
     look, setup = len(found.open) + 1, found.setup
     under = certify_posterior(
         setup.problem, found.solution.policy, setup.posterior, None, many,
-        SECONDS if look == 1 else max(clock.left, 1e-3), seed, look, setup.problem.n_models,
-        found.among,
+        None if clock.limit is None or look == 1 else max(clock.left, 1e-3), seed, look,
+        setup.problem.n_models, found.among,
     )  # fmt: skip
     share = 0.0 if under.gap_share is None else under.gap_share  # nothing to be gained, or known
     return replace(found, under=under, open=(*found.open, share))
@@ -210,7 +218,8 @@ def _solved(setup: Setup, solver: Solver) -> Solution[Any]:
 
 def _quick(solver: Solver, before: Solution | None, clock: Deadline) -> Solver:
     """Who answers before the last round, from the answer before."""
-    limit = max(clock.left, 1e-3)
+    own = getattr(solver, "time_limit", None) or DEFAULT_SECONDS
+    limit = own if clock.limit is None else max(clock.left, 1e-3)
     if isinstance(solver, (Exact, MILP)):
         solver = LocalSearch(starts=QUICK_STARTS, seed=getattr(solver, "seed", 0))
     if isinstance(solver, LocalSearch):
@@ -222,7 +231,7 @@ def _quick(solver: Solver, before: Solution | None, clock: Deadline) -> Solver:
 def _proving(solver: Exact | MILP, found: Solution, clock: Deadline) -> Solver:
     """The solver with the time that is left, from what was found."""
     own = DEFAULT_SECONDS if solver.time_limit is None else solver.time_limit
-    limit = max(own - clock.elapsed, 1.0)
+    limit = own if clock.limit is None else max(own - clock.elapsed, 1.0)
     if isinstance(solver, MILP) or not found.policy.deterministic:
         return replace(solver, time_limit=limit)
     return replace(solver, time_limit=limit, start=found.policy)
@@ -259,10 +268,18 @@ def _rivals(problem: Problem, seed: int) -> list[Solver]:
     rivals: list[Solver] = [Nominal()]
     plain = isinstance(problem.objective, SoftRobust) and problem.horizon is None
     if plain and problem.n_states <= POOL_STATES:
-        rivals += [SRect(), LocalSearch(seed=seed, time_limit=POOL_SECONDS)]
+        rivals += [SRect(), *_searching(problem, seed)]
     if plain and problem.R.size <= POOL_NUMBERS:
         rivals.append(RandomizedAscent(starts=0, steps=POOL_STEPS, seed=seed))
     return rivals
+
+
+def _searching(problem: Problem, seed: int) -> list[Solver]:
+    """A local search, where it is worth its time; its clock is the one that somebody gave."""
+    if problem.n_states**2 * problem.R.size > POOL_WORK:
+        return []
+    limit = None if time_bound().limit is None else POOL_SECONDS
+    return [LocalSearch(starts=QUICK_STARTS, seed=seed, time_limit=limit)]
 
 
 def _on_fresh(setup: Setup, policies: list[Any], seed: int) -> list[float] | None:
@@ -295,9 +312,10 @@ def _close(promise: Promise) -> tuple[Note, ...]:
 def _left_out(found: Answer, seed: int) -> tuple[Note, ...]:
     """What a policy that is best on the models would earn more, by the posterior alone."""
     problem = found.setup.problem
-    if not found.open or problem.n_states > POOL_STATES or problem.horizon is not None:
+    searching = _searching(problem, seed)
+    if not (found.open and searching) or problem.horizon is not None:
         return ()
-    rival = solve(problem, LocalSearch(starts=QUICK_STARTS, seed=seed, time_limit=POOL_SECONDS))
+    rival = solve(problem, searching[0])
     worth = _on_fresh(found.setup, [found.solution.policy, rival.policy], seed)
     if worth is None:
         return ()

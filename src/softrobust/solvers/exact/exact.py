@@ -169,7 +169,7 @@ class _Run:
         if p.R.size > TREE_NUMBERS or not fits(3 * relaxation_bytes(p, self.settings.dual)):
             stats["method"] = "local search: too large to branch on"
             return Status.LOCAL_OPTIMUM
-        few = enumeration_work(reduced, reduced.allowed) <= ENUMERATION_WORK
+        few = _few(reduced)
         if few and tree.nodes == 0 and limit is None and tree.bound > tree.floor:
             seen = tree.enumerate(reduced.allowed, self.deadline)
             if not seen.complete:
@@ -371,3 +371,12 @@ def _state(
         nodes, int(meta.get("starts", 0)), float(meta.get("rounding", 0.0)),
         float(meta.get("error", 0.0)),
     )  # fmt: skip
+
+
+def few_rules(problem: Problem) -> bool:
+    """Whether all deterministic policies would be tried, one after another."""
+    return _few(reduce(problem))
+
+
+def _few(reduced: Reduced) -> bool:
+    return enumeration_work(reduced, reduced.allowed) <= ENUMERATION_WORK
