@@ -315,19 +315,63 @@ def first_order(first, last, indptr, next_states, prob, R, allowed, gamma, xi, V
 # All for models first … last.
 
 
+@kernel(fastmath=REORDER)
+def _four_rows(p0, p1, p2, p3, x):
+    """Four sums that share x: each number of it is read once, and none waits for another."""
+    t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+    for j in range(x.size):
+        y = x[j]
+        t0 += p0[j] * y
+        t1 += p1[j] * y
+        t2 += p2[j] * y
+        t3 += p3[j] * y
+    return t0, t1, t2, t3
+
+
+@kernel
+def _four_states(prob, indptr, R, at, s, lo, hi, gamma, v, new):
+    """New (n, S) at s … s + 3, where the pairs `at` are taken, with rows of all states in order."""
+    (_, A, N), S = R.shape, v.shape[1]
+    k0, k1, k2, k3 = at[s], at[s + 1], at[s + 2], at[s + 3]
+    q0 = prob[indptr[k0] * N + lo * S : indptr[k0] * N + hi * S]
+    q1 = prob[indptr[k1] * N + lo * S : indptr[k1] * N + hi * S]
+    q2 = prob[indptr[k2] * N + lo * S : indptr[k2] * N + hi * S]
+    q3 = prob[indptr[k3] * N + lo * S : indptr[k3] * N + hi * S]
+    r0, r1 = R[s, k0 % A, lo:hi], R[s + 1, k1 % A, lo:hi]
+    r2, r3 = R[s + 2, k2 % A, lo:hi], R[s + 3, k3 % A, lo:hi]
+    for i in range(hi - lo):
+        a, b = i * S, (i + 1) * S
+        t0, t1, t2, t3 = _four_rows(q0[a:b], q1[a:b], q2[a:b], q3[a:b], v[i])
+        out = new[i]
+        out[s], out[s + 1] = r0[i] + gamma * t0, r1[i] + gamma * t1
+        out[s + 2], out[s + 3] = r2[i] + gamma * t2, r3[i] + gamma * t3
+
+
 @threaded
 def horizon_values(first, last, indptr, next_states, prob, probs, R, gamma, steps, V):
     """V (K, N, S) ← v_t of H = `steps` steps; K = 1 keeps v_0 alone, K = H + 1 all, v_H = 0."""
     (K, N, S), (T, _, A) = V.shape, probs.shape
+    at = np.empty(S, np.int64)
     for lo in range(first, last, CHUNK):
         hi = min(lo + CHUNK, last)
         v, new = np.zeros((hi - lo, S)), np.empty((hi - lo, S))
         ahead, total = np.empty(hi - lo), np.empty(hi - lo)
         for t in range(steps - 1, -1, -1):
-            for s in range(S):
+            rule = probs[min(t, T - 1)]
+            for s in range(S):  # the pair that is surely taken, if its rows are dense
+                at[s] = -1
+                for k in range(s * A, (s + 1) * A):
+                    if rule[s, k - s * A] == 1.0 and indptr[k + 1] - indptr[k] == S:
+                        at[s] = k
+            s = 0
+            while s < S:
+                if s + 3 < S and min(at[s], at[s + 1], at[s + 2], at[s + 3]) >= 0:
+                    _four_states(prob, indptr, R, at, s, lo, hi, gamma, v, new)
+                    s += 4
+                    continue
                 total[:] = 0.0
                 for a in range(A):
-                    weight = probs[min(t, T - 1), s, a]
+                    weight = rule[s, a]
                     if weight != 0.0:
                         k = s * A + a
                         block = block_of(prob, indptr, k, N)[lo:hi]
@@ -336,6 +380,7 @@ def horizon_values(first, last, indptr, next_states, prob, probs, R, gamma, step
                         for i in range(hi - lo):
                             total[i] += weight * (r[i] + gamma * ahead[i])
                 new[:, s] = total
+                s += 1
             v, new = new, v
             V[t if K > 1 else 0, lo:hi] = v
         if K > 1:
