@@ -126,7 +126,11 @@ def section(results: Mapping[str, Any], run: Mapping[str, Any], home: str = "") 
     busy = "" if load is None else f" (load {load:g} at the start)"
     work, wall = run["task_seconds"], run["wall_seconds"]
     resumed = isinstance(workers, int) and work > 1.05 * max(workers, 1) * wall
-    took = ", partly in earlier calls" if resumed else f" in {figure_of(float(round(wall)))} s"
+    took = (
+        ", partly in earlier calls, on other machines perhaps"
+        if resumed
+        else f" in {figure_of(float(round(wall)))} s"
+    )
     how = f"{workers} workers" if isinstance(workers, int) else f"workers: {workers or 'all cores'}"
     made = _earlier(results, run) + (
         f"Computed on {run['machine']} ({how}), {run['tasks']} tasks{failed}: "

@@ -106,7 +106,7 @@ def promises(alpha: float, n_train: int, n_test: int) -> list[Promise]:
         Promise("var", "own", "VaR-Bellman (read so): value ≤ true return", alpha),
         Promise("worst-model", "own", "worst model (read so): value ≤ true return",
                 1 - 1 / (n_train + 1)),
-        Promise("s-rect@1", "own", "SRVI, λ = 1: value ≤ true return", None),
+        Promise("s-rect@1", "own", "S-rectangular, λ = 1: value ≤ true return", None),
         Promise("nominal", "own", "nominal: value ≤ true return", None),
         Promise("empirical", "own", "empirical: value ≤ true return", None),
     ]  # fmt: skip
