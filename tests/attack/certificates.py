@@ -66,7 +66,7 @@ PROMISES = [
         "certificates",
         "No policy earns more than a bound of any solver, class, criterion or reference allows",
         _certificates,
-        share=2.0,
+        share=4.0,
         most=20_000,
     ),
     Promise(

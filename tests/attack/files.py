@@ -199,7 +199,7 @@ def make_runs() -> None:
     must(*REPRODUCE.removesuffix(" --resume").split())
     place = Path("job") / f".run{work.SOLVING}"  # a solve of the app that is under way
     place.mkdir(parents=True)
-    options = {"gamma": 0.9, "n_models": 5, "posterior": "dirichlet"}
+    options = {"gamma": 0.9, "n_models": 5, "posterior": "dirichlet", "time_limit": 20.0}
     for name, record in (
         (work.JOB, {"file": "log.csv", "solver": "nominal", "options": options}),
         (work.STATUS, {"began": 1.7e9, "stages": [["reading the file", 0.1]], "detail": ""}),

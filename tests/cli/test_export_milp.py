@@ -29,6 +29,8 @@ def test_another_solver_finds_the_same_optimum(
     out, err = capsys.readouterr()
     assert str(file) in err
     found = json.loads(out)  # the note does not spoil it
+    assert found["rounding"] > 0
+    assert found["stats"]["enumeration_error"] >= 0
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.readModel(str(file))

@@ -212,6 +212,12 @@ def test_workbooks(tmp_path: Path, expected: Any) -> None:
             assert "f.xlsx" in str(error)  # noqa: PT017 (some bytes do not matter)
 
 
+@pytest.mark.parametrize("name", ["\ud800.csv", "a\x00.csv"])
+def test_a_name_that_no_file_can_have(name: str) -> None:
+    with pytest.raises(InputError, match="cannot be opened"):
+        read_log(name)
+
+
 def test_rows_that_stand_twice_are_counted_and_count_once(tmp_path: Path, expected: Any) -> None:
     path = put(tmp_path / "f.csv", HEAD, [*base(), *base()])
     assert log_of(path) == expected

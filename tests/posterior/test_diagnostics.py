@@ -110,3 +110,6 @@ def test_what_a_sharp_prior_is_told_to_do_cures_it(S: int, A: int, spread: float
     assert DirichletPosterior(support="all").fit(log).diagnostics().problems
     assert not DirichletPosterior(strength=20.0).fit(log).diagnostics().problems
     assert not LearnedPosterior().fit(log).diagnostics().problems
+    [found] = DirichletPosterior(per_cell=0.02).fit(log).diagnostics().problems
+    assert (found.code, found["cure"]) == ("prior_too_sharp", "per_cell")
+    assert not DirichletPosterior(per_cell=4.0).fit(log).diagnostics().problems

@@ -312,6 +312,8 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"{path} is a folder; a file is needed.") from None
     except OSError as error:
         raise InputError(f"The file {path} cannot be opened: {error.strerror}.") from None
+    except ValueError as error:  # a name that no file can have
+        raise InputError(f"The file {str(path)!a} cannot be opened: {error}.") from None
     with file:
         yield file
 

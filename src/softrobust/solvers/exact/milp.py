@@ -215,7 +215,8 @@ def write_milp(
     answer, and the tolerances that are needed: by default solvers stop at a gap of 1e-4 of the
     objective, which offsets of the rewards can make larger than all that is at stake. Of the
     strengthened form such rewards are moved and scaled, and u, b and y are times 1 − γ, so that
-    stock HiGHS finds the optimum; the printed form is written as it is. At tolerances below its
+    stock HiGHS finds the optimum but for a few in a thousand at the limits of floating point (see
+    docs/attack.md); the printed form is written as it is. At tolerances below its
     own, HiGHS's presolve has been seen to cut off the best rule of one program in a hundred: its
     options that stand beside have none.
     """
