@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.registry import Figure, case
 
@@ -85,3 +88,38 @@ def first_runs(smoke: bool) -> Iterator[Figure]:
             yield first_run(name, words)
     finally:
         os.sched_setaffinity(0, all_)
+
+
+def write_rows(path: Path, n_rows: int, n_states: int, n_actions: int, steps: int = 20) -> None:
+    """A log of practice in a world of near moves, with noisy rewards of two digits."""
+    rng, episodes = np.random.default_rng(0), max(n_rows // steps, 1)
+    reach = rng.integers(-5, 6, (n_states, n_actions, 4))
+    odds = rng.dirichlet(np.ones(4), (n_states, n_actions)).cumsum(axis=-1)
+    worth = rng.normal(size=(n_states, n_actions)).round(2)
+    s = rng.integers(0, n_states, episodes)
+    with path.open("w", encoding="utf-8") as file:
+        file.write("episode,state,action,next_state,reward\n")
+        for _ in range(steps):
+            a = rng.integers(0, n_actions, episodes)
+            way = (rng.random((episodes, 1)) > odds[s, a, :3]).sum(axis=1)
+            to = np.clip(s + reach[s, a, way], 0, n_states - 1)
+            r = worth[s, a] + rng.normal(size=episodes).round(2)
+            rows = np.column_stack([np.arange(episodes), s, a, to, r])
+            np.savetxt(file, rows, fmt="%d,site %d,a%d,site %d,%.2f")
+            s = to
+
+
+@case("large-log")
+def large_log(smoke: bool) -> Iterator[Figure]:
+    """The whole command on millions of rows, in seconds of processors, and its memory."""
+    n = 400 if smoke else 2_000_000
+    for n_states in (4,) if smoke else (20, 50):
+        with tempfile.TemporaryDirectory() as folder:
+            write_rows(Path(folder) / "log.csv", n, n_states, 4)
+            words = ["solve", f"{folder}/log.csv", "--gamma", "0.95", "--out", f"{folder}/run"]
+            words = ["inspect", words[1]] if smoke else words
+            wall, used = timed(words, os.environ.get("NUMBA_CACHE_DIR", ""))
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+        what = f"solve, {n} rows, {n_states} states × 4 actions"
+        yield Figure(what, "the clock", wall, "s", "≤ 30", f"{used:.1f} s of processors")
+        yield Figure(what, "memory", peak, "GiB", "≤ 1.2", "of the largest process so far")

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 from scipy.special import gammaln
 
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, seal
 from softrobust._core.notes import Note
 from softrobust._core.settings import real, whole
 from softrobust.data.rewards import DRAWN_REWARDS, Rewards
@@ -501,7 +501,7 @@ class FittedLearned(FittedPosterior):
     def paid(self, prob: FloatArray, n: int, R: FloatArray) -> ModelSet:
         """`n` models with rewards R (n_states, n_actions, n) of their own."""
         widths = np.repeat(np.diff(self.indptr), n)  # of the block (n, n_next) of every row
-        flat = np.repeat(R.reshape(-1, n)[self.rows].reshape(-1), widths)
+        flat = seal(np.repeat(R.reshape(-1, n)[self.rows].reshape(-1), widths))  # not copied again
         rewards = Rewards.of_models(flat, *R.shape[:2])
         return replace(
             self.storage(prob, n), rewards=replace(rewards, notes=(Note(DRAWN_REWARDS),))
