@@ -111,6 +111,11 @@ def write_workbook(path: str | Path, sheets: Mapping[str, Mapping[str, Sequence[
             sheet.column_dimensions[column[0].column_letter].width = min(max(width + 2, 8), 100)
             for cell in column if width > 100 else ():
                 cell.alignment = Alignment(wrap_text=True, vertical="top")
+                height = 15.0 * -(
+                    -len(str(cell.value or "")) // 90
+                )  # else lines cover the next row
+                row = sheet.row_dimensions[cell.row]
+                row.height = max(height, row.height or 15.0)
         sheet.freeze_panes = "A2"
     with atomic_write(path, "wb") as file:
         book.save(file)

@@ -249,7 +249,7 @@ FIGURES = {
 def workbook(run: Run) -> dict[str, Columns]:
     """The sheets: the answer, the policy, figures, cautions and notes."""
     record = run.record()
-    lines = [line for line in summary_lines(run) if line[0] in ("head", "text", "row")]
+    lines = [line for line in summary_lines(run) if line[0] in ("head", "text", "row", "caution")]
     cautions, assumed, promise = sorted_notes(run.notes)
     figures = {told: _figure(record, key) for key, told in FIGURES.items()}
     known = {told: value for told, value in figures.items() if value is not None}
