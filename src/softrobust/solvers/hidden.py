@@ -18,7 +18,8 @@ d_π its discounted visits. Only a D that is clear of its standard error (over e
 counts twice: cases change, and other steps show only a part of what the same step took in.
 
 **By two kinds of cases.** A hidden Markov model with two kinds, each with transitions, rewards and
-decisions of its own (shrunk to those of the log as a whole), is fitted by EM to half of the log; it
+decisions of its own, is fitted by EM to half of the log. They are shrunk to what the whole log
+shows, with more or less of an action, of a reward, and of P(s′|s, a)·exp(θ·v(s′)) in one kind. It
 counts if it foretells the other half better than one kind does. A policy that cannot tell them
 apart, and practice that can, are then valued in the model of both kinds: the gain is wrong by what
 it is less there.
@@ -43,11 +44,16 @@ STEPS = 3  # apart, at most
 CLEAR = 1.0  # standard errors
 TIMES = 2.0  # what other steps show is about half of the bias, in worlds made for tuning
 KINDS = 2
-ROWS, STATES = 20_000, 400  # of a log that kinds are looked for in, at most
+ROWS, STATES = 20_000, 200  # of a log that kinds are looked for in, at most
 PART = 40  # steps of an episode that are read as one case
 ROUNDS, SETTLED = 40, 0.05  # of EM: at most, and the rise of the likelihood that ends it
-LIKE_ALL = (5.0, 10.0, 5.0)  # observations of the whole log in rows, decisions and rewards
+# Observations of the whole log in rows, decisions and rewards of a kind: where kinds differ much,
+# and where they differ a little alike everywhere; the other half of the log says which it is.
+LIKE_ALL = ((5.0, 10.0, 5.0), (100.0, 20.0, 20.0))
 STAYS = 10.0  # steps in a kind that the prior has, of which 95 % end in the same
+
+
+Alike = tuple[float, float, float]
 
 
 @final
@@ -131,11 +137,14 @@ class _Model:
 
     rows: FloatArray  # (KINDS, n_keys): of the next state, for every (s, a, s′) of the log
     decisions: FloatArray  # (KINDS, n_states, n_actions)
+    tilted: FloatArray  # (KINDS, n_pairs, n_states): rows of the log as a whole, tilted to value
+    tilt: FloatArray  # (KINDS,)
     extra: FloatArray  # (KINDS, n_pairs): reward beyond that of all kinds
     change: FloatArray  # (KINDS, KINDS)
     first: FloatArray  # (KINDS,)
     count: FloatArray  # (KINDS, n_keys): rows of the log by kind
     likelihood: FloatArray  # (n_cases,): logarithms
+    alike: float  # observations of the whole log in rows
 
 
 @final
@@ -156,6 +165,8 @@ class _Cases:
         self.P = np.zeros((S * A, S))
         of = np.repeat(np.arange(S * A), np.diff(belief.indptr))
         self.P[of, belief.next_states] = belief.mean_prob
+        v = belief.mean_ahead(practice)
+        self.v = (v - v.mean()) / max(float(v.std()), 1e-300)
         reward = _earned(belief)[chosen]
         seen = np.bincount(self.key)
         pairs = self.keys // S
@@ -170,50 +181,61 @@ class _Cases:
     def guesses(self, y: FloatArray, z: FloatArray) -> list[FloatArray]:
         """Shares of the first kind (n_cases,) to begin with: cases that fare or are treated alike.
 
-        By outcomes, by decisions, and by both in two ways.
+        By outcomes, by decisions, and by both.
         """
         long = np.sqrt(np.bincount(self.case))
         marks = np.stack([np.bincount(self.case, x) / long for x in (y, *z.T)], axis=1)
         marks = (marks - marks.mean(axis=0)) / np.maximum(marks.std(axis=0), 1e-300)
         both, _, main = np.linalg.svd(marks, full_matrices=False)
-        ways = (marks[:, 0], both[:, 0], marks[:, 1:] @ main[0, 1:], both[:, 1])
+        ways = (marks[:, 0], marks[:, 1:] @ main[0, 1:], both[:, 0])
         return [
             1.0 / (1.0 + np.exp(-2.0 * (w - np.median(w)) / max(w.std(), 1e-300))) for w in ways
         ]
 
-    def fit(self, share: FloatArray, used: BoolArray) -> _Model:
+    def fit(self, share: FloatArray, used: BoolArray, alike: Alike) -> _Model:
         """EM on the cases in `used`, from the shares of the first kind."""
         weight = np.stack([share, 1.0 - share])[:, self.case]
         rows = used[self.case]
         kept = STAYS * np.where(np.eye(KINDS) > 0, 0.95, 0.05)
         change, first = kept / STAYS, np.full(KINDS, 1.0 / KINDS)
-        before = -np.inf
+        tilt, before = np.zeros(KINDS), -np.inf
         for _ in range(ROUNDS):
-            model = self._by_weights(weight * rows, change, first)
+            model = self._by_weights(weight * rows, alike, tilt, change, first)
             weight, moves, begun, likelihood = self._weights(model)
             now = float(likelihood[used].sum())
             if now - before < SETTLED:
                 break
             before = now
+            tilt = model.tilt
             change = kept + moves[used].sum(axis=0)
             change = change / change.sum(axis=1, keepdims=True)
             first = (begun[used].sum(axis=0) + 1.0) / (used.sum() + KINDS)
-        return self._by_weights(weight * rows, change, first, likelihood)
+        return self._by_weights(weight * rows, alike, tilt, change, first, likelihood)
 
     def _by_weights(
         self,
         weight: FloatArray,
+        alike: Alike,
+        tilt: FloatArray,
         change: FloatArray,
         first: FloatArray,
         likelihood: FloatArray | None = None,
     ) -> _Model:
-        (S, A), n_keys, (c, d, e) = self.shape, self.keys.size, LIKE_ALL
+        (S, A), n_keys, (c, d, e) = self.shape, self.keys.size, alike
         pairs, places = np.divmod(self.keys, S)
-        rows, decisions, extra, count = [], [], [], []
-        for w in weight:
+        rows, tilted, tilts, decisions, extra, count = [], [], [], [], [], []
+        for w, theta in zip(weight, tilt, strict=True):
             n = np.bincount(self.key, w, n_keys)
             m = np.bincount(pairs, n, S * A)
-            rows.append((n + c * self.P[pairs, places]) / (m[pairs] + c))
+            P = self.P * np.exp(theta * self.v)
+            P /= np.maximum(P.sum(axis=1, keepdims=True), 1e-300)
+            mean = P @ self.v
+            # A step of Newton for how the kind's cases are drawn to states of value.
+            slope = n @ (self.v[places] - mean[pairs]) - theta
+            bend = m @ np.maximum(P @ np.square(self.v) - np.square(mean), 0.0) + 1.0
+            tilts.append(theta + float(np.clip(slope / bend, -1.0, 1.0)))
+            tilted.append(P)
+            rows.append((n + c * P[pairs, places]) / (m[pairs] + c))
             by_state, in_all = m.reshape(S, A), m.reshape(S, A).sum(axis=1, keepdims=True)
             ratio = (by_state.sum(axis=0) + 2.0) / ((in_all * self.practice).sum(axis=0) + 2.0)
             rule = self.practice * ratio
@@ -223,8 +245,9 @@ class _Cases:
             extra.append((more + e * more.sum() / (m.sum() + e)) / (m + e))
             count.append(n)
         return _Model(
-            np.array(rows), np.array(decisions), np.array(extra), change, first, np.array(count),
-            np.zeros(0) if likelihood is None else likelihood,
+            np.array(rows), np.array(decisions), np.array(tilted), np.array(tilts),
+            np.array(extra), change, first, np.array(count),
+            np.zeros(0) if likelihood is None else likelihood, c,
         )  # fmt: skip
 
     def _weights(self, model: _Model) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -271,17 +294,17 @@ class _Cases:
 
     def gain(self, probs: FloatArray, model: _Model | None = None) -> float:
         """Of a policy over practice, where kinds are as in a model, or all are one."""
-        (S, A), c = self.shape, LIKE_ALL[0]
+        S, A = self.shape
         pairs = self.keys // S
         change, first, rules = np.ones((1, 1)), np.ones(1), self.practice[None]
         R = np.where(self.belief.available, self.belief.mean_rewards, 0.0).reshape(1, -1)
         P = self.P[None]
         if model is not None:
-            change, first, rules = model.change, model.first, model.decisions
+            change, first, rules, c = model.change, model.first, model.decisions, model.alike
             m = np.stack([np.bincount(pairs, n, S * A) for n in model.count])
             paid = [np.bincount(pairs, n * self.usual, S * A) for n in model.count]
             R = (np.stack(paid) + m * model.extra + c * R) / (m + c)
-            P = np.repeat(c * P, KINDS, axis=0)
+            P = c * model.tilted
             for own, n in zip(P, model.count, strict=True):
                 np.add.at(own, (pairs, self.keys % S), n)
             P /= (m + c)[:, :, None]
@@ -325,19 +348,23 @@ def _by_kinds(
     part = groups[chosen][np.flatnonzero(cases.step == 0)]
     guesses = cases.guesses(y[chosen], z[chosen])
 
-    def fitted(used: BoolArray) -> _Model:
+    def fitted(used: BoolArray, alike: Alike) -> _Model:
         time_bound().check()
-        models = [cases.fit(share, used) for share in guesses]
+        models = [cases.fit(share, used, alike) for share in guesses]
         return max(models, key=lambda model: float(model.likelihood[used].sum()))
 
     first = np.isin(part, mixed[: n_groups // 2])
     if first.all() or not first.any():
         return NOTHING
-    halves = [fitted(first), fitted(~first)]
-    better = np.where(first, halves[1].likelihood, halves[0].likelihood) - cases.one_kind()
-    by_part = np.bincount(part, better, n_groups)
+    one, tried = cases.one_kind(), []
+    for alike in LIKE_ALL:
+        halves = [fitted(first, alike), fitted(~first, alike)]
+        better = np.where(first, halves[1].likelihood, halves[0].likelihood) - one
+        tried.append((np.bincount(part, better, n_groups), halves, alike))
+    by_part, halves, alike = max(tried, key=lambda way: float(way[0].sum()))
     if by_part.sum() <= CLEAR * float(np.sqrt(np.square(by_part - by_part.mean()).sum())):
         return NOTHING
     told = [cases.gain(probs, model) for model in halves]
-    bias = cases.gain(probs) - cases.gain(probs, fitted(np.ones_like(first)))
+    whole = fitted(np.ones_like(first), alike)
+    bias = cases.gain(probs) - cases.gain(probs, whole)
     return Hidden(bias, abs(told[0] - told[1]) / 2.0) if bias > 0.0 else NOTHING
