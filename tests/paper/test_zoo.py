@@ -91,7 +91,9 @@ class Chosen:
     promise: Promise
 
 
-def keep_practice(log: TransitionLog, gamma: float, seed: int = 0) -> Chosen:
+def keep_practice(
+    log: TransitionLog, gamma: float, seed: int = 0, horizon: int | None = None
+) -> Chosen:
     """A method that changes nothing, and promises nothing."""
     shares = np.where(log.sinks[:, None], 1 / log.n_actions, log.behaviour)
     policy = Policy(shares, log.states, log.actions, ~log.sinks)
