@@ -588,6 +588,8 @@ def load_problem(path: str | Path) -> Problem:
         rewards = rewards_from_arrays(arrays)
         if again:
             models = _drawn_again(arrays, Path(path))
+            if models.rewards is not None and not models.rewards.drawn:
+                rewards = None  # they bring their own, as they did
         elif rewards is not None and rewards.drawn:
             models, rewards = replace(models, rewards=rewards), replace(rewards, per_model=None)
         problem = Problem(

@@ -109,6 +109,21 @@ def _rehearsed(read: Run, out: Path, learns: bool) -> None:
     assert (out / "summary.json").exists() or found is not None
 
 
+@pytest.mark.parametrize(("name", "settings"), [("tied", {}), ("demand", SHOP)])
+def test_models_with_rewards_of_their_own_are_drawn_again(
+    name: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """So many that the folder keeps their seeds, and not the models."""
+    made = choose(
+        sold() if name == "demand" else walk(), sr.Nominal(), replications=0, gamma=0.9,
+        posterior=name, settings=settings, n_models=300, n_test=20,
+    )  # fmt: skip
+    made.save(tmp_path / "run")
+    read = load_run(tmp_path / "run")
+    np.testing.assert_array_equal(read.problem.models.prob, made.problem.models.prob)
+    np.testing.assert_array_equal(read.problem.R, made.problem.R)
+
+
 def test_draws_of_one_use_serve_no_other(tmp_path: Path) -> None:
     fitted = sr.posterior.DrawsPosterior(file_of_draws(tmp_path)).fit(walk())
     parts = [fitted.share(use).sample(30, seed=0) for use in (CHOOSING, CHECKING, FRESH)]
