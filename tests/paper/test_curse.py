@@ -47,7 +47,8 @@ def test_resume_gives_the_same_file(tmp_path: Path) -> None:
     assert (again.out / "figure.svg").read_bytes() == (first.out / "figure.svg").read_bytes()
     known = again.out / "run.json"  # what it took is kept, and read like any input
     whole = known.read_text(encoding="utf-8")
-    for text, word in (("{", "cannot be read as JSON"), (whole.replace("{}", "3", 1), "failed")):
+    for text, word in (("{", "cannot be read as JSON"), (whole.replace("{}", "3", 1), "failed"),
+                       (whole.replace('"numpy"', '"numpy_"', 1), "versions.numpy")):  # fmt: skip
         known.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match=rf"run\.json.*{word}.*Remove it"):
             reproduce(

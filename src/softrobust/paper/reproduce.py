@@ -178,7 +178,8 @@ def _kept(path: Path) -> dict[str, Any]:
     named = {"type": "object", "additionalProperties": text}
     properties = {
         "machine": text, "workers": {"type": ["integer", "string", "null"]}, "tasks": number,
-        "wall_seconds": number, "task_seconds": number, "failed": named, "versions": named,
+        "wall_seconds": number, "task_seconds": number, "failed": named,
+        "versions": named | {"required": ["softrobust", "python", "numpy"]},
         "load_at_start": {"type": ["number", "null"]},
     }  # fmt: skip
     try:
