@@ -114,5 +114,6 @@ def test_solve_begins_a_process_and_its_page_tells_of_it(
         await user.should_see("Nothing was solved here yet.", retries=50)
 
     visit(tmp_path, script)
-    assert [words[-2] for words in begun] == ["frontier", "solve"]
+    verbs = [next(w for w in words if w in ("frontier", "solve")) for words in begun]
+    assert verbs == ["frontier", "solve"]
     assert not list(tmp_path.glob(".*.solving"))

@@ -109,7 +109,8 @@ class Relaxation:
         value = _sum_of_best(self.allowed, best.terms, xi)
         for scale in SCALES:
             b = np.minimum(scale * budget.T, useful)
-            b *= np.minimum(1.0, most / np.maximum(b.sum(axis=0), 1e-300))
+            total = b.sum(axis=0)
+            b *= np.divide(most, total, out=np.ones_like(total), where=total > most)
             B = b.sum(axis=0)
             terms = self._with(b[:, None, :], B, q, per_cost, more)
             found = _sum_of_best(self.allowed, terms, xi)

@@ -71,7 +71,7 @@ METHODS = {"clairvoyant": "the clairvoyant bound", "safe dual": "the safe dual"}
 RECORDED_AS = ("confidence", "replications", "models", "lower", "lower_from", "upper", "upper_mean",
                "upper_error", "upper_method", "paired_gap", "gap_share")  # fmt: skip
 RENAMED = {"models": "n_models", "upper_method": "method"}  # names in files → attributes
-POOL_BYTES = 256 * 2**20  # draws up to this size are made at once
+POOL_BYTES = 96 * 2**20  # draws up to this size, their rewards included, are made at once
 
 
 @final
@@ -292,7 +292,9 @@ def _draws(
     that replications have none in common.
     """
     draw: Draw = posterior.sample if isinstance(posterior, FittedPosterior) else posterior
-    size = 8.0 * problem.models.next_states.size
+    own = problem.models.rewards  # as many numbers as there are probabilities, where they are drawn
+    numbers = 2 if own is not None and own.kind == "model" else 1
+    size = 8.0 * numbers * problem.models.next_states.size
     if not replications:
         return
     if seconds is not None and time_bound().limit is not None:  # a few show if a set can be drawn

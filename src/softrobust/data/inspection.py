@@ -435,7 +435,7 @@ def _guess_columns(
             "action.",
             arguments={"action": "COLUMN"},
         )
-    if isinstance(guesses[-1].facts.get("role"), str) and guesses[-1]["role"] == "action":
+    if any(note.facts.get("role") == "action" for note in guesses):
         same = constant_action(profile, taken("id", "time"))
         if same is not None:
             facts = {"column": same[0], "value": same[1], "action": chosen["action"]}
