@@ -40,7 +40,7 @@ NOMINAL = "nominal"
 NAMES = {PRACTICE: "current practice"}
 SAME = 1e-9  # chances closer than this are the same
 MOST_READ = 2000  # held-out models whose optima are solved for,
-READ_BYTES = 2**27  # fewer where they are large,
+READ_BYTES = 2**25  # fewer where they are large,
 FEWEST_READ = 20  # but not so few
 OPTIMA = 30  # evaluations that the optima of all models take, about,
 MOST_SECONDS = 20.0  # and how long they may
@@ -163,7 +163,9 @@ def readings(
     """
     where = unmasked(problem)
     if heldout is not None:
-        stored = 8 * problem.models.next_states.size
+        own = problem.models.rewards  # drawn ones take as much as the probabilities
+        drawn = own is not None and own.kind == "model"
+        stored = (16 if drawn else 8) * problem.models.next_states.size
         n = min(heldout.n_models, MOST_READ, READ_BYTES // stored)
         if n == heldout.n_models:
             where = where.with_models(heldout)
