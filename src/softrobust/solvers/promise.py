@@ -348,6 +348,8 @@ def _judged(
     hidden = hidden_bias(run.belief, run.practice, tried[best], groups)
     draws_ = lessened(draws[best], hidden, rng)
     promise = promised(chosen, draws_, worth, as_much, level, n_splits, unit, hidden)
+    if not sound:  # other halves do not confirm such choices
+        promise = replace(promise, verdict=Verdict.KEEP)
     if promise.verdict is Verdict.KEEP and given is None:
         return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits, as_much)
     return Choice(
