@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softrobust._core.notes import Note
+from softrobust._core.notes import Level, Note
 from softrobust.certificate import Estimate
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
+from softrobust.report.sentences import in_words, speaks_against
 from softrobust.report.words import (
     LONGEST_LABEL,
     STATUS,
@@ -112,3 +113,12 @@ def test_a_remark_without_its_counts_is_refused() -> None:
 )  # fmt: skip
 def test_plain_figures(x: float, told: str) -> None:
     assert plain(x) == told
+
+
+def test_the_gravest_caution_is_said_however_short_the_screen() -> None:
+    notes = [Note("actions_free", Level.CAUTION), Note("no_time", Level.CAUTION)]
+    told = speaks_against(notes, most=1)
+    assert len(told) == 1
+    assert told[0].endswith(" 1 more caution: in the details.")
+    assert told[0].startswith(in_words(notes[:1])[0])
+    assert speaks_against(notes, most=2) == in_words(notes)

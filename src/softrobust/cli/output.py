@@ -52,11 +52,11 @@ def print_run(
     console = make_console()
     styles = {"head": "bold", "text": "", "note": "dim", "row": "cyan", "caution": "yellow"}
     starts = {"head": "", "note": "  · ", "caution": "  ! "}
-    for most in (MOST_TOLD, 3, 2, 1):  # a decision fits a screen
+    for most, rows in ((MOST_TOLD, 4), (3, 4), (2, 4), (1, 4), (1, 3), (1, 2)):  # fits a screen
         told = [
             (styles[kind], ("\n" if kind == "head" else "")
              + wrapped(console, line, starts.get(kind, "  ")))
-            for kind, line in summary_lines(run, details, most)
+            for kind, line in summary_lines(run, details, most, rows)
         ]  # fmt: skip
         if details or sum(text.count("\n") + 1 for _, text in told) <= MOST_LINES:
             break

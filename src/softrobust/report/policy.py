@@ -105,16 +105,16 @@ def changed(policy: Policy, practice: Policy | None, seen: Seen | None = None) -
 
 
 def changes(
-    policy: Policy, practice: Policy | None, seen: Seen | None = None
+    policy: Policy, practice: Policy | None, seen: Seen | None = None, most: int = MOST_CHANGES
 ) -> tuple[list[Stretch], str]:
-    """The stretches of states to tell of, and what is done in the others, in a sentence."""
+    """At most so many stretches of states, and what is done in the others, in a sentence."""
     decided = np.asarray(policy.decided)
     shown = decided if practice is None else changed(policy, practice, seen)
     found = stretches(policy, practice, map(int, np.flatnonzero(shown)), seen)
-    left = sum(len(index) for *_, index in found[MOST_CHANGES:])
+    left = sum(len(index) for *_, index in found[most:])
     rest = [f"{count(left, 'more state')} in policy.csv."] if left else []
     if practice is None:
-        return found[:MOST_CHANGES], " ".join(rest)
+        return found[:most], " ".join(rest)
     apart = np.abs(policy.probs - practice.probs).max(axis=1) > SAME
     hidden = seen is not None and seen.suppress
     purer = np.zeros_like(decided) if hidden else apart & decided & practice.decided & ~shown
@@ -128,7 +128,7 @@ def changes(
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         always = f", and always so in {', '.join(names[:MOST_NAMED])}{more}" if names else ""
         rest.append(f"{where}: what is usually done now{always}.")
-    return found[:MOST_CHANGES], " ".join(rest)
+    return found[:most], " ".join(rest)
 
 
 def to_do(promise: Promise | None) -> str:

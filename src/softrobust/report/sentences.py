@@ -50,8 +50,11 @@ def speaks_against(
         others = f"{len(rows) - 1} more remark{'s' if len(rows) > 2 else ''} on rows"
         more = f" {others}: in the details." if len(rows) > 1 else ""
         lines.append(f"{in_words([worst], suppress)[0]}{more}")
-    if len(lines) > most:
+    if len(lines) > most and most > 1:
         lines[most - 1 :] = [f"{len(lines) - most + 1} more cautions: in the details."]
+    elif len(lines) > most:  # the gravest is said whatever else there is
+        more = f"{len(lines) - 1} more caution{'s' if len(lines) > 2 else ''}: in the details."
+        lines = [f"{lines[0]} {more}"]
     return lines
 
 

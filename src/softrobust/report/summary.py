@@ -16,7 +16,15 @@ from softrobust.data.labels import Labels
 from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.report.continuous import bands
 from softrobust.report.data_words import TEXTS
-from softrobust.report.policy import MOST_MIXED, by_chance, changes, mixed, timed_rows, to_do
+from softrobust.report.policy import (
+    MOST_CHANGES,
+    MOST_MIXED,
+    by_chance,
+    changes,
+    mixed,
+    timed_rows,
+    to_do,
+)
 from softrobust.report.sentences import MOST_TOLD, in_words, sorted_notes, speaks_against
 from softrobust.report.study_words import validation_line, validation_sentences
 from softrobust.report.verdict import (
@@ -48,13 +56,15 @@ Lines = Iterator[tuple[str, str]]
 Run = Any  # a run, which is made in a later stage
 
 
-def summary_lines(run: Run, details: bool = False, most: int = MOST_TOLD) -> Lines:
-    """(kind, text) pairs: kind is "head", "text", "caution" (at most `most`), "note" or "row"."""
+def summary_lines(
+    run: Run, details: bool = False, most: int = MOST_TOLD, rows: int = MOST_CHANGES
+) -> Lines:
+    """(kind, text) pairs: kind is "head", "text", "caution" (`most`), "note" or "row" (`rows`)."""
     c = run.certificate
     yield "head", "In a sentence"
     yield "text", next(iter([*first_sentences(c, run.solution.solver), earns(c)]))
     yield "head", to_do(c.promise)
-    yield from _by_measurement(run) if run.continuous else _policy_rows(run)
+    yield from _by_measurement(run) if run.continuous else _policy_rows(run, rows)
     against = speaks_against(run.notes, most=most)
     if against or run.validation is not None:
         yield "head", f"What speaks {'for and ' * (run.validation is not None)}against it"
@@ -142,7 +152,7 @@ def _on_models(run: Run) -> Lines:
         yield "text", nominal_sentence(c.nominal, Figures.of([np.array(spread)]))
 
 
-def _policy_rows(run: Run) -> Lines:
+def _policy_rows(run: Run, most: int) -> Lines:
     """What changes; without a log, what is done in each stretch of neighbouring states."""
     policy, log = run.solution.policy, run.log
     if isinstance(policy, TimedPolicy):
@@ -151,11 +161,14 @@ def _policy_rows(run: Run) -> Lines:
         yield from [("text", left)] if left else []
         return
     practice = None if log is None else behaviour_policy(run.problem, log)[0]
-    yield from _told(policy, practice, None if log is None else np.asarray(log.pair_counts))
+    counts = None if log is None else np.asarray(log.pair_counts)
+    yield from _told(policy, practice, counts, most)
 
 
-def _told(policy: Policy, practice: Policy | None, counts: IntArray | None) -> Lines:
-    told, rest = changes(policy, practice)
+def _told(
+    policy: Policy, practice: Policy | None, counts: IntArray | None, most: int = MOST_CHANGES
+) -> Lines:
+    told, rest = changes(policy, practice, most=most)
     for where, what, states in told:
         seen = "" if counts is None else f"   ({_seen(counts, policy, states)} there)"
         yield "row", f"{where} → {what}{seen}"
