@@ -16,7 +16,9 @@ few rows for every pair shows no single change clearly, and all of them together
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -44,13 +46,20 @@ class Family:
     distortion: tuple[float, ...]
 
     def world(self, seed: int) -> World:
-        """One of the family: the first attempt within the limits."""
-        for attempt in range(ATTEMPTS):
-            made = _world(self, np.random.default_rng([self.key, seed, attempt]), seed)
-            left = (made.optimum - made.practice_return) / _range(made)
-            if self.least < left < self.most:
-                return made
-        raise SolverError(f"No world of '{self.name}' came within its limits in {ATTEMPTS} trials.")
+        """One of the family."""
+        return _first(self.name, self.key, partial(_world, self), seed, self.least, self.most)
+
+
+def _first(
+    name: str, key: int, make: Callable[[Rng, int], World], seed: int, least: float,
+    most: float = np.inf,
+) -> World:  # fmt: skip
+    """The first attempt in which practice leaves open so much of the best less the worst."""
+    for attempt in range(ATTEMPTS):
+        made = make(np.random.default_rng([key, seed, attempt]), seed)
+        if least < (made.optimum - made.practice_return) / _range(made) < most:
+            return made
+    raise SolverError(f"No world of '{name}' came within its limits in {ATTEMPTS} trials.")
 
 
 MIXED = Family("mixed", 11, 0.05, np.inf, (0.0, 0.0, 0.5, 2.0), (0.3, 1.0, 3.0))
@@ -207,12 +216,8 @@ def _labels(rng: Rng, shape: str, at: IntArray) -> tuple[str, ...]:
 
 # -------------------------------------------------------------------- stocks and flows
 def flow(seed: int) -> World:
-    """A stock, orders and demand: the first attempt in which practice leaves something open."""
-    for attempt in range(ATTEMPTS):
-        made = _stock(np.random.default_rng([13, seed, attempt]), seed)
-        if made.optimum - made.practice_return > 0.01 * _range(made):
-            return made
-    raise SolverError(f"No world of 'flow' came within its limits in {ATTEMPTS} trials.")
+    """A stock, orders and demand."""
+    return _first("flow", 13, _stock, seed, 0.01)
 
 
 def _stock(rng: Rng, seed: int) -> World:
@@ -262,11 +267,7 @@ def _stock(rng: Rng, seed: int) -> World:
 # -------------------------------------------------------------------- what the log does not have
 def veiled(seed: int) -> World:
     """Something that people see and the log does not have: it changes outcomes and decisions."""
-    for attempt in range(ATTEMPTS):
-        made = _veiled(np.random.default_rng([14, seed, attempt]), seed)
-        if made.optimum - made.practice_return > 0.05 * _range(made):
-            return made
-    raise SolverError(f"No world of 'veiled' came within its limits in {ATTEMPTS} trials.")
+    return _first("veiled", 14, _veiled, seed, 0.05)
 
 
 def _veiled(rng: Rng, seed: int) -> World:
@@ -321,12 +322,8 @@ def _veiled(rng: Rng, seed: int) -> World:
 
 # -------------------------------------------------------------------- many places, few goals
 def sparse(seed: int) -> World:
-    """Goals among many places: the first attempt in which practice leaves something open."""
-    for attempt in range(ATTEMPTS):
-        made = _sparse(np.random.default_rng([15, seed, attempt]), seed)
-        if made.optimum - made.practice_return > 0.1 * _range(made):
-            return made
-    raise SolverError(f"No world of 'sparse' came within its limits in {ATTEMPTS} trials.")
+    """Goals among many places."""
+    return _first("sparse", 15, _sparse, seed, 0.1)
 
 
 def _sparse(rng: Rng, seed: int) -> World:
