@@ -65,7 +65,7 @@ test-browser: $(VENV)/dev.stamp
 	$(BIN)/pytest -m browser
 
 attack: $(VENV)/dev.stamp
-	$(BIN)/python -m tests.attack --minutes 60
+	$(BIN)/python -m tests.attack --minutes 60 --workers 2 --docs docs/attack.md
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.registry import Figure, case
+from softrobust.solvers.registry import SOLVERS
 
 LOG = Path(__file__).parents[1] / "examples" / "pest_log.csv"
 
@@ -39,55 +40,71 @@ def startup(smoke: bool) -> Iterator[Figure]:
     yield Figure("softrobust --help", "0.6 seconds", shown / 0.6, "of it", "≤ 1", f"{shown:.2f} s")
 
 
-def timed(words: Sequence[str], cache: str) -> tuple[float, float]:
+def timed(words: Sequence[str], cache: str | None = None) -> tuple[float, float]:
     """Seconds on the wall and on processors of one command, helpers included."""
     code = f"from softrobust.cli.main import run; run({list(words)!r})"
     began, before = time.perf_counter(), os.times()
-    env = os.environ | {"NUMBA_CACHE_DIR": cache}
+    env = os.environ | ({} if cache is None else {"NUMBA_CACHE_DIR": cache})
     subprocess.run([sys.executable, "-c", code], check=True, env=env, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - began, os.times()
     used = after.children_user + after.children_system
     return wall, used - before.children_user - before.children_system
 
 
-def commands() -> dict[str, list[str]]:
-    """The commands a stranger may begin with: the default, every solver, and other verbs."""
-    from softrobust.solvers.registry import SOLVERS
-
-    ask = [str(LOG), "--gamma", "0.9", "--out", "{out}"]
-    found = {"solve": ["solve", *ask]}
-    found |= {f"solve --solver {name}": ["solve", *ask, "--solver", name] for name in SOLVERS}
-    found["frontier"] = ["frontier", *ask]
-    found["evaluate"] = ["evaluate", "{run}", "--policy", "{run}/policy.csv"]
-    return found | {"check": ["check", "{run}"]}
-
-
-def first_run(name: str, words: Sequence[str]) -> Figure:
-    """With nothing compiled, as in a fresh environment, and once more."""
-    with tempfile.TemporaryDirectory() as folder:
-        run, cache = f"{folder}/run", f"{folder}/cache"
-        if "{run}" in words:
-            timed(["solve", str(LOG), "--gamma", "0.9", "--out", run], f"{folder}/other")
-        wall, used = timed([w.format(run=run, out=f"{folder}/1") for w in words], cache)
-        again, _ = timed([w.format(run=run, out=f"{folder}/2") for w in words], cache)
-    most = 15 if name == "solve" else 20
-    note = f"{wall:.1f} s, {used:.1f} s of processors; the next {again:.1f} s"
-    return Figure(f"first run: {name}", f"{most} seconds", wall / most, "of it", "≤ 1", note)
+SOLVE = ["solve", str(LOG), "--gamma", "0.9", "--out", "{out}"]
+VECTORS = [*SOLVE, "--lambda", "0.75", "--continuous"]
+VECTORS[1] = "{log}.csv"
+COLLECT = ["collect", "cancer", "--out", "{log}.csv"]
+# What a stranger may begin with: the default, every solver, and other verbs.
+COMMANDS = {
+    "first-run-default": SOLVE,
+    **{f"first-run-{name}": [*SOLVE, "--solver", name] for name in SOLVERS if name != "improve"},
+    **{f"first-run-{name}": [*VECTORS, "--solver", name] for name in ("srvi", "srvi-sa")},
+    "first-run-frontier": ["frontier", *SOLVE[1:]],
+    "first-run-evaluate": ["evaluate", "{run}", "--policy", "{run}/policy.csv"],
+    "first-run-check": ["check", "{run}"],
+}
 
 
-@case("first-run")
-def first_runs(smoke: bool) -> Iterator[Figure]:
-    """On two processors, which is what the targets are for."""
-    if smoke:
-        yield first_run("--help", ["--help"])
-        return
+def first_run(name: str, words: Sequence[str]) -> Iterator[Figure]:
+    """With nothing compiled, as in a fresh environment, and once more; on two processors."""
     all_ = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(all_)[:2])
-    try:
-        for name, words in commands().items():
-            yield first_run(name, words)
-    finally:
-        os.sched_setaffinity(0, all_)
+    with tempfile.TemporaryDirectory() as folder:
+        places = {x: f"{folder}/{x}" for x in ("run", "log", "cache", "other", "1", "2")}
+
+        def timed_in(words: Sequence[str], cache: str, out: str) -> tuple[float, float]:
+            return timed([w.format(out=out, **places) for w in words], places[cache])
+
+        try:
+            if "{run}" in words:
+                timed_in(SOLVE, "other", places["run"])
+            if "{log}.csv" in words:
+                timed_in(COLLECT, "other", "")
+            wall, used = timed_in(words, "cache", places["1"])
+            again, _ = timed_in(words, "cache", places["2"])
+        finally:
+            os.sched_setaffinity(0, all_)
+    most = 15 if words == SOLVE else 20
+    note = f"{wall:.1f} s, {used:.1f} s of processors; the next {again:.1f} s"
+    yield Figure(
+        name.replace("run-", "run: "), f"{most} seconds", wall / most, "of it", "≤ 1", note
+    )
+
+
+def register(name: str, words: Sequence[str]) -> None:
+    """A case of its own, for each is best measured while the machine is quiet."""
+
+    @case(name)
+    def run(smoke: bool) -> Iterator[Figure]:
+        if not smoke:
+            yield from first_run(name, words)
+        elif words == SOLVE:
+            yield from first_run(name, ["--help"])
+
+
+for case_name, command in COMMANDS.items():
+    register(case_name, command)
 
 
 def write_rows(path: Path, n_rows: int, n_states: int, n_actions: int, steps: int = 20) -> None:
@@ -118,7 +135,7 @@ def large_log(smoke: bool) -> Iterator[Figure]:
             write_rows(Path(folder) / "log.csv", n, n_states, 4)
             words = ["solve", f"{folder}/log.csv", "--gamma", "0.95", "--out", f"{folder}/run"]
             words = ["inspect", words[1]] if smoke else words
-            wall, used = timed(words, os.environ.get("NUMBA_CACHE_DIR", ""))
+            wall, used = timed(words)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
         what = f"solve, {n} rows, {n_states} states × 4 actions"
         yield Figure(what, "the clock", wall, "s", "≤ 30", f"{used:.1f} s of processors")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.registry import Figure, case
+from benchmarks.startup import timed, write_rows
 from softrobust.certificate import certify_posterior
 from softrobust.domains import Inventory, PestControl, RiverSwim
 from softrobust.objective import SoftRobust
@@ -63,7 +65,12 @@ def stream(smoke: bool) -> Iterator[Figure]:
 
 
 def _whole(n: int) -> tuple[float, float]:
-    """Seconds of the whole default line on n models, and of its drawing and solver alone."""
+    """Seconds of the whole default line on n models, and of its drawing and solver alone.
+
+    Drawing is all of `set_up`: the log is read, the posterior fitted, n models drawn. The solver is
+    `Improve.solve`: choice, halves of the log, promise, the answer's value on the n models. What is
+    left to the line is certificates, held-out draws, replications and rivals.
+    """
     began = time.perf_counter()
     choose(str(LOG), gamma=0.9, n_models=n)
     whole = time.perf_counter() - began
@@ -108,6 +115,41 @@ def _on_dask(workers: int, taken: Callable[[Crew], float]) -> float:
         ) as cluster,
     ):
         return taken(Crew(cluster=cluster.scheduler_address))
+
+
+LIMIT = 20  # seconds
+
+
+@case("limits")
+def limits(smoke: bool) -> Iterator[Figure]:
+    """The whole of every verb with a time limit, on logs that leave much open and on models."""
+    for n_states, each in ((5, 2),) if smoke else ((300, 2), (300, 10), (3000, 2), (3000, 10)):
+        with tempfile.TemporaryDirectory() as folder:
+            write_rows(Path(folder) / "log.csv", n_states * each, n_states, 4)
+            write_rows(Path(folder) / "new.csv", n_states, n_states, 4)
+            for name, words in _limited(folder).items():
+                wall, used = timed([*words, "--time-limit", str(1 if smoke else LIMIT)])
+                what = f"{name}, {n_states} states × 4, {each} rows a state"
+                note = f"{used:.1f} s of processors"
+                yield Figure(what, f"limit of {LIMIT} s", wall, "s", f"≤ {1.1 * LIMIT + 5}", note)
+
+
+def _limited(folder: str) -> dict[str, list[str]]:
+    """The verbs that have a time limit: those of a log, of models and of a run."""
+    log, run, models = f"{folder}/log.csv", f"{folder}/run", f"{folder}/models.npz"
+    timed(["sample", log, "--models", "100", "--set", "min_count=0", "--out", models])
+    ask = ["--gamma", "0.95"]
+    others = "exact,randomized,local-search,s-rect,nominal"
+    return {
+        "solve": ["solve", log, *ask, "--out", run],
+        "solve --posterior dirichlet": ["solve", log, *ask, "--posterior", "dirichlet"],
+        "solve of models": ["solve", models, *ask],
+        "frontier": ["frontier", log, *ask],
+        "frontier of models": ["frontier", models, *ask],
+        "rehearse": ["rehearse", run],
+        "update": ["update", run, f"{folder}/new.csv", "--out", f"{folder}/updated"],
+        "compare": ["compare", run, "--solvers", others],
+    }
 
 
 # --------------------------------------------------------------------------------------------------

@@ -144,6 +144,7 @@ def words_of(html: str) -> str:
     text = unescape(re.sub(r"<[^>]+>", " ", text)).replace("\u202f", " ").replace("\u00a0", " ")
     lines = [" ".join(line.split()) for line in text.splitlines()]
     kept = "\n".join(line for line in lines if line) + "\n"
+    kept = re.sub(r"\b\d\.\d+e-1[2-9]\b", "0 but for rounding", kept)  # which machines differ in
     return re.sub(r"(?m)^(python|softrobust|numpy|scipy|numba|highspy)\n.*\n", "", kept)
 
 

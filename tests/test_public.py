@@ -73,12 +73,17 @@ def code_blocks(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     "page", ["README.md", *[f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")]]
 )
-def test_code_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_blocks_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for block in code_blocks(ROOT / page):
         exec(compile(block, page, "exec"), {})
     assert page != "README.md" or (tmp_path / "report.html").exists()
+    if page == "docs/goal.md":  # what the first block prints is what the page says
+        said = [f"`{line}`" for line in capsys.readouterr().out.splitlines()[:3]]
+        assert all(line in (ROOT / page).read_text(encoding="utf-8") for line in said), said
 
 
 def test_python_of_the_first_page_is_the_command_above_it(

@@ -5,6 +5,8 @@ as one paragraph and turns the class into an exit code.
 """
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
 
 
 class SoftRobustError(Exception):
@@ -38,3 +40,11 @@ class MissingExtraError(SoftRobustError, ImportError):
             f"{purpose} needs the package '{package}', which is not installed. "
             f"Run: pip install 'softrobust[{extra}]' (in a clone: pip install '.[{extra}]')"
         )
+
+
+def optional(package: str, extra: str, purpose: str) -> Any:
+    """A package that may be absent; where it is, the error is the line that installs it."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise MissingExtraError(package.partition(".")[0], extra, purpose) from error

@@ -30,7 +30,7 @@ is missed by less than `EDGE` of the total. Bounds take ties in favour of what t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -223,11 +223,9 @@ class Objective(ABC):
 
     __slots__ = ()
     criterion: ClassVar[str]
-
-    @property
-    @abstractmethod
-    def reference(self) -> Any:
-        """What returns are measured against, a `Reference`; None measures the return itself."""
+    lam: float  # how much the bad case counts
+    alpha: float  # confidence: the bad case is the worst 1 − alpha of models
+    reference: Any  # what returns are measured against, a `Reference`; None: the return itself
 
     @property
     def against(self) -> str | None:
@@ -249,19 +247,9 @@ class Objective(ABC):
 
     def __repr__(self) -> str:
         own: Any = self
-        shown = ((f.name, getattr(self, f.name)) for f in fields(own))
+        shown = ((f.name, getattr(self, f.name)) for f in fields(own) if f.init)
         said = ", ".join(f"{name}={value!r}" for name, value in shown if value is not None)
         return f"{type(self).__name__}({said})"
-
-    @property
-    @abstractmethod
-    def lam(self) -> float:
-        """How much the bad case counts."""
-
-    @property
-    @abstractmethod
-    def alpha(self) -> float:
-        """Confidence: the bad case is the worst 1 − alpha of models."""
 
     @abstractmethod
     def value(self, x: ArrayLike, f: ArrayLike | None = None) -> float:
@@ -401,16 +389,12 @@ class Percentile(Objective):
 
     alpha: float = 0.9
     reference: Any = None
+    lam: float = field(default=1.0, init=False)  # nothing but the tail's edge counts
     criterion: ClassVar[str] = "percentile"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reference", Reference.of(self.reference))
         object.__setattr__(self, "alpha", check_share("alpha", self.alpha))
-
-    @property
-    def lam(self) -> float:
-        """1: nothing but the tail's edge counts."""
-        return 1.0
 
     def value(self, x: ArrayLike, f: ArrayLike | None = None) -> float:
         """sup{y : P[x ≥ y] ≥ α}."""

@@ -8,11 +8,10 @@ policy earns in each of their models.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast, final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,11 +20,13 @@ from softrobust._core.arrays import (
     SMALL,
     BoolArray,
     FloatArray,
+    Recent,
     frozen,
     refuse_if_too_large,
+    seal,
     shaped,
 )
-from softrobust._core.files import read_npz, rebuilding, write_npz
+from softrobust._core.files import read_npz, rebuilding, under, write_npz
 from softrobust._core.settings import real, whole
 from softrobust.data.log import check_p0
 from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
@@ -35,7 +36,7 @@ from softrobust.models.continuous_rewards import LinearReward, RewardFunction
 from softrobust.models.files import FORMAT_VERSION, models_from_arrays, models_to_arrays
 from softrobust.models.gaussian import GaussianModels
 from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy, TimedPolicy, action_shares
+from softrobust.models.policy import Policy, TimedPolicy, action_shares, policy_of
 from softrobust.objective import (
     OPTIMUM,
     PRACTICE_REFERENCE,
@@ -130,7 +131,9 @@ class Problem(_OnModels):
         steps = None if horizon is None else whole("horizon", horizon, most=HORIZON_MOST)
         put(self, "horizon", steps)
         put(self, "gamma", check_gamma(models.gamma if gamma is None else gamma, horizon))
-        put(self, "p0", _start(models, p0))
+        given = models.p0 if p0 is None else p0
+        uniform = np.full(models.n_states, 1.0 / models.n_states)
+        put(self, "p0", check_p0(uniform if given is None else given, models.states))
         put(self, "allowed", _mask(models, allowed))
         put(self, "objective", _posed(objective or SoftRobust(), models, self.allowed))
         put(self, "rewards", _rewards(models, rewards))
@@ -198,10 +201,7 @@ class Problem(_OnModels):
 
 
 def _posed(objective: Objective, models: ModelSet, allowed: BoolArray) -> Objective:
-    """The objective with its reference known: practice, or what the optimum may choose from.
-
-    Once known it stays: held-out models, or a wider mask for practice, are measured alike.
-    """
+    """The objective with its reference known, which stays so: other models are measured alike."""
     reference = objective.reference
     if reference is None or reference.policy is not None or reference.returns is not None:
         return objective
@@ -217,13 +217,6 @@ def _posed(objective: Objective, models: ModelSet, allowed: BoolArray) -> Object
     probs, known = action_shares(models.taken, models.available)
     policy = Policy(probs, models.states, models.actions, known & ~models.sinks)
     return objective.measured_against(Reference(reference.name, policy))
-
-
-def _start(models: ModelSet, p0: ArrayLike | None) -> FloatArray:
-    given = models.p0 if p0 is None else p0
-    if given is None:
-        given = np.full(models.n_states, 1.0 / models.n_states)
-    return check_p0(given, models.states)
 
 
 def _mask(models: ModelSet, allowed: ArrayLike | None) -> BoolArray:
@@ -283,15 +276,15 @@ def check_gamma(gamma: object, horizon: int | None = None) -> float:
 
 
 # A changed objective asks for the same R again: one entry per set of models.
-_EXPECTED: WeakKeyDictionary[ModelSet, tuple[Rewards, BoolArray, FloatArray]] = WeakKeyDictionary()
+_EXPECTED: Recent[FloatArray] = Recent(1)
 
 
 def _expected(rewards: Rewards, models: ModelSet, allowed: BoolArray) -> FloatArray:
     """R[s, a, ω] = Σ_s′ P̂^ω(s′|s,a)·r(s,a,s′), 0 where a pair is not allowed or a state a sink."""
     needed = allowed & ~models.sinks[:, None]
-    hit = _EXPECTED.get(models)
-    if hit is not None and hit[0] is rewards and np.array_equal(hit[1], needed):
-        return hit[2]
+    known = _EXPECTED.get(models, rewards, needed)
+    if known is not None:
+        return known
     if (size := 8.0 * needed.size * models.n_models) > SMALL:
         fewer = "Use fewer models, or fewer states and actions."
         refuse_if_too_large(size, "The expected rewards R[s, a, ω]", fewer)
@@ -307,9 +300,7 @@ def _expected(rewards: Rewards, models: ModelSet, allowed: BoolArray) -> FloatAr
             f"state '{models.states[int(s)]}', action '{models.actions[int(a)]}' has {top:.3g}. "
             "Measure them in larger units."
         )
-    R.flags.writeable = False
-    _EXPECTED[models] = (rewards, needed, R)
-    return R
+    return _EXPECTED.put(seal(R), models, rewards, needed)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -370,9 +361,16 @@ class ContinuousProblem(_OnModels):
         put(self, "gamma", _known("gamma", gamma, getattr(own, "gamma", None)))
         put(self, "horizon", _known("horizon", horizon, getattr(own, "horizon", None)))
         whole("horizon", self.horizon)
-        real("gamma", self.gamma, above=0, below=1)
+        hint = "Values of vectors are iterated to a fixed point, which has none at 1."
+        real("gamma", self.gamma, above=0, below=1, hint=hint)
         put(self, "objective", _simulated(objective or SoftRobust()))
-        put(self, "allowed", _actions_allowed(allowed, models))
+        mask = np.ones(models.n_actions, bool) if allowed is None else np.array(allowed, dtype=bool)
+        if mask.shape != (models.n_actions,) or not mask.any():
+            raise InputError(
+                f"allowed must have one entry for each of {list(models.actions)}, at least one "
+                f"true; it is {mask.tolist()}."
+            )
+        put(self, "allowed", frozen(mask, np.bool_))
 
     @property
     def n_variables(self) -> int:
@@ -485,16 +483,6 @@ def _known(name: str, given: Any, own: Any = None) -> Any:
     return own if given is None else given
 
 
-def _actions_allowed(allowed: ArrayLike | None, models: ContinuousModels) -> BoolArray:
-    mask = np.ones(models.n_actions, bool) if allowed is None else np.array(allowed, dtype=bool)
-    if mask.shape != (models.n_actions,) or not mask.any():
-        raise InputError(
-            f"allowed must have one entry for each of {list(models.actions)}, at least one true; "
-            f"it is {mask.tolist()}."
-        )
-    return frozen(mask, np.bool_)
-
-
 # --------------------------------------------------------------------------------------------------
 # `problem.npz`: a problem as later commands need it, without the log it came from.
 
@@ -506,11 +494,7 @@ SAME = 1e-6  # of the largest number: what another machine's rounding may change
 
 
 def save_problem(path: str | Path, problem: Problem) -> None:
-    """Write the problem, atomically.
-
-    Models that a posterior drew are written as its data, settings and seeds where that is shorter
-    than they are, and drawn again when the file is read.
-    """
+    """Write the problem, atomically; drawn models by posterior and seeds, where shorter."""
     paid = problem.rewards
     arrays = _recipe(problem)
     if not arrays:
@@ -526,32 +510,14 @@ def save_problem(path: str | Path, problem: Problem) -> None:
         "alpha": np.array(problem.objective.alpha),
         "criterion": np.array(problem.objective.criterion),
     }
-    arrays |= _reference_to_arrays(problem.objective.reference)
+    if (reference := problem.objective.reference) is not None:
+        parts = {"allowed": reference.allowed, "returns": reference.returns}
+        parts["policy"] = None if reference.policy is None else reference.policy.probs
+        arrays |= {f"reference_{name}": x for name, x in parts.items() if x is not None}
+        arrays["reference"] = np.array(reference.name)
     if problem.horizon is not None:
         arrays["horizon"] = np.array(problem.horizon)
     write_npz(path, PROBLEM_FORMAT, FORMAT_VERSION, arrays)
-
-
-def _reference_to_arrays(reference: Reference | None) -> dict[str, NDArray[Any]]:
-    """What the reference is; nothing where there is none."""
-    if reference is None:
-        return {}
-    parts = {"allowed": reference.allowed, "returns": reference.returns}
-    parts["policy"] = None if reference.policy is None else reference.policy.probs
-    known = {f"reference_{name}": part for name, part in parts.items() if part is not None}
-    return {"reference": np.array(reference.name), **known}
-
-
-def _reference_from_arrays(arrays: Mapping[str, Any], models: ModelSet) -> Reference | None:
-    if "reference" not in arrays:
-        return None
-    probs, allowed = arrays.get("reference_policy"), arrays.get("reference_allowed")
-    return Reference(
-        str(arrays["reference"]),
-        None if probs is None else Policy(probs, models.states, models.actions),
-        None if allowed is None else frozen(allowed, np.bool_),
-        arrays.get("reference_returns"),
-    )
 
 
 def _recipe(problem: Problem) -> dict[str, NDArray[Any]]:
@@ -571,13 +537,6 @@ def _sketch(problem: Problem) -> FloatArray:
     return np.concatenate([x[np.linspace(0, x.size - 1, SKETCH).astype(int)] for x in flat])
 
 
-def _drawn_again(arrays: dict[str, NDArray[Any]], path: Path) -> ModelSet:
-    head = "posterior:"
-    own = {k.removeprefix(head): x for k, x in arrays.items() if k.startswith(head)}
-    posterior = cast(FittedPosterior, posterior_of(own, path))
-    return Draws.again(posterior, json.loads(str(arrays["draws"]))).models
-
-
 def load_problem(path: str | Path) -> Problem:
     """Read what `save_problem` wrote."""
     arrays = read_npz(path, PROBLEM_FORMAT, FORMAT_VERSION)
@@ -587,11 +546,19 @@ def load_problem(path: str | Path) -> Problem:
     with rebuilding("problem", path):
         rewards = rewards_from_arrays(arrays)
         if again:
-            models = _drawn_again(arrays, Path(path))
+            posterior = cast(FittedPosterior, posterior_of(under("posterior:", arrays), Path(path)))
+            models = Draws.again(posterior, json.loads(str(arrays["draws"]))).models
             if models.rewards is not None and not models.rewards.drawn:
                 rewards = None  # they bring their own, as they did
         elif rewards is not None and rewards.drawn:
             models, rewards = replace(models, rewards=rewards), replace(rewards, per_model=None)
+        criterion, reference = str(arrays.get("criterion", "soft-robust")), None
+        if "reference" in arrays:
+            known: dict[str, Any] = {k: seal(x) for k, x in under("reference_", arrays).items()}
+            if "policy" in known:
+                known["policy"] = policy_of(known["policy"], models.states, models.actions)
+            reference = Reference(str(arrays["reference"]), **known)
+        weights = float(arrays["lam"]), float(arrays["alpha"])
         problem = Problem(
             models,
             rewards=rewards,
@@ -599,12 +566,7 @@ def load_problem(path: str | Path) -> Problem:
             gamma=float(arrays["gamma"]),
             allowed=arrays["allowed"],
             horizon=int(arrays["horizon"]) if "horizon" in arrays else None,
-            objective=make_objective(
-                str(arrays.get("criterion", "soft-robust")),
-                float(arrays["lam"]),
-                float(arrays["alpha"]),
-                _reference_from_arrays(arrays, models),
-            ),
+            objective=make_objective(criterion, *weights, reference),
         )
         same = True
         if again:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,10 +35,7 @@ def test_population_figures(shared_data: Path) -> None:
         assert found.sd == pytest.approx(sd, rel=0.15)
     assert min(p.ess_bulk for p in quality.parameters.values()) >= 400
     assert quality.divergences == 0
-    start = time.perf_counter()
-    models = fitted.sample(100, seed=0)
-    assert time.perf_counter() - start < 2.0  # recorded in benchmarks/: 0.1 s
-    assert models.n_models == 100
+    assert fitted.sample(100, seed=0).n_models == 100
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from softrobust.problem import Problem, load_problem, save_problem
 from softrobust.returns import reference_returns, returns_of, static_return
 from softrobust.solvers import Exact, LocalSearch, RandomizedAscent, Solver, SRect, solve
 from softrobust.solvers.exact.milp import MILP
-from softrobust.solvers.exact.milp_model import Formulation
+from softrobust.solvers.exact.milp_program import Formulation
 
 REFERENCES = ("practice", "optimum", "policy")
 EACH = 300

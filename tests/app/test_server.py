@@ -53,6 +53,8 @@ def test_the_token_works_once_and_the_cookie_from_then_on() -> None:
             late = await second.get("/?token=secret")
             assert late.status_code == 403
             assert "works once" in late.text
+            other = {"cookie": f"a@b=1; softrobust-8000=; {cookie.partition(';')[0]}; c"}
+            assert (await second.get("/", headers=other)).text == "yes"  # beside those of others
             second.cookies.set("softrobust-8000", "guess")
             assert (await second.get("/_nicegui/anything.js")).status_code == 403
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import threading
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from softrobust._core.limits import Deadline, LiveLine, stage, watched, within
 from softrobust.app import work
-from softrobust.app.texts import EN, LANGUAGES
+from softrobust.app.texts import TEXTS
 from softrobust.cli.main import run as softrobust
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
@@ -51,9 +52,11 @@ def test_costs_as_people_write_them() -> None:
     assert all(work.costs_of(told) is None for told in ("spray", "=3", "a=x", "a=1;b"))
 
 
-def test_every_language_has_every_text() -> None:
-    for words in LANGUAGES.values():
-        assert words.keys() == EN.keys()
+def test_every_text_that_is_asked_for_is_there() -> None:
+    app = Path(work.__file__).parent
+    asked = re.findall(r'\btext\(\s*"(\w+)"', "".join(f.read_text() for f in app.glob("*.py")))
+    assert len(asked) > 50
+    assert set(asked) <= set(TEXTS)
 
 
 def test_a_look_finds_columns_and_rows(tmp_path: Path) -> None:

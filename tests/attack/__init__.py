@@ -39,8 +39,8 @@ class Promise:
         Of the time, in parts.
     most : int or None
         Attempts after which enough was tried.
-    apart : bool
-        Whether each attempt has a process of its own, and what it leaves in memory goes with it.
+    block : int or None
+        Attempts that share a process, whose memory is limited: what they leave in it then goes.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Promise:
     prepare: Callable[[Path], Attack]
     share: float = 1.0
     most: int | None = None
-    apart: bool = False
+    block: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,21 @@ class TooLong(BaseException):
 
 @contextlib.contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Raise `TooLong` where the block takes longer."""
+    """Raise `TooLong` where the block works longer, or does nothing for ten times that."""
+    clocks = ((signal.ITIMER_PROF, signal.SIGPROF, 1), (signal.ITIMER_REAL, signal.SIGALRM, 10))
 
     def ring(*_: object) -> NoReturn:
         raise TooLong(f"took more than {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = [signal.signal(sign, ring) for _, sign, _ in clocks]
+    for clock, _, times in clocks:
+        signal.setitimer(clock, times * seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        for (clock, sign, _), old in zip(clocks, before, strict=True):
+            signal.setitimer(clock, 0.0)
+            signal.signal(sign, old)
 
 
 def own_place(folder: Path) -> Path:

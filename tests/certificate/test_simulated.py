@@ -35,7 +35,7 @@ def toy(
     rng = np.random.default_rng(seed)
     mu = rng.standard_normal(n)
     x = mu[:, None] + sd * rng.standard_normal((n, episodes))
-    return Simulation(x, np.full(n, 1 / n), 1, seed, 0.0, 0.0, None), mu
+    return Simulation(x, np.full(n, 1 / n), 0.0, 0.0, None), mu
 
 
 def test_intervals_cover_and_the_bias_is_gone() -> None:

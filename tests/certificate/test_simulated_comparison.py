@@ -15,7 +15,7 @@ def simulation(means: np.ndarray, noise: np.ndarray, f: np.ndarray | None = None
     N = means.size
     weights = np.full(N, 1 / N) if f is None else f
     returns = frozen(means[:, None] + noise, np.float64)
-    return Simulation(returns, frozen(weights, np.float64), 10, 0, 0.0, 0.0, None)
+    return Simulation(returns, frozen(weights, np.float64), 0.0, 0.0, None)
 
 
 def test_a_known_difference() -> None:

@@ -24,7 +24,7 @@ def normal(rng: np.random.Generator, n: int, ratio: float, episodes: int = 20) -
     """Averages have noise of deviation 1, expected returns the deviation `ratio`."""
     mu = ratio * rng.standard_normal(n)
     x = mu[:, None] + np.sqrt(episodes) * rng.standard_normal((n, episodes))
-    return Simulation(x, np.full(n, 1 / n), 1, 0, 0.0, 0.0, None)
+    return Simulation(x, np.full(n, 1 / n), 0.0, 0.0, None)
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0, 3.0])
@@ -47,7 +47,7 @@ def test_intervals_on_given_models_cover(ratio: float) -> None:
         mu = ratio * rng.standard_normal(50)
         x = mu[:, None] + np.sqrt(20) * rng.standard_normal((50, 20))
         f = np.full(50, 1 / 50)
-        found = on_models(Simulation(x, f, 1, 0, 0.0, 0.0, None), GOAL).cvar
+        found = on_models(Simulation(x, f, 0.0, 0.0, None), GOAL).cvar
         assert found.low is not None
         assert found.high is not None
         hits.append(found.low <= cvar(mu, f, 0.9) <= found.high)

@@ -14,11 +14,9 @@ import pytest
 
 from softrobust.certificate import load_solution
 from softrobust.cli.main import run
-from softrobust.cli.solve import VECTOR_SOLVERS
 from softrobust.domains import CancerGrowth
 from softrobust.models.gaussian import load_gaussian, save_gaussian
 from softrobust.models.lookahead import load_continuous_policy
-from softrobust.solvers.registry import CONTINUOUS_SOLVERS
 
 FEW = ["--models", "6", "--test-models", "12", "--test-episodes", "4", "--set", "iterations=3",
        "--set", "episodes=6", "--set", "batch=60"]  # fmt: skip
@@ -371,7 +369,3 @@ def test_apply_asks_for_what_the_run_needs(
     ):
         assert run(["apply", str(out), *words]) == 2
         assert answer in said(capsys)
-
-
-def test_the_help_names_all_solvers() -> None:
-    assert VECTOR_SOLVERS.split(", ") == list(CONTINUOUS_SOLVERS)

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import lzma
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from softrobust.data import read_log, save_log
 from softrobust.errors import InputError
+from softrobust.models.files import load_models
+from softrobust.run.sweep_file import read_sweep
 
 HEAD = "state,action,next_state,reward\n"
 ROWS = HEAD + "a,x,b,1\n"
@@ -111,6 +114,10 @@ def test_no_such_file_and_folder(tmp_path: Path) -> None:
         read_log(tmp_path / "absent.csv")
     with pytest.raises(InputError, match="is a folder"):
         read_log(tmp_path)
+    os.mkfifo(tmp_path / "pipe.csv")
+    for read in (read_log, read_sweep, load_models):  # nobody writes into it
+        with pytest.raises(InputError, match="is a pipe or a device"):
+            read(tmp_path / "pipe.csv")
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,16 @@ def test_a_guess_says_what_fits_next_best(
     assert any(other in text for text in notes[role]["others"])
 
 
+def test_german_headings_are_understood(tmp_path: Path) -> None:
+    acts = ["Salbe" if i % 7 < 3 else "abwarten" for i in range(90)]
+    rows = [f"{i // 6},{i % 6 + 1:02d}.03.2024,{i % 5},{a},{i % 9}" for i, a in enumerate(acts)]
+    table = "\n".join(["Proband,Datum,Stufe,Maßnahme,Kosten", *rows])
+    found = inspect_file(put(tmp_path, table))
+    rules = found.facts["rules"]
+    assert (rules.id, rules.time, rules.action) == ("Proband", "Datum", "Maßnahme")
+    assert rules.reward == "-Kosten"
+
+
 def test_the_users_word_goes_first(tmp_path: Path) -> None:
     rows = [[f"p{i % 3}", f"q{i % 2}", i, i % 2, i % 2, i % 3] for i in range(24)]
     path = put(tmp_path, table(rows, "patient,subject,date,level,dose,reward"))

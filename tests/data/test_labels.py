@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -59,12 +57,10 @@ def test_a_single_text_is_no_list_of_names() -> None:
 
 
 def test_a_million_labels() -> None:
-    start = time.perf_counter()
     labels = Labels.range(1_000_000)
     assert labels.index(999_999) == 999_999
     with pytest.raises(InputError, match="Did you mean '999999'"):
         labels.index("9999999")
-    assert time.perf_counter() - start < 10
 
 
 def test_integers_are_filled_from_zero_for_states_only() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import datetime
+import re
 import shlex
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,6 +206,15 @@ def test_workbooks(tmp_path: Path, expected: Any) -> None:
     with pytest.raises(InputError, match=r"no sheet 'absent'.*'read me', 'visits'"):
         log_of(TableFile(tmp_path / "f.xlsx", sheet="absent"))
     whole = (tmp_path / "f.xlsx").read_bytes()
+    for size in ("A1:B2", "A1:XFD1048576"):  # what a sheet says of its size may be anything
+        with (
+            zipfile.ZipFile(tmp_path / "f.xlsx") as old,
+            zipfile.ZipFile(tmp_path / "g.xlsx", "w") as new,
+        ):
+            for name in old.namelist():
+                new.writestr(name, re.sub(rb'ref="A1:[A-Z0-9]+"', f'ref="{size}"'.encode(),
+                                          old.read(name)))  # fmt: skip
+        assert log_of(tmp_path / "g.xlsx") == expected
     for at in range(30, len(whole), len(whole) // 40):  # in headers, in packed cells, in the index
         (tmp_path / "f.xlsx").write_bytes(whole[:at] + b"\xff\x00\xff" + whole[at + 3 :])
         try:

@@ -86,7 +86,7 @@ def test_problem(domain: TabularDomain) -> None:
     np.testing.assert_array_equal(problem.p0, domain.frame().p0)
     np.testing.assert_array_equal(problem.R, domain.split_problem(5, 4, 3)[0].R)
     assert not np.array_equal(problem.models.prob, domain.split_problem(6, 4, 3)[0].models.prob)
-    assert problem.objective == domain.objective()
+    assert problem.objective == domain.paper_goal
 
 
 WRONG: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -147,7 +147,7 @@ def test_a_fitted_posterior_is_used_as_it_is() -> None:
     ("make", "message"),
     [
         (lambda: PestControl(start=51).frame(), "0…50"),
-        (lambda: Inventory(mean_demand=-1.0), "mean_demand must be positive"),
+        (lambda: Inventory(mean_demand=-1.0), "mean_demand must be a positive"),
         (lambda: Shop(max_backlog=-1), "max_backlog"),
         (lambda: Shop(capacity=0), "capacity"),
         (lambda: RiverSwim("other"), "paper or craam"),  # type: ignore[arg-type]

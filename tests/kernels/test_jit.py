@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -44,34 +44,29 @@ def test_other_errors_are_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None
         _jit.kernel(lambda x: x)
 
 
-COUNT = """
-import numpy as np
-from numba import types
-from softrobust.kernels import s_game, s_simplex
-from softrobust.kernels.s_game import solve_games
-
-Z = np.random.default_rng(0).normal(size=(4, 3, 6))
-solve_games(Z, np.full(6, 1 / 6), np.full(6, 0.5), 0.5)
-parts = {
-    s_game: ("solve_game", "_run", "_start_warm", "_start_cold", "_certify"),
-    s_simplex: ("primal", "pivot", "price_models", "factor_basis", "refresh", "largest_row"),
-}
-for module, names in parts.items():
-    for name in names:
-        found = [tuple(map(types.unliteral, s)) for s in getattr(module, name).signatures]
-        assert len(found) == len(set(found)) == 1, (name, found)
-print("once")
-"""
+class Parts(NamedTuple):
+    x: np.ndarray
+    on: bool
+    n: int
+    table: np.ndarray
 
 
-@pytest.mark.slow
-def test_the_game_is_compiled_once(tmp_path: Path) -> None:
-    """A literal for a number (n = 0, k = 1) would compile all of it again, for ten seconds."""
-    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}  # what is cached is not compiled
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT], env=env, capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "once\n", done.stderr
+@_jit.kernel(inner=True)
+def part(g: Any, k: int) -> Any:
+    return g.x[k] + g.n + g.table[1, k] if g.on else -1.0
+
+
+@_jit.kernel
+def parts(g: Any) -> Any:
+    g = _jit.bundled(g)
+    return part(g, 0), part(g, 1)
+
+
+def test_bundles_hold_what_they_were_made_of_and_constants_compile_nothing_anew() -> None:
+    g = Parts(np.array([1.0, 2.0]), True, 10, np.array([[0, 0], [100, 200]]))
+    assert parts(g) == (111.0, 212.0)
+    assert parts(g._replace(on=False)) == (-1.0, -1.0)
+    assert len(part.signatures) == len(parts.signatures) == 1
 
 
 ONCE = """
@@ -122,10 +117,21 @@ def test_threads_share_a_loop_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_helper_ends_with_its_master() -> None:
-    from softrobust.run import ahead
-    from softrobust.run.jobs.local import isolated
-
-    helper = subprocess.Popen(isolated(ahead.BOOT, "nominal"), stdin=subprocess.PIPE)
+    helper = subprocess.Popen(_jit.isolated(_jit.BOOT, "nominal"), stdin=subprocess.PIPE)
     assert helper.stdin is not None
     helper.stdin.close()
     assert helper.wait(timeout=60) == 0
+
+
+def test_the_helper_compiles_draws_for_the_types_that_they_have() -> None:
+    from softrobust.data import TransitionLog
+    from softrobust.kernels import resemblance as kernels
+    from softrobust.posterior.learned import LearnedPosterior
+    from softrobust.run.ahead import compile_draws
+
+    log = TransitionLog.from_arrays(["a", "b", "a"], ["x", "y", "y"], ["b", "a", "a"])
+    LearnedPosterior().fit(log).sample(3)
+    made = [kernels.blend_weights, kernels.fill_ways, kernels.draw_models]
+    known = [set(kernel.overloads) for kernel in made]
+    compile_draws()
+    assert [set(kernel.overloads) for kernel in made] == known

@@ -83,9 +83,10 @@ def test_priced_charges_hold_in_every_model_and_for_every_choice(p: Problem, see
     fewer[~fewer.any(axis=1)] = reduced.allowed[~fewer.any(axis=1)]
     child = relax(reduced, fewer, priced, occupancies=False)
     again = relax(reduced, fewer, priced, xi=xi)
+    paying = relax(reduced, fewer, priced, xi=xi, free=False)
     decisions = all_decisions(p)
     returns = all_returns(p, decisions)
-    for relaxation in (priced, child, again):
+    for relaxation in (priced, child, again, paying):
         inside = relaxation.allowed[np.arange(p.n_states), decisions].all(axis=1)
         charges = relaxation.charges(xi)
         assert charges.terms.sum() <= 0

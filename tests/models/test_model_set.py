@@ -193,5 +193,7 @@ def test_storage_is_checked() -> None:
         replace(models, next_states=np.tile([0, 0, 1, 2], 8))
     with pytest.raises(InputError, match="sinks must have shape"):
         replace(models, sinks=np.zeros(3, bool))
+    listed = np.asarray(models.next_states)
+    assert replace(models, next_states=listed[:, None]).next_states.shape == listed.shape
     with pytest.raises(InputError, match="next_states must lie in 0…3"):
         replace(models, next_states=np.tile([0, 1, 2, 4], 8))

@@ -9,7 +9,7 @@ import pytest
 
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
-from softrobust.models.policy import Policy, read_policy
+from softrobust.models.policy import Policy, TimedPolicy, read_policy, read_timed_policy
 
 STATES, ACTIONS = Labels(("low", "high"), noun="state"), Labels(("wait", "treat"), noun="action")
 
@@ -23,6 +23,15 @@ def test_saved_policies_come_back(tmp_path: Path) -> None:
     policy = Policy(np.array([[0.25, 0.75], [1.0, 0.0]]), STATES, ACTIONS)
     policy.save(tmp_path / "policy.csv")
     again = read_policy(tmp_path / "policy.csv", STATES, ACTIONS)
+    np.testing.assert_array_equal(again.probs, policy.probs)
+
+
+def test_no_cell_of_a_saved_policy_runs_in_a_spreadsheet(tmp_path: Path) -> None:
+    states, actions = Labels(("=1+1", "b"), noun="state"), Labels(("-go", "stay"), noun="action")
+    policy = TimedPolicy(np.array([[0, 1], [1, 1]]), states, actions)
+    policy.save(tmp_path / "policy.csv")
+    assert "0,'=1+1,'-go,1.0" in (tmp_path / "policy.csv").read_text(encoding="utf-8")
+    again = read_timed_policy(tmp_path / "policy.csv", states, actions, 2)
     np.testing.assert_array_equal(again.probs, policy.probs)
 
 

@@ -118,20 +118,17 @@ def test_an_agent_beyond_the_numbers_is_none() -> None:
     assert agents.policy(problem, 0, 0) is not None
 
 
-def test_full_run_without_agents_or_accelerator_is_refused(
+def test_full_run_without_agents_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cancer, "HOME", Path("nowhere"))
-    monkeypatch.setattr(cancer, "_accelerator", lambda: False)
-    with pytest.raises(InputError, match=r"agents-sr-sac.npz.*no accelerator.*quick=True"):
-        Cancer().tasks(Cancer().settings(quick=False))
-    monkeypatch.setattr(cancer, "_accelerator", lambda: True)
     settings = Cancer().settings(quick=False)
     assert len(settings["seeds"]) >= 20
     logs = [own.get("logs", len(settings["seeds"])) for own in settings["variants"].values()]
-    settings["variants"] = {k: v for k, v in settings["variants"].items() if "rivals" not in v}
-    assert len(Cancer().tasks(settings)) == sum(logs) - 6 + 2  # trained in one task each
+    assert len(Cancer().tasks(settings)) == sum(logs) + 2 * (20 + 6)  # two rivals, in two variants
+    monkeypatch.setattr(cancer, "HOME", Path("nowhere"))
+    with pytest.raises(InputError, match=r"agents-sr-sac.npz.*quick=True.*an accelerator"):
+        Cancer().tasks(settings)
 
 
 @pytest.mark.slow

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from softrobust.errors import InputError
 from softrobust.paper.base import make_experiment
-from softrobust.paper.page import FILES, names_in, page, publish, read_results
+from softrobust.paper.claims import mean_interval
+from softrobust.paper.page import FILES, names_in, needed, page, publish, read_results
 from softrobust.paper.reproduce import json_text
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -33,6 +35,24 @@ def test_published_results(name: str) -> None:
         part = text.partition(f'<a id="{name}"></a>')[2].partition('<a id="')[0]
         assert "Settings that are others today" in part
     assert experiment.draw(results["numbers"]).axes
+
+
+def test_what_would_decide_does() -> None:
+    """In nine of ten repetitions with as many values, if the average is the one that was found."""
+    rng = np.random.default_rng(0)
+    found = mean_interval(rng.normal(size=20)).less(0.0)
+    given = {**found.as_dict(), "value": 0.4, "margin": 0.1}
+    for near, centre in ((False, 0.4), (True, 0.05)):
+        n = needed({**given, "value": centre}, 1, near)
+        sd = 20**0.5 * (found.high - found.low) / 2 / 2.093  # Student's 97.5 % of 19
+        x = rng.normal(centre, sd, size=(400, round(n)))
+        half = 1.96 * x.std(axis=1) / n**0.5
+        off = x.mean(axis=1) + half < 0.1 if near else x.mean(axis=1) - half > 0.1
+        assert 0.85 <= off.mean() <= 0.96
+    fails = {**given, "value": -0.3}
+    assert needed(fails, 7, False) > needed(fails, 1, False)  # one of several must fail by more
+    assert needed({**given, "value": 0.1}, 1, False) == np.inf
+    assert np.isnan(needed({**given, "n": 1}, 1, False))
 
 
 def test_at_least_twenty_data_seeds() -> None:
@@ -68,5 +88,5 @@ def test_read_results_refuses_other_files(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text("[1]")
     with pytest.raises(InputError, match="does not hold the results"):
         read_results(tmp_path / "results.json")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="There is no file"):
         read_results(tmp_path / "none.json")

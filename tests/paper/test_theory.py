@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softrobust.data import Rewards
+from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import SoftRobust
 from softrobust.paper.reproduce import reproduce
 from softrobust.paper.theory import (
     Bounds,
+    Histories,
     Learning,
     _eps2_printed,
     bound_cases,
     bracket,
-    lookahead,
 )
 from softrobust.problem import Problem
 from softrobust.returns import optimal_returns, policy_values, static_return
@@ -78,8 +80,31 @@ def test_lookahead_is_that_of_the_tree(depth: int) -> None:
     problem = random_problem(5, n_states=3, n_actions=2, n_models=4, masks=True)
     f = problem.models.f
     expected = sum(problem.p0[s] * by_trees(problem, s, f, depth) for s in range(3))
-    found = lookahead(problem, f, depth, clairvoyant(problem))
+    found = Histories(problem, depth).returns(f, clairvoyant(problem))
     assert f @ found == pytest.approx(expected)
+
+
+def test_histories_of_one_belief_are_one() -> None:
+    """One law for all states, an action that is known, and a state that is never left."""
+    rng = np.random.default_rng(4)
+    P = np.zeros((3, 4, 2, 4))
+    for w, p in enumerate(rng.uniform(0.2, 0.8, 3)):
+        for s in range(3):
+            P[w, s, 0, [s, (s + 1) % 3]] = 0.5
+            P[w, s, 1, [s, s + 1]] = p, 1 - p
+    P[:, 3, :, 3] = 1.0
+    r = rng.normal(size=(4, 2, 1)).repeat(4, axis=2)
+    r[3] = 2.0
+    models = ModelSet.from_dense(P, rewards=Rewards.of_transitions(r), gamma=0.9)
+    problem = Problem(models, p0=np.array([1.0, 0, 0, 0]), objective=SoftRobust(0.5, 0.6))
+    tree = Histories(problem, 5)
+    assert tree.over == {3}
+    # Without the known action there are k = 0 … 5 steps of the other one, and as many of them up.
+    assert max(level[0].chance.shape[0] for level in tree.levels) <= 21
+    expected = by_trees(problem, 0, models.f, 5)
+    assert models.f @ tree.returns(models.f, clairvoyant(problem)) == pytest.approx(expected)
+    np.testing.assert_allclose(Histories(problem, 5).returns(np.eye(3)[0], clairvoyant(problem))[0],
+                               optimal_returns(problem).V[0, 0])  # fmt: skip
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.5, 1.0])
@@ -90,7 +115,7 @@ def test_the_bracket_holds_and_narrows(lam: float) -> None:
     rules = list(product(range(2), repeat=3))
     policies = [Policy.from_decision(rule, m.states, m.actions) for rule in rules]
     told = problem.objective.value(optimal_returns(problem).V @ problem.p0, m.f)
-    found = [bracket(problem, policies, depth, 6) for depth in (0, 1, 4)]
+    found = [bracket(problem, policies, Histories(problem, depth), 40) for depth in (0, 1, 4)]
     assert found[0][1] <= told + 1e-9
     for low, high in found:
         assert low <= high + 1e-9
@@ -119,7 +144,7 @@ def test_a_tree_that_ends_with_one_policy_earns_what_simulation_says() -> None:
         return max(every, key=lambda x: float(x @ f))
 
     expected = sum(earned(s, np.full(3, problem.p0[s]), 3) for s in range(2))
-    np.testing.assert_allclose(lookahead(problem, f, 3, leaves), expected)
+    np.testing.assert_allclose(Histories(problem, 3).returns(f, leaves), expected)
 
 
 def test_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from softrobust.paper.methods import MEASURES, MODELS, Curves
 from softrobust.paper.page import FILES, read_results
 from softrobust.paper.pest_density import POLICIES, PestDensity
 from softrobust.paper.reproduce import reproduce
-from softrobust.paper.tradeoff import InventoryFrontier, PestFrontier, RiverswimFrontier
+from softrobust.paper.tradeoff import Tradeoff
 
 TINY: dict[str, Any] = {
     "seeds": [0, 1],
@@ -70,7 +70,7 @@ def test_height_chooses_lambda_on_the_training_models() -> None:
 def test_riverswim(tmp_path: Path) -> None:
     one = {"as the text reads": {"variant": "paper", "prior": "independent", "n_states": 6}}
     settings = TINY | {"variants": one}
-    done = reproduce(RiverswimFrontier(), tmp_path, workers=0, settings=settings, progress=False)
+    done = reproduce(Tradeoff("riverswim"), tmp_path, workers=0, settings=settings, progress=False)
     assert not done.failed
     assert {p.name for p in done.out.iterdir()} == {*FILES, "page.md", "tasks"}
     results = read_results(done.out / "results.json")
@@ -95,7 +95,7 @@ def test_riverswim(tmp_path: Path) -> None:
 def test_inventory(tmp_path: Path) -> None:
     small = {"": {"capacity": 6, "max_order": 4, "max_demand": 12, "mean_demand": 3.0, "steps": 8}}
     settings = TINY | {"variants": small}
-    done = reproduce(InventoryFrontier(), tmp_path, workers=0, settings=settings, progress=False)
+    done = reproduce(Tradeoff("inventory"), tmp_path, workers=0, settings=settings, progress=False)
     assert not done.failed
     assert len(done.results["claims"]) == 10
     heads = {t["title"] for t in done.results["tables"]}
@@ -140,7 +140,9 @@ def test_pest_density_verdicts() -> None:
 def test_pest(tmp_path: Path) -> None:
     nuts = {"chains": 4, "warmup": 500, "draws": 500}
     settings = TINY | {"variants": {"": nuts}}
-    done = reproduce(PestFrontier(), tmp_path, workers=0, settings=settings, progress=False)
+    done = reproduce(
+        Tradeoff("pest-frontier"), tmp_path, workers=0, settings=settings, progress=False
+    )
     assert not done.failed
     assert len(done.results["claims"]) == 8
     settings = {"seeds": [0, 1], "nuts": nuts, "nodes": 0}

@@ -66,6 +66,15 @@ def test_stan_files(tmp_path: Path) -> None:
     assert made.diverging.sum() == 2
     with pytest.raises(InputError, match="no file"):
         ExternalPosterior.from_stan_csv(tmp_path / "nothing.csv", rows, FRAME)
+    for text, words in (
+        ("p\n", "holds no draws"), ("p\nx\n", "not a CSV file of Stan"),
+        ("p,q\n1\n", "not a CSV file of Stan"), ("p.x\n1\n", "not a CSV file of Stan"),
+        ("p.99999999999\n1\n", "lacks entries of 'p'"), ("p,p.1\n1,2\n", "lacks entries of 'p'"),
+        ("p.-1.-1\n1\n", "lacks entries of 'p'"), ("p.1,p.1\n1,2\n", "lacks entries of 'p'"),
+    ):  # fmt: skip
+        (tmp_path / "bad.csv").write_text(text)
+        with pytest.raises(InputError, match=words):
+            ExternalPosterior.from_stan_csv(tmp_path / "bad.csv", rows, FRAME)
 
 
 def test_saved_without_its_function(tmp_path: Path) -> None:
@@ -97,5 +106,5 @@ def test_rows_that_are_no_distribution_are_refused() -> None:
     bad = ExternalPosterior(draws(), lambda _: [[[0.5, 0.6]], [[0.0, 1.0]]], FRAME).fit()
     with pytest.raises(InputError, match="rows must sum to 1"):
         bad.sample(2)
-    with pytest.raises(InputError, match="there are 100 draws"):
+    with pytest.raises(InputError, match="100 draws were kept"):
         bad.sample(101)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softrobust.data import TransitionLog
+from softrobust.data import TransitionLog, read_log
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
@@ -145,6 +145,15 @@ def test_unplaced_states_keep_their_own_name() -> None:
     geometry = Geometry.of(Labels(("stage 1", "stage 2", "stage 3", "dead", "(end)"), noun="state"))
     np.testing.assert_array_equal(geometry.placed, [True, True, True, False, False])
     assert geometry.ranks[:3, 0].tolist() == [0, 1, 2]
+
+
+def test_all_that_is_near_may_go_where_there_are_no_places() -> None:
+    state = ["<1", "1–2", "2–3", "s0", "s1", "s0", "s1"]
+    after = ["s0", "s0", "s0", "s1", "s0", "<1", "s1"]
+    action = ["a", "a", "b", "a", "b", "b", "a"]
+    log = read_log({"state": state, "action": action, "next_state": after, "reward": [1.0] * 7})
+    P = np.asarray(LearnedPosterior().fit(log).sample(20, seed=0).P)
+    np.testing.assert_allclose(P.sum(axis=-1)[P.sum(axis=-1) > 0], 1.0)
 
 
 def test_rows_are_distributions() -> None:

@@ -23,7 +23,6 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
                       "blend": {"near": 0.9, "other": 0.1}, "borrowed": 0.7},
     "prior_foresight": {"scores": {"learned": -1.99, "dirichlet": -2.53}},
     "frontier_without_lambda": {},
-    "frontier_timed": {},
     "promise_not_timed": {"steps": 30},
     "frontier_without_trade": {},
     "frontier_too_long": {"states": 10_000, "models": 60},
@@ -48,7 +47,7 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "policy_forbidden": {"states": "'n=2'"},
     "own_value_of_return": {"solver": "s-rect", "value": 12.5, "reference": "practice"},
     "other_question": {"run": "run2", "first": "run", "gamma": 0.9, "lam": 1.0, "alpha": 0.9,
-                       "reference": "none"},
+                       "reference": "none", "horizon": "none"},
     "reward_fitted": {"r2": 0.98},
     "actions_are_numbers": {"zero": "wait", "one": "treat"},
     "starts_anywhere": {},
@@ -65,6 +64,7 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "verdict_close": {"shuffled": 0.033, "most": 0.05},
     "caution_costs": {"more": 6.96, "share": 0.0478, "solver": "local-search"},
     "cut_by_time": {"parts": ["bound", "promise"], "seconds": 20.0},
+    "no_world_in_time": {"seconds": 20.0},
     "log_earned": {"mean": 3.2, "se": 0.4, "n_episodes": 20, "simulated": 2.9, "apart": None},
 }  # fmt: skip
 

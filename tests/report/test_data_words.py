@@ -15,9 +15,8 @@ from softrobust.cli.options import bins_of_words, split_words
 from softrobust.data import TrajectoryRules, TransitionLog, markov_check
 from softrobust.errors import InputError
 from softrobust.report.commands import command_line, flags, join_words
-from softrobust.report.data_words import DATA_WORDS
 from softrobust.report.inspection import markov_words
-from softrobust.report.sentences import sentence
+from softrobust.report.sentences import TEXTS, sentence
 from tests.report.data_facts import DATA_FACTS
 
 GOLDEN = Path(__file__).with_name("data_words.txt")
@@ -25,7 +24,7 @@ CASES = [(code, facts) for code, every in DATA_FACTS.items() for facts in every]
 
 
 def test_every_code_has_words_and_facts() -> None:
-    assert set(DATA_FACTS) == set(DATA_WORDS)
+    assert set(DATA_FACTS) == set(TEXTS["data"])
 
 
 def test_the_wording() -> None:

@@ -15,10 +15,9 @@ from softrobust.objective import Percentile, SoftRobust
 from softrobust.posterior import Diagnostics, FittedDirichlet
 from softrobust.posterior.diagnostics import Parameter
 from softrobust.problem import Problem
-from softrobust.report.caution import caution
 from softrobust.report.counts import Seen
 from softrobust.report.policy import rule_list
-from softrobust.report.sections import why
+from softrobust.report.sections import caution, why
 from softrobust.report.sentences import in_words, sentence
 from softrobust.report.study_words import check_sentence
 from softrobust.report.trust import more_data, trust

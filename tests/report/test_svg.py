@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,8 +21,8 @@ from softrobust.report.pictures import (
     rehearsal_svg,
     strip_svg,
 )
-from softrobust.report.plots import Curve, density_svg, shared_axis, x_range
-from softrobust.report.svg import Labeller, Scale, picture, standalone, text, tick_text
+from softrobust.report.plots import WIDTH, Curve, density_svg, shared_axis, x_range
+from softrobust.report.svg import LETTER, Labeller, Scale, picture, standalone, text, tick_text
 from tests.report.builders import HOSTILE
 
 sizes = st.floats(1e-6, 1e9)
@@ -143,3 +145,12 @@ def test_a_map_of_the_log_hides_small_counts(n: int) -> None:
     plain = coverage_svg(names, actions, Seen(np.where(rare, few[0], many)), np.ones((n, 3), bool))
     assert "n0" in plain
     assert len(plain) < 100_000
+
+
+def test_axes_of_a_frontier_stay_inside_however_long_the_name() -> None:
+    spots = [Spot("λ 0", 2.0, 1.0), Spot("λ 1", 1.0, 2.0)]
+    for of in ("return", "gain over current practice", f"gain over the policy '{'rule' * 20}.csv'"):
+        svg = frontier_svg([("the worst 10 % of models", spots)], of=of)
+        words = re.findall(r">([^<>]*[↑→])<", unescape(svg))
+        assert len(words) == 2
+        assert LETTER * max(map(len, words)) <= WIDTH

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +12,8 @@ from softrobust._core.notes import Level, Note
 from softrobust.certificate import Estimate
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
-from softrobust.report.sentences import in_words, speaks_against
+from softrobust.report import sentences
+from softrobust.report.sentences import TEXTS, in_words, speaks_against, told
 from softrobust.report.words import (
     LONGEST_LABEL,
     STATUS,
@@ -122,3 +126,20 @@ def test_the_gravest_caution_is_said_however_short_the_screen() -> None:
     assert told[0].endswith(" 1 more caution: in the details.")
     assert told[0].startswith(in_words(notes[:1])[0])
     assert speaks_against(notes, most=2) == in_words(notes)
+
+
+def test_every_phrase_that_is_asked_for_is_there() -> None:
+    code = "".join(f.read_text() for f in Path(sentences.__file__).parent.glob("*.py"))
+    asked = set(re.findall(r'"(\w+\.\w+)"', code))
+    there = {f"{section}.{name}" for section in TEXTS for name in TEXTS[section]}
+    mine = {key for key in asked if key.split(".")[0] in TEXTS and key.split(".")[0] != "report"}
+    assert len(mine) > 80
+    assert mine <= there
+
+
+def test_templates_choose_by_facts() -> None:
+    words = ["{n:,row|rows} ", {"by": "rule", "last": "count", "else": "{rule:quoted}"},
+             {"if": "e.low", "then": " {e.low:% .1f}", "else": "."}]  # fmt: skip
+    low = Estimate(1.0, 0.25)
+    assert told(words, {"n": 1200, "rule": "last", "e": low}) == "1,200 rows count 25.0 %"
+    assert told(words, {"n": 1, "rule": "by", "e": Estimate(1.0)}) == "1 row 'by'."

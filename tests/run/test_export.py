@@ -208,6 +208,9 @@ def test_a_run_is_a_workbook_that_runs_nothing(folder: Run, tmp_path: Path) -> N
     assert [cell.data_type for cell in cells] == ["s", "s", "s", "n", "s", "s"]
     assert cells[1].value == "=1+1"
     assert cells[1].quotePrefix
+    assert folder.path is not None
+    with pytest.raises(InputError, match="belongs to the run"):
+        export(folder, folder.path / "solution.json")
     for name in ("policy.json", "policy.csv", "policy.py"):
         export(folder, tmp_path / name)
     record = json.loads((tmp_path / "policy.json").read_text(encoding="utf-8"))

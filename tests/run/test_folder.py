@@ -199,6 +199,10 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         ({"static": {}}, r"static\.objective is missing. To make the run again: `softrobust solve"),
         ({"gamma": "<script>"}, "gamma must be a finite number; it is '<script>'"),
         ({"bound": float("inf")}, "Infinity, which is no number"),
+        ({"gamma": 0.8}, r"together: the discount is 0\.8 in solution\.json and 0\.9"),
+        ({"n_models": 9}, "the number of models is 9 in solution"),
+        ({"horizon": 3}, "the horizon is 3 in solution"),
+        ({"policy": [record["policy"]]}, "the number of steps is 1 in solution"),
         ({"notes": [{"code": "rewards_vary", "level": "info", "facts": {}}]}, "lacks or garbles"),
     ):
         file.write_text(json.dumps(record | change))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softrobust._core.limits import within
 from softrobust.bounds import Covers
 from softrobust.data import TransitionLog
 from softrobust.models.files import save_models
@@ -24,7 +25,7 @@ from softrobust.returns import static_return, stream_returns
 from softrobust.run import Options, choose, growth, set_up
 from softrobust.run.growth import answer
 from softrobust.run.options import Setup
-from softrobust.solvers import Exact, LocalSearch, Nominal
+from softrobust.solvers import Exact, LocalSearch, Nominal, solve
 
 
 def population() -> Problem:
@@ -189,6 +190,31 @@ def test_no_candidate_is_better_on_fresh_models(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(held, Draws)
     assert (draws.seed, draws.key) != (held.seed, held.key)  # certified on a stream of its own
     assert "--solver" not in run.command
+
+
+def test_what_caution_leaves_out_is_said_however_many_models_were_asked_for() -> None:
+    """By fresh models: the best of the others earns that much more, within their noise."""
+    run = choose(small_log(2, 60, 0.3), gamma=0.9, n_models=100, replications=0)
+    [said] = [n.facts for n in run.notes if n.code == "caution_costs"]
+    rival = solve(run.problem, Nominal())
+    fresh = stream_returns(
+        run.problem, [run.solution.policy, rival.policy], Draws.of(run.posterior, 20_000, 99)
+    )
+    own, other = (run.problem.objective.value(x.x, x.f) for x in fresh)
+    assert said["more"] >= 0.8 * (other - own) > 0
+    assert said["solver"] in ("nominal", "local-search")
+
+
+def test_a_limit_leaves_fewer_models_to_compare_on() -> None:
+    setup = set_up(small_log(), Options(gamma=0.9, n_models=20))
+    policies = [setup.problem.uniform_policy()] * 2
+    with within(1e-6) as clock:
+        assert growth._on_fresh(setup, policies, 0) is None
+        assert clock.cut == ["comparisons"]
+    with within(1e9) as clock:
+        long = growth._on_fresh(setup, policies, 0)
+    assert long == growth._on_fresh(setup, policies, 0)  # the clock had no say
+    assert not clock.cut
 
 
 def test_a_named_solver_answers_itself() -> None:

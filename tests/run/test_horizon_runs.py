@@ -10,15 +10,25 @@ import numpy as np
 import pytest
 
 from softrobust.cli.main import run as run_cli
-from softrobust.data import TransitionLog
+from softrobust.data import TransitionLog, write_log_csv
+from softrobust.domains import Inventory
 from softrobust.errors import InputError
+from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy, TimedPolicy, read_policy, read_timed_policy
-from softrobust.problem import save_problem
-from softrobust.returns import policy_return
-from softrobust.run import choose, load_run
+from softrobust.objective import SoftRobust
+from softrobust.posterior.sampling import with_taken
+from softrobust.problem import Problem, save_problem
+from softrobust.returns import policy_return, reference_returns
+from softrobust.run import Options, choose, load_run, set_up
+from softrobust.run.evaluate import compare_runs
+from softrobust.run.options import Setup
+from softrobust.run.update import update
 from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.solvers.improve import promise_of
 from softrobust.solvers.promise import Verdict
+from softrobust.study.frontier import Frontier, frontier
+from softrobust.study.review import frontier_within
+from softrobust.study.solved import learned_again
 from tests.instances import random_problem
 
 
@@ -111,6 +121,15 @@ def test_every_question_is_asked_of_the_horizon(
         rules = json.loads(said.out)
         assert rules["full_value"] == pytest.approx(run.certificate.static["objective"], rel=1e-9)
         assert run_cli(["explain", out, "--state", "1"]) == 0
+        assert "of the time is spent here" in capsys.readouterr().out  # γ = 1
+    new = str(tmp_path / "new.csv")
+    write_log_csv(small_log(1), new)
+    assert run_cli(["update", out, new, "--out", f"{out}2"]) == 0
+    again = load_run(f"{out}2")
+    assert isinstance(again.solution.policy, type(run.solution.policy))
+    assert (again.problem.horizon, again.problem.gamma) == (4, 1.0)
+    code = run_cli(["update", out, new, "--solver", "nominal"])
+    assert code == (0 if kind == "timed" else 2)  # nominal has a rule for each step
     assert run_cli(["report", out]) == 0
 
 
@@ -133,3 +152,90 @@ def test_tables_of_timed_policies(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no horizon"):
         read_policy(tmp_path / "again.csv", m.states, m.actions)
     assert policy.spans(0) == ["0: 1", "1: 0"]
+
+
+def rising(horizon: int = 3) -> Problem:
+    """What pays at the last step does not before: a timed policy beats every stationary one."""
+    P = np.zeros((2, 2, 2, 2))
+    P[:, 0, 0, 0] = P[:, 1, :, 1] = 1.0  # wait in 0, or take what there is and be done
+    P[:, 0, 1, 1] = [1.0, 1.0]
+    models = ModelSet.from_dense(P)
+    rewards = np.array([[1.0, 5.0], [0.0, 0.0]])
+    return Problem(models, rewards, [1.0, 0.0], 1.0, SoftRobust(), horizon=horizon)
+
+
+def test_a_timed_policy_is_judged_by_itself(tmp_path: Path) -> None:
+    """Not by its shares of actions over the steps, in comparisons and on the frontier."""
+    problem = rising()
+    run = choose(Setup(problem), LocalSearch(), replications=0)
+    run.save(tmp_path / "run")
+    found = compare_runs([load_run(tmp_path / "run")])
+    first = found["policies"][0]
+    assert first["static"]["objective"] == pytest.approx(7.0)
+    assert first["gap_abs"] == pytest.approx(0.0, abs=1e-9)
+    assert first["bound_covers"] in ("timed", "all")
+    longer = Setup(replace(problem, horizon=4))
+    other = choose(longer, LocalSearch(), replications=0)
+    other.save(tmp_path / "longer")
+    with pytest.raises(InputError, match="a rule for each of 4 steps"):
+        compare_runs([load_run(tmp_path / "run"), load_run(tmp_path / "longer")])
+    stationary = choose(longer, LocalSearch(stationary=True), replications=0)
+    stationary.save(tmp_path / "stationary")
+    both = compare_runs([load_run(tmp_path / "run"), load_run(tmp_path / "stationary")])
+    assert [(n["code"], n["facts"]["horizon"]) for n in both["notes"]] == [("other_question", 4)]
+    timed = frontier(problem, [0.0, 1.0], [0.9], LocalSearch())
+    assert [p.mean for p in timed] == pytest.approx([7.0, 7.0])
+    assert all(isinstance(p.policy, TimedPolicy) for p in timed)
+    assert [p.mean for p in frontier(problem, [0.0, 1.0], [0.9])] == pytest.approx([5.0, 5.0])
+    other_problem = replace(random_problem(1), horizon=3)
+    plan = LocalSearch(starts=2).solve(other_problem).policy
+    shown = frontier_within(other_problem, plan)
+    assert isinstance(shown, Frontier)
+    assert {type(p.policy) for p in shown} == {TimedPolicy}
+
+
+def test_what_is_done_by_the_step_can_be_measured_against(tmp_path: Path) -> None:
+    """`--reference` reads what `evaluate --policy` reads; the folder and an update keep it."""
+    log, rule = tmp_path / "log.csv", tmp_path / "rule.csv"
+    write_log_csv(small_log(), log)
+    rule.write_text("time,state,action\n0,0,0\n1,0,1\n3,2,0\n")
+    options = Options(
+        gamma=1.0,
+        horizon=4,
+        n_models=20,
+        n_test=20,
+        posterior="dirichlet",
+        reference=rule,
+        anyway=True,
+    )
+    run = choose(set_up(log, options), LocalSearch(starts=2), replications=0)
+    reference = run.problem.objective.reference.policy
+    assert isinstance(reference, TimedPolicy)
+    np.testing.assert_array_equal(reference.probs[[0, 1, 3], [0, 0, 2]], [[1, 0], [0, 1], [1, 0]])
+    x = policy_return(run.problem, run.solution.policy) - policy_return(run.problem, reference)
+    assert run.certificate.static["mean"] == pytest.approx(float(x.mean()), rel=1e-12)
+    run.save(tmp_path / "run")
+    again = load_run(tmp_path / "run")
+    np.testing.assert_array_equal(reference_returns(again.problem), reference_returns(run.problem))
+    write_log_csv(small_log(1), tmp_path / "new.csv")
+    made, record = update(again, tmp_path / "new.csv", LocalSearch(starts=2))
+    assert made is not None
+    assert made.problem.objective.reference.policy.probs.shape == reference.probs.shape
+    assert isinstance(made.solution.policy, TimedPolicy)
+    assert record["kept"] >= 0
+    with pytest.raises(InputError, match="no horizon"):
+        set_up(log, replace(options, gamma=0.9, horizon=None))
+
+
+def test_a_part_of_the_log_is_asked_the_same_question() -> None:
+    """Models that bring rewards of their own, too: the horizon, γ = 1 and practice go along."""
+    domain = Inventory(steps=60)
+    log = domain.collect(np.random.default_rng(0))
+    fitted = domain.posterior().fit(log)
+    models = with_taken(fitted.sample(3, np.random.default_rng(1)), log.pair_counts)
+    assert models.rewards is not None
+    goal = SoftRobust(reference="practice")
+    problem = Problem(models, p0=log.p0, gamma=1.0, objective=goal, horizon=3)
+    again = learned_again(log, fitted, problem, 4, [0])
+    assert (again.horizon, again.gamma, again.objective.against) == (3, 1.0, "practice")
+    assert again.n_models == 4

@@ -129,7 +129,7 @@ def test_draws_of_one_use_serve_no_other(tmp_path: Path) -> None:
     parts = [fitted.share(use).sample(30, seed=0) for use in (CHOOSING, CHECKING, FRESH)]
     rows = np.concatenate([part.prob.reshape(8, 30, 4).transpose(1, 0, 2) for part in parts])
     assert len({row.tobytes() for row in rows}) == 90
-    with pytest.raises(sr.InputError, match="31 models were asked for, and the file has 30"):
+    with pytest.raises(sr.InputError, match="31 models were asked for, and 30 draws were kept"):
         fitted.share(CHOOSING).sample(31)
 
 
@@ -195,6 +195,18 @@ def test_mistakes_are_named(
     write_log_csv(walk(), tmp_path / "log.csv")
     assert command(["solve", str(tmp_path / "log.csv"), "--gamma", "0.9", *words.split()]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("verb", ["frontier", "evaluate"])
+def test_a_posterior_of_vectors_is_refused_before_columns_are_missed(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.csv").write_text("x,action,next_x,reward\n0,1,0.5,1\n0.5,0,0.2,0\n")
+    more = ["--policy", str(tmp_path / "c.csv")] if verb == "evaluate" else []
+    words = [verb, str(tmp_path / "c.csv"), "--gamma", "0.9", "--posterior", "regression", *more]
+    assert command(words) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "'regression' is for continuous states, and this for tables of them." in told
 
 
 def test_who_judges_is_said(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from softrobust.cli.main import run as run_cli
 from softrobust.data import write_log_csv
 from softrobust.domains import RiverSwim
+from softrobust.errors import InputError
 from softrobust.models.files import save_models
 from softrobust.models.policy import read_policy
 from softrobust.objective import SoftRobust, cvar
@@ -174,7 +175,9 @@ def test_sweeps_and_other_verbs(always_wait: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     options = ["--gamma", "0.9", "--models", "10", "--seed", "1", "--reference", "optimum"]
     assert run_cli(["frontier", str(LOG), *options, "--lambdas", "0,1", "--out", str(out)]) == 0
-    assert "average regret" in (out / "frontier.svg").read_text(encoding="utf-8")
+    svg = (out / "frontier.svg").read_text(encoding="utf-8")
+    assert "average regret over all models" in svg
+    assert "average regret over the worst 10 % of models →" in svg
     given = ["evaluate", str(LOG), "--policy", str(always_wait), *options, "--quiet"]
     assert run_cli([*given, "--out", str(tmp_path / "given")]) == 0
     record = json.loads((tmp_path / "given" / "solution.json").read_text(encoding="utf-8"))
@@ -198,6 +201,8 @@ def test_vectors_meet_the_same_luck(tmp_path: Path) -> None:
     same = vector_run(tmp_path, vector_log(), reference=file)
     assert same.certificate.static["objective"] == 0.0  # against itself
     assert isinstance(QUICK.solve(gain.problem).objective, SoftRobust)
+    with pytest.raises(InputError, match=r"a policy\.npz of a run"):
+        vector_run(tmp_path, vector_log(), reference=tmp_path / "rule.csv")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,17 +12,19 @@ from softrobust.problem import Problem
 
 
 def solve_exactly(M: list[list[Fraction]], b: list[Fraction]) -> list[Fraction]:
-    """Gauss–Jordan; M is strictly diagonally dominant, so no pivot vanishes."""
-    n = len(b)
-    rows = [[*row, right] for row, right in zip(M, b, strict=True)]
-    for k in range(n):
-        pivot = rows[k][k]
-        rows[k] = [x / pivot for x in rows[k]]
-        for i in range(n):
-            factor = rows[i][k]
-            if i != k and factor:
-                rows[i] = [x - factor * y for x, y in zip(rows[i], rows[k], strict=True)]
-    return [row[-1] for row in rows]
+    """Gauss–Jordan in whole numbers (Bareiss); M is strictly diagonally dominant: no pivot is 0."""
+    rows: list[list[int]] = []
+    before = 1
+    for row, right in zip(M, b, strict=True):
+        unit = math.lcm(*(x.denominator for x in (*row, right)))
+        rows.append([x.numerator * (unit // x.denominator) for x in (*row, right)])
+    for k, top in enumerate(rows):
+        for i, old in enumerate(rows):
+            if i != k:
+                pairs = zip(old, top, strict=True)
+                rows[i] = [(top[k] * x - old[k] * y) // before for x, y in pairs]
+        before = top[k]
+    return [Fraction(known[-1], known[i]) for i, known in enumerate(rows)]
 
 
 def exact_returns(problem: Problem, decision: NDArray[np.int64]) -> list[Fraction]:

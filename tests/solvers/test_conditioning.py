@@ -19,7 +19,7 @@ from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_return
 from softrobust.solvers import MILP, Status, write_milp
 from softrobust.solvers.exact.milp import load_highs
-from softrobust.solvers.exact.milp_model import _few, build_milp, condition
+from softrobust.solvers.exact.milp_program import _few, build_milp, condition
 from tests.agree.static_instances import all_decisions, brute_force
 from tests.instances import random_policy, random_problem
 from tests.solvers.exact_fractions import exact_returns

@@ -113,6 +113,14 @@ def test_a_checkpoint_of_another_problem_is_refused(tmp_path: Path) -> None:
         Exact(checkpoint=path).solve(replace(river(), objective=SoftRobust(0.9, 0.9)))
     with pytest.raises(InputError, match="closed nodes at a gap"):
         Exact(gap=1e-9, checkpoint=path).solve(river())
+    with np.load(path) as file:
+        arrays = dict(file)
+    size = (river().allowed.size + 7) // 8
+    node = {"allowed": np.zeros((1, size), np.uint8), "bound": np.ones(1), "depth": np.ones(1, int),
+            "xi": np.ones((1, arrays["xi"].shape[1]))}  # fmt: skip
+    np.savez(path, **arrays | node)
+    with pytest.raises(InputError, match="nodes with actions that are not allowed, or with none"):
+        Exact(checkpoint=path).solve(river())
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(InputError, match="cannot be resumed"):
         Exact(checkpoint=path).solve(river())

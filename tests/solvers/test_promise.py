@@ -12,6 +12,7 @@ from softrobust.errors import InputError
 from softrobust.posterior.learned import LearnedPosterior
 from softrobust.posterior.resemblance import Geometry
 from softrobust.solvers.promise import (
+    Procedure,
     Verdict,
     choose,
     practice_of,
@@ -166,6 +167,18 @@ def test_practice_of_states_never_left_is_any_action() -> None:
     log = TransitionLog.from_arrays([0, 0, 1], ["a", "b", "a"], [1, 2, 0])
     shares = practice_of(log, np.ones((3, 2), dtype=bool))
     np.testing.assert_allclose(shares, [[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]])
+
+
+def test_the_error_by_own_rows_is_that_of_a_mean() -> None:
+    """In one state the gain is that of mean rewards, whose error a resampling shows, too."""
+    rng = np.random.default_rng(0)
+    reward = rng.normal(size=60)
+    actions = ["a"] * 48 + ["b"] * 12
+    log = TransitionLog.from_arrays(["x"] * 60, actions, ["x"] * 60, list(reward))
+    run = Procedure.of(log, GAMMA, None, 40, 8, rng)
+    means = rng.choice(reward - reward.mean(), (4000, 12)).mean(axis=1)
+    assert run.alone(np.array([[0.0, 1.0]])) == pytest.approx(means.std() / (1 - GAMMA), rel=0.15)
+    assert run.alone(run.practice) == 0.0
 
 
 def test_the_level_is_checked() -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softrobust._core.limits import within
 from softrobust.cli.main import run
 from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
 from softrobust.report import picture_frontier
 from softrobust.returns import static_return
-from softrobust.solvers import Exact, Nominal, SARect
+from softrobust.solvers import Exact, Nominal, SARect, Status
 from softrobust.study.frontier import Frontier, frontier, save_frontier_csv
 from tests.instances import random_problem
 
@@ -81,6 +82,19 @@ def test_a_policy_found_elsewhere_is_not_overlooked() -> None:
     cautious = frontier(problem, LAMS, ALPHAS, SARect())
     for p, q in zip(frontier(problem, LAMS, ALPHAS), cautious, strict=True):
         assert p.certificate.static["objective"] >= q.certificate.static["objective"] - 1e-6
+
+
+def test_points_after_the_time_have_the_best_policy_of_the_others() -> None:
+    problem = random_problem(4)
+    with within(1e-9) as clock:
+        found = frontier(problem, [0.0, 0.5, 1.0], [0.7], Exact())
+    assert "points" in clock.cut
+    assert [p.status for p in found][1:] == [Status.TIME_LIMIT] * 2
+    first = found.points[0][0].policy
+    for p in found:
+        np.testing.assert_array_equal(p.policy.probs, first.probs)
+        there = replace(problem, objective=SoftRobust(p.lam, p.alpha))
+        assert p.certificate.static["objective"] == pytest.approx(static_return(there, first))
 
 
 def test_files(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import softrobust.study.rule_search as searching
+import softrobust.study.rule_tree as searching
 from softrobust.data import read_log
 from softrobust.data.labels import Labels
 from softrobust.domains import make_domain
@@ -23,8 +23,7 @@ from softrobust.report.study_words import rules_sentence
 from softrobust.returns import static_return
 from softrobust.solvers import LocalSearch, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy
-from softrobust.study.rule_search import Search
-from softrobust.study.rule_tree import Leaf, grow, leaf_of, leaves, state_columns
+from softrobust.study.rule_tree import Leaf, Search, grow, leaf_of, leaves, state_columns
 from softrobust.study.rules import NOW, simplify
 
 ROOT = Path(__file__).resolve().parents[2]

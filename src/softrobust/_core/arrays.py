@@ -6,7 +6,8 @@ import os
 from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import Any, Generic, TypeVar, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ CodeArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
 
 _T = TypeVar("_T", bound=np.generic)
+_V = TypeVar("_V")
 
 
 def frozen(values: npt.ArrayLike, dtype: type[_T]) -> npt.NDArray[_T]:
@@ -75,10 +77,7 @@ def found_at(keys: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
 
 
 def counted(keys: IntArray, size: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Distinct keys (in 0 … size − 1), how often each occurs, and the place of every key.
-
-    What `np.unique` gives; millions of keys of few kinds are counted instead of sorted.
-    """
+    """What `np.unique` gives of keys in 0 … size − 1: distinct ones, how often, places."""
     if size > max(4 * keys.size, 1000):
         found, place, n = np.unique(keys, return_inverse=True, return_counts=True)
         return found, n, place
@@ -94,6 +93,43 @@ def read_only(*arrays: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
     return tuple(seal(array.view()) for array in arrays)
 
 
+@final
+class Recent(Generic[_V]):
+    """The last few answers about an owner, such as a set of models, as long as that lives.
+
+    A key is a tuple of what the answer depends on besides: equal arrays and numbers are the same,
+    other objects only themselves.
+    """
+
+    __slots__ = ("_by", "most")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._by: WeakKeyDictionary[Any, list[tuple[tuple[Any, ...], _V]]] = WeakKeyDictionary()
+
+    def get(self, owner: Any, *key: Any) -> _V | None:
+        """The answer, if it is known; what is asked for stays."""
+        kept = self._by.get(owner, [])
+        for item in list(kept):
+            if all(map(_same, item[0], key)):
+                kept[:] = [*(other for other in kept if other is not item), item]
+                return item[1]
+        return None
+
+    def put(self, value: _V, owner: Any, *key: Any) -> _V:
+        """Keep an answer in place of the one that was asked for least lately."""
+        kept = self._by.setdefault(owner, [])
+        kept.append((key, value))
+        del kept[: -self.most]
+        return value
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b or not isinstance(a, (np.ndarray, int, float)):
+        return a is b
+    return type(a) is type(b) and np.array_equal(a, b)
+
+
 # --------------------------------------------------------------------------------------------------
 # What cannot fit is refused before it is allocated, with its size and what to do.
 
@@ -103,12 +139,8 @@ SMALL = 2**20  # bytes of a block of models: asking the system takes longer than
 
 
 def available_memory() -> float | None:
-    """Bytes that can be allocated now: the machine's free memory, or the container's if less.
-
-    None where the system does not say.
-    """
-    found = [size for size in (_machine(), _container()) if size is not None]
-    return min(found) if found else None
+    """Bytes free on the machine, or in the container if less; None if unknown."""
+    return min((size for size in (_machine(), _container()) if size is not None), default=None)
 
 
 def fits(n_bytes: float) -> bool:

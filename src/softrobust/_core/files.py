@@ -24,13 +24,10 @@ def atomic_write(
     path: str | Path, mode: str = "w", newline: str | None = None
 ) -> Iterator[IO[Any]]:
     """Open a temporary file that replaces `path` only when the block ends without an error."""
-    target = Path(path)
-    text = "b" not in mode
+    target, encoding = Path(path), None if "b" in mode else "utf-8"
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
     try:
-        with os.fdopen(
-            handle, mode, encoding="utf-8" if text else None, newline=newline if text else None
-        ) as file:
+        with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -66,7 +63,8 @@ def write_csv(
     A file for `people` may be opened in a spreadsheet: no cell runs there, and where it holds other
     than plain letters it begins with the mark by which a spreadsheet knows UTF-8.
     """
-    cells: list[Sequence[Any]] = [list(columns), *zip(*columns.values(), strict=True)]
+    plain = (x.tolist() if isinstance(x, np.ndarray) else x for x in columns.values())
+    cells: list[Sequence[Any]] = [list(columns), *zip(*plain, strict=True)]
     if people:
         cells = [[defused(cell) for cell in row] for row in cells]
     with atomic_write(path, "w", newline="") as file:
@@ -111,11 +109,9 @@ def write_workbook(path: str | Path, sheets: Mapping[str, Mapping[str, Sequence[
             sheet.column_dimensions[column[0].column_letter].width = min(max(width + 2, 8), 100)
             for cell in column if width > 100 else ():
                 cell.alignment = Alignment(wrap_text=True, vertical="top")
-                height = 15.0 * -(
-                    -len(str(cell.value or "")) // 90
-                )  # else lines cover the next row
+                lines = -(-len(str(cell.value or "")) // 90)  # lower rows would be covered
                 row = sheet.row_dimensions[cell.row]
-                row.height = max(height, row.height or 15.0)
+                row.height = max(15.0 * lines, row.height or 15.0)
         sheet.freeze_panes = "A2"
     with atomic_write(path, "wb") as file:
         book.save(file)
@@ -123,29 +119,21 @@ def write_workbook(path: str | Path, sheets: Mapping[str, Mapping[str, Sequence[
 
 @contextmanager
 def locked(folder: Path, shared: bool = False, wait: bool = True) -> Iterator[bool]:
-    """Keep others out of a folder, or only those who write; the system lifts a dead one's lock.
-
-    Yields False where the folder is taken and `wait` is not asked for.
-    """
+    """Keep others out of a folder, or only writers; False where taken and not waited for."""
     try:
         import fcntl
-    except ImportError:  # no such locks on this system
-        yield True
-        return
-    try:
+
         handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # not even to be read: whoever needs it says so
+    except (ImportError, PermissionError):  # no such locks here; whoever reads it says the rest
         yield True
         return
+    free = True
     try:
-        free = True
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
-            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
             fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            free = False
-        except OSError:  # a file system without locks
-            pass
+        except OSError as error:  # others mean a file system without locks
+            free = not isinstance(error, BlockingIOError)
         yield free
     finally:
         os.close(handle)
@@ -157,18 +145,9 @@ def locked(folder: Path, shared: bool = False, wait: bool = True) -> Iterator[bo
 Arrays = dict[str, npt.NDArray[Any]]
 # What zipfile and numpy raise on an archive that is cut off or has a byte changed.
 DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    OSError,
-    KeyError,
-    TypeError,
-    IndexError,
-    RuntimeError,
-    OverflowError,
-    MemoryError,
-    struct.error,
-)
+    zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, TypeError, IndexError,
+    RuntimeError, OverflowError, MemoryError, struct.error,
+)  # fmt: skip
 
 
 def write_npz(path: str | Path, kind: str, version: int, arrays: Mapping[str, Any]) -> None:
@@ -190,6 +169,11 @@ def read_npz(path: str | Path, kind: str, version: int) -> Arrays:
                 "or yes and no belong. Write it again."
             )
     return arrays
+
+
+def under(head: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+    """The arrays whose names begin with `head`, by the rest of their names."""
+    return {k.removeprefix(head): x for k, x in arrays.items() if k.startswith(head)}
 
 
 def check_format(found: str, kind: str, its_version: Any, version: int, path: str | Path) -> None:
@@ -232,12 +216,6 @@ def npz_format(path: Path) -> str | None:
         return str(file["format"]) if "format" in file else None
 
 
-def npz_columns(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Return the one-dimensional arrays of an `.npz` that is not ours, as columns of a table."""
-    with open_npz(path) as file:
-        return {name: column for name, column in file.items() if column.ndim == 1}
-
-
 def _reason(error: BaseException) -> str:
     """What Python, zipfile or numpy says, without the bytes it may quote at length."""
     words = " ".join(str(error).split()).replace("unexpected", "unknown")
@@ -248,9 +226,23 @@ def _reason(error: BaseException) -> str:
     return words if len(words) <= 160 else f"{words[:159]}…"
 
 
+def refuse_streams(path: Path) -> None:
+    """Refuse what is neither a file nor a folder: a pipe may never come, a device never end."""
+    try:
+        odd = not path.is_file() and not path.is_dir() and path.exists()
+    except (OSError, ValueError):  # whoever opens it says what it is
+        odd = False
+    if odd:
+        raise InputError(
+            f"{path} is a pipe or a device, which may have no end; a file is read more than once. "
+            "Write it to a file, and name that."
+        )
+
+
 @contextmanager
 def open_npz(path: Path) -> Iterator[Any]:
     """Open an `.npz` file without unpickling; faults become errors that say what to do."""
+    refuse_streams(path)
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             # Numpy takes any zip archive; ours hold arrays and nothing else.

@@ -13,7 +13,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -34,10 +34,7 @@ class OutOfTime(Exception):  # noqa: N818 (not an error: the caller has an answe
 
 
 def chunks(n: int, first: int = 1) -> Iterator[slice]:
-    """0 … n in slices that take about `CHUNK_SECONDS` each, judged by the last one; `first` long.
-
-    An interrupt is served between two slices.
-    """
+    """0 … n in slices of about `CHUNK_SECONDS`; an interrupt is served between two."""
     start, length = 0, max(first, 1)
     while start < n:
         began = time.monotonic()
@@ -153,27 +150,26 @@ def time_bound() -> Deadline:
     return _BOUND.get()
 
 
-@contextmanager
-def within(seconds: float | None) -> Iterator[Deadline]:
+def within(seconds: float | None) -> AbstractContextManager[Deadline]:
     """Bound all that runs inside by so many seconds, or by the outer bound where that is sooner."""
     outer = time_bound()
     least = outer.left if seconds is None else min(seconds, outer.left)
     own = outer if math.isinf(least) else Deadline(max(least, 1e-9))
     own = Deadline() if own is NO_LIMIT else own  # one that can be ended
     own.cut = own.cut if outer.limit is None else outer.cut
-    mark = _BOUND.set(own)
-    try:
-        yield own
-    finally:
-        _BOUND.reset(mark)
+    return _bounded(own)
+
+
+def unbounded() -> AbstractContextManager[Deadline]:
+    """Let what runs inside take its time: results that are kept must not depend on a clock."""
+    return _bounded(NO_LIMIT)
 
 
 @contextmanager
-def unbounded() -> Iterator[None]:
-    """Let what runs inside take its time: results that are kept must not depend on a clock."""
-    mark = _BOUND.set(NO_LIMIT)
+def _bounded(by: Deadline) -> Iterator[Deadline]:
+    mark = _BOUND.set(by)
     try:
-        yield
+        yield by
     finally:
         _BOUND.reset(mark)
 
@@ -196,10 +192,7 @@ def watched(watcher: Callable[[str], None]) -> Iterator[None]:
 
 @final
 class LiveLine:
-    """A line on standard error that is rewritten in place, at most five times a second.
-
-    The text is made only when it will be shown.
-    """
+    """A line on standard error, rewritten at most five times a second."""
 
     __slots__ = ("active", "shown", "width")
 

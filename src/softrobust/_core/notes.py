@@ -102,13 +102,8 @@ class Ledger(list[Note]):
 
 def read_notes(records: Iterable[Note | Mapping[str, Any] | str]) -> tuple[Note, ...]:
     """Notes of a file; sentences of an older version stay what they are."""
-    return tuple(_read(record) for record in records)
-
-
-def _read(record: Note | Mapping[str, Any] | str) -> Note:
-    if isinstance(record, str):
-        return Note(RECORDED, facts={"text": record})
-    return record if isinstance(record, Note) else Note.from_dict(record)
+    plain = (Note(RECORDED, facts={"text": x}) if isinstance(x, str) else x for x in records)
+    return tuple(x if isinstance(x, Note) else Note.from_dict(x) for x in plain)
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from softrobust._core.files import refuse_streams
 from softrobust.errors import InputError
 
 Schema = Mapping[str, Any]
@@ -22,6 +23,7 @@ SHOWN = 60  # characters of a value that is refused
 
 def read_json(path: Path, schema: Schema | None = None) -> Any:
     """What a file of JSON holds, if it keeps to the schema."""
+    refuse_streams(path)
     try:
         value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except FileNotFoundError:
@@ -72,7 +74,16 @@ def _faults(value: Any, schema: Schema, root: Schema, where: str) -> Iterator[tu
             yield where, f"must be {' or '.join(_NAMES[k] for k in kinds)}; it is {_shown(value)}"
             return
     if isinstance(value, dict):
-        yield from _object(value, schema, root, where)
+        for name in schema.get("required", ()):
+            if name not in value:
+                yield f"{where}.{name}", "is missing"
+        known, other = schema.get("properties", {}), schema.get("additionalProperties", True)
+        for name, inner in value.items():
+            place, own = f"{where}.{name[:SHOWN]}", known.get(name, other)
+            if own is False:
+                yield place, "is not a field that is known"
+            elif isinstance(own, Mapping):
+                yield from _faults(inner, own, root, place)
     elif isinstance(value, list):
         least, most = schema.get("minItems", 0), schema.get("maxItems", math.inf)
         if not least <= len(value) <= most:
@@ -88,21 +99,6 @@ def _faults(value: Any, schema: Schema, root: Schema, where: str) -> Iterator[tu
     if "if" in schema:
         held = not any(_faults(value, schema["if"], root, where))
         yield from _faults(value, schema["then" if held else "else"], root, where)
-
-
-def _object(value: Any, schema: Schema, root: Schema, where: str) -> Iterator[tuple[str, str]]:
-    for name in schema.get("required", ()):
-        if name not in value:
-            yield f"{where}.{name}", "is missing"
-    known, other = schema.get("properties", {}), schema.get("additionalProperties", True)
-    for name, inner in value.items():
-        place = f"{where}.{name[:SHOWN]}"
-        if name in known:
-            yield from _faults(inner, known[name], root, place)
-        elif other is False:
-            yield place, "is not a field that is known"
-        elif isinstance(other, Mapping):
-            yield from _faults(inner, other, root, place)
 
 
 def _same(value: Any, wanted: Any) -> bool:

@@ -88,13 +88,12 @@ Count = Annotated[int, whole]
 Natural = Annotated[int, partial(whole, least=0)]
 Positive = Annotated[float, partial(real, above=0)]
 NotNegative = Annotated[float, partial(real, least=0)]
+Number = Annotated[float, real]
+Discount = Annotated[float, partial(real, above=0, below=1)]
 
 
 def check_fields(settings: Any) -> None:
-    """Check every field of a dataclass by the rule that its type declares; None where it may be.
-
-    A rule is the function of an `Annotated` type; Literals, bool and our own classes are rules too.
-    """
+    """Check every field by its type: `Annotated` with a rule, Literal, bool, our classes."""
     for name, rule, optional in _rules(settings.__class__):
         value = getattr(settings, name)
         if value is not None or not optional:
@@ -135,13 +134,8 @@ def did_you_mean(word: Any, known: Iterable[str]) -> str:
 
 
 def from_settings(cls: type[Any], what: str, settings: Mapping[str, Any]) -> Any:
-    """An instance of a dataclass; settings of its parts (a sampler, a shop) are given like its own.
-
-    Fields named `frame` hold what is no plain value and cannot be given this way.
-    """
-    default, names = cls(), setting_names(cls)
-    held = {field.name: getattr(default, field.name) for field in fields(default)}
-    parts: dict[str, Any] = {name: value for name, value in held.items() if is_dataclass(value)}
+    """A dataclass; settings of its parts are given like its own, but frames are not."""
+    names, (_, parts) = setting_names(cls), _own_and_parts(cls)
     place = {field.name: name for name, part in parts.items() for field in fields(part)}
     values: dict[str, Any] = {}
     for key, value in settings.items():
@@ -160,11 +154,15 @@ def from_settings(cls: type[Any], what: str, settings: Mapping[str, Any]) -> Any
 
 def setting_names(cls: type[Any]) -> tuple[str, ...]:
     """What `from_settings` takes: the class's own settings, then those of its parts."""
+    own, parts = _own_and_parts(cls)
+    return (*own, *(field.name for part in parts.values() for field in fields(part)))
+
+
+def _own_and_parts(cls: type[Any]) -> tuple[list[str], dict[str, Any]]:
     default = cls()
     held = {field.name: getattr(default, field.name) for field in fields(default)}
     parts = {name: value for name, value in held.items() if is_dataclass(value)}
-    own = sorted(held.keys() - parts.keys() - {"frame"})
-    return (*own, *(field.name for part in parts.values() for field in fields(part)))
+    return sorted(held.keys() - parts.keys() - {"frame"}), parts
 
 
 def _is_bool(value: Any) -> bool:

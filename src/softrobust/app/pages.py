@@ -4,8 +4,6 @@ Everything that is shown comes from `inspect`, `frontier`, `solve` and `report` 
 has them. Labels of files are only ever text; the one HTML that is set are pictures of `report`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -124,11 +122,17 @@ def style() -> str:
 
 def frame(desk: Desk, title: str) -> ui.element:
     """What every page has: the head with its links, and the place of the content."""
+
+    def leave() -> None:
+        said = text("quit_said").replace("'", "’")
+        ui.run_javascript(f"document.body.textContent='{said}'; document.body.className='closed'")
+        ui.timer(0.3, desk.close, once=True)
+
     ui.add_css(style())
     ui.page_title(f"{shorten(title, 80)} · {text('title')}")
     with ui.element("header").classes("top"):
         ui.link(text("title"), "/").classes("brand")
-        ui.button(text("quit"), on_click=lambda: _quit(desk)).props("flat no-caps").mark("quit")
+        ui.button(text("quit"), on_click=leave).props("flat no-caps").mark("quit")
     main = ui.element("div").props('id="content"')  # in the <main> of the framework
     ui.skip_link(text("skip"), target=main)
     with main:
@@ -136,24 +140,16 @@ def frame(desk: Desk, title: str) -> ui.element:
     return main
 
 
-def _quit(desk: Desk) -> None:
-    said = text("quit_said").replace("'", "’")
-    ui.run_javascript(f"document.body.textContent='{said}'; document.body.className='closed'")
-    ui.timer(0.3, desk.close, once=True)
-
-
 def section(title: str, part: str) -> ui.element:
     """A step with its heading."""
-    made = ui.element("section").mark(part).props(f'aria-labelledby="h-{part}"')
-    with made:
+    with ui.element("section").mark(part).props(f'aria-labelledby="h-{part}"') as made:
         words(title, "h2").props(f'id="h-{part}"')
     return made
 
 
 def details(title: str) -> ui.element:
     """What is opened by whoever wants to know."""
-    made = ui.element("details")
-    with made:
+    with ui.element("details") as made:
         words(title, "summary")
     return made
 
@@ -171,6 +167,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> N
                     with ui.element("tr"):
                         for cell in row:
                             words(label(cell), "td")
+
+
+def alarm(*told: str) -> None:
+    """What is wrong: the first in bold, where there is more."""
+    with ui.element("div").classes("alarm").props('role="alert"'):
+        for i, line in enumerate(told):
+            words(line, "strong" if i < len(told) - 1 else "p")
 
 
 def address(*parts: str) -> str:
@@ -287,7 +290,7 @@ class FilePage:
         found = seen.found
         with section(text("file"), "file"):
             if found is None:
-                self.refused(seen.error)
+                alarm(text("blocked"), seen.error)
             else:
                 words(headline(found), style="lead")
                 with details(text("whole_look")):
@@ -301,16 +304,17 @@ class FilePage:
         with section(text("odd"), "odd"):
             _odd(seen)
             if found.blocked is not None:
-                self.refused(str(found.blocked))
+                alarm(text("blocked"), str(found.blocked))
         if found.steps and found.blocked is None and found.kind != "run":
             with section(text("goal"), "goal"):
                 self.goal(seen)
 
-    def refused(self, why: str) -> None:
-        """Why it cannot be solved, and what to do."""
-        with ui.element("div").classes("alarm").props('role="alert"'):
-            words(text("blocked"), "strong")
-            words(why)
+    @property
+    def job(self) -> dict[str, Any]:
+        """What a process is told, where there is something to solve."""
+        assert self.seen is not None
+        assert self.seen.found is not None
+        return self.draft.job(self.seen.found)
 
     # columns
 
@@ -408,7 +412,7 @@ class FilePage:
             draft.goal = "average"
         if not found.facts.get("gamma"):
             with ui.element("div").classes("fields"):
-                self.number("gamma", f"{draft.gamma:g}", lambda x: 0 < x < 1, "gamma", 1.0)
+                self.number("gamma", f"{draft.gamma:g}", lambda x: 0 < x < 1)
         names = [*(["improve"] if log else []), "average", "careful", "between"]
         with ui.element("fieldset"):
             words(text("goal"), "legend", "hidden")
@@ -417,9 +421,9 @@ class FilePage:
             self.slider(choice)
         with details(text("advanced")), ui.element("div").classes("fields"):
             share = f"{100 * (1 - draft.alpha):g}"
-            self.number("alpha", share, lambda x: 1 <= x <= 99, "alpha", 0.01)
+            self.number("alpha", share, lambda x: 1 <= x <= 99)
             seconds = "" if draft.seconds is None else f"{draft.seconds:g}"
-            self.number("seconds", seconds, lambda x: x > 0, "seconds", 1.0)
+            self.number("seconds", seconds, lambda x: x > 0)
         with details(text("command")):
             self.line = words("", "code", "command")
         self.tell_command()
@@ -428,9 +432,7 @@ class FilePage:
             self.button = button.props("no-caps unelevated size=lg").mark("solve")
         self.work_out()
 
-    def number(
-        self, role: str, value: str, fits: Callable[[float], bool], name: str, unit: float
-    ) -> None:
+    def number(self, role: str, value: str, fits: Callable[[float], bool]) -> None:
         """A box for a number in the way that anybody writes it."""
 
         def wrong(told: str) -> str | None:
@@ -444,9 +446,9 @@ class FilePage:
             if wrong(told) is not None:
                 return
             x = number_of(told)
-            made = None if x is None else round(1 - x * unit, 10) if role == "alpha" else x
-            if made != getattr(self.draft, name):
-                setattr(self.draft, name, made)
+            made = None if x is None else round(1 - 0.01 * x, 10) if role == "alpha" else x
+            if made != getattr(self.draft, role):
+                setattr(self.draft, role, made)
                 self.tell_command()
                 self.work_out()
 
@@ -482,22 +484,15 @@ class FilePage:
         with ui.element("div").classes("ends soft small"):
             for end in text("caution_ends").split("|"):
                 words(end, "span")
-        self.strip = (
-            ui.element("div").props('aria-live="polite"').classes("strip-box").mark("strip")
-        )
-        with self.strip:
-            words(text("caution_wait"), style="soft")
+        strip = ui.element("div").props('aria-live="polite"').classes("strip-box")
+        self.strip = strip.mark("strip")
 
     def work_out(self) -> None:
         """Have the frontier computed, and show it when it is there."""
-        assert self.seen is not None
-        assert self.seen.found is not None
         assert self.strip is not None
-        self.points = []
-        place = self.desk.frontier(self.draft.job(self.seen.found))
-        strip = self.strip
-        strip.clear()
-        with strip:
+        self.points, place = [], self.desk.frontier(self.job)
+        self.strip.clear()
+        with self.strip:
             words(text("caution_wait"), style="soft")
             timer = ui.timer(EVERY, lambda: self.look_for(place, timer))
 
@@ -546,16 +541,8 @@ class FilePage:
                 words(text("caution_improve"), style="soft")
             if len({p["policy"] for p in self.points}) == 1:
                 words(text("caution_same"))
-            words(
-                text(
-                    "at",
-                    lam=f"{point['lam']:g}",
-                    share=percent(point["lam"]),
-                    mean=point["mean"],
-                    bad=point["bad"],
-                ),
-                style="figures",
-            )
+            at = {"lam": f"{point['lam']:g}", "share": percent(point["lam"])}
+            words(text("at", **at, mean=point["mean"], bad=point["bad"]), style="figures")
             with ui.element("div").classes("panels"):
                 drawn(point["frontier"])
                 with ui.element("div"):
@@ -568,9 +555,7 @@ class FilePage:
 
     def tell_command(self) -> None:
         """What the button does, as a command."""
-        assert self.seen is not None
-        assert self.seen.found is not None
-        job = self.draft.job(self.seen.found)
+        job = self.job
         given = dict(job["options"])
         named = {} if job["solver"] is None else {"solver": job["solver"]}
         options = {**given.pop("visits", {}), **given, **named, "out": "run"}
@@ -578,12 +563,9 @@ class FilePage:
 
     async def solve(self) -> None:
         """Begin, and follow it on its page."""
-        assert self.seen is not None
-        assert self.seen.found is not None
         self.button.disable()
-        job = self.draft.job(self.seen.found)
         name = f"run-{''.join(c if c.isalnum() else '-' for c in Path(self.name).stem)[:40]}"
-        made = await self.desk.off_loop(work.start_solve, self.desk.folder, name, job)
+        made = await self.desk.off_loop(work.start_solve, self.desk.folder, name, self.job)
         ui.navigate.to(address("run", made))
 
 
@@ -665,8 +647,8 @@ class RunPage:
             if there:  # what a process left that was killed while it wrote the full page
                 work.forget(self.place)
             if there and job is not None and job.error:
-                with self.body, ui.element("div").classes("alarm").props('role="alert"'):
-                    words(job.error)
+                with self.body:
+                    alarm(job.error)
         if self.phase != before:
             self.progress.clear()
             with self.progress:
@@ -721,9 +703,7 @@ class RunPage:
 
     def failed(self, job: work.Job) -> None:
         """Why there is no answer."""
-        with ui.element("div").classes("alarm").props('role="alert"'):
-            words(text("failed"), "strong")
-            words(job.error or text("lost"))
+        alarm(text("failed"), job.error or text("lost"))
 
         def drop() -> None:
             work.forget(self.place)
@@ -738,9 +718,8 @@ class RunPage:
             run = await self.desk.off_loop(load_run, self.desk.folder / self.name)
             lines = await self.desk.off_loop(lambda: list(summary_lines(run)))
         except SoftRobustError as error:
-            with self.body, ui.element("div").classes("alarm").props('role="alert"'):
-                words(text("not_read"), "strong")
-                words(str(error))
+            with self.body:
+                alarm(text("not_read"), str(error))
             return
         with self.body:
             with section(text("answer"), "answer"):
@@ -778,10 +757,9 @@ class RunPage:
 
 def _lines(lines: Sequence[tuple[str, str]]) -> None:
     """The summary of the command line; its kinds are the styles here."""
-    tags = {"head": "h3"}
     for i, (kind, told) in enumerate(lines):
-        plain = told.replace("`", "")
-        words(plain, tags.get(kind, "p"), "lead" if i == 1 and kind == "text" else f"line-{kind}")
+        look = "lead" if i == 1 and kind == "text" else f"line-{kind}"
+        words(told.replace("`", ""), "h3" if kind == "head" else "p", look)
 
 
 # -- two runs --------------------------------------------------------------------------------------

@@ -5,15 +5,12 @@ site that has its name point here is refused), and that carry the cookie for whi
 printed address is exchanged, once. What it sends forbids the browser any request elsewhere.
 """
 
-from __future__ import annotations
-
 import secrets
 import socket
 import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
-from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, final
 from urllib.parse import parse_qs
@@ -61,10 +58,10 @@ class Guard:
             await _refuse(scope, send, 403, text("no_token"))
 
     def _known(self, cookies: str) -> bool:
-        found = SimpleCookie()
-        found.load(cookies)
-        value = found[self.cookie].value if self.cookie in found else ""
-        return secrets.compare_digest(value.encode(), self.secret.encode())
+        # Cookies of other servers on this machine come along, whatever they are called.
+        given = (part.strip().partition("=") for part in cookies.split(";"))
+        found = [value for name, _, value in given if name == self.cookie]
+        return any(secrets.compare_digest(x.encode(), self.secret.encode()) for x in found)
 
     def _enters(self, scope: Any) -> bool:
         if self.used or scope["type"] != "http" or scope["method"] != "GET":
@@ -75,7 +72,7 @@ class Guard:
     async def _pass(self, scope: Any, receive: Any, send: Any, given: Any, host: str) -> None:
         if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
             length = given.get("content-length", "")
-            if not length.isdigit():
+            if not (length.isascii() and length.isdigit()):
                 await _refuse(scope, send, 411, text("no_length"))
                 return
             if int(length) > MOST_BYTES + SLACK:

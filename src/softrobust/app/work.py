@@ -25,19 +25,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from softrobust._core.files import atomic_write
 from softrobust._core.limits import Deadline, stage, watched, within
+from softrobust._core.notes import Note
 from softrobust._core.schema import Schema, read_json
 from softrobust.certificate.record import write_json
 from softrobust.data.columns import LOG_ROLES, MISSING, numbers_in, resolve_columns, with_points
 from softrobust.data.inspection import GAMMA, Inspection
 from softrobust.data.table import TableFile, opened
 from softrobust.errors import InputError, SoftRobustError
-from softrobust.models.policy import TimedPolicy
+from softrobust.kernels._jit import compile_beside, isolated
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import SoftRobust
 from softrobust.report.pictures import Spot, frontier_svg, picture_log, spots
 from softrobust.report.policy import changed, does, mixed, picture_changes, spans
@@ -54,18 +56,12 @@ from softrobust.run import (
     save_with_search,
     set_up,
 )
-from softrobust.run.ahead import compile_beside
 from softrobust.run.inspect import inspect_file
-from softrobust.run.jobs.local import isolated
 from softrobust.run.rehearsal import rehearse
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.registry import default_solver, make_solver
 from softrobust.study.checks import check_run, checks_record
-
-if TYPE_CHECKING:
-    from softrobust._core.notes import Note
-    from softrobust.models.policy import Policy
-    from softrobust.study.frontier import FrontierPoint
+from softrobust.study.frontier import FrontierPoint
 
 SOLVING = ".solving"
 JOB, STATUS, STOP, ERROR, MADE = "job.json", "status.json", "stop", "error.json", "made.json"
@@ -117,8 +113,7 @@ def costs_of(words: str) -> dict[str, float] | None:
     return told if len(told) == len(pairs) else None
 
 
-# --------------------------------------------------------------------------------------------------
-# A look at a file.
+# -- A look at a file --------------------------------------------------------------------------
 
 
 @final
@@ -205,8 +200,7 @@ def _rows(path: Path, names: Sequence[str], findings: Sequence[Note]) -> dict[in
     }
 
 
-# --------------------------------------------------------------------------------------------------
-# Processes, as the server sees them.
+# -- processes, as the server sees them --------------------------------------------------------
 
 
 @final
@@ -361,8 +355,7 @@ def tables(folder: Path) -> list[str]:
     return sorted(path.name for path in files if path.suffix.lower() in TABLES)
 
 
-# --------------------------------------------------------------------------------------------------
-# The process itself: the same calls as on the command line.
+# -- the process itself: the same calls as on the command line ---------------------------------
 
 
 def main(words: Sequence[str]) -> int:
@@ -370,7 +363,10 @@ def main(words: Sequence[str]) -> int:
     verb, place = words[0], Path(words[1])
     try:
         job = _read(place / JOB)
-        with within(job["options"].get("time_limit")) as bound, _alive(place, bound):
+        limit = job["options"].get("time_limit")
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
+            raise InputError(f"{JOB}: time_limit must be a number of seconds; it is {limit!r}.")
+        with within(limit) as bound, _alive(place, bound):
             {"solve": _solve, "frontier": _frontier, "trust": _trust}[verb](job, place)
     except SoftRobustError as error:
         _write(place / ERROR, {"error": str(error), "arguments": list(error.arguments)})

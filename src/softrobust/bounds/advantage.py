@@ -10,27 +10,29 @@ first-passage values (`kernels.passage`), true in floating point. For randomized
 
     min_a m_ω(s,a) ≤ h^ω_π(s) ≤ max_a M_ω(s,a).
 
-Least occupancies are those of policies that avoid a state at any price, and nobody wants these. Let
-actions have prices q(j,a) ≥ 0, and for θ ≥ 0 let F(s) = 1 and F(j) = min_a θq(j,a) + γP(j,a)ᵀF
-elsewhere. Counting visits to s and payments between them, with a = π(s), Q = Σ_j h(j)·q(j,π(j)),
+Least occupancies are those of policies that avoid a state at any price, and nobody wants these. For
+each s let actions have prices, F(s) = 1 and F(j) = min_a price(j,a) + γP(j,a)ᵀF elsewhere. With
+p_s(j,a) = (F(j) − γP(j,a)ᵀF)₊, the least prices at which F is what it is, and D = 1 − γP(s,a)ᵀF,
+the balance of visits says
 
-    h(s)·(1 − γP(s,a)ᵀF − θq(s,a)) + θQ ≥ p₀ᵀF,
+    h(s)·D(s,π(s)) + Σ_j h(j)·p_s(j,π(j)) ≥ p₀ᵀF_s.
 
-so that h(s) ≥ m' − θQ·m'/p₀ᵀF with m' = p₀ᵀF/(1 − γPᵀF − θq), besides h(s) ≥ m. Let c = −adv and
-e = c − Bq ≥ 0. With weights τ and 1 − τ on the two such that τ·θ·e·m'/p₀ᵀF ≤ b(s) and Σ_s b(s) = B,
+Let c = −adv, W(s) ≥ 0 be weights with used(j,a) := Σ_s W(s)·p_s(j,a) ≤ c(j,a), and e = c − used.
+Of these inequalities w(s) = min(W, e/D)(s,π(s)) times each, and h ≥ m for what is left, give
 
-    Σ_s h·c = Σ_s h·e + BQ ≥ Σ_s e·[τm' + (1 − τ)m](s, π(s)) :
+    Σ_s h·c ≥ Σ_s [w·p₀ᵀF + (e − wD)·m](s, π(s)) = Σ_s e·[τm' + (1 − τ)m],   m' = p₀ᵀF/D, τ = wD/e:
 
-Q is gone. With B = 0 these are the terms above. Prices are the costs c, but 0 for the action of a
-state that is cheapest in the mean of the models, so that who takes it is charged in full: with a B
-of a tenth m' is often fifty times m. All this holds in each model, whatever its weight.
+prices are paid out of the costs of those who avoid. They begin as parts of the costs, but 0 for the
+action of a state that is cheapest in the mean of the models, so that who takes it is charged in
+full, and fall where they use up more of a cost than they should. All this holds in each model,
+whatever its weight.
 
 A `Relaxation` holds V, adv and m; it is tightened, not recomputed, when actions are taken away.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, final
 
 import numpy as np
@@ -48,11 +50,12 @@ RULES = 3e8  # and N·S² above which their rules would not fit,
 INVERSES = 5e9  # and N·S³ above which one inverse per model would take long
 FIRST = 4  # models before the first look at the clock,
 TARGET_WORK = 2e8  # and FIRST·S³ times the states whose occupancies are bounded before it
-BUDGET = 0.3  # B where nothing is charged yet (0.2 to 0.6 were tried on pest control),
-SCALES = (0.1, 0.3, 1.0)  # and the parts of it that are tried
-MORE = 0.3  # by which b may rise for one action alone
+PRICE = 0.1  # of what is to be charged at s: what avoiding it is to cost at first
+SCALES = (0.3, 1.0)  # parts of the weights that are tried
+MORE = 0.2  # share of what costs have left by which one weight alone may rise
 FREE = 1  # actions of a state without a price
-SAME = 0.9  # share of its price that an action must cost for a model to keep its prices
+TIMES = 3  # rounds of prices where there were none before
+PRICED_WORK = 3e8  # S³·A above which one model's prices would take long
 
 
 @final
@@ -60,17 +63,19 @@ SAME = 0.9  # share of its price that an action must cost for a model to keep it
 class Prices:
     """Occupancies of those who mind what they pay."""
 
-    q: FloatArray  # (S, A, N)
-    theta: FloatArray  # (N, S)
-    budget: FloatArray  # (N, S) b
-    start: FloatArray  # (N, S) p₀ᵀF
+    q: FloatArray  # (S, A, N) prices of the next time
+    cost: FloatArray  # (S, A, N) c of that time
     m: FloatArray  # (S, A, N) m'
+    used: FloatArray  # (S, A, N)
+    start: FloatArray  # (N, S) p₀ᵀF
+    weight: FloatArray  # (N, S) W
+    room: FloatArray  # (N, S) by which a weight may rise alone, until e is 0 somewhere
     rules: NDArray[np.int16]  # (N, S, S) that attain F
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """All of them, in order."""
-        return self.q, self.theta, self.budget, self.start, self.m, self.rules
+        """All of them."""
+        return tuple(getattr(self, each.name) for each in fields(self))
 
 
 @final
@@ -98,37 +103,32 @@ class Relaxation:
     def charges(self, xi: FloatArray) -> Charges:
         """What choices cost with prices, in the sum over states that is best for the weights xi."""
         best = Charges(self.terms, None, None)
-        if self.prices is None:
+        p = self.prices
+        if p is None:
             return best
-        q, theta, budget, start, m, _ = self.prices.arrays
         c = -self.adv
-        most = _most(self.allowed, c, q)  # V may have changed since the prices were made
-        per_cost = (theta / np.where(start > 0, start, np.inf)).T[:, None, :] * m
-        more = np.maximum(m - self.m, 0.0)
-        useful = np.where(more > 0, per_cost * c, 0.0).max(axis=1)  # (S, N): no more b is of use
+        live = self.allowed[:, :, None] & (p.used > 0)  # V may have changed since prices were made
+        kept = np.where(live, c / np.where(live, p.cost, 1.0), 1.0).min(axis=(0, 1))
+        more = np.maximum(p.m - self.m, 0.0)
+        per_cost = p.m / np.where(p.start > 0, p.start, np.inf).T[:, None, :]  # 1/D, 0 if no target
         value = _sum_of_best(self.allowed, best.terms, xi)
         for scale in SCALES:
-            b = np.minimum(scale * budget.T, useful)
-            total = b.sum(axis=0)
-            b *= np.divide(most, total, out=np.ones_like(total), where=total > most)
-            B = b.sum(axis=0)
-            terms = self._with(b[:, None, :], B, q, per_cost, more)
+            share = np.minimum(scale, (1 - 64 * EPS) * kept)
+            e = np.maximum((1 - 64 * EPS) * c - (1 + 64 * EPS) * share * p.used, 0.0)
+            full = np.maximum(per_cost * e, 1e-300)  # the weight that charges all of e
+            weight = (share * p.weight.T)[:, None, :]
+
+            def charged(w: FloatArray, e: FloatArray = e, full: FloatArray = full) -> FloatArray:
+                tau = (1 - 64 * EPS) * (np.minimum(w, full) / full)
+                return np.asarray(-e * (self.m + tau * more))
+
+            terms = charged(weight)
             found = _sum_of_best(self.allowed, terms, xi)
             if found < value:
                 value = found
-                extra = np.minimum(MORE, np.maximum(most - B, 0.0))
-                left = 1.0 - extra / np.maximum(most - B, 1e-300)
-                alone = self._with(b[:, None, :] + extra, B + extra, q, per_cost, more)
-                best = Charges(terms, alone, float(left.min()))
+                extra = (MORE * share * p.room.T)[:, None, :]
+                best = Charges(terms, charged(weight + extra), 1.0 - MORE)
         return best
-
-    def _with(
-        self, b: FloatArray, B: FloatArray, q: FloatArray, per_cost: FloatArray, more: FloatArray
-    ) -> FloatArray:
-        """−e·(m + τ·(m' − m)₊), rounding included."""
-        e = np.maximum((1 - 64 * EPS) * -self.adv - (1 + 64 * EPS) * B * q, 0.0)
-        tau = np.minimum(1.0, b / np.maximum(per_cost * e, 1e-300))
-        return np.asarray(-e * (self.m + (1 - 64 * EPS) * tau * more))
 
     @property
     def nbytes(self) -> int:
@@ -165,6 +165,7 @@ def relax(
     worth: BoolArray | None = None,
     optima: ModelOptima | None = None,
     xi: FloatArray | None = None,
+    free: bool = True,
 ) -> Relaxation:
     """The relaxation of `allowed`, starting from that of a larger set.
 
@@ -172,7 +173,8 @@ def relax(
     stay as they were, which is always true. So they do without `occupancies`. `worth` (S,) are the
     states whose occupancies are worth it, all where there is a choice by default; `optima` of the
     models are a start where there is no parent. Given weights `xi` (N,) of the models, losses are
-    priced where that is worth most to them: for deterministic policies alone.
+    priced where that is worth most to them: for deterministic policies alone. Without `free`, only
+    the occupancies of those who pay are bounded anew, once there are any.
     """
     p = reduced.problem
     S, A, N = p.R.shape
@@ -200,10 +202,11 @@ def relax(
         least, rules = least.copy(), rules.copy()
         choice = reduced.reachable & (allowed.sum(axis=1) > 1)
         targets = np.flatnonzero(choice if worth is None else choice & worth)
-        tighten(p, allowed, targets, 1, fresh, rules, least, deadline)
-        if xi is not None:
+        if free or prices is None:
+            tighten(p, allowed, targets, 1, fresh, rules, least, deadline)
+        if xi is not None and S**3 * A <= PRICED_WORK:
             now = Relaxation(allowed, V, decisions, upper, x, size, adv, least, rules, h, prices)
-            prices = _priced(p, now, targets, xi, deadline)
+            prices = _priced(p, now, np.flatnonzero(choice), xi, deadline)
     return Relaxation(allowed, V, decisions, upper, x, size, adv, least, rules, h, prices)
 
 
@@ -213,42 +216,39 @@ def _priced(
     targets: NDArray[np.int64],
     xi: FloatArray,
     deadline: Deadline,
-) -> Prices:
-    """Prices by the costs of now, and what they lead to.
+) -> Prices | None:
+    """Prices by the costs of now, and what they lead to; None where time is over before.
 
-    b goes by what a state would charge beyond m if visited as by h. θ is such that b serves the
-    larger cost of the two actions that are cheapest so; dearer ones are charged hardly more.
+    A state is to be charged the larger cost of the two actions that are cheapest if visited as by
+    h; dearer ones are charged hardly more.
     """
+    from softrobust.kernels.passage import priced_bounds
+
     adv, rows, (N, S) = now.adv, np.arange(now.V.shape[1]), now.V.shape
-    cost = np.where(now.allowed, np.einsum("san,ns->sa", adv * -xi, now.h), np.inf)
-    order = np.argsort(cost, axis=1)
+    mean = np.where(now.allowed, np.einsum("san,ns->sa", adv * -xi, now.h), np.inf)
+    order = np.argsort(mean, axis=1)
     first, second = order[:, 0], order[:, min(1, order.shape[1] - 1)]
-    least, own = now.m[rows, first], cost[rows, first]
-    gain = np.zeros(S)
-    gain[targets] = np.maximum(own + (least * adv[rows, first]) @ xi, 0.0)[targets]
-    b = BUDGET * gain / max(own.sum(), 1e-300)
-    dear = -np.minimum(adv[rows, first], adv[rows, second]).T  # (N, S)
-    dear = np.maximum(dear, xi @ dear) * np.maximum(now.h, 1.0)  # 1 − γPᵀF is at most one over h
-    theta = np.where(dear > 0, b / np.where(dear > 0, dear, 1.0), 0.0)
-    q, budget, old = -adv, np.where(theta > 0, b, 0.0), now.prices
+    wanted = -np.minimum(adv[rows, first], adv[rows, second])  # (S, N)
+    wanted = np.maximum(wanted, (wanted @ xi)[:, None])
+    dear = wanted.T * np.maximum(now.h, 1.0)  # 1 − γPᵀF is at most one over h
+    theta = np.where(dear > 0, PRICE / np.where(dear > 0, dear, 1.0), 0.0)
+    cost, old = np.where(now.allowed[:, :, None], -adv, 0.0), now.prices
+    q = cost.copy() if old is None else np.where((old.q > 0) & (cost > 0), old.q, cost)
     q[rows[:, None], order[:, :FREE]] = 0.0
-    start, m, rules, keep = np.zeros((N, S)), now.m.copy(), now.rules.copy(), np.zeros((N, S), bool)
-    if old is not None:  # models whose costs are still what they were keep their prices
-        same = _most(now.allowed, -adv, old.q) >= SAME
-        keep[same] = True
-        q[:, :, same], m[:, :, same] = old.q[:, :, same], old.m[:, :, same]
-        theta[same], budget[same], start[same] = old.theta[same], old.budget[same], old.start[same]
-        rules = old.rules.copy()
-    _passages(
-        problem, now.allowed, targets, 1, old is None, rules, m, deadline, -q, theta, keep, start
-    )
-    return Prices(q, theta, budget, start, m, rules)
-
-
-def _most(allowed: BoolArray, c: FloatArray, q: FloatArray) -> FloatArray:
-    """(N,): the largest B with B·q ≤ c for all that is allowed."""
-    priced = allowed[:, :, None] & (q > 0)
-    return np.asarray(np.where(priced, c / np.where(q > 0, q, 1.0), np.inf).min(axis=(0, 1)))
+    m, used, (start, weight, room) = now.m.copy(), np.zeros_like(cost), np.zeros((3, N, S))
+    rules = (now if old is None else old).rules.copy()
+    models, large = problem.models, _large(problem)
+    (allowed,) = read_only(now.allowed)
+    for fresh in [True] + [False] * (TIMES - 1) if old is None else [False]:
+        for part in chunks(N, FIRST if large else N):
+            if deadline.passed:
+                return old
+            priced_bounds(
+                large, part.start, part.stop, models.indptr, models.next_states, models.prob, cost,
+                wanted, problem.p0, allowed, targets, problem.gamma, fresh, theta, q, rules, m,
+                start, weight, used, room,
+            )  # fmt: skip
+    return Prices(q, cost, m, used, start, weight, room, rules)
 
 
 def _start(
@@ -300,33 +300,8 @@ def tighten(
     """Bound the occupancies of the target states, in place; sign 1 from below, −1 from above.
 
     States and models not reached by then keep what they had, 0 or the bound of a larger set of
-    actions.
-    """
-    free = np.zeros((problem.n_models, problem.n_states))
-    _passages(
-        problem, allowed, targets, sign, fresh, rules, m, deadline, np.zeros_like(m), free,
-        np.ones_like(free, bool), free.copy(),
-    )  # fmt: skip
-
-
-def _passages(
-    problem: Problem,
-    allowed: BoolArray,
-    targets: NDArray[np.int64],
-    sign: int,
-    fresh: bool,
-    rules: NDArray[np.int16],
-    m: FloatArray,
-    deadline: Deadline,
-    adv: FloatArray,
-    theta: FloatArray,
-    keep: BoolArray,
-    start: FloatArray,
-) -> None:
-    """First passages until the deadline; `start` (N, S) ← p₀ᵀF of what is computed.
-
-    At hundreds of states one model takes seconds, so the clock is looked at between chunks of
-    states too; each chunk pays one inverse per model.
+    actions. At hundreds of states one model takes seconds, so the clock is looked at between chunks
+    of states too; each chunk pays one inverse per model.
     """
     from softrobust.kernels.passage import passage_bounds
 
@@ -340,16 +315,16 @@ def _passages(
             if deadline.passed:
                 return
             passage_bounds(
-                large, part.start, part.stop, models.indptr, models.next_states, models.prob, adv,
+                large, part.start, part.stop, models.indptr, models.next_states, models.prob,
                 problem.p0, allowed, targets, some.start, some.stop, problem.gamma, sign, fresh,
-                theta, keep, rules, m, start,
+                rules, m,
             )  # fmt: skip
 
 
 def relaxation_bytes(problem: Problem, occupancies: bool = True) -> float:
     """What `relax` allocates: V, decisions, h, prices; advantages, m, terms; rules; dense rows."""
     S, A, N = problem.R.shape
-    size = 56.0 * N * S + 56.0 * S * A * N
+    size = 72.0 * N * S + 80.0 * S * A * N
     if occupancies and can_bound_occupancies(problem):
         size += 4.0 * N * S**2 + 8.0 * S * A * S * 2
     return float(size)

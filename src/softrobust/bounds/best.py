@@ -60,7 +60,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, fits
+from softrobust._core.arrays import BoolArray, FloatArray, Recent, fits
 from softrobust._core.limits import NO_LIMIT, Deadline, OutOfTime, chunks
 from softrobust._core.settings import real
 from softrobust.bounds.advantage import (
@@ -84,8 +84,13 @@ from softrobust.returns import (
 )
 
 ROUNDS = 30  # of row generation
+OPEN = 1000  # models that a program begins with, at most
+COST = 1e-9  # of the largest return: a reduced cost that is none
 ROWS_NUMBERS = 1e6  # returns that are sorted at a time
 FLOW_WORK = 3e8  # multiply-adds of least probabilities between two looks at the clock
+
+
+_OPTIMA: Recent[tuple[FloatArray, bool]] = Recent(2)  # and whether time cut them short
 
 
 class Covers(StrEnum):
@@ -126,11 +131,21 @@ def clairvoyant_bound(
     `optima` are those of the models, where they are known already. Once the deadline has passed,
     the models left are bounded crudely.
     """
-    best = optimal_returns(problem, deadline=deadline) if optima is None else optima
-    value = problem.objective.most(measured(problem, best.upper), problem.models.f)
+    upper = _optima(problem, deadline) if optima is None else optima.upper
+    value = problem.objective.most(measured(problem, upper), problem.models.f)
     # x − c is rounded at the size of both.
-    rounding = 8 * EPS * (float(np.abs(best.upper).max()) + reference_size(problem))
+    rounding = 8 * EPS * (float(np.abs(upper).max()) + reference_size(problem))
     return Bound(float(value + rounding), Covers.ALL, "clairvoyant")
+
+
+def _optima(problem: Problem, deadline: Deadline) -> FloatArray:
+    """(n_models,): at least the models' optima, which do not depend on λ and α; kept for others."""
+    own = (problem.R, problem.gamma, problem.horizon, problem.p0, problem.allowed)
+    known = _OPTIMA.get(problem.models, *own)
+    if known is None or (known[1] and not deadline.passed):  # nor is a crude one good for all
+        upper = optimal_returns(problem, deadline=deadline).upper
+        known = _OPTIMA.put((upper, deadline.passed), problem.models, *own)
+    return known[0]
 
 
 def best_bound(
@@ -343,45 +358,75 @@ def best_xi(
     """The ξ ∈ Ξ of least x·ξ + Σ_s t_s, t_s ≥ val(s,a): an LP by row generation; None if it fails.
 
     Only rows that were once the maximum of their state enter. A state with an action of cost 0 in
-    every model has t_s = 0 whatever ξ is, and is left out. The clock is looked at between two
-    programs, and by HiGHS inside one.
+    every model has t_s = 0 whatever ξ is, and is left out. Of many models only those enter whose
+    side is in doubt: the others are at a bound, and enter where reduced costs say otherwise. The
+    clock is looked at between two programs, and by HiGHS inside one.
     """
     from scipy.optimize import linprog
 
     program: Any = linprog
     allowed = relaxation.allowed
-    free = (terms == 0).all(axis=2) & allowed
-    states = np.flatnonzero(~free.any(axis=1))
+    paid = ~((terms == 0).all(axis=2) & allowed).any(axis=1)
+    states = np.flatnonzero(paid)
     if states.size == 0:
         return None
-    N, n = xi.size, states.size
+    own, n = terms if paid.all() else terms[states], states.size
     scale = max(relaxation.size, 1e-300)
-    c = np.concatenate([(relaxation.x - relaxation.x.mean()) / scale, np.ones(n)])
-    bounds = np.vstack([np.column_stack([lower, upper]), np.tile([-np.inf, 0.0], (n, 1))])
-    equal = np.concatenate([np.ones(N), np.zeros(n)])[None, :]
+    x = (relaxation.x - relaxation.x.mean()) / scale
     rows: dict[tuple[int, int], None] = {}
     answer: FloatArray | None = None
+    open_ = wrong = np.zeros(0, dtype=bool)  # (n_models,): whose ξ the program decides
     for _ in range(ROUNDS):
         if deadline.passed:
             break
-        val = np.where(allowed[states], terms[states] @ xi, -np.inf)
-        top = np.argmax(val, axis=1)
+        top = np.argmax(np.where(allowed[states], own @ xi, -np.inf), axis=1)
         new = [(i, int(a)) for i, a in enumerate(top) if (i, int(a)) not in rows]
-        if not new:
+        if not open_.size:
+            open_, xi = _undecided(x + own[np.arange(n), top].sum(axis=0) / scale, lower, upper)
+        elif not new and not wrong.any():
             break
+        else:
+            open_ = open_ | wrong
         rows.update(dict.fromkeys(new))
-        index = np.array(list(rows))
-        A_ub = np.zeros((len(rows), N + n))
-        A_ub[:, :N] = terms[states[index[:, 0]], index[:, 1]] / scale
-        A_ub[np.arange(len(rows)), N + index[:, 0]] = -1.0
+        index, m = np.array(list(rows)), int(open_.sum())
+        A = own[index[:, 0], index[:, 1]] / scale
+        A_ub = np.zeros((len(rows), m + n))
+        A_ub[:, :m] = A[:, open_]
+        A_ub[np.arange(len(rows)), m + index[:, 0]] = -1.0
         result = program(
-            c, A_ub=A_ub, b_ub=np.zeros(len(rows)), A_eq=equal, b_eq=[1.0], bounds=bounds,
-            method="highs", options={"time_limit": deadline.left},
-        )  # fmt: skip
+            np.concatenate([x[open_], np.ones(n)]),
+            A_ub=A_ub,
+            b_ub=-A[:, ~open_] @ xi[~open_],
+            A_eq=np.concatenate([np.ones(m), np.zeros(n)])[None, :],
+            b_eq=[1.0 - xi[~open_].sum()],
+            bounds=np.vstack(
+                [np.column_stack([lower, upper])[open_], np.tile([-np.inf, 0.0], (n, 1))]
+            ),
+            method="highs",
+            options={"time_limit": deadline.left},
+        )
         if result.x is None:
             return answer
-        answer = xi = np.asarray(result.x[:N])
+        xi = xi.copy()
+        xi[open_] = result.x[:m]
+        answer = xi
+        if result.status != 0:  # time is over: no reduced costs
+            break
+        cost = x - A.T @ result.ineqlin.marginals - result.eqlin.marginals[0]
+        wrong = ~open_ & np.where(xi > lower, cost > COST, cost < -COST)
     return answer
+
+
+def _undecided(
+    cost: FloatArray, lower: FloatArray, upper: FloatArray
+) -> tuple[BoolArray, FloatArray]:
+    """(n_models,): near which costs ξ changes sides, and ξ by these costs, for all the others."""
+    order = np.argsort(cost, kind="stable")
+    at = int(np.searchsorted(np.cumsum((upper - lower)[order]), 1.0 - lower.sum()))
+    xi, open_ = lower.copy(), np.zeros(cost.size, dtype=bool)
+    xi[order[:at]] = upper[order[:at]]
+    open_[order[max(0, at - OPEN // 2) : at + OPEN // 2]] = True
+    return (open_, xi) if cost.size > OPEN else (~np.zeros_like(open_), xi)
 
 
 def state_terms(relaxation: Relaxation) -> FloatArray:

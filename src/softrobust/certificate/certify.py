@@ -252,11 +252,12 @@ def certify(
     own = class_of(policy)
     brought = any(b.covers in (own, *KEEPING) for b in bounds)
     clock = time_bound().part(BOUND_SHARE)
-    known = clairvoyant_bound(problem, deadline=clock)
     if time_limit is None:
         time_limit = math.inf if problem.n_models * dual_seconds(problem) <= SECONDS else 0.0
     if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES and not clock.passed:
         known = best_bound(problem, own, min(time_limit, clock.left), clock.limit is None)
+    else:
+        known = clairvoyant_bound(problem, deadline=clock)
     if clock.passed:
         time_bound().note("bound")
     held = under = None

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
+from scipy.special import ndtri
 
 from softrobust._core.arrays import FloatArray
 from softrobust.certificate.intervals import (
@@ -212,9 +213,7 @@ def blurred(new: Simulation, old: Simulation) -> float:
 
 def share_estimate(p: float, n: float) -> Estimate:
     """A probability with Wilson's interval, which stays inside [0, 1] and never has width 0."""
-    from scipy.stats import norm
-
-    z = float(norm.ppf((1 + LEVEL) / 2))
+    z = float(ndtri((1 + LEVEL) / 2))
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
     return Estimate(p, max(0.0, centre - half), min(1.0, centre + half))

@@ -32,6 +32,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self, final
 
 import numpy as np
+from scipy.special import bdtr, stdtrit
 
 from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
@@ -248,8 +249,6 @@ def _hall_steps(score: FloatArray, w: FloatArray, *levels: float) -> list[float]
     With T = (x̄ − μ)/se and skewness g, T + g·T²/(3√n) + g²·T³/(27n) + g/(6√n) is nearly Student;
     the cubic is a perfect cube but for constants, so its inverse is explicit.
     """
-    from scipy.stats import t as student
-
     n = effective_size(w)
     centred = score - score @ w
     variance = float(np.square(centred) @ w)
@@ -258,7 +257,7 @@ def _hall_steps(score: FloatArray, w: FloatArray, *levels: float) -> list[float]
     skew = float(centred**3 @ w) / scale if scale > 0 else 0.0
     steps = []
     for level in levels:
-        x = float(student.ppf(level, max(n - 1, 1.0)))
+        x = float(stdtrit(max(n - 1, 1.0), level))
         g = skew / np.sqrt(n)
         if abs(g) > 1e-9:
             x = float(3.0 / g * (np.cbrt(1.0 + g * (x - g / 6.0)) - 1.0))
@@ -280,10 +279,9 @@ def _order_statistic(z: FloatArray, w: FloatArray, alpha: float, level: float) -
 
     The number of draws below the quantile is binomial: its `level` quantile is the rank.
     """
-    from scipy.stats import binom
-
     n = max(round(effective_size(w)), 1)
-    rank = float(binom.ppf(level, n, 1 - alpha)) + (1.0 if level > 0.5 else 0.0)
+    below = np.searchsorted(bdtr(np.arange(n + 1.0), n, 1 - alpha), level)
+    rank = float(below) + (1.0 if level > 0.5 else 0.0)
     if not 0 < rank / n < 1:
         return None
     order = np.argsort(z, kind="stable")

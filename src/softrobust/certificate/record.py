@@ -27,7 +27,7 @@ from softrobust.certificate.posterior import PosteriorCertificate
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.lookahead import load_continuous_policy
-from softrobust.models.policy import Policy, TimedPolicy
+from softrobust.models.policy import Policy, TimedPolicy, policy_of
 from softrobust.objective import Objective, Reference, make_objective
 from softrobust.solvers.base import Solution, Status
 from softrobust.solvers.promise import Gain, Promise, Verdict
@@ -173,7 +173,7 @@ def _solution(record: Mapping[str, Any], policy: Any) -> Solution[Any]:
     if policy is not None:
         return Solution(policy=policy, **common)
     probs = np.array(record["policy"], dtype=np.float64)
-    policy = (TimedPolicy if probs.ndim == 3 else Policy)(
+    policy = policy_of(
         probs,
         Labels(tuple(record["states"]), noun="state"),
         Labels(tuple(record["actions"]), "action", record.get("integer_actions", False)),

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from softrobust.cli import options as complete
-from softrobust.cli.options import pairs_of, visit_options
+from softrobust.cli.options import pairs_of, settings_of
+from softrobust.cli.output import print_inspection
+from softrobust.cli.screen import plain, print_record, say
+from softrobust.errors import InputError
 
 if TYPE_CHECKING:
     from softrobust.posterior import Fitted, Posterior
 
 
-OUTPUT = "Output"
-
-
-@visit_options
 def inspect(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A log, visits, models, a saved problem or a run folder; told apart by content.")],
-    columns: Annotated[str | None, typer.Option(help="Column names of a log of transitions: state=site,action=dose,next_state=…")] = None,
-    write_log: Annotated[Path | None, typer.Option(help="Write the transitions: .parquet, .npz or .csv.", rich_help_panel=OUTPUT)] = None,
-    save_bins: Annotated[Path | None, typer.Option(help="Write the bins (.npz), for new visits.", rich_help_panel=OUTPUT)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over files that exist.", rich_help_panel=OUTPUT)] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.", rich_help_panel=OUTPUT)] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
-    *,
-    visits: dict[str, Any],
-    reading: dict[str, Any],
+    file: Path, columns: str | None = None, write_log: Path | None = None,
+    save_bins: Path | None = None, force: bool = False, json: bool = False, *,
+    visits: dict[str, Any], reading: dict[str, Any],
 ) -> None:  # fmt: skip
     """Say what is in a file, what is suspicious, and what to run next.
 
     Example: softrobust inspect visits.csv --events events.csv
     """
-    from softrobust.cli.output import print_inspection
-    from softrobust.cli.screen import print_record
     from softrobust.report.inspection import inspection_record
     from softrobust.run.inspect import inspect_file
 
@@ -57,28 +45,16 @@ def inspect(
 
 
 def sample(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="A log of transitions.")],
-    out: Annotated[Path, typer.Option(help="The models to write (.npz).")],
-    posterior: Annotated[str | None, typer.Option(help="dirichlet (default), learned, tied, hierarchical, demand, population, regression or draws (--set file=models.npz).", autocompletion=complete.posteriors)] = None,
-    domain: Annotated[str | None, typer.Option(help="Take the posterior of a domain instead, with its states and rewards.", autocompletion=complete.domains)] = None,
-    models: Annotated[int, typer.Option(help="How many models.")] = 100,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the posterior (or domain), such as draws=2000; may be given again.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Also write the fitted posterior, to draw from it again.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print what was written, and the diagnostics, as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+    log: Path, out: Path, posterior: str | None = None, domain: str | None = None,
+    models: int = 100, seed: int = 0, set_: list[str] | None = None, save: Path | None = None,
+    json: bool = False, quiet: bool = False,
 ) -> None:  # fmt: skip
     """Fit a posterior to a log and draw models from it.
 
     Example: softrobust sample log.csv --posterior population --models 200 --out models.npz
     """
-    from dataclasses import replace
-
     from softrobust._core.settings import whole
-    from softrobust.cli.options import settings_of
     from softrobust.data import TransitionLog
-    from softrobust.errors import InputError
     from softrobust.models.files import save_models
     from softrobust.models.gaussian import GaussianModels, save_gaussian
 
@@ -106,7 +82,6 @@ def sample(
 
 def _show(fitted: Fitted, drawn: Any, written: list[Path], as_json: bool) -> None:
     """What was drawn and how well, for people or for machines."""
-    from softrobust.cli.screen import plain, print_record, say
     from softrobust.report.sentences import in_words
 
     quality = fitted.diagnostics()
@@ -154,21 +129,14 @@ def _fit(path: Path, posterior: Posterior) -> Any:
 
 
 def collect(
-    domain: Annotated[str, typer.Argument(metavar="DOMAIN", help="Its name: see `softrobust domains`.", autocompletion=complete.domains)],
-    out: Annotated[Path, typer.Option(help="The log to write: .csv, or .npz or .parquet to keep unvisited states.")],
-    seed: Annotated[int, typer.Option(help="Seed of the log.")] = 0,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the domain; may be given again.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+    domain: str, out: Path, seed: int = 0, set_: list[str] | None = None, json: bool = False,
+    quiet: bool = False,
 ) -> None:  # fmt: skip
     """Draw the batch of a domain and write it as a log.
 
     Example: softrobust collect pest-control --seed 0 --out log.csv
     """
     from softrobust._core.settings import whole
-    from softrobust.cli.options import settings_of
-    from softrobust.cli.screen import print_record, say
     from softrobust.data import TransitionLog, save_log
     from softrobust.data.readers import write_log_csv
     from softrobust.domains import make_domain
@@ -188,17 +156,11 @@ def collect(
         say(f"{many} written to {out}.")
 
 
-def domains(
-    json: Annotated[bool, typer.Option("--json", help="Print names, settings and environments as JSON.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
-) -> None:  # fmt: skip
+def domains(json: bool = False) -> None:
     """List the domains, with their settings.
 
     Example: softrobust domains
     """
-    from dataclasses import fields
-
-    from softrobust.cli.screen import print_record, say
     from softrobust.domains import DOMAINS
 
     table = [

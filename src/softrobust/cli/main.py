@@ -3,8 +3,6 @@
 0: a usable policy. 2: bad input. 1: failure. 130: interrupted. A traceback only with --debug.
 """
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from collections.abc import Callable
@@ -17,6 +15,7 @@ from typer import Context
 
 from softrobust._core import __version__
 from softrobust.cli.data import collect, domains, inspect, sample
+from softrobust.cli.options import spelled_out
 from softrobust.cli.screen import visible
 from softrobust.cli.solve import solve
 from softrobust.cli.study import check, explain, frontier, rehearse, rules, value_of_data
@@ -70,10 +69,11 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     return answer
 
 
-VERBS = (inspect, solve, evaluate, compare, report, apply, export, explain, rules, value_of_data, frontier,
-         sample, domains, collect, check, rehearse, update, reproduce, sweep, work_in_browser)  # fmt: skip
+VERBS = (inspect, solve, evaluate, compare, report, apply, export, explain, rules, value_of_data,
+         frontier, sample, domains, collect, check, rehearse, update, reproduce, sweep,
+         work_in_browser)  # fmt: skip
 for verb in VERBS:
-    app.command()(_interruptible(verb))
+    app.command()(_interruptible(spelled_out(verb)))
 
 
 def _version(value: bool) -> None:

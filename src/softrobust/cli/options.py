@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import inspect
 import json
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from softrobust.errors import InputError
+
+if TYPE_CHECKING:
+    from softrobust.run import Options
 
 T = TypeVar("T")
 OWN = "posterior."  # before the name of a setting that is the posterior's
@@ -47,6 +51,17 @@ def settings_of(words: list[str] | None) -> dict[str, Any]:
     return {name.replace("-", "_"): value for name, value in found.items()}
 
 
+def options_of(flags: Mapping[str, Any], **more: Any) -> Options:
+    """What the flags of a verb say about its input, in the library's names; `more` goes before."""
+    from softrobust.report.commands import CALLED
+    from softrobust.run import Options
+
+    names = {f.name: f.name if f.name in flags else CALLED.get(f.name, "") for f in fields(Options)}
+    given = {name: flags[flag] for name, flag in names.items() if flag in flags}
+    given |= {"columns": pairs_of(given["columns"]), "settings": settings_of(flags["set_"]) or None}
+    return Options(**(given | more))
+
+
 def settings_for(
     words: list[str] | None, continuous: bool, solver: str | None
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -72,7 +87,7 @@ def _setting(text: str) -> Any:
     tuple_ = text.startswith("(") and text.endswith(")")  # as Python writes it
     try:
         return json.loads(f"[{text[1:-1].rstrip(', ')}]" if tuple_ else text)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return text
 
 
@@ -172,81 +187,77 @@ def numbers_of(flag: str, text: str) -> list[float]:
         ) from None
 
 
-# --------------------------------------------------------------------------------------------------
-# What can be said about a raw table, by every verb that reads one.
+# -- what can be said about a raw table, by every verb that reads one --------------------------
 
-READING = "Reading the file"
-VISITS = "A table of visits (one row per id and time)"
-REWARDS = "What is good"
-CELLS = "What to do with cells and rows that are not as they should be"
-_RAW: dict[str, dict[str, str]] = {
-    READING: {
-        "sheet": "Sheet of an Excel workbook (default: the first that holds anything).",
-        "header_row": "Row of the column names, counted from 1 (default: the first as wide as the rest).",
-        "encoding": "Encoding of text: utf-8, utf-16, cp1252, … (default: told by the content).",
-        "dates": "How dates are written: dmy (31.3.2024), mdy (3/31/2024), ymd, iso or month.",
-    },
-    VISITS: {
-        "id": "Column that says whose visit it is; several with commas: store,brand; none: all rows are of one.",
-        "time": "Column that says when: numbers, dates or months; none: rows stand in order.",
-        "action": "Column that says what was done.",
-        "measurements": "Columns that make up the state: bp,hba1c.",
-        "bins": "Cuts or numbers of bins, hba1c=7:8:9,weight=4, or a file that --save-bins wrote.",
-        "action_at": "start: a row has the action taken then (default); end: the action that led to it.",
-        "action_bins": "Cuts, or a number of bins, for an action that is a number: 3, or 10:20.",
-        "events": "Table of rewards by id and time: id, time, reward[, kind].",
-        "events_columns": "Its column names: id=…,time=…,reward=…,kind=…",
-        "terminal": "What marks a true end: a column of true and false, status=died, kind=death of the events, or none.",
-        "end_time": "Column with the time of the end of each id (follow-up), where --terminal is the status of the id.",
-        "grid": "Regular step: 28d, 12h, 1month; a number if times are numbers; or none.",
-        "several": "Of several visits at one point of the grid: last (default), first or mean.",
-        "fill": "A point of the grid without a visit: break the chain (default) or carry state and action.",
-        "max_gap": "Visits further apart make no transition.",
-    },
-    REWARDS: {
-        "reward": "Column of rewards; a mapping, headache=yes:-1,no:0; a linear formula, profit - 2*next(stock) - 10*(status=poor); or none.",
-        "reward_at": "start: a row has the reward that follows its action (default); end: what was earned since the visit before.",
-        "several_rewards": "Of visits at one point of the grid: sum (default), mean or last.",
-        "cost": "What actions cost: spray=2,none=0; every action is named.",
-    },
-    CELLS: {
-        "missing_action": "drop (default), none or error.",
-        "missing_measurement": "carry, level, drop or error.",
-        "missing_reward": "zero, drop or error.",
-        "missing_rows": "Rows without id or time: drop or error.",
-        "duplicates": "Rows of one id and time that differ: first, last, merge or error.",
-        "after_end": "Visits after the end: drop or error.",
-    },
-}  # fmt: skip
+_HELP: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("options.toml").read_text(encoding="utf-8")
+)
 _TYPES: dict[str, type] = {"header_row": int, "events": Path}
+READING = ("sheet", "header_row", "encoding")
+OUTPUT = "Output"
 
 
-def visit_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options of raw tables: it gets them as the mappings `visits` and `reading`.
+def spelled_out(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb as the parser reads it: its parameters, with what `options.toml` says of each.
 
-    They are written once, and so are the same for every verb.
+    All have --debug, which is looked for before parsing. A verb with the parameters `visits` and
+    `reading` has the options of raw tables, and gets these mappings of them.
     """
-    given = {
-        name: Annotated[_TYPES.get(name, str) | None, typer.Option(help=words, rich_help_panel=panel)]
-        for panel, options in _RAW.items()
-        for name, words in options.items()
-    }  # fmt: skip
+    signature, named = inspect.signature(verb, eval_str=True), inspect.Parameter.KEYWORD_ONLY
+    known = _by_name(_HELP[verb.__name__])
+    raw = _by_name(_HELP["raw"]) if "visits" in signature.parameters else {}
+    given = [
+        p.replace(annotation=_annotated(name, p.annotation, *known.get(name, (None, {}))))
+        for name, p in signature.parameters.items()
+        if name not in ("visits", "reading")
+    ]
+    panel = OUTPUT if OUTPUT in _HELP[verb.__name__] else None
+    debug = _annotated("debug", bool, panel, {})
+    given.append(inspect.Parameter("debug", named, default=False, annotation=debug))
+    for name, about in raw.items():
+        kind = _annotated(name, _TYPES.get(name, str) | None, *about)
+        given.append(inspect.Parameter(name, named, default=None, annotation=kind))
 
     @wraps(verb)
     def call(**flags: Any) -> None:
-        said = {name: flags.pop(name) for name in given}
-        reading = {name: said.pop(name) for name in ("sheet", "header_row", "encoding")}
-        own = {name: value for name, value in reading.items() if value is not None}
-        verb(**flags, visits=_rules_of(said), reading=own)
+        del flags["debug"]
+        said = {name: flags.pop(name) for name in raw}
+        reading = {name: said.pop(name) for name in READING if name in raw}
+        if raw:
+            flags["visits"] = _rules_of(said)
+            flags["reading"] = {name: x for name, x in reading.items() if x is not None}
+        verb(**flags)
 
-    hidden = ("visits", "reading")
-    signature = inspect.signature(verb, eval_str=True)
-    own = [p for name, p in signature.parameters.items() if name not in hidden]
-    named = inspect.Parameter.KEYWORD_ONLY
-    more = [inspect.Parameter(n, named, default=None, annotation=a) for n, a in given.items()]
-    vars(call)["__signature__"] = signature.replace(parameters=[*own, *more])
-    call.__annotations__ = {p.name: p.annotation for p in [*own, *more]}
+    vars(call)["__signature__"] = signature.replace(parameters=given)
+    call.__annotations__ = {p.name: p.annotation for p in given}
     return call
+
+
+def _by_name(table: Mapping[str, Any]) -> dict[str, tuple[str | None, Any]]:
+    """Option → its panel of the help, and what is said of it."""
+    out: dict[str, tuple[str | None, Any]] = {}
+    for name, about in table.items():
+        panel = about if name[0].isupper() else {}
+        out |= {n: (name, a) for n, a in panel.items()} if panel else {name: (None, about)}
+    return out
+
+
+def _annotated(name: str, kind: Any, panel: str | None, about: Any) -> Any:
+    """A type with its option or argument; what a verb says nothing of is as everywhere."""
+    about = about or _HELP["shared"][name]
+    said: dict[str, Any] = {"help": about} if isinstance(about, str) else dict(about)
+    words = said["help"].replace("{solvers}", ", ".join(SOLVERS))
+    offered: dict[str, Any] = {"solvers": solvers, "solver_list": solver_list, "states": states,
+        "domains": domains, "posteriors": posteriors, "experiments": experiments}  # fmt: skip
+    offer = offered[said["complete"]] if "complete" in said else None
+    if "argument" in said:
+        argument = typer.Argument(metavar=said["argument"], help=words, autocompletion=offer)
+        return Annotated[kind, argument]
+    spelled = said.get("names", [f"--{name.replace('_', '-')}"] if kind is bool else [])
+    more: dict[str, Any] = {name: said.get(name) for name in ("metavar", "min")}
+    return Annotated[kind, typer.Option(
+        *spelled, help=words, autocompletion=offer, rich_help_panel=panel, **more
+    )]  # fmt: skip
 
 
 def _rules_of(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -277,22 +288,14 @@ def _rules_of(said: Mapping[str, Any]) -> dict[str, Any]:
 
 # In this file so that the help and the shell need no imports; a test keeps them true.
 SOLVERS = (
-    "improve", "exact", "milp", "local-search", "randomized", "s-rect", "sa-rect", "mvp", "wsu", "cadp",
-    "bcr", "rsvf", "rsvf-simple", "var", "worst-model", "spibb", "soft-spibb",
-    "ramdp", "duipi", "nominal", "empirical",
+    "improve", "exact", "milp", "local-search", "randomized", "s-rect", "sa-rect", "mvp", "wsu",
+    "cadp", "bcr", "rsvf", "rsvf-simple", "var", "worst-model", "spibb", "soft-spibb", "ramdp",
+    "duipi", "nominal", "empirical",
 )  # fmt: skip
 CONTINUOUS = ("srvi", "srvi-sa", "rpvi-control", "sr-sac", "r-sac", "sac")
 DOMAINS = ("pest-control", "inventory", "riverswim", "cancer", "random")
-POSTERIORS = (
-    "learned",
-    "dirichlet",
-    "hierarchical",
-    "tied",
-    "demand",
-    "population",
-    "draws",
-    "regression",
-)
+POSTERIORS = ("learned", "dirichlet", "hierarchical", "tied", "demand", "population", "draws",
+              "regression")  # fmt: skip
 EXPERIMENTS = (
     "optimizers-curse", "pest-density", "pest-frontier", "inventory", "riverswim", "cancer",
     "truth", "bounds", "learning", "worlds", "all",

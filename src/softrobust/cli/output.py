@@ -5,18 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softrobust.cli.screen import (
-    make_console,
-    paragraph,
-    plain,
-    print_record,
-    say,
-    show_table,
-    styled,
-    text_width,
-    visible,
-    wrapped,
-)
+from softrobust.cli import screen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,53 +31,50 @@ def print_run(
 ) -> None:
     """`solution.json`, or the summary wrapped to the terminal, or nothing."""
     if as_json:
-        print_record(run.record())
+        screen.print_record(run.record())
         return
     if quiet:
         return
     from softrobust.report.sentences import MOST_TOLD
     from softrobust.report.summary import summary_lines
 
-    console = make_console()
+    console = screen.make_console()
     styles = {"head": "bold", "text": "", "note": "dim", "row": "cyan", "caution": "yellow"}
     starts = {"head": "", "note": "  · ", "caution": "  ! "}
     for most, rows in ((MOST_TOLD, 4), (3, 4), (2, 4), (1, 4), (1, 3), (1, 2)):  # fits a screen
         told = [
             (styles[kind], ("\n" if kind == "head" else "")
-             + wrapped(console, line, starts.get(kind, "  ")))
+             + screen.wrapped(console, line, starts.get(kind, "  ")))
             for kind, line in summary_lines(run, details, most, rows)
         ]  # fmt: skip
         if details or sum(text.count("\n") + 1 for _, text in told) <= MOST_LINES:
             break
     for style, text in told:
-        console.print(styled(text, style))
+        console.print(screen.styled(text, style))
     more = "" if details else "How that was found: --details."
     if out is not None:
         more = f"Written to {out}: open {out / 'report.html'} in a browser. {more}"
-    say(f"\n{more.rstrip()}" if more else "")
-
-
-def print_frontier_json(found: Frontier) -> None:
-    """One object per point on stdout."""
-    from softrobust.study.frontier import COLUMNS
-
-    print_record([dict(zip(COLUMNS, row, strict=True)) for row in found.rows()])
+    screen.say(f"\n{more.rstrip()}" if more else "")
 
 
 def print_frontier(found: Frontier, out: Path | None) -> None:
     """A table for each α, and where the policy changes."""
+    from softrobust._core.limits import time_bound
+    from softrobust._core.notes import Note
     from softrobust.objective import SoftRobust
     from softrobust.report.pictures import alike, lams
+    from softrobust.report.sentences import phrase, sentence
     from softrobust.report.words import measured
 
-    console = make_console()
+    console = screen.make_console()
     head = ("λ", "mean", "bad case", "open", "price", "policy changes in")
     goal = found.points[0][0].certificate.objective
     of = "" if goal.against is None else f". {measured(goal)}"
     for j, alpha in enumerate(found.alphas):
         words = SoftRobust(1.0, alpha).words
         console.print()
-        paragraph(console, f"The bad case is {words} (α = {alpha:g}){of}", "italic")
+        case = phrase("screen.frontier_case", words=words, alpha=alpha, of=of)
+        screen.paragraph(console, case, "italic")
         rows = []
         for same in alike(found.column(j)):
             p = same[0]
@@ -104,63 +90,60 @@ def print_frontier(found: Frontier, out: Path | None) -> None:
                     ", ".join(p.changed[:6]) + (" …" if len(p.changed) > 6 else ""),
                 )
             )
-        show_table(console, head, rows, words={5})
+        screen.show_table(console, head, rows, words={5})
     console.print()
-    for line in (
-        "open: what is not proven, as a share of what is to be gained over acting at random.",
-        "price: mean given up for one unit of bad case gained, since the λ above.",
-    ):
-        paragraph(console, line, "dim")
+    for name in ("open", "price"):
+        screen.paragraph(console, phrase(f"screen.frontier_{name}"), "dim")
+    if (clock := time_bound()).cut:
+        facts = {"parts": list(clock.cut), "seconds": clock.limit}
+        screen.paragraph(console, sentence(Note("cut_by_time", facts=facts)), "dim")
     if out is not None:
-        say(f"\nWritten to {out}: open {out / 'frontier.svg'} in a browser.")
+        screen.say(f"\nWritten to {out}: open {out / 'frontier.svg'} in a browser.")
 
 
 def print_check(name: str, verdict: str, sentence: str, rule: str) -> None:
     """One check: its verdict in colour, its sentence and when it would be fine below."""
-    console = make_console()
+    console = screen.make_console()
     colour = {"fine": "green", "caution": "yellow"}.get(verdict, "dim")
     if rule:
         console.print()
     console.print(
-        styled(name, "bold").append(": ", "not bold").append(verdict, f"not bold {colour}")
+        screen.styled(name, "bold").append(": ", "not bold").append(verdict, f"not bold {colour}")
     )
-    paragraph(console, sentence, indent="  ")
+    screen.paragraph(console, sentence, indent="  ")
     if rule:
-        paragraph(console, rule, "dim", indent="  ")
+        screen.paragraph(console, rule, "dim", indent="  ")
 
 
 def print_rehearsal(found: Rehearsal | ForeignRehearsal, details: bool) -> None:
     """What was promised and what came true, kind by kind."""
-    from softrobust.report.study_words import (
-        KIND_HEAD,
-        RULE,
-        rehearsal_sentences,
-        rehearsal_table,
-    )
+    from softrobust.report.study_words import KIND_HEAD, RULE, rehearsal_sentences, rehearsal_table
     from softrobust.study.foreign import ForeignRehearsal
 
     print_lines(rehearsal_sentences(found))
     if isinstance(found, ForeignRehearsal):
-        console = make_console()
+        console = screen.make_console()
         console.print()
-        show_table(console, KIND_HEAD, rehearsal_table(found))
+        screen.show_table(console, KIND_HEAD, rehearsal_table(found))
         if details:
-            paragraph(console, RULE, "dim")
+            screen.paragraph(console, RULE, "dim")
 
 
 def print_lines(lines: list[str]) -> None:
     """Sentences, wrapped to the terminal; an indent at the start of a line is kept."""
-    console = make_console()
+    console = screen.make_console()
     for line in lines:
         indent = line[: len(line) - len(line.lstrip())]
-        paragraph(console, line.strip(), indent=indent, rest=indent + "  ")
+        screen.paragraph(console, line.strip(), indent=indent, rest=indent + "  ")
 
 
 def print_options(found: Explanation) -> None:
     """The actions of a state side by side."""
-    console = make_console()
+    from softrobust.report.sentences import phrase
+
+    console = screen.make_console()
     console.print()
-    paragraph(console, "Actions here, the best exchange first", "italic")
+    screen.paragraph(console, phrase("screen.options"), "italic")
     rows = []
     for o in found.options:
         share = "" if o.chosen in (0, 1) else f" {100 * o.chosen:.2g} %"
@@ -175,7 +158,7 @@ def print_options(found: Explanation) -> None:
                 "" if o.practice is None else f"{100 * o.practice:.0f} %",
             )
         )
-    show_table(
+    screen.show_table(
         console, ("action", "objective", "on average", "worst case", "seen", "practice"), rows
     )
 
@@ -184,14 +167,15 @@ def print_data_values(
     problem: Problem, found: Sequence[DataValue], observations: int, top: int
 ) -> None:
     """The pairs worth observing, the best first."""
-    console = make_console()
+    from softrobust.report.sentences import phrase
+
+    console = screen.make_console()
     worth = [v for v in found if v.value > 0]
     if not worth:
-        say("No pair is worth observing more: none of the simulated data would change the policy.")
+        screen.say(phrase("screen.no_data"))
         return
-    many = "1 more observation" if observations == 1 else f"{observations} more observations"
     console.print()
-    paragraph(console, f"What {many} of one pair would add to the objective", "italic")
+    screen.paragraph(console, phrase("screen.data", n=observations), "italic")
     rows = [
         (
             problem.models.states[v.s],
@@ -203,17 +187,11 @@ def print_data_values(
         for v in worth[:top]
     ]
     head = ("state", "action", "value", "95 % interval", "changes the policy")
-    show_table(console, head, rows, words={0, 1})
+    screen.show_table(console, head, rows, words={0, 1})
     if len(worth) > top:
-        left = len(worth) - top
-        say(f"… and {left} more pair{'s' * (left > 1)} (--json has them all).")
-    thin = [v for v in worth[:top] if v.effective_size < 20]
-    if thin:
-        rest = "rests" if len(thin) == 1 else "rest"
-        paragraph(
-            console,
-            f"{len(thin)} of these {rest} on few effective models after the data: raise --draws.",
-        )
+        screen.say(phrase("screen.more_pairs", n=len(worth) - top))
+    if thin := sum(v.effective_size < 20 for v in worth[:top]):
+        screen.paragraph(console, phrase("screen.thin", n=thin))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -226,48 +204,44 @@ def print_inspection(found: Inspection) -> None:
     """What the file is, its sections, what to look at, and what to run."""
     from softrobust.report.commands import command_line
     from softrobust.report.inspection import WHY, at_stake, headline, sections
-    from softrobust.report.sentences import sentence
+    from softrobust.report.sentences import phrase, sentence
 
-    console = make_console()
-    paragraph(console, headline(found), "bold")
+    console = screen.make_console()
+    screen.paragraph(console, headline(found), "bold")
     for section in sections(found):
         _section(console, section)
     shown = at_stake(found)
     if others := [finding for finding in found.findings if finding not in shown]:
         _title(console, "Worth a look")
         for finding in others:
-            text = styled(wrapped(console, sentence(finding), "  ! "))
+            text = screen.styled(screen.wrapped(console, sentence(finding), "  ! "))
             text.stylize("bold yellow", 0, 4)
             console.print(text)
     if found.steps:
         _title(console, "Run next")
         for step in found.steps:
-            paragraph(console, WHY[step.code], "dim", "  # ", "    ")
+            screen.paragraph(console, WHY[step.code], "dim", "  # ", "    ")
             # Never wrapped by us: a command must survive being copied.
             console.print(
-                styled(f"  {command_line(step.verb, step.file, step.options)}", "bold green")
+                screen.styled(f"  {command_line(step.verb, step.file, step.options)}", "bold green")
             )
         if any("gamma" in step.options for step in found.steps):
-            words = "--gamma says how much a reward one step later counts: it is yours to choose."
-            paragraph(console, words, "dim", "  ")
+            screen.paragraph(console, phrase("screen.gamma"), "dim", "  ")
         if any(n.code == "guessed_reward" for n in found.facts.get("guesses", ())):
-            words = (
-                "--reward says what is good, and is a guess here: the answer is to that question."
-            )
-            paragraph(console, words, "dim", "  ")
+            screen.paragraph(console, phrase("screen.reward"), "dim", "  ")
     console.print()
 
 
 def _title(console: Console, words: str) -> None:
     console.print()
-    console.print(styled(words, "bold cyan"))
+    console.print(screen.styled(words, "bold cyan"))
 
 
 def _section(console: Console, section: Section) -> None:
     _title(console, section.title)
     for sentence in section.sentences:
         inner = len(sentence) - len(sentence.lstrip())
-        paragraph(console, sentence.lstrip(), "dim" if inner else "", "  " + " " * inner)
+        screen.paragraph(console, sentence.lstrip(), "dim" if inner else "", "  " + " " * inner)
     if section.grid is not None:
         if section.sentences and console.is_terminal:
             console.print()
@@ -279,11 +253,14 @@ def _section(console: Console, section: Section) -> None:
 def _grid(console: Console, grid: Grid) -> None:
     """Counts of pairs, or a profile of columns in words."""
     rows = [
-        [styled(cell, _shade(cell) if grid.counts and j else "") for j, cell in enumerate(row)]
+        [
+            screen.styled(cell, _shade(cell) if grid.counts and j else "")
+            for j, cell in enumerate(row)
+        ]
         for row in grid.rows
     ]
     words = {0} if grid.counts else set(range(len(grid.header)))
-    show_table(console, grid.header, rows, words=words, indent=2)
+    screen.show_table(console, grid.header, rows, words=words, indent=2)
 
 
 def _shade(count: str) -> str:
@@ -298,14 +275,14 @@ def _bars(console: Console, bars: tuple[tuple[str, int], ...]) -> None:
 
     most = max(n for _, n in bars)
     total = sum(n for _, n in bars)
-    names = [visible(name) for name, _ in bars]
+    names = [screen.visible(name) for name, _ in bars]
     label = min(max(len(name) for name in names), 30)
     digits = len(str(most))
-    room = max(min(BAR, text_width(console) - label - digits - 15), 4)
+    room = max(min(BAR, screen.text_width(console) - label - digits - 15), 4)
     for name, (_, n) in zip(names, bars, strict=True):
         short = name if len(name) <= label else f"{name[: label - 1]}…"
         bar = "█" * round(room * n / most) or ("▏" if n else "")
-        line = styled(f"  {short:>{label}}  {n:>{digits}}  ")
+        line = screen.styled(f"  {short:>{label}}  {n:>{digits}}  ")
         line.append(bar, style="blue")
-        line.append(plain(f" {percent(n / total)}") if n else "", style="dim")
+        line.append(screen.plain(f" {percent(n / total)}") if n else "", style="dim")
         console.print(line)

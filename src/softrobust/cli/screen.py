@@ -37,12 +37,12 @@ def make_console(error: bool = False) -> Console:
 
 def visible(text: str) -> str:
     r"""Text without control characters: each is written out, ESC as \x1b."""
-    return _CONTROL.sub(lambda found: _written(found.group()), text)
 
+    def written(found: re.Match[str]) -> str:
+        code = ord(found.group())
+        return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
-def _written(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    return _CONTROL.sub(written, text)
 
 
 def styled(text: str, style: str = "") -> Text:
@@ -147,14 +147,9 @@ def show_table(
 
 
 def _blocks(
-    console: Console,
-    head: Sequence[str],
-    cells: Sequence[Sequence[Text]],
-    words: Collection[int],
-    styles: Sequence[str],
-    indent: int,
-    limit: int,
-) -> None:
+    console: Console, head: Sequence[str], cells: Sequence[Sequence[Text]], words: Collection[int],
+    styles: Sequence[str], indent: int, limit: int,
+) -> None:  # fmt: skip
     """Each row as a block: its first cell, then a line for each figure."""
     from rich.text import Text
 

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from math import floor, log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from softrobust.cli import options as complete
 from softrobust.cli.screen import make_console, paragraph, print_record, say, show_table, styled
+from softrobust.errors import SoftRobustError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,22 +22,13 @@ if TYPE_CHECKING:
     from softrobust.paper.reproduce import Reproduced
 
 
-OUTPUT = "Output"
-WHERE = "Where it runs"
 PROVEN = 1e-5  # an open share of the value that nobody needs to see
 SHOWN = 5  # kinds of warnings and of failures
 
 
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep.toml: solvers, lambdas, alphas, seeds, and one or more sources.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the results (default: FILE's name with -results).", rich_help_panel=OUTPUT)] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes on this machine (default: one for each core); 0 runs in this process.", rich_help_panel=WHERE)] = None,
-    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local:2 for two workers on this machine.", rich_help_panel=WHERE)] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder: what is done is not done again.", rich_help_panel=WHERE)] = False,
-    progress: Annotated[bool | None, typer.Option("--progress/--no-progress", help="A bar on a terminal by default; --progress also writes lines into a pipe.", rich_help_panel=OUTPUT)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print results.json instead of the tables.", rich_help_panel=OUTPUT)] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables.", rich_help_panel=OUTPUT)] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
+    file: Path, out: Path | None = None, workers: int | None = None, cluster: str | None = None,
+    resume: bool = False, progress: bool | None = None, json: bool = False, quiet: bool = False,
 ) -> None:  # fmt: skip
     """Compare solvers over λ, α and seeds, on domains or on your own log. A killed sweep resumes.
 
@@ -62,6 +53,8 @@ def print_sweep(
     record: Mapping[str, Any], warnings: Mapping[str, Sequence[str]], out: Path
 ) -> None:
     """A table for each source and α, then warnings, what failed, and where the rest is."""
+    from softrobust.report.sentences import phrase
+
     console = make_console()
     for source in record["sweep"]["sources"]:
         for alpha in record["sweep"]["alphas"]:
@@ -69,15 +62,12 @@ def print_sweep(
                 g for g in record["groups"] if (g["source"], g["alpha"]) == (source["name"], alpha)
             ]
             if any(row["n"] for row in rows):
-                _print_table(console, source["name"], alpha, rows)
-    seeds = len(record["sweep"]["seeds"])
-    notes = "Mean over the seeds" + (", ± 95 % interval." if seeds > 1 else ".")
-    notes += " Best of each λ on held-out models: *."
-    notes += "\nopen: how much more the best policy could earn in training, at most."
-    if any(row["true_return"] for row in record["groups"]):
-        notes += "\ntruth: the return in the domain's true model, which no solver sees."
+                against = source["files"].get("reference", record["sweep"]["reference"])
+                _print_table(console, source["name"], alpha, rows, against)
+    several = len(record["sweep"]["seeds"]) > 1
+    truth = any(row["true_return"] for row in record["groups"])
     console.print()
-    for line in notes.split("\n"):
+    for line in phrase("screen.sweep", several=several, truth=truth).split("\n"):
         paragraph(console, line, "dim")
     if warnings:
         say("\nWarnings:", style="yellow")
@@ -86,13 +76,19 @@ def print_sweep(
     say(f"\nWritten to {out}: results.csv, results.json and a file for each task.")
 
 
-def _print_table(console: Console, source: str, alpha: float, rows: Sequence[Any]) -> None:
-    from softrobust.objective import SoftRobust
+def _print_table(
+    console: Console, source: str, alpha: float, rows: Sequence[Any], against: str
+) -> None:
+    from softrobust.objective import NONE, Reference, SoftRobust
+    from softrobust.report.words import measured
 
-    words = SoftRobust(1.0, alpha).words
+    goal = SoftRobust(1.0, alpha, None if against == NONE else Reference(against))
     console.print()
     title = styled(source, "bold")
-    console.print(title.append(f": the bad case is {words} (α = {alpha:g})", "not bold"))
+    case = f": the bad case is {goal.words} (α = {alpha:g})"
+    console.print(
+        title.append(f"{case}. {measured(goal)}" if against != NONE else case, "not bold")
+    )
     truth = any(row["true_return"] for row in rows)
     head = ["λ", "solver", "held-out\nobjective", "held-out\nmean", "held-out\nbad case",
             "training\nobjective", "open"] + ["truth"] * truth  # fmt: skip
@@ -164,21 +160,13 @@ def _print_kinds(console: Console, kinds: Mapping[str, Sequence[str]]) -> None:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="optimizers-curse, pest-density, pest-frontier, inventory, riverswim, cancer, truth, bounds, learning, worlds, or all.", autocompletion=complete.experiments)],
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions and data seeds: under a minute each.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder; every experiment writes into OUT/NAME.")] = Path("results"),
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes here (default: one for each core; 0: this one).")] = None,
-    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, or local:2.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in that folder.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print verdicts and what was written as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no verdicts.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+    name: str, quick: bool = False, out: Path = Path("results"), workers: int | None = None,
+    cluster: str | None = None, resume: bool = False, json: bool = False, quiet: bool = False,
 ) -> None:  # fmt: skip
     """Run an experiment of the paper again: figure, table, and a verdict on each claim.
 
     Example: softrobust reproduce optimizers-curse --quick --out results
     """
-    from softrobust.errors import SoftRobustError
     from softrobust.paper import experiment_names, make_experiment
     from softrobust.paper import reproduce as run
     from softrobust.paper.reproduce import check_place

@@ -1,31 +1,31 @@
-"""Verbs that use a run: `apply`, `export`, `evaluate`, `compare`, `report` and `update`."""
+"""Verbs that use a run: `apply`, `export`, `evaluate`, `compare`, `report`, `update`; and `app`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from softrobust.cli import options as complete
+from softrobust.cli.options import observation_of, options_of, pairs_of, refuse
+from softrobust.cli.output import print_lines, print_run
+from softrobust.cli.screen import (
+    make_console,
+    paragraph,
+    print_record,
+    say,
+    say_exactly,
+    show_table,
+)
+from softrobust.errors import InputError
 
 if TYPE_CHECKING:
     from softrobust.models import Policy
 
 
 def apply(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, or its solution.json.")],
-    state: Annotated[str | None, typer.Option(help="The state, by its label; >=4 and 7-8 may stand for ≥4 and 7–8.", autocompletion=complete.states)] = None,
-    measure: Annotated[str | None, typer.Option(metavar="BILI=3.2,…", help="The state, by the raw measurements that it is made of.")] = None,
-    file: Annotated[Path | None, typer.Option(help="A table of cases: a column 'state', or the measurements in columns of their names.")] = None,
-    columns: Annotated[str | None, typer.Option(help="With --file: what its columns are called: state=site or bili=bilirubin,…")] = None,
-    out: Annotated[Path | None, typer.Option(help="With --file: the same table with the action of each row, .csv or .xlsx.")] = None,
-    time: Annotated[int | None, typer.Option(help="The step of the episode, counted from 0: where the policy has a rule for each.")] = None,
-    observation: Annotated[str | None, typer.Option(metavar="X=1.5,…", help="The state of a run with continuous states: its variables, by name or in order.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Draw the action where the policy randomizes.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the action and its probabilities as JSON.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+    run: Path, state: str | None = None, measure: str | None = None, file: Path | None = None,
+    columns: str | None = None, out: Path | None = None, time: int | None = None,
+    observation: str | None = None, seed: int | None = None, json: bool = False,
 ) -> None:  # fmt: skip
     """Say which action the policy takes in a state, or in every row of a table.
 
@@ -33,10 +33,8 @@ def apply(
 
     Example: softrobust apply run --state "n=7"
     """
+    from softrobust._core.schema import published, read_json
     from softrobust.certificate import load_solution
-    from softrobust.cli.options import observation_of, pairs_of, refuse
-    from softrobust.cli.screen import print_record, say_exactly
-    from softrobust.errors import InputError
     from softrobust.models import Policy, TimedPolicy
     from softrobust.models.lookahead import load_continuous_policy
 
@@ -78,7 +76,16 @@ def apply(
         if file is not None:
             _apply_file(policy, file, pairs_of(columns), out, seed, json)
             return
-        s = policy.index(pairs_of(measure, "--measure") or str(state))
+        measured = pairs_of(measure, "--measure")
+        visits = run / "visits.json"
+        if measured and visits.is_file():  # states of one column alone are not called by its name
+            known = read_json(visits, published("visits"))["states"]
+            stray = [name for name in measured if name not in known]
+            if stray:
+                raise InputError(
+                    f"A state is made of {', '.join(known)}; --measure got '{stray[0]}'."
+                )
+        s = policy.index(measured or str(state))
         where = policy.states[s]
         place = {"state": where} | ({} if time is None else {"time": time})
         row, decided = policy.probs[s], bool(policy.decided[s])
@@ -101,7 +108,6 @@ def _apply_file(
     seed: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Every row of a table, to another table or to the screen."""
-    from softrobust.cli.screen import make_console, print_record, say, show_table
     from softrobust.run.export import ACTION, CHANCES, NOTE, STATE, apply_table, write_table
 
     made = apply_table(policy, file, columns, seed)
@@ -121,19 +127,11 @@ def _apply_file(
     say(f"{said}; {without:,} without a recommendation: see {NOTE}." if without else f"{said}.")
 
 
-def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
-    out: Annotated[Path, typer.Option(help="run.xlsx: a workbook of the run. policy.py: the policy as one Python file that needs nothing else. policy.json, policy.csv: as a table.")],
-    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
-) -> None:  # fmt: skip
+def export(run: Path, out: Path, json: bool = False, quiet: bool = False) -> None:
     """Write a run as a workbook, or its policy for a program that has no softrobust.
 
     Example: softrobust export run --out run.xlsx
     """
-    from softrobust.cli.screen import print_record, say
-    from softrobust.errors import InputError
     from softrobust.run import load_run
     from softrobust.run.export import export as export_run
 
@@ -146,58 +144,32 @@ def export(
         say(f"Written to {out}.")
 
 
-OUTPUT = "Output"
-
-
 def evaluate(
-    input: Annotated[Path, typer.Argument(metavar="INPUT", help="A run folder (its problem is used), a log, a multi-model CSV, or .npz.")],  # noqa: A002
-    policy: Annotated[Path, typer.Option(help="CSV state,action[,probability][,time]; where it is silent, current practice goes on.")],
-    gamma: Annotated[float | None, typer.Option(help="Discount in (0, 1), or 1 with --horizon.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Steps of an episode; the file may then have a column time.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Confidence: the bad case is the worst 1 − alpha of models (default 0.9).")] = None,
-    lam: Annotated[float | None, typer.Option("--lambda", help="How much the bad case counts (default 0.5).")] = None,
-    reference: Annotated[str | None, typer.Option(metavar="none|practice|optimum|FILE", help="What returns are measured against: none (default), practice, optimum, or another policy's CSV.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random (default: the run's own; 0 for a file).")] = None,
-    columns: Annotated[str | None, typer.Option(help="Column names of the log: state=site,action=dose,…")] = None,
-    initial: Annotated[Path | None, typer.Option(help="CSV state,probability: where episodes start.")] = None,
-    reward_table: Annotated[Path | None, typer.Option(help="CSV state,action,reward[,next_state].")] = None,
-    models: Annotated[int | None, typer.Option(help="Models drawn from the posterior of a log (default: 300, or thirty in the bad case).")] = None,
-    min_count: Annotated[int | None, typer.Option(help="Pairs seen fewer times have no model (default 1); 0 keeps all.")] = None,
-    posterior: Annotated[str | None, typer.Option(help="As for solve (default learned).", autocompletion=complete.posteriors)] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the posterior; may be given again.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for solution.json, policy.csv and report.html.", rich_help_panel=OUTPUT)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.", rich_help_panel=OUTPUT)] = False,
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes here that draw and evaluate models where they are many (default: this one, with threads).", rich_help_panel=OUTPUT)] = None,
-    cluster: Annotated[str | None, typer.Option(help="The same on a Dask cluster: address of its scheduler, or local:2.", rich_help_panel=OUTPUT)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print solution.json instead of the summary.", rich_help_panel=OUTPUT)] = False,
-    details: Annotated[bool, typer.Option("--details", "-v", help="Say also what the models say, and every note.", rich_help_panel=OUTPUT)] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no summary.", rich_help_panel=OUTPUT)] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.", rich_help_panel=OUTPUT)] = False,
+    input: Path, policy: Path, gamma: float | None = None, horizon: int | None = None,
+    alpha: float | None = None, lam: float | None = None, reference: str | None = None,
+    seed: int | None = None, columns: str | None = None, initial: Path | None = None,
+    reward_table: Path | None = None, models: int | None = None, min_count: int | None = None,
+    posterior: str | None = None, set_: list[str] | None = None, out: Path | None = None,
+    force: bool = False, workers: int | None = None, cluster: str | None = None, json: bool = False,
+    details: bool = False, quiet: bool = False,
 ) -> None:  # fmt: skip
     """Score a policy of your own with the certificate that a solved one gets.
 
     Example: softrobust evaluate run --policy guideline.csv
     """
-    from softrobust.cli.options import pairs_of, settings_of
-    from softrobust.cli.output import print_run
-    from softrobust.errors import InputError
+    flags = dict(locals())
+
     from softrobust.run import Options, check_out, load_table_run, set_up
     from softrobust.run.evaluate import evaluate_file, setup_of
 
     if out is not None:
         check_out(out, force)
-    options = Options(
-        gamma=gamma, lam=lam, alpha=alpha, reference=reference, columns=pairs_of(columns),
-        initial=initial,
-        reward_table=reward_table, n_models=models, min_count=min_count, seed=seed or 0,
-        horizon=horizon,
-        posterior=posterior, settings=settings_of(set_) or None,
-    )  # fmt: skip
+    options = options_of(flags, seed=seed or 0)
     if input.is_dir():
         if options != Options(seed=seed or 0):
             raise InputError(
-                f"'{input}' is a folder, and a run folder brings its own problem: leave out --gamma, --alpha and the like, or "
-                "give the log itself."
+                f"'{input}' is a folder, and a run folder brings its own problem: leave out "
+                "--gamma, --alpha and the like, or give the log itself."
             )
         known = load_table_run(input)
         setup, seed = setup_of(known), known.seed if seed is None else seed
@@ -210,18 +182,14 @@ def evaluate(
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders that solve wrote; the first brings the question.")],
-    solvers: Annotated[str, typer.Option(help="Further solvers for the first run's problem, with commas, as for solve.", autocompletion=complete.solver_list)] = "",
-    time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole command, shared out over these solvers.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of these solvers.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+    runs: list[Path], solvers: str = "", time_limit: float | None = None, seed: int = 0,
+    json: bool = False,
 ) -> None:  # fmt: skip
     """Compare policies on one question: mean, bad case, objective, gap, held-out, same actions.
 
     Example: softrobust compare run run2 --solvers nominal,s-rect
     """
-    from softrobust.cli.screen import print_record
+    from softrobust.report.study_words import side_by_side
     from softrobust.run import load_table_run
     from softrobust.run.evaluate import compare_runs
 
@@ -229,15 +197,7 @@ def compare(
     found = compare_runs([load_table_run(run) for run in runs], names, time_limit, seed)
     if json:
         print_record(found)
-    else:
-        print_side_by_side(found)
-
-
-def print_side_by_side(found: dict[str, Any]) -> None:
-    """A table, and what its columns mean."""
-    from softrobust.cli.screen import make_console, paragraph, show_table
-    from softrobust.report.study_words import side_by_side
-
+        return
     head, rows, lines = side_by_side(found)
     console = make_console()
     show_table(console, head, rows, styles=["bold" if i == 0 else "" for i in range(len(rows))])
@@ -246,17 +206,9 @@ def print_side_by_side(found: dict[str, Any]) -> None:
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote.")],
-    out: Annotated[Path | None, typer.Option(help="The file to write (default: report.html in the run folder).")] = None,
-    pdf: Annotated[bool, typer.Option("--pdf", help="Print it to a PDF as well (report.pdf beside it), by a browser that is installed.")] = False,
-    browser: Annotated[str | None, typer.Option(metavar="PATH", help="With --pdf: the browser (default: Chromium, Chrome, Edge or Brave, as found).")] = None,
-    figures: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Also write its pictures one by one, as PDF, SVG and PNG for a paper: what changes, the gain, what the log covers, rehearsals.")] = None,
-    suppress_small: Annotated[bool, typer.Option("--suppress-small", help='Show counts below 5 as "<5", and nothing that they follow from.')] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Leave out the frontier, the value of data and diagnostics.")] = False,
-    observations: Annotated[int, typer.Option(help="More observations of one pair whose worth is shown.")] = 10,
-    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+    run: Path, out: Path | None = None, pdf: bool = False, browser: str | None = None,
+    figures: Path | None = None, suppress_small: bool = False, quick: bool = False,
+    observations: int = 10, json: bool = False, quiet: bool = False,
 ) -> None:  # fmt: skip
     """Write the full page of a run: frontier, reasons, value of data, and the checks on record.
 
@@ -264,9 +216,6 @@ def report(
 
     Example: softrobust report run --suppress-small
     """
-    from softrobust.cli.options import refuse
-    from softrobust.cli.screen import print_record, say
-    from softrobust.errors import InputError
     from softrobust.run import load_run, run_page
     from softrobust.run.export import find_browser, print_pdf
 
@@ -304,25 +253,14 @@ def report(
 
 
 def update(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that solve wrote, from a log.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="A log of new transitions.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the updated run; without it nothing is written.")] = None,
-    margin: Annotated[float, typer.Option(help="What a change of action must gain, in units of the objective.")] = 0.0,
-    solver: Annotated[str | None, typer.Option(help="Default: the run's own solver.", autocompletion=complete.solvers)] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds for the whole command.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Column names of the new log: state=site,action=dose,…")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the drift test and of the solver.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that exists.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the record of the update instead of sentences.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+    run: Path, new: Path, out: Path | None = None, margin: float = 0.0, solver: str | None = None,
+    time_limit: float | None = None, columns: str | None = None, seed: int = 0, force: bool = False,
+    json: bool = False,
 ) -> None:  # fmt: skip
     """Update a run with new rows: posterior, drift, and actions that change by more than a margin.
 
     Example: softrobust update run new.csv --margin 0.5 --out run2
     """
-    from softrobust.cli.options import pairs_of
-    from softrobust.cli.output import print_lines
-    from softrobust.cli.screen import print_record, say
     from softrobust.report.summary import update_lines
     from softrobust.run import check_out, load_table_run
     from softrobust.run.update import update as update_run
@@ -345,13 +283,7 @@ def update(
         say(f"Written to {out}.")
 
 
-def app(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A table to begin with (default: choose one on the page).")] = None,
-    port: Annotated[int, typer.Option(help="Port on this computer (default: a free one).")] = 0,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
-) -> None:  # fmt: skip
+def app(file: Path | None = None, port: int = 0, no_open: bool = False, json: bool = False) -> None:
     """Work in the browser: bring a file, look at it, choose, solve, read, take away.
 
     Everything stays on this computer, in the current folder. The address works once.
@@ -359,7 +291,6 @@ def app(
     Example: softrobust app log.csv
     """
     from softrobust.app.server import serve
-    from softrobust.cli.screen import print_record, say
 
     def ready(address: str) -> None:
         if json:

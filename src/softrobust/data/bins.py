@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, Literal, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -49,9 +49,9 @@ class Bins:
     def __post_init__(self) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
         put(self, "edges", tuple(frozen(edge, np.float64) for edge in self.edges))
-        put(self, "scale", frozen(self.scale, np.float64))
-        if self.centres is not None:
-            put(self, "centres", frozen(self.centres, np.float64))
+        for name in ("scale", "centres"):
+            if (given := getattr(self, name)) is not None:
+                put(self, name, frozen(given, np.float64))
 
     @classmethod
     def fit(
@@ -89,11 +89,9 @@ class Bins:
         cuts = []
         for column, size in zip(x.T, sizes, strict=True):
             share = np.arange(1, size) / size
-            inner = (
-                column.min() + share * np.ptp(column)
-                if method == "uniform"
-                else np.quantile(column, share)
-            )
+            inner = column.min() + share * np.ptp(column)
+            if method == "quantile":
+                inner = np.quantile(column, share)
             inner = np.unique(inner[inner > column.min()])
             rest = column[column > column.min()]
             if not inner.size and size > 1 and rest.size:  # most are the smallest, say 0: it is one
@@ -178,13 +176,11 @@ class Bins:
         with rebuilding("bins", path):
             names = Labels(tuple(map(str, arrays["variables"])), noun="variable")
             cuts = () if "centres" in arrays else range(len(names))
-            found = cls(
-                str(arrays["method"]),  # type: ignore[arg-type]
-                names,
+            edges, method = (
                 tuple(arrays[f"edges{j}"] for j in cuts),
-                arrays.get("centres"),
-                arrays["scale"],
+                cast(Method, str(arrays["method"])),
             )
+            found = cls(method, names, edges, arrays.get("centres"), arrays["scale"])
             found.index(np.zeros((1, len(names))))  # arrays that do not fit are found here
             return found
 
@@ -193,10 +189,7 @@ class Bins:
 
 
 def interval_names(edge: FloatArray) -> list[str]:
-    """Intervals of one variable, without its name: "<7", "7–8" (7 ≤ x < 8), "≥8"; or "any".
-
-    Cuts stand in full: these names are what a person compares a measurement with.
-    """
+    """Intervals in full, as a person reads them: "<7", "7–8" (7 ≤ x < 8), "≥8"; or "any"."""
     cuts = [f"{x:.15g}" for x in edge]
     if not cuts:
         return ["any"]
@@ -301,10 +294,7 @@ def held(text: str, given: Any) -> bool:
 
 
 def measured_state(states: Labels, given: Mapping[str, Any]) -> int:
-    """The index of the one state that holds all these measurements.
-
-    Where states have a name and no columns, any one measurement is that of the name.
-    """
+    """The one state that holds all measurements; names without columns hold any one."""
     parts = [state_parts(name) for name in states]
     needed = list(dict.fromkeys(column for part in parts for column in part if column))
     if not needed:
@@ -329,10 +319,10 @@ def measured_state(states: Labels, given: Mapping[str, Any]) -> int:
         return found[0]
     if found:
         raise InputError(f"{told} is in several states: {states.shortened(found)}. Name one.")
-    known = [
-        f"{column or 'state'}: {', '.join(dict.fromkeys(p[column] for p in parts if column in p))}"
-        for column in needed
-        if not any(column in p and held(p[column], given[column]) for p in parts)
-    ]
+    known = []
+    for column in needed:
+        cells = dict.fromkeys(part[column] for part in parts if column in part)
+        if not any(held(cell, given[column]) for cell in cells):
+            known.append(f"{column or 'state'}: {', '.join(cells)}")
     why = f" Known are {'; '.join(known)}." if known else " This combination was never seen."
     raise InputError(f"No state of the policy holds {told}.{why}")

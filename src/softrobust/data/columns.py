@@ -24,6 +24,7 @@ from softrobust.data.labels import Labels, label_text
 from softrobust.errors import InputError
 
 CellKind = Literal["label", "number", "flag", "group"]
+Named = Mapping[str, str] | None  # role → column name, where that is no alias
 MISSING = -1
 # Spellings of "no value" in exports; a state or action may still be called "none".
 MISSING_TEXTS = frozenset({"", ".", "na", "nan", "n/a", "#n/a", "<na>", "null"})
@@ -63,20 +64,17 @@ LOG_ROLES = (STATE, ACTION, NEXT_STATE, REWARD, EPISODE, TERMINAL)
 def resolve_columns(
     found: Sequence[str],
     roles: Sequence[Role],
-    columns: Mapping[str, str] | None = None,
+    columns: Named = None,
     source: str = "the table",
 ) -> dict[str, int]:
-    """Return the position of the column of each role among the `found` names.
-
-    `columns` (role → column name) goes before the aliases; `source` is named in messages.
-    """
-    plain = [_plain(name) for name in found]
+    """Positions of the roles' columns; `columns` (role → column name) goes before the aliases."""
     position = _given_columns(found, roles, columns or {}, source)
     taken = set(position.values())
+    free = {i: _plain(found[i]) for i in range(len(found)) if i not in taken}
     for role in roles:
         if role.name in position:
             continue
-        fits = [i for i, name in enumerate(plain) if name in role.aliases and i not in taken]
+        fits = [i for i, name in free.items() if name in role.aliases]
         if len(fits) > 1:
             names = " and ".join(f"'{found[i].strip()}'" for i in fits)
             raise InputError(
@@ -91,9 +89,7 @@ def resolve_columns(
     return position
 
 
-def resolvable(
-    found: Sequence[str], roles: Sequence[Role], columns: Mapping[str, str] | None = None
-) -> bool:
+def resolvable(found: Sequence[str], roles: Sequence[Role], columns: Named = None) -> bool:
     """Whether all required roles have a column."""
     try:
         resolve_columns(found, roles, columns)
@@ -111,7 +107,7 @@ def _given_columns(
 ) -> dict[str, int]:
     """Positions of the columns that the user named."""
     position: dict[str, int] = {}
-    known, used = {role.name for role in roles}, set()
+    known, used = {role.name for role in roles}, set()  # of thousands, in wide tables
     exact: dict[str, list[int]] = {}
     alike: dict[str, list[int]] = {}
     for i, other in enumerate(found):
@@ -141,8 +137,8 @@ def _given_columns(
                 f"The column '{name}' of {source} is given two roles in columns=. "
                 "Name another column for one of them."
             )
-        position[role] = fits[0]
         used.add(fits[0])
+        position[role] = fits[0]
     return position
 
 
@@ -186,13 +182,12 @@ def _one_of(names: Sequence[str]) -> str:
 
 def listed(names: Sequence[str], most: int = 12) -> str:
     """Names in quotes, the first of them if there are many."""
-    short = (n if len(n) <= 60 else f"{n[:60]}…" for n in (name.strip() for name in names[:most]))
+    short = (name if len(name) <= 60 else f"{name[:60]}…" for name in map(str.strip, names[:most]))
     text = ", ".join(f"'{name}'" for name in short)
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
 
-# --------------------------------------------------------------------------------------------------
-# What comes out: the columns of a table as arrays.
+# -- what comes out: the columns of a table as arrays ------------------------------------------
 
 
 @final
@@ -237,10 +232,7 @@ class Columns:
     def positions(
         self, role: str, labels: Labels, what: str, unless: BoolArray | None = None
     ) -> CodeArray:
-        """A label column as indices of `labels`; `what`, such as "A reward", is given for each.
-
-        In the rows `unless` a cell may be missing, -1.
-        """
+        """A label column as indices of `labels`; -1 may be in the rows `unless`."""
         self.require(role, unless)
         codes, names = self.codes[role], self.names[role]
         place = [labels.find(name) for name in names]
@@ -320,10 +312,11 @@ def with_points(texts: Sequence[str], comma: bool) -> list[str] | None:
         return None
     if not comma and all(map(_GROUPED.fullmatch, with_comma)):
         return None
-    return [_with_point(text) if "," in text else text for text in texts]
+    return [with_point(text) if "," in text else text for text in texts]
 
 
-def _with_point(text: str) -> str:
+def with_point(text: str) -> str:
+    """A number with a decimal comma, and perhaps points between thousands, with a point."""
     return text.replace(".", "").replace(",", ".")
 
 
@@ -333,8 +326,7 @@ def numbers_in(texts: Sequence[str]) -> FloatArray:
     return np.array([*values, np.nan])
 
 
-# --------------------------------------------------------------------------------------------------
-# From pieces to an array.
+# -- from pieces to an array -------------------------------------------------------------------
 
 
 @final
@@ -389,21 +381,14 @@ class CellReader:
         self._what = role.name
         self._comma = comma  # whether a comma in a number can only be that of decimals
         self._point_seen, self.comma_seen = False, ""
-        self._kind = role.kind
-        self._vocabulary = vocabulary
+        self._kind, self._vocabulary = role.kind, vocabulary
         dtype = {"label": np.int32, "number": np.float64, "flag": np.bool_, "group": np.int64}
         self._array: npt.NDArray[Any] = np.empty(1024, dtype=dtype[role.kind])
         self._size = 0
 
     def add(self, piece: Any) -> None:
         """Take the next piece; raise `CellError` at the first bad cell."""
-        values: npt.NDArray[Any]
-        if self._kind == "number":
-            values = self._numbers(piece)
-        elif self._kind == "flag":
-            values = _flags(piece, self._what)
-        else:
-            values = self._labels(piece) if self._kind == "label" else self._groups(piece)
+        values = getattr(self, f"_{self._kind}s")(piece)  # _labels, _numbers, _flags, _groups
         end = self._size + values.size
         if end > self._array.size:
             self._array.resize(max(end, self._array.size * 5 // 4), refcheck=False)
@@ -433,8 +418,15 @@ class CellReader:
                 points = (c for c in cells if isinstance(c, str) and "." in c and "," not in c)
                 self._point_seen = self._point_seen or next(points, None) is not None
                 seen = set(commas)
-                cells = [_with_point(c) if c in seen else c for c in cells]
-            values = _parsed(cells, self._what)
+                cells = [with_point(c) if c in seen else c for c in cells]
+            values = np.empty(len(cells))
+            for i, cell in enumerate(cells):
+                text = cell.strip() if isinstance(cell, str) else cell
+                try:
+                    number = not isinstance(text, str) or NUMBER.fullmatch(text)
+                    values[i] = float(text if number else "no number")
+                except (TypeError, ValueError):
+                    raise _not_a_number(i, text, self._what) from None
         bad = ~np.isfinite(values)
         if bad.any():
             raise _not_a_number(int(np.argmax(bad)), values[np.argmax(bad)], self._what)
@@ -450,10 +442,7 @@ class CellReader:
         return codes[indices]
 
     def _groups(self, piece: Any) -> npt.NDArray[Any]:
-        """Integers, the usual case, as they are: ten million episodes would not fit as names.
-
-        The first piece that holds other text turns what came before into codes of names.
-        """
+        """Integers as they are (names would not fit), until a piece holds other text."""
         if self._vocabulary is None:
             if (whole := _cast(piece, "int64")) is not None:
                 return whole
@@ -465,6 +454,15 @@ class CellReader:
         rule = f"Every row needs {_with_article(self._what)}"
         _refuse(codes == MISSING, *texts_of(piece, self._what), rule, "Fill in the cell.")
         return codes
+
+    def _flags(self, piece: Any) -> BoolArray:
+        """True and false, in words or as 1 and 0."""
+        indices, texts = texts_of(piece, self._what)
+        flags = [None if text is None else parse_flag(text) for text in texts]
+        unknown = np.array([*(flag is None for flag in flags), True])[indices]
+        rule = f"A {self._what} flag must be true or false (or 1, 0, yes, no)"
+        _refuse(unknown, indices, texts, rule, "Fill it in.")
+        return np.array([*map(bool, flags), False])[indices]
 
 
 def texts_of(piece: Any, what: str) -> tuple[CodeArray, list[str | None]]:
@@ -528,34 +526,11 @@ def _cast(piece: Any, dtype: Literal["float64", "int64"]) -> npt.NDArray[Any] | 
         return None
 
 
-def _parsed(cells: Sequence[Any], what: str) -> FloatArray:
-    values = np.empty(len(cells))
-    for i, cell in enumerate(cells):
-        text = cell.strip() if isinstance(cell, str) else cell
-        if text is None or (isinstance(text, str) and not NUMBER.fullmatch(text)):
-            raise _not_a_number(i, text, what)
-        try:
-            values[i] = float(text)
-        except (TypeError, ValueError):
-            raise _not_a_number(i, text, what) from None
-    return values
-
-
 def _not_a_number(place: int, text: object, what: str) -> CellError:
     advice = "Fill in a number or remove the row."
     if isinstance(text, str) and text.replace(",", "").lstrip("+-").isdigit() and "," in text:
         advice = "Write numbers with a decimal point and without separators."
     return CellError(place, text, f"A {what} must be a finite number", advice)
-
-
-def _flags(piece: Any, what: str) -> BoolArray:
-    """True and false, in words or as 1 and 0."""
-    indices, texts = texts_of(piece, what)
-    flags = [None if text is None else parse_flag(text) for text in texts]
-    unknown = np.array([*(flag is None for flag in flags), True])[indices]
-    rule = f"A {what} flag must be true or false (or 1, 0, yes, no)"
-    _refuse(unknown, indices, texts, rule, "Fill it in.")
-    return np.array([*map(bool, flags), False])[indices]
 
 
 def parse_flag(text: str) -> bool | None:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, shaped
 from softrobust._core.files import write_csv
 from softrobust._core.notes import Note
-from softrobust.data.columns import Columns, Role, listed, number_groups
+from softrobust.data.columns import Role, listed, number_groups
 from softrobust.data.labels import Labels, order_names
 from softrobust.data.table import dated, opened
 from softrobust.errors import InputError
@@ -159,19 +159,15 @@ class ContinuousLog:
 
     def save_csv(self, path: str | Path) -> None:
         """Write the table, atomically; numbers keep all their digits."""
-        columns: dict[str, list[Any]] = {}
-        if self.episode is not None:
-            columns["episode"] = self.episode.tolist()
-        for j, name in enumerate(self.variables):
-            columns[name] = self.s[:, j].tolist()
-        columns["action"] = [self.actions[int(a)] for a in self.a]
-        for j, name in enumerate(self.variables):
-            columns[NEXT + name] = self.s_next[:, j].tolist()
-        if self.reward is not None:
-            columns["reward"] = self.reward.tolist()
-        if self.terminal is not None:
-            columns["terminal"] = self.terminal.astype(int).tolist()
-        write_csv(path, columns)
+        columns: dict[str, Any] = {
+            "episode": self.episode,
+            **dict(zip(self.variables, self.s.T, strict=True)),
+            "action": [self.actions[a] for a in self.a],
+            **{NEXT + name: x for name, x in zip(self.variables, self.s_next.T, strict=True)},
+            "reward": self.reward,
+            "terminal": None if self.terminal is None else self.terminal.astype(int),
+        }
+        write_csv(path, {name: x for name, x in columns.items() if x is not None})
 
 
 def as_numbers(given: npt.ArrayLike) -> FloatArray:
@@ -207,8 +203,7 @@ def vectors(
     return x, names
 
 
-# --------------------------------------------------------------------------------------------------
-# Reading the table.
+# -- reading the table -------------------------------------------------------------------------
 
 # Only these names: "a" or "r" may well be a variable here.
 _ROLES = (
@@ -247,6 +242,10 @@ def read_continuous_log(
         when = dated(table, read.notes, read.codes["action"].size)
     read.refuse_empty()
     read.require("action")
+    episode = read.groups.get("episode")
+    if episode is not None:  # whole numbers as they are, names by first appearance
+        small = int(np.abs(episode).max()) < 10**8
+        episode = episode.astype(np.int32) if small else number_groups(episode)
     if actions is None:
         ordered = order_names(read.names["action"], "action", fill=False)
         names, place = ordered.labels, np.array(ordered.positions)
@@ -260,17 +259,8 @@ def read_continuous_log(
         variables=Labels.of(variables, "variable"),
         actions=names,
         reward=read.numbers.get("reward"),
-        episode=_episodes(read),
+        episode=episode,
         terminal=read.flags.get("terminal"),
         rows=read.rows,
         notes=(*read.notes, *when),
     )
-
-
-def _episodes(read: Columns) -> CodeArray | None:
-    """Whole numbers as they are, names by first appearance."""
-    if "episode" not in read.groups:
-        return None
-    found = read.groups["episode"]
-    small = found.size == 0 or int(np.abs(found).max()) < 10**8
-    return found.astype(np.int32) if small else number_groups(found)

@@ -4,10 +4,7 @@ Discrete observations give a `TransitionLog`; vectors give a `ContinuousLog`, wh
 into a table. A step that terminates its episode is marked; one that is cut off (truncated) is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +14,13 @@ from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
 from softrobust.data.log import TransitionLog
 from softrobust.data.table import minari_columns, minari_dataset
-from softrobust.errors import InputError, MissingExtraError
+from softrobust.errors import InputError, optional
 
 Log = TransitionLog | ContinuousLog
 
 
 def roll_out(
-    env: Any,
-    policy: Callable[[Any], Any] | None = None,
-    *,
-    steps: int = 1000,
-    seed: int = 0,
+    env: Any, policy: Callable[[Any], Any] | None = None, *, steps: int = 1000, seed: int = 0
 ) -> Log:
     """Run a policy in a Gymnasium environment and keep the log.
 
@@ -39,10 +32,7 @@ def roll_out(
     steps : int
         Transitions in all; episodes follow one another.
     """
-    try:
-        gymnasium = import_module("gymnasium")
-    except ImportError as error:
-        raise MissingExtraError("gymnasium", "gym", "Rolling out an environment") from error
+    gymnasium = optional("gymnasium", "gym", "Rolling out an environment")
     world = gymnasium.make(env) if isinstance(env, str) else env
     source = env if isinstance(env, str) else "the environment"
     if steps < 1:
@@ -80,10 +70,7 @@ def read_minari(dataset: Any) -> Log:
 
 
 def _log(world: Any, source: str, here: Any, there: Any, a: Any, *rest: Any) -> Log:
-    """A log of observations (n_rows, n_variables); `world` has the spaces of both.
-
-    `rest` are rewards, episodes and true ends.
-    """
+    """A log of observations (n_rows, n_variables); `rest` are rewards, episodes and true ends."""
     names = _numbered(world.action_space, "action")
     if hasattr(world.observation_space, "n"):
         return TransitionLog.from_arrays(

@@ -41,6 +41,7 @@ class Cells(NamedTuple):
 
 
 Look = Callable[[str, bool], Cells]  # of a column, in this row or the next
+Where = Callable[[int], str]  # the place of a row, for messages
 
 
 @final
@@ -57,7 +58,7 @@ class Term:
     values: Mapping[str, float] | None = None
     whole: bool = False
 
-    def worth(self, look: Look, where: Callable[[int], str]) -> FloatArray:
+    def worth(self, look: Look, where: Where) -> FloatArray:
         """What the term is worth in every row, NaN where its cell is missing."""
         codes, texts = look(self.column, self.later)
         used = np.unique(codes[codes >= 0])
@@ -108,18 +109,14 @@ class Formula:
         names = (t.column for t in self.terms if t.column and t.column != ENDS)
         return tuple(dict.fromkeys(names))
 
-    def rewards(
-        self, n: int, look: Look, ends: BoolArray, where: Callable[[int], str]
-    ) -> FloatArray:
+    def rewards(self, n: int, look: Look, ends: BoolArray, where: Where) -> FloatArray:
         """The reward of each of n steps, NaN where a cell is missing; `ends`, (n,), lead to one."""
         total = np.zeros(n)
         for term in self.terms:
-            if term.column == ENDS:
-                total += term.weight * ends
-            elif term.column:
+            if term.column and term.column != ENDS:
                 total += term.worth(look, where)
             else:
-                total += term.weight
+                total += term.weight * ends if term.column else term.weight
         return total
 
 

@@ -8,6 +8,7 @@ them all.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -23,34 +24,12 @@ from softrobust.data.columns import (
     refuse_absent,
     resolve_columns,
 )
-from softrobust.data.formula import reward_formula
+from softrobust.data.guesses import Guesses
 from softrobust.data.log import TransitionLog
 from softrobust.data.markov import markov_check, shifted_actions
-from softrobust.data.profile import (
-    END_KINDS,
-    MOST_ACTIONS,
-    Guess,
-    Look,
-    Profile,
-    alike,
-    complete_id,
-    constant_action,
-    guess_action,
-    guess_effect,
-    guess_end,
-    guess_follow_up,
-    guess_id,
-    guess_measurements,
-    guess_reward,
-    guess_shift,
-    guess_time,
-    no_numbers,
-    odd_numbers,
-    profile_table,
-)
+from softrobust.data.profile import Profile, alike, no_numbers, odd_numbers, profile_table
 from softrobust.data.readers import read_log, save_log, write_log_csv
 from softrobust.data.table import Table, opened
-from softrobust.data.times import guess_form
 from softrobust.data.visit_rows import event_columns
 from softrobust.data.visit_rules import TrajectoryRules
 from softrobust.data.visit_states import MOST_VALUES
@@ -61,7 +40,6 @@ GAMMA = 0.95
 FEW = 5  # a pair seen less often is known vaguely, and an action is rare
 MOST_SHOWN = 24, 8  # states and actions of which counts are shown
 GUESSED_BINS = 4
-ACTION_BINS = 3
 OFF = "none"
 DECISIVE = ("id", "time", "action", "measurements")  # who names one of these has visits
 
@@ -95,27 +73,18 @@ class Inspection:
 
 
 def solve_step(path: str, **options: Any) -> Step:
-    """Solve a file, into a folder that does not exist yet."""
+    """Solve a file, into a folder that does not exist yet: run, or run-2, run-3, …"""
     given = {name: value for name, value in options.items() if value is not None}
-    return Step("solve", "solve", path, given | {"out": free_name("run")})
+    names = chain(["run"], (f"run-{n}" for n in count(2)))
+    out = next(name for name in names if not Path(name).exists())
+    return Step("solve", "solve", path, given | {"out": out})
 
 
-def free_name(name: str) -> str:
-    """The name, or one with a number, that no file has yet in the folder of the user."""
-    path, n = Path(name), 1
-    while path.exists():
-        n += 1
-        path = Path(name).with_name(f"{Path(name).stem}-{n}{Path(name).suffix}")
-    return str(path)
-
-
-# --------------------------------------------------------------------------------------------------
-# A log of transitions.
+# -- a log of transitions ----------------------------------------------------------------------
 
 
 def inspect_log(table: Table, columns: Mapping[str, str] | None = None) -> Inspection:
     """Read a log and say what it holds; one that cannot be read is gone through cell by cell."""
-    path = str(table.path)
     try:
         log = read_log(table, columns=columns)
     except InputError as error:
@@ -132,7 +101,7 @@ def inspect_log(table: Table, columns: Mapping[str, str] | None = None) -> Inspe
             f"{table.source} has no reward column, and a policy needs to know what is good. Add a "
             "column 'reward', or solve it with a reward table (state,action,reward)."
         )
-    step = solve_step(path, columns=columns, gamma=GAMMA)
+    step = solve_step(str(table.path), columns=columns, gamma=GAMMA)
     return Inspection(
         source=table.source,
         kind="log",
@@ -144,12 +113,7 @@ def inspect_log(table: Table, columns: Mapping[str, str] | None = None) -> Inspe
 
 
 def log_facts(log: TransitionLog) -> dict[str, Any]:
-    """Sizes, rewards, how often each pair was seen and what was usually done, in numbers.
-
-    A pair never seen has no estimate of its own, and one seen a few times has a vague one; both are
-    where a policy that looks good may only be lucky. Counted are the states in which some action
-    was seen; "(end)" and states that only end a log are none of them.
-    """
+    """Sizes, rewards, what was usually done and how often each pair was seen, in numbers."""
     counts = log.pair_counts[~log.sinks]
     by_action = counts.sum(axis=0)
     order = np.argsort(-by_action, kind="stable")
@@ -204,7 +168,21 @@ def log_findings(log: TransitionLog) -> Ledger:
         ledger.add("repeated_rows", log.rows, np.arange(half, log.n_rows))
     if (lead := shifted_actions(log)) is not None:
         ledger.say("actions_shifted", gain=lead)
-    ledger += _doubts(log)
+    if log.reward is not None and log.n_rows > 1 and np.ptp(log.reward) == 0:
+        ledger.say("equal_rewards", n_rows=log.n_rows)
+    for noun, labels in (("states", log.states), ("actions", log.actions)):
+        for twins in alike(labels):
+            ledger.say("alike", noun=noun, names=list(twins))
+    if log.n_actions == 1:
+        ledger.say("one_action", action=log.actions[0])
+    times = log.pair_counts.sum(axis=0)
+    rare = np.flatnonzero((times > 0) & (times < FEW))
+    if rare.size and log.n_actions > 1:
+        ledger.say("rare_actions", actions=[log.actions[int(a)] for a in rare], fewer_than=FEW)
+    if log.n_actions > 50:
+        ledger.say("many_actions", actions=log.n_actions)
+    if log.n_rows > 10 and 3 * int(log.visited.sum()) > log.n_rows:
+        ledger.say("many_states", states=int(log.visited.sum()), n_rows=log.n_rows)
     return ledger
 
 
@@ -215,16 +193,12 @@ _SAID = ("rows_after_end", "torn", "codes_for_missing", "far_numbers", "equal_re
 
 
 def log_alarms(log: TransitionLog, who: Any = None) -> list[Note]:
-    """What must stand under an answer that rests on this log; the worst are alarms.
-
-    `who`, (n_rows,), says which rows belong together, where that is not the episode.
-    """
+    """What must stand under an answer from this log; `who` is each row's id, if known."""
     found = [note for note in log_findings(log) if note.code in _SAID]
     out = [replace(note, level=Level.ALARM) if _severe(note, log) else note for note in found]
     check = markov_check(log, who)
     if check.verdict == "helps":
-        gain = check.gains[0]
-        facts = {"gain": gain.gain, "error": gain.error}
+        facts = {"gain": check.gains[0].gain, "error": check.gains[0].error}
         out.append(Note("not_markov", Level.CAUTION, facts))
     return sorted(out, key=lambda note: note.level is not Level.ALARM)
 
@@ -236,28 +210,6 @@ def _severe(note: Note, log: TransitionLog) -> bool:
         reach = SEVERE_FAR * max(note["high"] - note["low"], 1e-9)
         return any(not note["low"] - reach <= x <= note["high"] + reach for x in note["examples"])
     return note.code in ("actions_shifted", "repeated_rows")
-
-
-def _doubts(log: TransitionLog) -> Ledger:
-    """What is suspicious about the rewards, states and actions of a log as a whole."""
-    ledger = Ledger()
-    if log.reward is not None and log.n_rows > 1 and np.ptp(log.reward) == 0:
-        ledger.say("equal_rewards", n_rows=log.n_rows)
-    for noun, labels in (("states", log.states), ("actions", log.actions)):
-        for twins in alike(labels):
-            ledger.say("alike", noun=noun, names=list(twins))
-    if log.n_actions == 1:
-        ledger.say("one_action", action=log.actions[0])
-    times = log.pair_counts.sum(axis=0)
-    rare = np.flatnonzero((times > 0) & (times < FEW))
-    if rare.size and log.n_actions > 1:
-        names = [log.actions[int(a)] for a in rare]
-        ledger.say("rare_actions", actions=names, fewer_than=FEW)
-    if log.n_actions > 50:
-        ledger.say("many_actions", actions=log.n_actions)
-    if log.n_rows > 10 and 3 * int(log.visited.sum()) > log.n_rows:
-        ledger.say("many_states", states=int(log.visited.sum()), n_rows=log.n_rows)
-    return ledger
 
 
 def _unreadable(table: Table, columns: Mapping[str, str] | None, error: InputError) -> Inspection:
@@ -293,8 +245,7 @@ def _unreadable(table: Table, columns: Mapping[str, str] | None, error: InputErr
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# A table of visits.
+# -- a table of visits -------------------------------------------------------------------------
 
 # What lets a messy table through, and the finding that shows that it was needed.
 _LENIENT = {
@@ -308,10 +259,7 @@ _LENIENT = {
 
 @final
 class Choices(NamedTuple):
-    """How a table of visits is read: the rules, what they give, and which of them were guesses.
-
-    `made` is None, and `blocked` says why, where no log can be made yet.
-    """
+    """How a table of visits is read: rules, what they give, the guesses; or why it cannot be."""
 
     profile: Profile
     events: Profile | None
@@ -322,11 +270,7 @@ class Choices(NamedTuple):
 
 
 def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
-    """Fill in what the user has not said about a table of visits, and read it.
-
-    `given` has settings of `TrajectoryRules`, None where the user said nothing; "none" turns a
-    guess off.
-    """
+    """Fill in what is not `given` about a table of visits ("none": no guess), and read it."""
     profile = profile_table(table)
     # Are there rows to follow one another, and something that they could be about?
     if not given and not (profile.n_rows > 2 and len(profile.columns) > 2):
@@ -347,194 +291,57 @@ def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
             raise InputError(
                 f"The column '{name}' stands there twice in {table.source}. Rename one of the two."
             )
-    chosen: dict[str, Any] = dict(named)
-    guesses: list[Note] = []
-    _guess_columns(profile, chosen, off, guesses, table.source)
+    guesses = Guesses(profile, named, off, table.source)
+    guesses.columns()
+    chosen = guesses.chosen
     columns = [profile.columns[name] for name in chosen["measurements"]]
     numbers = [column for column in columns if column.holds.startswith("numbers")]
     many = [column.name for column in numbers if column.distinct > MOST_VALUES]
     if many and "bins" not in named:
         chosen["bins"] = dict.fromkeys(many, GUESSED_BINS)
-        guesses.append(Note("guessed_bins", facts={"columns": many, "bins": GUESSED_BINS}))
+        guesses.note("guessed_bins", columns=many, bins=GUESSED_BINS)
     events = None
     if isinstance(chosen.get("events"), (str, Path)):
         with opened(chosen["events"]) as other:
             events = profile_table(other)
-        if "terminal" not in chosen and "terminal" not in off:
-            _guess_end(events, chosen, guesses)
+        if guesses.open("terminal"):
+            guesses.end_of(events)
     for name, (lenient, _) in _LENIENT.items():
         chosen.setdefault(name, lenient)
     try:
-        made = _with_grid(profile, events, chosen, off, guesses)
+        made = _with_grid(events, guesses)
     except InputError as error:
         strict = {name: value for name, value in chosen.items() if name not in _LENIENT}
         rules = TrajectoryRules(**(strict | named))
-        return Choices(profile, events, rules, None, tuple(guesses), error)
+        return Choices(profile, events, rules, None, tuple(guesses.notes), error)
     # Lenient choices that nothing needed are left out.
     codes = {note.code for note in made.report.findings}
     codes |= {f"lost_{reason}" for reason in made.report.lost}
     for name, (_, signs) in _LENIENT.items():
         if name not in named and not codes & signs:
             del chosen[name]
-    return Choices(profile, events, TrajectoryRules(**chosen), made, tuple(guesses))
+    return Choices(profile, events, TrajectoryRules(**chosen), made, tuple(guesses.notes))
 
 
-def _guess_columns(
-    profile: Profile, chosen: dict[str, Any], off: set[str], guesses: list[Note], source: str
-) -> None:
-    """Fill in which columns are what, each guess with what fits next best."""
-
-    def say(role: str, guess: Guess | None) -> Any:
-        if guess is None:
-            return None
-        chosen[role] = guess.value
-        facts = {"role": role, "column": guess.value, "others": list(guess.others)}
-        guesses.append(Note("guessed_role", facts=facts))
-        return guess.value
-
-    def taken(*roles: str) -> set[str]:
-        out: set[str] = set()
-        for role in roles:
-            value = chosen.get(role, ())
-            out |= {value} if isinstance(value, str) else set(value)
-        return out
-
-    if "id" not in chosen:
-        say("id", guess_id(profile, taken("time", "action", "reward", "measurements")))
-    ids = [name for name in taken("id") if name in profile.columns]
-    look = Look(profile, ids)
-    if "time" not in chosen:
-        say("time", guess_time(look, taken("id", "action", "reward", "measurements")))
-    rest = taken("id", "time", "action", "reward", "measurements")
-    more = complete_id(look, chosen["time"], rest) if len(ids) < 2 else None
-    if more is not None and not ids:
-        guesses[:] = [note for note in guesses if note["role"] != "id"]
-        look = Look(profile, [say("id", Guess(more[0]))])
-    elif more is not None:
-        facts = {"id": ids[0], "column": more[0], "share": more[1]}
-        whole = [note for note in guesses if note["role"] != "id"]
-        if len(whole) < len(guesses):  # the id was a guess, too
-            chosen["id"], guesses[:] = (ids[0], more[0]), whole
-            look = Look(profile, chosen["id"])
-        guesses.insert(0, Note("split_id", Level.CAUTION, facts | {"done": chosen["id"] != ids[0]}))
-    rest = taken("id", "time", "action", "measurements")
-    if chosen["time"] in profile.columns:
-        _guess_dates(profile, chosen, guesses)
-    if not {"terminal", "end_time"} & {*chosen, *off}:
-        found = guess_follow_up(look, chosen["time"], rest)
-        if found is not None:
-            chosen["end_time"] = found[1]
-            say("terminal", found[0])
-    if not {"terminal"} & {*chosen, *off} and (ended := guess_end(look, rest)) is not None:
-        say("terminal", ended)
-    ends = {str(chosen.get("terminal", "")).partition("=")[0], chosen.get("end_time", "")}
-    if "action" not in chosen and say("action", guess_action(look, rest | ends)) is None:
-        raise InputError(
-            f"If {source} is a table of visits, one of its columns says what was done then; none "
-            f"can be told. The columns are {listed(list(profile.columns))}. Say which it is with "
-            "action.",
-            arguments={"action": "COLUMN"},
-        )
-    if any(note.facts.get("role") == "action" for note in guesses):
-        same = constant_action(profile, taken("id", "time"))
-        if same is not None:
-            facts = {"column": same[0], "value": same[1], "action": chosen["action"]}
-            guesses.append(Note("constant_action", Level.CAUTION, facts))
-    _guess_rest(look, chosen, off, guesses, (say, taken("id", "time", "action") | ends, source))
-
-
-def _guess_rest(
-    look: Look, chosen: dict[str, Any], off: set[str], guesses: list[Note], how: Any
-) -> None:
-    """Bins of actions, rewards and measurements."""
-    say, taken, source = how
-    profile, action = look.profile, chosen["action"]
-    column = profile.columns[action]
-    dose = column.holds.startswith("numbers") and column.distinct > MOST_ACTIONS
-    if dose and "action_bins" not in chosen:
-        chosen["action_bins"] = ACTION_BINS
-        facts = {"columns": [action], "bins": ACTION_BINS}
-        guesses.append(Note("guessed_bins", facts=facts))
-    others = [name for name in profile.columns if name not in taken]
-    moved = None if "action_at" in chosen else guess_shift(look, action, others)
-    if moved is not None:
-        chosen["action_at"] = "end"
-        facts = {"action": action, "column": moved}
-        guesses.append(Note("guessed_shift", Level.CAUTION, facts))
-    if not {"reward", "events", "cost"} & {*chosen, *off}:
-        say("reward", guess_reward(look, taken))
-        if "reward" not in chosen:
-            reward = Guess("1 - end") if "terminal" in chosen else None
-            if reward is None:
-                at_end = chosen.get("action_at") == "end"
-                reward = guess_effect(look, action, others, at_end)
-            if reward is not None:
-                chosen["reward"] = reward.value
-                facts = {"reward": reward.value, "others": list(reward.others)}
-                guesses.append(Note("guessed_reward", Level.CAUTION, facts))
-    if "measurements" not in chosen:
-        reward = chosen.get("reward")
-        own = {reward} if reward in profile.columns else set()
-        formula = None if reward is None else reward_formula(reward, list(profile.columns))
-        first = () if formula is None else formula.columns
-        if not first and "terminal" in chosen:
-            first = (chosen["terminal"].partition("=")[0],)
-        guess = guess_measurements(look, taken | own, action, first, source)
-        chosen["measurements"] = guess.value
-        if guess.others:
-            facts = {"role": "measurements", "column": guess.value, "others": list(guess.others)}
-            guesses.append(Note("guessed_role", facts=facts))
-
-
-def _guess_dates(profile: Profile, chosen: dict[str, Any], guesses: list[Note]) -> None:
-    """Say how dates are written, where that is not ISO."""
-    column = profile.columns[chosen["time"]]
-    if "dates" in chosen or column.holds != "dates":
-        return
-    form, other = guess_form(column.codes, column.texts)
-    if form not in ("iso", "month"):
-        chosen["dates"] = form
-        facts = {"column": column.name, "form": form, "example": column.texts[0], "other": other}
-        guesses.append(Note("guessed_dates", Level.CAUTION, facts))
-
-
-def _guess_end(events: Profile, chosen: dict[str, Any], guesses: list[Note]) -> None:
-    """An event whose kind is a word for death marks the end."""
-    names = ("id", "time", "action", "events", "events_columns")
-    rules = TrajectoryRules(**{name: chosen[name] for name in names if name in chosen})
-    column = event_columns(list(events.columns), rules).get("kind")
-    kinds = () if column is None else events.columns[column].texts
-    ends = [kind for kind in kinds if kind.casefold() in END_KINDS]
-    if len(ends) == 1:
-        chosen["terminal"] = f"kind={ends[0]}"
-        guesses.append(Note("guessed_end", facts={"kind": ends[0]}))
-
-
-def _with_grid(
-    profile: Profile,
-    events: Profile | None,
-    chosen: dict[str, Any],
-    off: set[str],
-    guesses: list[Note],
-) -> Trajectories:
+def _with_grid(events: Profile | None, guesses: Guesses) -> Trajectories:
     """Read the visits; on a regular grid if they are irregular and the user has said nothing."""
 
     def read(**more: Any) -> Trajectories:
-        rules = TrajectoryRules(**(chosen | more))
-        return trajectories_of(profile.cells, rules, None if events is None else events.cells)
+        rules = TrajectoryRules(**(guesses.chosen | more))
+        cells = None if events is None else events.cells
+        return trajectories_of(guesses.profile.cells, rules, cells)
 
     made = read()
     gaps = made.report.gaps
-    if "grid" in chosen or "grid" in off or gaps is None or gaps.regular:
+    if not guesses.open("grid") or gaps is None or gaps.regular:
         return made
     again = read(grid=gaps.step)
     before, after = made.log.n_rows, again.log.n_rows
     if after < 0.5 * before:
-        facts = {"grid": gaps.step, "n_lost": before - after, "n_rows": before}
-        guesses.append(Note("no_grid", facts=facts))
+        guesses.note("no_grid", grid=gaps.step, n_lost=before - after, n_rows=before)
         return made
-    chosen["grid"] = gaps.step
-    guesses.append(Note("guessed_grid", facts={"grid": gaps.step}))
+    guesses.chosen["grid"] = gaps.step
+    guesses.note("guessed_grid", grid=gaps.step)
     return again
 
 
@@ -563,21 +370,19 @@ def inspect_visits(
         },
         "guesses": choices.guesses,
     }
+    found = Inspection(
+        source=table.source, kind="visits", facts=facts, findings=findings, blocked=choices.blocked
+    )
     if made is None:
-        return Inspection(
-            source=table.source, kind="visits", facts=facts, findings=findings,
-            blocked=choices.blocked,
-        )  # fmt: skip
+        return found
     start = _write(made, write_log_to, save_bins_to, force)
     findings += made.report.findings
     if choices.events is not None:
         columns = event_columns(list(choices.events.columns), rules)
         odd = [columns[role] for role in ("reward", "kind") if role in columns]
         findings += choices.events.findings(odd)
-    more = log_findings(made.log)
-    findings += [
-        note for note in more if note.code not in ("alike", "codes_for_missing", "far_numbers")
-    ]
+    told = ("alike", "codes_for_missing", "far_numbers")  # of columns, where they are cells
+    findings += [note for note in log_findings(made.log) if note.code not in told]
     facts |= log_facts(made.log) | {
         "rules": rules,
         "trajectories": made.report.to_dict(),
@@ -591,23 +396,19 @@ def inspect_visits(
             "the reward. Name it with reward, or give a table of rewards by id and time, events.",
             arguments={"reward": "COLUMN", "events": "FILE"},
         )
-    return Inspection(
-        source=table.source,
-        kind="visits",
-        facts=facts,
-        findings=findings,
-        steps=() if blocked else _steps(str(table.path), choices, write_log_to, start),
-        blocked=blocked,
-    )
+    if blocked is not None:
+        return replace(found, blocked=blocked)
+    # Solve the table itself with every choice spelled out, or the log that was written of it.
+    step = solve_step(str(table.path), **rules.given(), gamma=GAMMA)
+    if write_log_to is not None:
+        step = solve_step(str(write_log_to), **start, gamma=GAMMA)
+    return replace(found, steps=(step,))
 
 
 def _write(
     made: Trajectories, log: str | Path | None, bins: str | Path | None, force: bool
 ) -> dict[str, str]:
-    """Write log and bins; return the options that solving the log needs.
-
-    A log goes to .parquet, .npz (both complete) or .csv with its p₀ beside it.
-    """
+    """Write log (a .csv with its p₀ beside it) and bins; return what solving the log then needs."""
     if bins is not None and made.bins is None:
         raise InputError("There are no bins to save: no measurement is cut into intervals.")
     path = None if log is None else Path(log)
@@ -636,12 +437,3 @@ def _write(
     names = [made.log.states[int(s)] for s in likely]
     write_csv(start, {"state": names, "probability": made.log.p0[likely].tolist()})
     return {"initial": str(start)}
-
-
-def _steps(
-    path: str, choices: Choices, log: str | Path | None, start: dict[str, str]
-) -> tuple[Step, ...]:
-    """Solve the table itself with every choice spelled out, or the log that was written of it."""
-    if log is not None:
-        return (solve_step(str(log), **start, gamma=GAMMA),)
-    return (solve_step(path, **choices.rules.given(), gamma=GAMMA),)

@@ -40,8 +40,12 @@ def join_logs(
     """
     went_on = None
     if known is not None:
-        went_on = _went_on(old, new, known)
-        new = new.part(known == UNKNOWN)
+        seen = known != UNKNOWN
+        if old.episode is not None and new.episode is not None:
+            number = np.arange(int(new.episode.max()) + 1, dtype=np.int32) + old.episode.max() + 1
+            number[new.episode[seen]] = old.episode[known[seen]]  # it went on
+            went_on = number[new.episode[~seen]]
+        new = new.part(~seen)
     states, old_s, new_s = _common(old.states, new.states)
     actions, old_a, new_a = _common(old.actions, new.actions)
     if (old.episode is None) != (new.episode is None):
@@ -81,10 +85,7 @@ def join_logs(
 
 
 def relabelled(log: TransitionLog, states: Labels, actions: Labels) -> TransitionLog:
-    """The log by labels that hold its own, perhaps in another order and among others.
-
-    Rewards are those that its column shows.
-    """
+    """The log by labels that hold its own, with the rewards that its column shows."""
     s = np.array([states.index(name) for name in log.states], np.int32)
     a = np.array([actions.index(name) for name in log.actions], np.int32)
     p0 = np.zeros(len(states))
@@ -107,7 +108,13 @@ def _common(old: Labels, new: Labels) -> tuple[Labels, CodeArray, CodeArray]:
 
 
 def _rewards(old: TransitionLog, new: TransitionLog, both: TransitionLog) -> Rewards | None:
-    if old.rewards is None or _from_column(old):
+    shown, from_column = old.shown_rewards(), False  # whether they are what its own column shows
+    if shown is not None and old.rewards is not None:
+        mine, known = old.rewards.at(old.s, old.a, old.s_next)
+        theirs, _ = shown.at(old.s, old.a, old.s_next)
+        same = known.all() and np.array_equal(old.rewards.known, shown.known)
+        from_column = bool(same and np.allclose(mine, theirs, rtol=1e-9, atol=1e-12))
+    if old.rewards is None or from_column:
         if old.rewards is not None and both.reward is None:
             raise InputError(
                 f"The old log has a reward column and {new.rows.source} has none. Add it."
@@ -121,27 +128,6 @@ def _rewards(old: TransitionLog, new: TransitionLog, both: TransitionLog) -> Rew
             f"others ('{added[0]}'). Solve both logs together with a reward table that knows them."
         )
     return old.rewards
-
-
-def _from_column(log: TransitionLog) -> bool:
-    """Whether the log's rewards are what its own column shows."""
-    again = log.shown_rewards()
-    if again is None or log.rewards is None:
-        return False
-    mine, known = log.rewards.at(log.s, log.a, log.s_next)
-    theirs, _ = again.at(log.s, log.a, log.s_next)
-    same_pairs = np.array_equal(log.rewards.known, again.known)
-    return bool(known.all() and same_pairs and np.allclose(mine, theirs, rtol=1e-9, atol=1e-12))
-
-
-def _went_on(old: TransitionLog, new: TransitionLog, known: IntArray) -> CodeArray | None:
-    """The episode of every new row that is not known: the old one's number where it went on."""
-    if old.episode is None or new.episode is None:
-        return None
-    number = np.arange(int(new.episode.max()) + 1, dtype=np.int32) + old.episode.max() + 1
-    seen = known != UNKNOWN
-    number[new.episode[seen]] = old.episode[known[seen]]
-    return np.asarray(number[new.episode[~seen]])
 
 
 # --------------------------------------------------------------------------------------------------

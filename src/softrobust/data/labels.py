@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, SupportsIndex, final
+from typing import Any, NamedTuple, SupportsIndex, final
 
 from softrobust._core.files import FORMULA
 from softrobust._core.notes import Note
@@ -153,6 +153,29 @@ class Labels:
         return f"Labels({self.shortened(range(len(self)))})"
 
 
+class OfStates:
+    """Sizes of what is on labelled states and actions."""
+
+    __slots__ = ()
+    states: Any
+    actions: Any
+
+    @property
+    def n_states(self) -> int:
+        """S, unvisited states and "(end)" included."""
+        return len(self.states)
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return len(self.actions)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_states, n_actions)."""
+        return len(self.states), len(self.actions)
+
+
 class Ordered(NamedTuple):
     """Names put in order: the labels, where each given name went, and what was assumed."""
 
@@ -199,11 +222,7 @@ def natural_key(name: str) -> tuple[list[tuple[int, int, str]], str]:
 
 
 def order_names(names: Sequence[str], noun: str, fill: bool) -> Ordered:
-    """Put the distinct names of a log in order.
-
-    With `fill`, integers that never occur between 0 and the largest are added (states); a number
-    that names an action never taken is no action, so actions are not filled.
-    """
+    """Put the names of a log in order; `fill` adds integers (states) that never occur."""
     whole = [_WHOLE_FLOAT.fullmatch(name) for name in names]
     if not all(whole):
         labels = Labels(tuple(sorted(names, key=natural_key)), noun=noun)

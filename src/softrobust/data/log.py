@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, 
 from softrobust._core.notes import Note
 from softrobust._core.show import SHOWN, facts_html
 from softrobust.data.columns import LOG_ROLES, Columns, Role, number_groups
-from softrobust.data.labels import Labels, order_names
+from softrobust.data.labels import Labels, OfStates, order_names
 from softrobust.data.reward_rules import estimate_rewards, read_reward_table
 from softrobust.data.rewards import Rewards
 from softrobust.data.table import opened, read_arrays
@@ -34,6 +34,7 @@ Start = Mapping[str | int, float] | npt.ArrayLike | str | Path
 GivenRewards = Rewards | Callable[..., float] | npt.ArrayLike
 # One cell per row: labels, numbers or flags.
 Column = Sequence[Any] | npt.NDArray[Any]
+_COLUMNS = ("s", "a", "s_next", "episode", "reward")
 _NOWHERE = Rows("the log")
 P0_TOLERANCE = 1e-8
 GIVEN = "p0_given"  # the code of a note: the user gave p₀
@@ -54,7 +55,7 @@ class Counts(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class TransitionLog:
+class TransitionLog(OfStates):
     """Observed transitions with labels, rewards and start distribution.
 
     Make one with `read_log`, or with `TransitionLog.from_arrays`.
@@ -94,11 +95,10 @@ class TransitionLog:
     _pair_counts: IntArray | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        n_rows = np.size(self.s)
-        for name in ("s", "a", "s_next", "episode", "reward"):
-            dtype = np.float64 if name == "reward" else np.int32
-            if getattr(self, name) is not None:
-                column, rule = getattr(self, name), "one entry for each row"
+        n_rows, rule = np.size(self.s), "one entry for each row"
+        for name in _COLUMNS:
+            dtype, column = np.float64 if name == "reward" else np.int32, getattr(self, name)
+            if column is not None:
                 column = shaped(f"The column '{name}'", column, dtype, (n_rows,), rule=rule)
                 object.__setattr__(self, name, column)
         if not n_rows:
@@ -157,58 +157,40 @@ class TransitionLog:
         return int(self.s.size)
 
     @property
-    def n_states(self) -> int:
-        """Number of states, unvisited ones and "(end)" included."""
-        return len(self.states)
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        return len(self.actions)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_states, n_actions)."""
-        return self.n_states, self.n_actions
-
-    @property
     def end(self) -> int | None:
         """Index of the absorbing state "(end)", or None."""
         return self.n_states - 1 if self.states.names[-1] == END else None
 
     def part(self, rows: IntArray | BoolArray) -> "TransitionLog":
         """Some of the rows (indices, or a mask), with the labels, start and rewards of all."""
-        names = ("s", "a", "s_next", "reward", "episode")
-        some = {n: getattr(self, n) for n in names if getattr(self, n) is not None}
-        some = {name: seal(column[rows]) for name, column in some.items()}  # ours: not copied again
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        # These are ours, and not copied again.
+        some: dict[str, Any] = {k: seal(x[rows]) for k, x in columns.items() if x is not None}
         return replace(self, **some)
 
     # ---------------------------------------------------------------- counts
     def counts(self) -> Counts:
         """Return n(s,a,s′) for the transitions that were seen."""
-        n_states, n_actions = self.shape
         keys = self._pairs()
-        keys *= n_states
+        keys *= self.n_states
         keys += self.s_next
         # Counting into an array beats sorting, as long as the array is not the larger of the two.
-        if n_states * n_actions * n_states <= max(4 * self.n_rows, 1 << 16):
+        if self.n_states * self.n_actions * self.n_states <= max(4 * self.n_rows, 1 << 16):
             every = np.bincount(keys)
             keys = np.flatnonzero(every)
             count = every[keys]
         else:
             keys, count = np.unique(keys, return_counts=True)
-        pair, s_next = np.divmod(keys, n_states)
+        pair, s_next = np.divmod(keys, self.n_states)
         return Counts(seal(pair), seal(s_next.astype(np.int32)), seal(count))
 
     @property
     def pair_counts(self) -> IntArray:
         """How often each pair was seen, (n_states, n_actions)."""
-        found = self._pair_counts
-        if found is None:  # asked for again and again, and a log may be large
+        if self._pair_counts is None:  # asked for again and again, and a log may be large
             counts = np.bincount(self._pairs(), minlength=self.n_states * self.n_actions)
-            found = seal(counts.reshape(self.shape))
-            object.__setattr__(self, "_pair_counts", found)
-        return found
+            object.__setattr__(self, "_pair_counts", seal(counts.reshape(self.shape)))
+        return cast(IntArray, self._pair_counts)
 
     def _pairs(self) -> IntArray:
         """s · n_actions + a of every row, made in place: a log may be large."""
@@ -263,8 +245,7 @@ class TransitionLog:
         An array has shape (n_states, n_actions) or (n_states, n_actions, n_states). In functions
         and arrays "(end)" yields 0 whatever they say.
         """
-        made = Rewards.of_given(rewards, self.states, self.actions, self.end)
-        return replace(self, rewards=made)
+        return replace(self, rewards=Rewards.of_given(rewards, self.states, self.actions, self.end))
 
     def with_reward_table(self, table: Any = None, default: float | None = None) -> "TransitionLog":
         """Return the log with a table of rewards laid over its own, and a default for the rest.
@@ -274,12 +255,10 @@ class TransitionLog:
         """
         if table is None and default is None:
             return self
-        rewards = self.rewards
-        if rewards is None:
-            known = np.zeros(self.shape, dtype=bool)
-            if self.end is not None:
-                known[self.end] = True
-            rewards = Rewards(pairs=np.zeros(self.shape), known=known)
+        known = np.zeros(self.shape, dtype=bool)
+        if self.end is not None:
+            known[self.end] = True
+        rewards = self.rewards or Rewards(pairs=np.zeros(self.shape), known=known)
         if table is not None:
             rewards = rewards.merge(read_reward_table(table, self.states, self.actions))
         return replace(self, rewards=rewards if default is None else rewards.with_default(default))
@@ -295,29 +274,22 @@ class TransitionLog:
         return self.n_rows
 
     def __repr__(self) -> str:
-        return (
-            f"TransitionLog({self.n_rows} transitions, {self.n_states} states, "
-            f"{self.n_actions} actions)"
-        )
+        sizes = f"{self.n_rows} transitions, {self.n_states} states, {self.n_actions} actions"
+        return f"TransitionLog({sizes})"
 
     def _repr_html_(self) -> str:
         facts = {"transitions": self.n_rows, "states": self.n_states, "actions": self.n_actions,
-                 "pairs seen": int((np.asarray(self.pair_counts) > 0).sum())}  # fmt: skip
-        first = (x[:SHOWN].tolist() for x in (self.s, self.a, self.s_next))
-        rows = [
-            (self.states[s], self.actions[a], self.states[s_next])
-            for s, a, s_next in zip(*first, strict=True)
-        ]
-        head = ("state", "action", "next state")
+                 "pairs seen": int((self.pair_counts > 0).sum())}  # fmt: skip
+        named = ((self.states, self.s), (self.actions, self.a), (self.states, self.s_next))
+        columns = ([labels[i] for i in codes[:SHOWN]] for labels, codes in named)
+        head, rows = ("state", "action", "next state"), list(zip(*columns, strict=True))
         return facts_html("TransitionLog", facts, head, rows, self.n_rows)
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """What was assumed on reading, p₀, rewards, and what the log does not show."""
-        own = () if self.rewards is None else self.rewards.notes
-        notes = [*self.remarks, self.p0_source, *own]
-        if self.rewards is None:
-            notes.append(Note("no_rewards"))
+        paid = (Note("no_rewards"),) if self.rewards is None else self.rewards.notes
+        notes = [*self.remarks, self.p0_source, *paid]
         pairs = int((~self.sinks).sum()) * self.n_actions
         unseen = pairs - int((self.pair_counts > 0).sum())
         if unseen:
@@ -345,10 +317,7 @@ def visited_states(s: CodeArray, s_next: CodeArray, n_states: int, end: int | No
 
 
 def reward_noise(rewards: Rewards, log: TransitionLog) -> float:
-    """Standard deviation of rewards within a pair; 0 where rewards are a function of the log.
-
-    Only means r(s, a) hide noise: rewards by next state are what was seen.
-    """
+    """Standard deviation of rewards within a pair; only means r(s, a) hide any."""
     if log.reward is None or rewards.kind != "pair":
         return 0.0
     rest = log.reward - rewards.pairs[log.s, log.a]
@@ -415,16 +384,16 @@ def build_log(
 def _ordered(columns: Columns, noun: str, given: Names | None, remarks: list[Note]) -> Labels:
     """The labels of a vocabulary, whose names are then those of the labels ("1" for "1.0")."""
     names = columns.names[noun]
-    if given is None:
-        usual = [name for name in names if name != END]
-        ordered = order_names(usual, noun, fill=noun == "state")
-        remarks.extend(ordered.notes)
-        own = dict(zip(usual, ordered.positions, strict=True))
-        labels = with_end(ordered.labels) if END in names else ordered.labels
-        names[:] = [name if name == END else labels[own[name]] for name in names]
-        return labels
-    labels = Labels.of(given, noun)
-    return with_end(labels) if END in labels else labels
+    if given is not None:
+        labels = Labels.of(given, noun)
+        return with_end(labels) if END in labels else labels
+    usual = [name for name in names if name != END]
+    ordered = order_names(usual, noun, fill=noun == "state")
+    remarks.extend(ordered.notes)
+    own = dict(zip(usual, ordered.positions, strict=True))
+    labels = with_end(ordered.labels) if END in names else ordered.labels
+    names[:] = [name if name == END else labels[own[name]] for name in names]
+    return labels
 
 
 def with_end(labels: Labels) -> Labels:
@@ -435,11 +404,7 @@ def with_end(labels: Labels) -> Labels:
 def initial_distribution(
     initial: Mapping[str | int, float] | npt.ArrayLike | str | Path, states: Labels
 ) -> tuple[FloatArray, Note]:
-    """Return p₀, (n_states,), and where it comes from.
-
-    `initial` has one probability per state, label → probability, or is a table (a frame or path)
-    with the columns `state` (or `idstate`) and `probability`. States that are not listed get 0.
-    """
+    """p₀ (n_states,) of an array, label → probability, or a table; and its source."""
     source = None
     p0 = np.zeros(len(states))
     if isinstance(initial, Mapping):

@@ -102,14 +102,17 @@ def markov_check(
     if now.size < FEWEST_ROWS or n_groups < FEWEST_GROUPS:
         return MarkovCheck("cannot tell", int(now.size), n_groups, reason="too few")
     fold = np.random.default_rng(seed).permutation(n_groups)[group] % folds
-    gains = tuple(
-        Gain(what, column, *_mean_by_group(_gain(log, now, known, fold, folds), group))
-        for what, column, known in _earlier(log, before)
-    )
+    gains = []
+    for what, column, known in _earlier(log, before):
+        values = _gain(log, now, known, fold)
+        mean = float(values.mean())
+        off = np.bincount(group, weights=values - mean)  # groups are independent of one another
+        error = np.sqrt((off**2).sum() * n_groups / (n_groups - 1)) / values.size
+        gains.append(Gain(what, column, mean, float(error)))
     verdict: Verdict = "no sign"
     if gains[0].helps:
         verdict = "helps" if gains[0].gain >= MATTERS else "a trace"
-    return MarkovCheck(verdict, int(now.size), n_groups, gains)
+    return MarkovCheck(verdict, int(now.size), n_groups, tuple(gains))
 
 
 def _chained(log: TransitionLog) -> tuple[IntArray, IntArray]:
@@ -132,23 +135,13 @@ def _earlier(log: TransitionLog, before: IntArray) -> Iterator[tuple[Before, str
         yield "column", column, codes[log.s[before]]
 
 
-def _mean_by_group(values: FloatArray, group: IntArray) -> tuple[float, float]:
-    """Mean of the values and its standard error, groups being independent of one another."""
-    mean = float(values.mean())
-    off = np.bincount(group, weights=values - mean)
-    n = off.size
-    return mean, float(np.sqrt((off**2).sum() * n / (n - 1)) / values.size)
-
-
-def _gain(
-    log: TransitionLog, now: IntArray, known: Codes, fold: IntArray, folds: int
-) -> FloatArray:
+def _gain(log: TransitionLog, now: IntArray, known: Codes, fold: IntArray) -> FloatArray:
     """log p₂ − log p₁ of the rows `now`, by the folds that do not hold them, (n,)."""
     s, a, s_next = log.s[now], log.a[now], log.s_next[now]
     contexts = (joint_codes(s), joint_codes(s, a), joint_codes(s, a, known))
     levels = [(context, joint_codes(context, s_next)) for context in contexts]
     out = np.empty(now.size)
-    for f in range(folds):
+    for f in np.unique(fold):
         train = fold != f
         logs = []
         base: FloatArray = np.full(now.size, 1 / np.unique(s_next).size)
@@ -199,7 +192,5 @@ def shifted_actions(log: TransitionLog) -> float | None:
 def _evidence(context: IntArray, to: IntArray) -> float:
     """Log marginal likelihood of next states given contexts, under Dirichlet priors of mass 1."""
     share = 1.0 / (int(to.max()) + 1)
-    cells = np.bincount(joint_codes(context, to))
-    return float(
-        (gammaln(share + cells) - gammaln(share)).sum() - gammaln(1.0 + np.bincount(context)).sum()
-    )
+    seen = gammaln(share + np.bincount(joint_codes(context, to))) - gammaln(share)
+    return float(seen.sum() - gammaln(1.0 + np.bincount(context)).sum())

@@ -7,8 +7,6 @@ Parquet file holds readable columns, with labels, rewards and p₀ in its metada
 format name and version, are written atomically, and are read without unpickling anything.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -19,23 +17,15 @@ from typing import IO, Any
 
 import numpy as np
 
+from softrobust._core import files
 from softrobust._core.arrays import Rows
-from softrobust._core.files import (
-    Arrays,
-    atomic_write,
-    check_format,
-    npz_columns,
-    npz_format,
-    read_npz,
-    rebuilding,
-    write_csv,
-)
 from softrobust._core.notes import RECORDED, Note, read_notes
 from softrobust.data.columns import (
     LOG_ROLES,
     REWARD,
     STATE,
     Columns,
+    Named,
     Role,
     number_groups,
     refuse_absent,
@@ -132,26 +122,27 @@ def read_log(
     return log.with_reward_table(reward_table, reward_default)
 
 
-def _log_table(
-    table: Table, columns: Mapping[str, str] | None, reward: str | None = None
-) -> Columns:
+def _log_table(table: Table, columns: Named, reward: str | None = None) -> Columns:
     """The columns of a log that some other program wrote."""
-    if table.kind == "npz" and table.path is not None:
-        with opened(npz_columns(table.path)) as arrays:
-            return _log_table(arrays, columns, reward)
+    if table.kind == "npz" and table.path is not None:  # not ours: its columns are a table
+        with files.open_npz(table.path) as file:
+            arrays = {name: column for name, column in file.items() if column.ndim == 1}
+        with opened(arrays) as frame:
+            return _log_table(frame, columns, reward)
     if table.path is not None and kind_of(table) == "models":
         raise InputError(
             f"The file {table.source} has a column 'probability': it describes models, not a log "
             "of transitions. Read it as models; if it is a log, rename that column."
         )
-    formula = None if reward is None else reward_formula(reward, table.names)
+    if reward is None:
+        return table.read(LOG_ROLES, columns)
+    formula = reward_formula(reward, table.names)
     if formula is None:
-        more = {} if reward is None else {"reward": reward}
-        return table.read(LOG_ROLES, {**(columns or {}), **more} or None)
+        return table.read(LOG_ROLES, {**(columns or {}), "reward": reward})
     return _with_formula(table, columns, formula)
 
 
-def _with_formula(table: Table, columns: Mapping[str, str] | None, formula: Formula) -> Columns:
+def _with_formula(table: Table, columns: Named, formula: Formula) -> Columns:
     """The columns of a log, with rewards by a formula of other columns of the same rows."""
     roles = [role for role in LOG_ROLES if role is not REWARD]
     place = resolve_columns(table.names, roles, columns, table.source)
@@ -199,15 +190,14 @@ def sniff(path: str | Path) -> str:
 def kind_of(table: Table) -> str:
     """What an open table holds, see `sniff`."""
     if table.kind == "npz" and table.path is not None:
-        return (npz_format(table.path) or FORMAT).removeprefix("softrobust-")
+        return (files.npz_format(table.path) or FORMAT).removeprefix("softrobust-")
     names = set(map(str.casefold, table.names))
     return "models" if "probability" in names and names & {*STATE.aliases, "idstate"} else "log"
 
 
 def read_labels(path: str | Path, noun: str = "label") -> Labels:
     """Read labels from a text file, one per line; blank lines are skipped."""
-    names = [line.strip() for line in read_text(Path(path)).splitlines()]
-    names = [name for name in names if name]
+    names = list(filter(None, map(str.strip, read_text(Path(path)).splitlines())))
     if not names:
         raise InputError(f"The file {Path(path).name} lists no {noun}s. Put one on each line.")
     return Labels(tuple(names), noun=noun)
@@ -226,7 +216,7 @@ def save_log(log: TransitionLog, path: str | Path) -> None:
     if path.suffix not in (".npz", ".parquet"):
         raise InputError(f"A log is saved as .npz or .parquet: got the name {path.name}.")
     _refuse_no_folder(path)
-    with atomic_write(path, "wb") as file:
+    with files.atomic_write(path, "wb") as file:
         if path.suffix == ".npz":
             np.savez_compressed(file, allow_pickle=False, **log_to_arrays(log))
         else:
@@ -240,12 +230,11 @@ def _refuse_no_folder(path: Path) -> None:
 
 def _saved(table: Table) -> TransitionLog | None:
     """The log that `save_log` wrote; None if another program wrote the file."""
-    path = table.path
-    if path is None:
+    if (path := table.path) is None:
         return None
-    with rebuilding("log", path):
-        if table.kind == "npz" and npz_format(path) is not None:
-            return log_from_arrays(read_npz(path, FORMAT, FORMAT_VERSION), path)
+    with files.rebuilding("log", path):
+        if table.kind == "npz" and files.npz_format(path) is not None:
+            return log_from_arrays(files.read_npz(path, FORMAT, FORMAT_VERSION), path)
         if table.kind == "parquet" and {_META, _ARRAYS} <= table.metadata.keys():
             return log_from_arrays(_parquet_arrays(table), path)
     return None
@@ -295,7 +284,7 @@ def _meta(log: TransitionLog) -> dict[str, Any]:
     }
 
 
-def _more_arrays(log: TransitionLog) -> Arrays:
+def _more_arrays(log: TransitionLog) -> files.Arrays:
     """What a log has beside its columns and names: p₀ and rewards."""
     if log.rewards is not None and log.rewards.kind == "model":
         raise InputError("Rewards that differ by model belong to the models, not to a log.")
@@ -324,7 +313,7 @@ def _write_parquet(log: TransitionLog, file: IO[bytes]) -> None:
 def _parquet_arrays(table: Table) -> dict[str, Any]:
     """The arrays of a log in a Parquet file, as those of an `.npz`."""
     meta = json.loads(table.metadata[_META])
-    check_format(meta["format"], FORMAT, meta["format_version"], FORMAT_VERSION, table.source)
+    files.check_format(meta["format"], FORMAT, meta["format_version"], FORMAT_VERSION, table.source)
     packed = io.BytesIO(base64.b64decode(table.metadata[_ARRAYS]))
     with np.load(packed, allow_pickle=False) as file:
         arrays: dict[str, Any] = dict(file)
@@ -350,12 +339,11 @@ def write_log_csv(log: TransitionLog | ContinuousLog, path: str | Path) -> None:
     if isinstance(log, ContinuousLog):
         log.save_csv(path)
         return
-    columns: dict[str, list[Any]] = {}
-    if log.episode is not None:
-        columns["episode"] = log.episode.tolist()
-    columns["state"] = [log.states[int(s)] for s in log.s]
-    columns["action"] = [log.actions[int(a)] for a in log.a]
-    columns["next_state"] = [log.states[int(s)] for s in log.s_next]
-    if log.reward is not None:
-        columns["reward"] = log.reward.tolist()
-    write_csv(path, columns)
+    columns: dict[str, Any] = {
+        "episode": log.episode,
+        "state": [log.states[s] for s in log.s],
+        "action": [log.actions[a] for a in log.a],
+        "next_state": [log.states[s] for s in log.s_next],
+        "reward": log.reward,
+    }
+    files.write_csv(path, {name: x for name, x in columns.items() if x is not None})

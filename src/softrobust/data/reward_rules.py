@@ -81,10 +81,7 @@ def estimate_rewards(
     actions: Labels,
     end: int | None,
 ) -> Rewards:
-    """Return the rewards that a column of a log stands for; a note says which rule was taken.
-
-    All columns are (n_rows,); `end` is the absorbing state that terminal rows lead to, at 0.
-    """
+    """The rewards that columns (n_rows,) of a log stand for; a note says which rule was taken."""
     n_states, n_actions = shape = (len(states), len(actions))
     scale = float(np.abs(reward).max(initial=0.0))
     pair = s.astype(np.int64) * n_actions + a
@@ -137,10 +134,7 @@ _ROLES = (STATE, ACTION, NEXT_STATE._replace(required=False), REWARD._replace(re
 
 
 def read_reward_table(source: Any, states: Labels, actions: Labels) -> Rewards:
-    """Return the rewards that a table lists; pairs that it does not list stay unknown.
-
-    It has the columns state, action and reward, and next_state for rewards r(s,a,s′).
-    """
+    """The rewards that a table lists, r(s,a) or r(s,a,s′); other pairs stay unknown."""
     table = read_table(source, _ROLES)
     s = table.positions("state", states, "A reward")
     a = table.positions("action", actions, "A reward")

@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal, cast, final
 
 import numpy as np
@@ -109,21 +110,15 @@ class Rewards:
             values = getattr(self, name)
             if values is not None and not np.isfinite(values).all():
                 i = int(np.argmin(np.isfinite(values.ravel())))
+                where = f"state {i // self.n_actions}, action {i % self.n_actions}"
+                if name == "triples" and keys is not None:
+                    where = _triple(int(keys[i]), self.n_states, self.n_actions)
+                where = {"nexts": f"next state {i}", "per_model": f"entry {i}"}.get(name, where)
                 raise InputError(
-                    f"Rewards must be finite numbers: {self._where(name, i)} has "
+                    f"Rewards must be finite numbers: {where} has "
                     f"{values.ravel()[i]}. Give a number there, or leave the pair out of the known "
                     "ones."
                 )
-
-    def _where(self, name: str, i: int) -> str:
-        """What entry i of a layer is the reward of."""
-        if name == "nexts":
-            return f"next state {i}"
-        if name == "per_model":
-            return f"entry {i}"
-        if name == "triples" and self.keys is not None:
-            return _triple(int(self.keys[i]), self.n_states, self.n_actions)
-        return f"state {i // self.n_actions}, action {i % self.n_actions}"
 
     # ---------------------------------------------------------------- constructors
     @classmethod
@@ -208,11 +203,7 @@ class Rewards:
 
     @classmethod
     def from_callable(
-        cls,
-        fn: Callable[..., float],
-        states: Labels,
-        actions: Labels,
-        absorbing: int | None = None,
+        cls, fn: Callable[..., float], states: Labels, actions: Labels, absorbing: int | None = None
     ) -> "Rewards":
         """Rewards from a function of labels: fn(s, a) or fn(s, a, s_next).
 
@@ -226,10 +217,8 @@ class Rewards:
                 f"transitions (at most {_MOST_CALLS}). Give the rewards as arrays or as a table."
             )
         values = np.zeros((n_states, n_actions, n_states if triple else 1))
-        for i, s in enumerate(states):
-            if i == absorbing:
-                continue
-            for j, a in enumerate(actions):
+        for (i, s), (j, a) in product(enumerate(states), enumerate(actions)):
+            if i != absorbing:
                 values[i, j] = [fn(s, a, t) for t in states] if triple else fn(s, a)
         made = cls.of_transitions(values) if triple else cls.of_pairs(values[:, :, 0])
         return replace(made, notes=(Note("rewards_function"),))
@@ -277,17 +266,15 @@ class Rewards:
     @property
     def values(self) -> FloatArray:
         """The numbers of the finest layer."""
-        for layer in (self.per_model, self.triples, self.nexts):
-            if layer is not None:
-                return layer
-        return self.pairs
+        layers = (self.per_model, self.triples, self.nexts, self.pairs)
+        return next(layer for layer in layers if layer is not None)
 
     def at(
         self, s: npt.ArrayLike, a: npt.ArrayLike, s_next: npt.ArrayLike
     ) -> tuple[FloatArray, BoolArray]:
         """Return the rewards of transitions, and whether each is known (0 where it is not)."""
         pair = np.asarray(s, dtype=np.int64) * self.n_actions + np.asarray(a)
-        return self.lookup(pair, np.asarray(s_next, dtype=np.int64))
+        return self.lookup(pair, np.asarray(s_next))
 
     def lookup(self, pair: IntArray, s_next: IntArray | CodeArray) -> tuple[FloatArray, BoolArray]:
         """Return rewards and whether they are known, for pair indices s · n_actions + a and s′."""
@@ -359,9 +346,10 @@ class Rewards:
             lacking = ~known & wanted[pair]
             if lacking.any():
                 # A next state that no model ever reaches needs no reward.
-                used = _reached(prob[part], sizes[first:last], n_models)
+                blocks = np.split(prob[part], np.cumsum(sizes[first:last])[:-1] * n_models)
+                used = [(block.reshape(n_models, -1) > 0).any(axis=0) for block in blocks]
                 missing = np.zeros(n_pairs, dtype=bool)
-                missing[pair[lacking & used]] = True
+                missing[pair[lacking & np.concatenate(used)]] = True
                 _refuse_unknown(missing, shape, states, actions)
             _weigh(prob[part], value, sizes[first:last], out[first:last])
         out[~wanted] = 0.0
@@ -424,14 +412,11 @@ def _takes_next_state(fn: Callable[..., float]) -> bool:
 
 def _merged_triples(base: Rewards, top: Rewards) -> tuple[IntArray | None, FloatArray | None]:
     """Listed triples of both, without those of `base` that `top` lists or whose pair it knows."""
-    lists = [
-        (rewards.keys, rewards.triples)
-        for rewards in (base, top)
-        if rewards.keys is not None and rewards.triples is not None
-    ]
-    if not lists:
+    every = [x.keys for x in (base, top) if x.keys is not None]
+    if not every:
         return None, None
-    keys, triples = (np.concatenate(part) for part in zip(*lists, strict=True))
+    keys = np.concatenate(every)
+    triples = np.concatenate([x.triples for x in (base, top) if x.triples is not None])
     own = np.arange(keys.size) >= keys.size - (0 if top.keys is None else top.keys.size)
     keep = own | ~(top.known.ravel()[keys // base.n_states] | np.isin(keys, keys[own]))
     keys, triples = keys[keep], triples[keep]
@@ -487,10 +472,7 @@ def _blocks(indptr: IntArray, n_models: int) -> Iterator[tuple[int, int]]:
 
 
 def _weigh(prob: FloatArray, value: FloatArray, sizes: IntArray, out: FloatArray) -> None:
-    """Put Σ_{s′} P r of each pair and model into `out` (n_pairs, n_models).
-
-    `value` holds one reward per listed next state, or one per probability (rewards by model).
-    """
+    """out (n_pairs, n_models) ← Σ_{s′} P r; `value` has a reward a next state, or a probability."""
     n_models = out.shape[1]
     by_model = value.size == prob.size and n_models > 1
     starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
@@ -510,12 +492,6 @@ def _gather(flat: FloatArray, starts: IntArray, length: int) -> FloatArray:
     if starts.size * length == starts[-1] + length - starts[0]:
         return flat[starts[0] : starts[-1] + length].reshape(-1, length)
     return np.asarray(flat[starts[:, None] + np.arange(length)])
-
-
-def _reached(prob: FloatArray, sizes: IntArray, n_models: int) -> BoolArray:
-    """Whether any model gives a listed next state a positive probability, in listed order."""
-    blocks = np.split(prob, np.cumsum(sizes)[:-1] * n_models)
-    return np.concatenate([(block.reshape(n_models, -1) > 0).any(axis=0) for block in blocks])
 
 
 def _refuse_unknown(

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, final
@@ -32,7 +31,7 @@ from typing import IO, Any, Literal, NamedTuple, final
 import numpy as np
 
 from softrobust._core.arrays import Rows
-from softrobust._core.files import DAMAGED
+from softrobust._core.files import DAMAGED, refuse_streams
 from softrobust._core.notes import Note
 from softrobust._core.settings import whole
 from softrobust.data.columns import (
@@ -44,10 +43,11 @@ from softrobust.data.columns import (
     listed,
     resolvable,
     resolve_columns,
+    with_point,
     with_points,
 )
 from softrobust.data.times import read_times, time_text
-from softrobust.errors import InputError, MissingExtraError
+from softrobust.errors import InputError, optional
 
 FileKind = Literal["text", "gzip", "xz", "parquet", "npz", "workbook", "frame"]
 Batches = Iterator[Mapping[str, Any]]
@@ -64,7 +64,9 @@ _MAGIC: tuple[tuple[bytes, FileKind], ...] = (
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 # A row index and a clock carry nothing that a reader needs; they are passed over without a note.
 ROW_NAMES = {"", "step", "rownames", "__index_level_0__"}
+_MOST_ROWS = 2**20  # of a sheet of Excel; what says that it has more is not read to its end
 _LOOKED_AT = 30  # rows in which the header is looked for
+_FAULTS = ("#N/A", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?", "#NULL!")  # of formulas
 _WESTERN = "cp1252"
 
 
@@ -124,10 +126,7 @@ class Table:
         return [name.strip() for name in self.headers[0].names]
 
     def read(self, roles: Sequence[Role], columns: Mapping[str, str] | None = None) -> Columns:
-        """Return the columns that play the given roles; optional ones may be absent.
-
-        `columns` gives role → column name, where the name is not one of the aliases.
-        """
+        """The columns of the roles, by alias or by `columns` (role → name)."""
         self._refuse_archive()
         fits = (header for header in self.headers if resolvable(header.names, roles, columns))
         header = next(fits, self.headers[0])
@@ -137,7 +136,7 @@ class Table:
         for batch in self.batches(header, found):
             reading.add(batch)
         out = reading.finish()
-        out.notes[:0] = self.notes
+        out.notes[:0] = self.notes  # what the file is like, known once it was read
         return out
 
     def cells(self, names: Sequence[str]) -> Columns:
@@ -148,8 +147,8 @@ class Table:
             for name in names:
                 points = with_points(out.names[name], self.headers[0].delimiter != ",")
                 if points is not None:
-                    facts = {"column": name, **_example(out.names[name], points)}
-                    out.notes.append(Note("decimal_comma", facts=facts))
+                    at = next(i for i, text in enumerate(out.names[name]) if "," in text)
+                    out.notes.append(_comma_note(name, out.names[name][at]))
                     out.names[name] = points
         return out
 
@@ -161,9 +160,9 @@ class Table:
             )
 
 
-def _example(texts: Sequence[str], points: Sequence[str]) -> dict[str, str]:
-    at = next(i for i, text in enumerate(texts) if "," in text)
-    return {"example": texts[at], "number": points[at]}
+def _comma_note(column: str, example: str) -> Note:
+    facts = {"column": column, "example": example, "number": with_point(example)}
+    return Note("decimal_comma", facts=facts)
 
 
 @contextmanager
@@ -206,16 +205,12 @@ class _Reading:
     """Readers of cells for all roles (with the positions of their columns), fed by batches."""
 
     def __init__(self, found: Mapping[Role, int], header: Header, source: str) -> None:
-        self.found = found
-        self.header = header
-        self.source = source
-        self.vocabularies = {role.vocabulary: Vocabulary() for role in found if role.vocabulary}
+        self.found, self.header, self.source = found, header, source
+        words = {role.vocabulary: Vocabulary() for role in found if role.vocabulary}
         comma = header.delimiter != ","
-        self.readers = {
-            role: CellReader(role, self.vocabularies.get(role.vocabulary), comma) for role in found
-        }
+        self.readers = {role: CellReader(role, words.get(role.vocabulary), comma) for role in found}
         self.columns = {role: header.names[i].strip() for role, i in found.items()}
-        self.done = 0
+        self.vocabularies, self.done = words, 0
         self.blank: list[int] = []
 
     @property
@@ -223,8 +218,17 @@ class _Reading:
         return Rows(self.source, self.header.lines + 1, tuple(self.blank))
 
     def add(self, batch: Mapping[str, Any]) -> None:
-        """Take the pieces of one batch, by role."""
-        batch = self._without_blank_rows(batch)
+        """Take the pieces of one batch, by role, without rows in which every cell is empty text."""
+        blank = None
+        for piece in batch.values():
+            empty = _empty_cells(piece)
+            blank = empty if blank is None or empty is None else blank & empty
+            if empty is None:
+                break
+        if blank is not None and blank.any():
+            start = self.header.lines + 1 + self.done + len(self.blank)
+            self.blank.extend((start + np.flatnonzero(blank)).tolist())
+            batch = {role: piece.filter(~blank) for role, piece in batch.items()}
         for role, reader in self.readers.items():
             try:
                 reader.add(batch[role.name])
@@ -232,23 +236,6 @@ class _Reading:
                 where = self.rows.where(self.done + bad.place)
                 raise InputError(bad.message(self.columns[role], where)) from None
         self.done += len(next(iter(batch.values())))
-
-    def _without_blank_rows(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Leave out rows in which every cell is empty text, and remember their numbers."""
-        blank = None
-        for piece in batch.values():
-            empty = _empty_cells(piece)
-            if empty is None:
-                return batch
-            blank = empty if blank is None else blank & empty
-        if blank is None or not blank.any():
-            return batch
-        import pyarrow as pa
-
-        start = self.header.lines + 1 + self.done + len(self.blank)
-        self.blank.extend((start + np.flatnonzero(blank)).tolist())
-        keep = pa.array(~blank)
-        return {role: piece.filter(keep) for role, piece in batch.items()}
 
     def finish(self) -> Columns:
         """Return the columns."""
@@ -260,14 +247,12 @@ class _Reading:
             reader = self.readers.pop(role)
             stores[role.kind][role.name] = reader.finish()
             if reader.comma_seen:
-                facts = {"column": self.columns[role], "example": reader.comma_seen,
-                         "number": reader.comma_seen.replace(",", ".")}  # fmt: skip
-                out.notes.append(Note("decimal_comma", facts=facts))
+                out.notes.append(_comma_note(self.columns[role], reader.comma_seen))
             if role.kind == "label":
                 out.names[role.name] = self.vocabularies[role.vocabulary].names
         if self.header.delimiter != ",":
-            words = _DELIMITERS[self.header.delimiter]
-            out.notes.append(Note("delimiter", facts={"delimiter": words}))
+            facts = {"delimiter": _DELIMITERS[self.header.delimiter]}
+            out.notes.append(Note("delimiter", facts=facts))
         used = set(self.found.values())
         names = [name.strip() for i, name in enumerate(self.header.names) if i not in used]
         unused = [name for name in names if name.casefold() not in ROW_NAMES]
@@ -288,22 +273,21 @@ def _empty_cells(piece: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(piece.type):
-        if not pa.types.is_string(piece.type.value_type):
-            return None
-        texts = piece.dictionary.to_pylist()
-        return np.asarray(piece.indices) == texts.index("") if "" in texts else None
-    if not pa.types.is_string(piece.type):
+    coded = pa.types.is_dictionary(piece.type)
+    if not pa.types.is_string(piece.type.value_type if coded else piece.type):
         return None
-    return np.asarray(pc.equal(piece, "").fill_null(False))
+    if not coded:
+        return np.asarray(pc.equal(piece, "").fill_null(False))
+    texts = piece.dictionary.to_pylist()
+    return np.asarray(piece.indices) == texts.index("") if "" in texts else None
 
 
-# --------------------------------------------------------------------------------------------------
-# Files.
+# -- files -------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[IO[bytes]]:
+    refuse_streams(path)
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -326,7 +310,7 @@ def _kind(path: Path, file: IO[bytes]) -> FileKind:
         raise _empty(path)
     kind: FileKind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), "text")
     if kind == "npz":
-        with suppress(zipfile.BadZipFile), zipfile.ZipFile(file) as archive:
+        with suppress(zipfile.BadZipFile, NotImplementedError), zipfile.ZipFile(file) as archive:
             if "xl/workbook.xml" in archive.namelist():
                 kind = "workbook"
         file.seek(0)
@@ -426,10 +410,7 @@ def _foreign_word(text: str) -> str:
 
 @final
 class TextStream(io.RawIOBase):
-    """A possibly compressed text file as bytes of UTF-8; faults raise `InputError`.
-
-    A NUL byte is one: it is no part of a text and would become part of a name.
-    """
+    """A possibly compressed text as UTF-8; a NUL byte and other faults are `InputError`."""
 
     def __init__(self, path: Path, kind: FileKind, file: IO[bytes], encoding: str = "") -> None:
         file.seek(0)
@@ -569,17 +550,16 @@ def read_text(path: Path) -> str:
 # -------------------------------------------------------------------- Excel workbooks
 def _workbook_table(path: Path, file: IO[bytes], how: TableFile) -> Table:
     """A sheet of a workbook, its cells as texts: what a formula last showed, dates in ISO."""
-    try:
-        import openpyxl
-    except ImportError:
-        raise MissingExtraError("openpyxl", "excel", "Reading Excel workbooks") from None
+    openpyxl = optional("openpyxl", "excel", "Reading Excel workbooks")
     try:
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         filled = [sheet for sheet in book.worksheets if how.sheet in (None, sheet.title)]
         rows: list[list[str]] = []
         names = [sheet.title for sheet in book.worksheets]
         for sheet in filled:
-            rows = [[_cell_text(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
+            sheet.reset_dimensions()  # what it says of its size may be anything
+            told = islice(sheet.iter_rows(values_only=True), _MOST_ROWS)
+            rows = [[_cell_text(cell) for cell in row] for row in told]
             if any(map(any, rows)):
                 break
         book.close()
@@ -594,14 +574,17 @@ def _workbook_table(path: Path, file: IO[bytes], how: TableFile) -> Table:
         )
     if not any(map(any, rows)):
         raise _empty(path)
-    notes = [
-        Note(
-            "sheet", facts={"sheet": sheet.title, "others": [n for n in names if n != sheet.title]}
-        )
-    ]
-    if how.sheet is not None or len(names) == 1:
-        notes = []
-    at = header_place(rows[:_LOOKED_AT]) if how.header_row is None else how.header_row - 1
+    notes = []
+    if how.sheet is None and len(names) > 1:
+        others = [name for name in names if name != sheet.title]
+        notes.append(Note("sheet", facts={"sheet": sheet.title, "others": others}))
+    top = rows[:_LOOKED_AT]
+    wide = max(map(len, top))
+    at = (
+        how.header_row - 1
+        if how.header_row is not None
+        else header_place([row + [""] * (wide - len(row)) for row in top])
+    )
     if at >= len(rows) - 1:
         raise InputError(
             f"A table needs at least one row below its header: {path.name} has none below row "
@@ -610,18 +593,16 @@ def _workbook_table(path: Path, file: IO[bytes], how: TableFile) -> Table:
             arguments={"sheet": f"'{names[-1]}'"},
         )
     if at and how.header_row is None:
-        notes.append(
-            Note("header_row", facts={"row": at + 1, "columns": [c for c in rows[at] if c][:3]})
-        )
+        facts = {"row": at + 1, "columns": [cell for cell in rows[at] if cell][:3]}
+        notes.append(Note("header_row", facts=facts))
     width = max(i + 1 for row in rows[at:] for i, cell in enumerate(row) if cell)
-    body = [(row + [""] * width)[:width] for row in rows[at + 1 :]]
+    body = rows[at + 1 :]  # a row ends with its last cell
 
     def batches(_: Header, found: Mapping[Role, int]) -> Batches:
         import pyarrow as pa
 
-        yield {
-            role.name: pa.array([row[i] for row in body], pa.string()) for role, i in found.items()
-        }
+        cells = {role.name: ["".join(row[i : i + 1]) for row in body] for role, i in found.items()}
+        yield {role: pa.array(texts, pa.string()) for role, texts in cells.items()}
 
     header = Header((rows[at] + [""] * width)[:width], lines=at + 1)
     return Table(path.name, "workbook", (header,), batches, path, notes=notes)
@@ -637,10 +618,7 @@ def _cell_text(cell: Any) -> str:
         return cell.isoformat()
     if isinstance(cell, float):
         return f"{cell:.15g}"
-    text = str(cell)
-    return (
-        "" if text in ("#N/A", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?", "#NULL!") else text
-    )
+    return "" if str(cell) in _FAULTS else str(cell)
 
 
 # -------------------------------------------------------------------- CSV
@@ -658,9 +636,8 @@ def _csv_batches(
         return "error"
 
     few = pa.dictionary(pa.int32(), pa.string())
-    types = {
-        str(i): few if role.kind in ("label", "flag") else pa.string() for role, i in found.items()
-    }
+    coded = ("label", "flag")
+    types = {str(i): few if role.kind in coded else pa.string() for role, i in found.items()}
     try:
         reader = pa_csv.open_csv(
             stream,
@@ -788,8 +765,7 @@ def _words_for(source: Any) -> str:
     return "the table" if isinstance(source, Mapping) else f"the {type(source).__name__}"
 
 
-# --------------------------------------------------------------------------------------------------
-# Minari data sets: "minari:NAME" of a local one, or the folder it lies in.
+# -- Minari data sets: "minari:NAME" of a local one, or the folder it lies in ------------------
 
 MINARI = "minari:"
 
@@ -803,17 +779,12 @@ def is_minari(source: str | Path) -> bool:
 
 def minari_dataset(source: str | Path) -> Any:
     """The data set, opened by its own package."""
-    try:
-        minari = import_module("minari")
-    except ImportError as error:
-        raise MissingExtraError("minari", "gym", "Reading a Minari dataset") from error
+    minari = optional("minari", "gym", "Reading a Minari dataset")
     name = str(source).removeprefix(MINARI)
     folder = Path(name)
     try:
-        if not folder.exists():
-            return minari.load_dataset(name)
-        inner = folder / "data"
-        return minari.MinariDataset(inner if inner.is_dir() else folder)
+        inner = folder / "data" if (folder / "data").is_dir() else folder
+        return minari.MinariDataset(inner) if folder.exists() else minari.load_dataset(name)
     except (FileNotFoundError, OSError, KeyError, ValueError) as error:
         raise InputError(
             f"'{name}' is no local Minari dataset ({error}). Give its folder, or download it first "
@@ -822,10 +793,7 @@ def minari_dataset(source: str | Path) -> Any:
 
 
 def minari_columns(source: Any) -> dict[str, Any]:
-    """Columns of a data set (or of its path): state, or x0, x1 … of vectors; action and the rest.
-
-    A step that ends its episode is terminal; one that is cut off is not.
-    """
+    """Columns of a data set, x0, x1 … for vectors; a step that is cut off is not terminal."""
     data = minari_dataset(source) if isinstance(source, (str, Path)) else source
     if not hasattr(data.action_space, "n"):
         raise InputError(
@@ -854,30 +822,21 @@ def minari_columns(source: Any) -> dict[str, Any]:
         "episode": np.repeat(np.arange(len(lengths)), lengths),
         "terminal": end.astype(bool).reshape(-1),
     }
+    sides = {"": now, "next_": then}
     if hasattr(data.observation_space, "n"):
-        states = {"state": now[:, 0].astype(np.int64), "next_state": then[:, 0].astype(np.int64)}
-        return states | rest
-    variables = range(now.shape[1])
-    return (
-        {f"x{j}": now[:, j].astype(float) for j in variables}
-        | {f"next_x{j}": then[:, j].astype(float) for j in variables}
-        | rest
-    )
+        return {f"{side}state": x[:, 0].astype(np.int64) for side, x in sides.items()} | rest
+    cells = ((f"{side}x{j}", x[:, j]) for side, x in sides.items() for j in range(x.shape[1]))
+    return {name: x.astype(float) for name, x in cells} | rest
 
 
-# --------------------------------------------------------------------------------------------------
-# From when the rows are.
+# -- from when the rows are --------------------------------------------------------------------
 
 DATED = ("date", "datetime", "timestamp", "time", "day", "week", "month", "year")
 MOST_DATED = 500_000  # rows
 
 
 def dated(table: Table, notes: Sequence[Note], n_rows: int) -> list[Note]:
-    """From when to when the rows are, by a column that is called a date and has no role.
-
-    `notes` name the columns without one. Not of very long logs, whose every cell would be read as
-    a text.
-    """
+    """From when to when rows are, by an unused column called a date; not of very long logs."""
     unused = [name for n in notes if n.code == "columns_not_used" for name in n["columns"]]
     name = next((n for kind in DATED for n in unused if n.casefold() == kind), None)
     if name is None or n_rows > MOST_DATED:

@@ -61,32 +61,25 @@ def read_times(
     clock: Clock | None = None,
     form: str | None = None,
 ) -> Times:
-    """The times of a column.
-
-    `codes` are positions in the distinct texts `names`, -1 where the cell is missing; `clock` is
-    what the column must hold, if another table has decided it; `form`, one of `FORMS`, says how
-    dates are written.
-    """
-    note = None
+    """The times of a column; `clock` is what it must hold, `form` how dates are written."""
+    guessed = None
     if form is None and clock != "numbers" and not all(map(NUMBER.fullmatch, names)):
-        form, other = guess_form(codes, names)
+        guessed, other = guess_form(codes, names)
         if other is not None:
             raise InputError(
                 f"Dates such as '{names[0]}' in column '{column}' of {rows.source} can be read in "
-                f"two ways, {_WORDS[form]} or {_WORDS[other]}, and nothing tells which. Say it "
-                f"with dates='{form}' or dates='{other}'.",
-                arguments={"dates": form},
+                f"two ways, {_WORDS[guessed]} or {_WORDS[other]}, and nothing tells which. Say it "
+                f"with dates='{guessed}' or dates='{other}'.",
+                arguments={"dates": guessed},
             )
     elif form is None and clock is None and names and all(map(COMPACT.fullmatch, names)):
-        form = "ymd"  # as plain numbers their differences would be wrong
-    else:
-        return _read(codes, names, rows, column, clock, form)
-    out = _read(codes, names, rows, column, clock, form)
-    if form not in ("iso", "month") and names:
-        shown = time_text(float(_value(names[0], form)[0]), "dates")
-        facts = {"column": column, "form": form, "example": names[0], "date": shown}
-        note = Note("dates_read", Level.CAUTION, facts)
-    return out._replace(note=note)
+        guessed = "ymd"  # as plain numbers their differences would be wrong
+    out = _read(codes, names, rows, column, clock, form or guessed)
+    if guessed in (None, "iso", "month") or not names:
+        return out
+    shown = time_text(float(_value(names[0], guessed)[0]), "dates")
+    facts = {"column": column, "form": guessed, "example": names[0], "date": shown}
+    return out._replace(note=Note("dates_read", Level.CAUTION, facts))
 
 
 def _read(
@@ -128,7 +121,10 @@ def _read(
                 f"Times in column '{column}' of {rows.source} are {own}, those of the visits "
                 f"{clock}. Write both in one way."
             )
-        values = _in_months(values)
+        whole = _months_of(values)  # and the share of the month that is over
+        start = _month_starts(whole)
+        share = (values - start) / (_month_starts(whole + 1) - start)
+        values = np.where(np.isfinite(values), whole + share, np.nan)
     return Times(values[codes], clock or own)
 
 
@@ -177,11 +173,10 @@ def _value(text: str, form: str) -> tuple[float, bool]:
 
 def _days(text: str) -> tuple[float, bool]:
     """Days of an ISO date, week or time."""
-    if week := _WEEK.fullmatch(text):
-        day = date.fromisocalendar(int(week[1]), int(week[2]), 1)
-        return float((day - _EPOCH.date()).days), False
-    if len(text) == 10:
-        return float((date.fromisoformat(text) - _EPOCH.date()).days), False
+    week = _WEEK.fullmatch(text)
+    if week or len(text) == 10:
+        day = date.fromisocalendar(int(week[1]), int(week[2]), 1) if week else None
+        return float(((day or date.fromisoformat(text)) - _EPOCH.date()).days), False
     if NUMBER.fullmatch(text):
         raise ValueError  # 20240331 is told by its own form
     moment = datetime.fromisoformat(text)
@@ -203,14 +198,12 @@ def _local_days(text: str, form: str) -> float:
     year = int(by["y"])
     if len(by["y"]) == 2:
         year += 1900 if year >= 69 else 2000
-    hour = int(clock[0] or 0)
+    hour, minute, second = (int(part or 0) for part in clock[:3])
     if clock[3]:
         if not 1 <= hour <= 12:
             return math.nan
         hour = hour % 12 + (12 if clock[3].casefold() == "p" else 0)
-    moment = datetime(
-        year, _month(by["m"]), int(by["d"]), hour, int(clock[1] or 0), int(clock[2] or 0)
-    )
+    moment = datetime(year, _month(by["m"]), int(by["d"]), hour, minute, second)
     return (moment - _EPOCH).total_seconds() / 86400
 
 
@@ -233,14 +226,6 @@ def _month_count(text: str) -> float:
     return float(12 * (year - 1970) + month - 1) if 1 <= month <= 12 else math.nan
 
 
-def _in_months(days: FloatArray) -> FloatArray:
-    """Dates as months since 1970, with the share of the month that is over."""
-    whole = _months_of(days)
-    start = _month_starts(whole)
-    share = (days - start) / (_month_starts(whole + 1) - start)
-    return np.asarray(np.where(np.isfinite(days), whole + share, np.nan), dtype=np.float64)
-
-
 def _months_of(days: FloatArray) -> IntArray:
     day = np.floor(np.nan_to_num(days)).astype("datetime64[D]")
     return np.asarray(day.astype("datetime64[M]").astype(np.int64))
@@ -251,8 +236,7 @@ def _month_starts(months: IntArray) -> FloatArray:
     return np.asarray(first.astype(np.int64).astype(np.float64))
 
 
-# --------------------------------------------------------------------------------------------------
-# Lengths and grids.
+# -- lengths and grids -------------------------------------------------------------------------
 
 
 @final
@@ -263,10 +247,7 @@ class Grid(NamedTuple):
     calendar: bool
 
     def point(self, t: FloatArray, origin: FloatArray) -> IntArray:
-        """The point of each time, counted from that of its origin; 0 where the time is NaN.
-
-        A visit belongs to the nearest point, or to the stretch of the calendar that it falls into.
-        """
+        """The point of each time, nearest or by calendar, from that of its origin; 0 for NaN."""
         if self.calendar:
             known = np.where(np.isnan(t), origin, t)
             months = _months_of(known) - _months_of(origin)
@@ -283,13 +264,12 @@ class Grid(NamedTuple):
 def grid_of(given: float | str, clock: Clock) -> Grid:
     """The grid that a step such as 28d or 1month makes."""
     match = _LENGTH.fullmatch(str(given).strip())
-    months = _CALENDAR.get(match[2].casefold(), math.nan) if match and clock == "dates" else None
-    if months is not None and match is not None and not math.isnan(months):
-        months *= float(match[1])
-        if months < 1 or months != round(months):
-            raise InputError(f"A grid has whole months: it is '{given}'. Give such a step.")
-        return Grid(months, True)
-    return Grid(step_length(given, clock, "grid"), False)
+    if match is None or clock != "dates" or match[2].casefold() not in _CALENDAR:
+        return Grid(step_length(given, clock, "grid"), False)
+    months = _CALENDAR[match[2].casefold()] * float(match[1])
+    if months < 1 or months != round(months):
+        raise InputError(f"A grid has whole months: it is '{given}'. Give such a step.")
+    return Grid(months, True)
 
 
 def step_length(given: float | str, clock: Clock, what: str) -> float:

@@ -5,8 +5,8 @@ decided later. Rows without id or time, rows in the wrong order and rows that st
 dealt with first, since everything after this speaks of the previous and the next visit of an id.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
@@ -24,7 +24,7 @@ from softrobust.data.columns import (
     refuse_absent,
 )
 from softrobust.data.formula import Formula, reward_formula
-from softrobust.data.table import Table, opened
+from softrobust.data.table import opened
 from softrobust.data.times import Clock, read_times
 from softrobust.data.visit_rules import AS_THEY_STAND, TrajectoryRules
 from softrobust.errors import InputError
@@ -97,19 +97,24 @@ class Visits:
         return values
 
 
-def read_visits(source: Any, rules: TrajectoryRules, ledger: Ledger) -> "Reading":
-    """Read the visits of a table, sorted and without duplicates.
+@contextmanager
+def _opened(source: Any) -> Iterator[tuple[list[str], Callable[[list[str]], Columns]]]:
+    """The names of a table's columns, and how to read some; `Columns` were read before."""
+    if isinstance(source, Columns):
+        yield list(source.codes), lambda _: source
+    else:
+        with opened(source) as table:
+            yield table.names, table.cells
 
-    `source` is a table, or `Columns` of cells that were read before; `ledger` counts what was done.
-    """
-    chosen: dict[str, Any] = {}
 
-    def choose(found: Sequence[str]) -> Sequence[str]:
-        columns, chosen["measured"], chosen["formula"] = _cell_columns(found, rules)
-        time = [] if _as_they_stand(rules, found) else [rules.time]
-        return [*time, *columns]
-
-    visits = _read(source, rules.id_columns, rules.time, choose, ledger, dates=rules.dates)
+def read_visits(
+    source: Any, rules: TrajectoryRules, ledger: Ledger
+) -> tuple[Visits, int, Sequence[str], Formula | None]:
+    """Sorted visits, each once; the number of rows; the measurements; the reward's formula."""
+    with _opened(source) as (found, cells):
+        columns, measured, formula = _cell_columns(found, rules)
+        table = cells(list(dict.fromkeys([*rules.id_columns, *columns])))
+    visits = _visits(table, rules.id_columns, rules.time, columns, ledger, dates=rules.dates)
     n_rows = visits.n
     visits = _without_missing(visits, rules.missing_rows, ledger)
     by_id = np.argsort(visits.who, kind="stable")
@@ -123,27 +128,13 @@ def read_visits(source: Any, rules: TrajectoryRules, ledger: Ledger) -> "Reading
         acts[np.append(visits.first[1:], True)] = MISSING
         visits = replace(visits, cells=visits.cells | {rules.action: acts.astype(np.int32)})
         ledger.say("actions_moved", action=rules.action)
-    return Reading(visits, n_rows, tuple(chosen["measured"]), chosen["formula"])
-
-
-@final
-class Reading(NamedTuple):
-    """Visits, the number of rows they came from, and what their columns are used for."""
-
-    visits: Visits
-    n_rows: int
-    measured: tuple[str, ...]
-    formula: Formula | None
-
-
-def _as_they_stand(rules: TrajectoryRules, found: Sequence[str]) -> bool:
-    return rules.time == AS_THEY_STAND and AS_THEY_STAND not in found
+    return visits, n_rows, measured, formula
 
 
 def _cell_columns(
     found: Sequence[str], rules: TrajectoryRules
 ) -> tuple[list[str], Sequence[str], Formula | None]:
-    """Columns of cells, as the table spells them; the measurements; the formula of the reward."""
+    """The columns that are needed beside the ids; the measurements; the formula of the reward."""
     wanted = [rules.action]
     if rules.terminal is not None and rules.terminal_pair[0] in found:
         wanted.append(rules.terminal_pair[0])
@@ -152,7 +143,8 @@ def _cell_columns(
     formula = None if rules.reward is None else reward_formula(rules.reward, found)
     if rules.reward is not None and formula is None:
         wanted.append(rules.reward)
-    time = () if _as_they_stand(rules, found) else (rules.time,)
+    in_order = rules.time == AS_THEY_STAND and AS_THEY_STAND not in found
+    time = () if in_order else (rules.time,)
     taken = {*rules.id_columns, *time, *wanted}
     measured = rules.measurements or [name for name in found if name and name not in taken]
     for name in (*rules.id_columns, *time, *wanted, *measured):
@@ -170,28 +162,20 @@ def _cell_columns(
                 "out of the measurements, or copy it to a column of its own."
                 + (f" As a formula, '1*{name}' can be both." if name == rules.reward else "")
             )
-    columns = [*wanted, *measured, *(formula.columns if formula else ())]
+    columns = [*time, *wanted, *measured, *(formula.columns if formula else ())]
     return list(dict.fromkeys(columns)), measured, formula
 
 
-def _read(
-    source: Any,
+def _visits(
+    table: Columns,
     ids: Sequence[str],
     time: str,
-    choose: Callable[[Sequence[str]], Sequence[str]],
+    columns: Sequence[str],
     ledger: Ledger,
     clock: Clock | None = None,
     dates: str | None = None,
 ) -> Visits:
-    """Read the ids, the time, and the columns that `choose` takes of those there are."""
-    if isinstance(source, Columns):
-        table, columns = source, choose(list(source.codes))
-    else:
-        with opened(source) as file:
-            columns = choose(file.names)
-            for name in ids:
-                refuse_absent(name, file.names)
-            table = file.cells(list(dict.fromkeys([*ids, *columns])))
+    """Rows as they stand; without a column of the time the rows of an id are 0, 1, 2, …"""
     ledger.extend(note for note in table.notes if note.code != "columns_not_used")
     who, names = _who(table, ids)
     if time in columns:
@@ -199,7 +183,10 @@ def _read(
         ledger.extend([] if read.note is None else [read.note])
         t, clock = read.values, read.clock
     else:
-        t, clock = _order(who), "numbers"
+        by_id, clock = np.argsort(who, kind="stable"), "numbers"
+        new = np.concatenate([[True], who[by_id][1:] != who[by_id][:-1]])[: who.size]
+        t = np.empty(who.size)
+        t[by_id] = np.arange(who.size) - np.flatnonzero(new)[np.cumsum(new) - 1]
         ledger.say("no_time", n_ids=len(names))
     cells = [name for name in columns if name != time]
     return Visits(
@@ -226,16 +213,6 @@ def _who(table: Columns, ids: Sequence[str]) -> tuple[CodeArray, list[str]]:
     texts = ([table.names[name][part[i]] for name, part in zip(ids, parts, strict=True)]
              for i in first.tolist())  # fmt: skip
     return codes, [" / ".join(part) for part in texts]
-
-
-def _order(who: CodeArray) -> FloatArray:
-    """0, 1, 2, … for the rows of each id, in the order in which they stand."""
-    by_id = np.argsort(who, kind="stable")
-    new = np.concatenate([[True], who[by_id][1:] != who[by_id][:-1]])[: who.size]
-    start = np.maximum.accumulate(np.where(new, np.arange(who.size), 0))
-    t = np.empty(who.size)
-    t[by_id] = np.arange(who.size) - start
-    return t
 
 
 def _without_missing(visits: Visits, rule: str, ledger: Ledger) -> Visits:
@@ -324,15 +301,14 @@ class Events(NamedTuple):
 
 def read_events(source: Any, rules: TrajectoryRules, visits: Visits, ledger: Ledger) -> Events:
     """Read a table of events: id, time, reward[, kind]."""
-    named: dict[str, str] = {}
-
-    with opened(source) if not isinstance(source, Columns) else nullcontext(source) as table:
-        named.update(event_columns(_names(table), rules))
+    with _opened(source) as (found, cells):
+        named = event_columns(found, rules)
         ids = rules.id_columns if len(rules.id_columns) > 1 else [named["id"]]
         for name in ids:
-            refuse_absent(name, _names(table))
-        cells = [named[role] for role in ("time", "reward", "kind") if role in named]
-        read = _read(table, ids, named["time"], lambda _: cells, ledger, visits.clock, rules.dates)
+            refuse_absent(name, found)
+        columns = [named[role] for role in ("time", "reward", "kind") if role in named]
+        table = cells(list(dict.fromkeys([*ids, *columns])))
+    read = _visits(table, ids, named["time"], columns, ledger, visits.clock, rules.dates)
     read = _without_missing(read, rules.missing_rows, ledger)
     place = {name: i for i, name in enumerate(visits.ids)}
     who = np.array([place.get(name, MISSING) for name in read.ids], dtype=np.int32)[read.who]
@@ -351,10 +327,6 @@ def read_events(source: Any, rules: TrajectoryRules, visits: Visits, ledger: Led
             )
     kind = named.get("kind", "")
     return Events(who, read.t, reward, read.cells.get(kind), read.names.get(kind, []))
-
-
-def _names(table: Table | Columns) -> list[str]:
-    return list(table.codes) if isinstance(table, Columns) else table.names
 
 
 def event_columns(found: Sequence[str], rules: TrajectoryRules) -> dict[str, str]:

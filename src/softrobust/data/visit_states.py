@@ -146,15 +146,13 @@ def binned(columns: Sequence[Measured], bins: Bins | None) -> list[Measured]:
     if bins is None:
         return list(columns)
     if bins.centres is None:
-        edges = dict(zip(bins.variables, bins.edges, strict=True))
-        out = []
-        for column in columns:
+        out = list(columns)
+        for i, column in enumerate(columns):
             if not column.levels:
-                edge = edges[column.name]
+                edge = bins.edges[bins.variables.index(column.name)]
                 codes = np.searchsorted(edge, column.values, side="right").astype(np.int32)
                 codes[column.missing] = MISSING
-                column = Measured(column.name, codes, tuple(interval_names(edge)))
-            out.append(column)
+                out[i] = Measured(column.name, codes, tuple(interval_names(edge)))
         return out
     numbers = {column.name: column.values for column in columns if not column.levels}
     points = np.column_stack([numbers[name] for name in bins.variables])
@@ -169,10 +167,7 @@ def binned(columns: Sequence[Measured], bins: Bins | None) -> list[Measured]:
 
 # -------------------------------------------------------------------- states
 def states_of(columns: Sequence[Measured], level: bool) -> tuple[CodeArray, Labels]:
-    """The state of every visit, and their names in the order of the columns' values.
-
-    With `level` a missing cell is a value, "missing"; else the state is unknown (-1).
-    """
+    """The state of every visit, and their names; with `level` a missing cell is a value."""
     names = [column.name for column in columns]
     parts = []
     for column in columns:

@@ -192,13 +192,12 @@ def make_steps(visits: Visits, ends: Ends, rules: TrajectoryRules, ledger: Ledge
             )
         point = grid.point(visits.t, origin)
         change = (visits.who[1:] != visits.who[:-1]) | (point[1:] != point[:-1])
-        parts = [[True], change] if rules.several == "first" else [change, [True]]
-        chosen = np.concatenate(parts)
+        first = rules.several == "first"
+        chosen = np.concatenate([[True], change] if first else [change, [True]])
         ledger.add("same_point", visits.rows, visits.row[~chosen], rule=rules.several)
         visit = np.flatnonzero(chosen)
-    of_visit = np.searchsorted(visit, np.arange(visits.n), "left")
-    if rules.several == "first":
-        of_visit = np.searchsorted(visit, np.arange(visits.n), "right") - 1
+    first = rules.several == "first"
+    of_visit = np.searchsorted(visit, np.arange(visits.n), "right" if first else "left") - first
     who, t, point, origin = visits.who[visit], visits.t[visit], point[visit], origin[visit]
     last = np.append(who[1:] != who[:-1], True)
     gone = ends.t[who]
@@ -241,11 +240,7 @@ def make_steps(visits: Visits, ends: Ends, rules: TrajectoryRules, ledger: Ledge
 def _filled(
     steps: Steps, extra: IntArray, on: tuple[Grid, FloatArray, IntArray], ledger: Ledger
 ) -> Steps:
-    """Fill holes of the grid with the state and the action of the point before.
-
-    `on` is the grid with origin and point of each step. A filled point begins when it is due, which
-    lies between the visits on either side.
-    """
+    """Fill holes with the state and action before; `on` is grid, origins and points."""
     grid, origin, point = on
     total = int(extra.sum())
     if not total:
@@ -365,24 +360,19 @@ def _shared_points(
     place: IntArray, every: Visits, visits: Visits, steps: Steps, rules: TrajectoryRules,
     ledger: Ledger,
 ) -> IntArray:  # fmt: skip
-    """Places of the rewards of rows: visits that share a point of the grid share its step.
-
-    By time alone, the earlier of them would belong to the step before.
-    """
+    """Visits that share a point of the grid share its step; by time some would not."""
     if rules.grid is None:
         return place
-    known = np.isin(every.row, visits.row, assume_unique=True)
     of = steps.of_visit.copy()
     if rules.reward_at == "end":
         of -= 1
         first = np.concatenate([[True], steps.who[1:] != steps.who[:-1]])[steps.of_visit]
         of[first] = BEFORE
-    of = np.where((of >= 0) & (steps.follows[np.maximum(of, 0)] == CENSORED), AFTER_LAST, of)
-    out = place.copy()
-    out[known] = of
+    out, known = place.copy(), np.isin(every.row, visits.row, assume_unique=True)
+    last = (of >= 0) & (steps.follows[np.maximum(of, 0)] == CENSORED)
+    out[known] = np.where(last, AFTER_LAST, of)
     shared = np.bincount(steps.of_visit, minlength=steps.m)[steps.of_visit] > 1
-    rule = rules.several_rewards
-    ledger.add("shared_rewards", visits.rows, visits.row[shared], rule=rule)
+    ledger.add("shared_rewards", visits.rows, visits.row[shared], rule=rules.several_rewards)
     return out
 
 
@@ -421,9 +411,10 @@ def _by_formula(
             codes = np.where(ends, NO_NEXT, np.append(codes[1:], MISSING)).astype(np.int32)
         return Cells(codes, visits.names[column])
 
-    return formula.rewards(
-        steps.m, look, ends, lambda i: visits.where(int(steps.visit[min(i, steps.m - 1)]))
-    )
+    def where(i: int) -> str:
+        return visits.where(int(steps.visit[min(i, steps.m - 1)]))
+
+    return formula.rewards(steps.m, look, ends, where)
 
 
 def _step_of(

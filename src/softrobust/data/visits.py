@@ -17,6 +17,7 @@ import numpy as np
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, frozen
 from softrobust._core.notes import Ledger, Level, Note
+from softrobust.data import visit_states, visit_steps
 from softrobust.data.bins import Bins
 from softrobust.data.columns import MISSING, Columns
 from softrobust.data.formula import action_costs
@@ -25,28 +26,6 @@ from softrobust.data.log import TransitionLog, build_log
 from softrobust.data.times import Clock, length_text, time_text
 from softrobust.data.visit_rows import Visits, read_events, read_visits
 from softrobust.data.visit_rules import TrajectoryRules
-from softrobust.data.visit_states import (
-    Measured,
-    binned,
-    fill_missing,
-    fitted_bins,
-    measured_columns,
-    states_of,
-)
-from softrobust.data.visit_steps import (
-    CENSORED,
-    END,
-    GAP,
-    HOLE,
-    NEXT,
-    Earned,
-    Ends,
-    Steps,
-    Tally,
-    earned,
-    make_steps,
-    split_ends,
-)
 from softrobust.errors import InputError
 
 NONE = "none"
@@ -101,7 +80,7 @@ def gaps_of(gap: FloatArray, clock: Clock) -> Gaps | None:
     power = 10.0 ** np.floor(np.log10(span / 8))
     width = next(f * power for f in (1, 2, 5, 10) if f * power >= span / 8 * (1 - 1e-12))
     low = np.floor(float(quantiles[0]) / width) * width
-    edges = low + width * np.arange(int(np.ceil((top - low) / width)) + 1 + 1)
+    edges = low + width * np.arange(int(np.ceil((top - low) / width)) + 2)
     edges = edges[: 2 + int(np.sum(edges[1:] <= top))]
     if quantiles[-1] >= edges[-1]:
         edges = np.append(edges, np.inf)
@@ -133,7 +112,7 @@ class TrajectoryReport:
     # rewards "used", and those that fell outside of all transitions, by reason: "unknown_id",
     # "before_first" visit, "after_last" visit of an id that did not end, "after_end", and
     # "no_transition"
-    rewards: Mapping[str, Tally] = field(default_factory=dict)
+    rewards: Mapping[str, visit_steps.Tally] = field(default_factory=dict)
     findings: tuple[Note, ...] = ()
     # column → the values that are parts of states
     states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -143,27 +122,19 @@ class TrajectoryReport:
         """What was done, one thing at a time."""
         names = ("source", "n_rows", "n_visits", "n_ids", "n_transitions")
         read = {name: getattr(self, name) for name in names}
-        lost = [
-            Note("steps_lost", self._grave(n), {"reason": reason, "n_rows": n})
-            for reason, n in self.lost.items()
-        ]
-        unused = [
-            {"reason": reason, "n_rows": tally.n, "total": tally.total}
-            for reason, tally in self.rewards.items()
-            if reason != "used"
-        ]
-        return (
-            Note("visits_read", facts=read | {"low": self.span[0], "high": self.span[1]}),
-            *self.findings,
-            *lost,
-            Note("ends", facts={"n_ended": self.n_ended, "n_censored": self.n_censored}),
-            *(Note("rewards_unused", facts=facts) for facts in unused),
-        )
-
-    def _grave(self, n: int) -> Level:
-        """A reason that costs many steps belongs under the answer."""
+        notes = [Note("visits_read", facts=read | {"low": self.span[0], "high": self.span[1]})]
+        notes += self.findings
         steps = self.n_transitions + sum(self.lost.values())
-        return Level.CAUTION if n > MANY_LOST * steps else Level.INFO
+        for reason, n in self.lost.items():  # one that costs many belongs under the answer
+            level = Level.CAUTION if n > MANY_LOST * steps else Level.INFO
+            notes.append(Note("steps_lost", level, {"reason": reason, "n_rows": n}))
+        ends = {"n_ended": self.n_ended, "n_censored": self.n_censored}
+        notes.append(Note("ends", facts=ends))
+        for reason, (n, total) in self.rewards.items():
+            if reason != "used":
+                facts = {"reason": reason, "n_rows": n, "total": total}
+                notes.append(Note("rewards_unused", facts=facts))
+        return tuple(notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -227,17 +198,14 @@ def read_trajectories(source: Any, **rules: Any) -> Trajectories:
 
 
 def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> Trajectories:
-    """Make transitions of a table of visits by the rules.
-
-    `source`, and `events` in place of those of the rules, may be `Columns` of cells read before.
-    """
+    """Make transitions by the rules; both tables may be `Columns` of cells read before."""
     ledger = Ledger()
     every, n_rows, measured, formula = read_visits(source, rules, ledger)
     happened = None
     if rules.events is not None:
         given = rules.events if events is None else events
         happened = read_events(given, rules, every, ledger)
-    visits, ends = split_ends(every, happened, rules, ledger)
+    visits, ends = visit_steps.split_ends(every, happened, rules, ledger)
     if not visits.n:
         raise InputError(
             f"{every.rows.source} has no visit with an action: every row only marks an end. Check "
@@ -245,21 +213,26 @@ def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> 
         )
     given_bins = Bins.load(rules.bins) if isinstance(rules.bins, (str, Path)) else rules.bins
     columns = [
-        fill_missing(column, visits, rules.missing_measurement, ledger)
-        for column in measured_columns(visits, measured, given_bins)
+        visit_states.fill_missing(column, visits, rules.missing_measurement, ledger)
+        for column in visit_states.measured_columns(visits, measured, given_bins)
     ]
-    steps = make_steps(visits, ends, rules, ledger)
+    steps = visit_steps.make_steps(visits, ends, rules, ledger)
     columns = [column.at(steps.visit, rules.several == "mean") for column in columns]
-    bins = fitted_bins(given_bins, columns)
-    columns = binned(columns, bins)
-    state, states = states_of(columns, rules.missing_measurement == "level")
+    bins = visit_states.fitted_bins(given_bins, columns)
+    columns = visit_states.binned(columns, bins)
+    state, states = visit_states.states_of(columns, rules.missing_measurement == "level")
     act, actions = _actions(visits, steps, rules, ledger)
     usable, lost = _usable(steps, state, act)
-    paid = earned(every, happened, ends, visits, steps, usable, rules, formula, ledger)
+    paid = visit_steps.earned(every, happened, ends, visits, steps, usable, rules, formula, ledger)
     if paid is not None and rules.missing_reward == "drop":
         lost["reward"] = int((usable & paid.missing).sum())
         usable &= ~paid.missing
-    paid = _costed(paid, act, actions, usable, rules)
+    if rules.cost is not None:
+        if paid is None:
+            paid = visit_steps.Earned(np.zeros(act.size), np.zeros(act.size, dtype=bool), {})
+        seen, price = np.unique(act[usable]), np.zeros(len(actions) + 1)
+        price[seen] = action_costs(rules.cost, [actions[a] for a in seen])
+        paid = paid._replace(reward=paid.reward - np.where(usable, price[act], 0.0))
     if formula is not None or rules.cost is not None:
         costs = ", ".join(f"{name}: {cost:g}" for name, cost in (rules.cost or {}).items())
         facts = {"formula": None if formula is None else formula.text, "costs": costs}
@@ -273,7 +246,7 @@ def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> 
         n_rows=n_rows,
         n_steps=steps.m,
         n_transitions=log.n_rows,
-        n_terminal=int((usable & (steps.follows == END)).sum()),
+        n_terminal=int((usable & (steps.follows == visit_steps.END)).sum()),
         lost={reason: n for reason, n in lost.items() if n},
         rewards={} if paid is None else paid.tallies,
         findings=tuple(ledger),
@@ -285,7 +258,7 @@ def trajectories_of(source: Any, rules: TrajectoryRules, events: Any = None) -> 
     return Trajectories(log, report, bins, who, Labels(tuple(visits.ids), noun="id"))
 
 
-def _summed_up(visits: Visits, ends: Ends) -> dict[str, Any]:
+def _summed_up(visits: Visits, ends: visit_steps.Ends) -> dict[str, Any]:
     """What the report says of the visits themselves."""
     same = visits.who[1:] == visits.who[:-1]
     present = np.unique(visits.who)
@@ -302,34 +275,20 @@ def _summed_up(visits: Visits, ends: Ends) -> dict[str, Any]:
     }
 
 
-def _costed(
-    paid: Earned | None, act: CodeArray, actions: list[str], usable: BoolArray,
-    rules: TrajectoryRules,
-) -> Earned | None:  # fmt: skip
-    """Rewards less what actions cost."""
-    if rules.cost is None:
-        return paid
-    seen = np.unique(act[usable])
-    costs = np.zeros(len(actions) + 1)
-    costs[seen] = action_costs(rules.cost, [actions[a] for a in seen])
-    if paid is None:
-        paid = Earned(np.zeros(act.size), np.zeros(act.size, dtype=bool), {})
-    return paid._replace(reward=paid.reward - np.where(usable, costs[act], 0.0))
-
-
 def _actions(
-    visits: Visits, steps: Steps, rules: TrajectoryRules, ledger: Ledger
+    visits: Visits, steps: visit_steps.Steps, rules: TrajectoryRules, ledger: Ledger
 ) -> tuple[CodeArray, list[str]]:
     """The action of every step, -1 where it is missing, and the names of actions."""
     names = list(visits.names[rules.action])
     acts = visits.cells[rules.action][steps.visit].astype(np.int32)
     if rules.action_bins is not None:
-        column = Measured(rules.action, visits.numbers(rules.action, "action with bins"))
-        cut = fitted_bins({rules.action: rules.action_bins}, [column])
-        (column,) = binned([column], cut)
+        dose = visits.numbers(rules.action, "action with bins")
+        columns = [visit_states.Measured(rules.action, dose)]
+        cut = visit_states.fitted_bins({rules.action: rules.action_bins}, columns)
+        (column,) = visit_states.binned(columns, cut)
         names, acts = list(column.levels), np.asarray(column.values, np.int32)[steps.visit]
         ledger.append(Note("action_bins", facts={"column": rules.action, "names": names}))
-    needed = (acts == MISSING) & (steps.follows != CENSORED) & ~steps.carried
+    needed = (acts == MISSING) & (steps.follows != visit_steps.CENSORED) & ~steps.carried
     rows = visits.row[steps.visit[needed]]
     if needed.any() and rules.missing_action == "error":
         raise InputError(
@@ -354,16 +313,15 @@ def _actions(
 # it says; p₀ is where ids have their first visit, and not where a chain begins after a hole.
 
 
-def _usable(steps: Steps, state: CodeArray, act: CodeArray) -> tuple[BoolArray, dict[str, int]]:
-    """Which steps make a transition, and how many do not, by the first reason that holds.
-
-    `state` and `act`, (m,), are -1 where unknown.
-    """
-    onward = steps.follows != CENSORED
-    lands_nowhere = (steps.follows == NEXT) & (np.append(state[1:], 0) == MISSING)
+def _usable(
+    steps: visit_steps.Steps, state: CodeArray, act: CodeArray
+) -> tuple[BoolArray, dict[str, int]]:
+    """Which steps make a transition, and how many do not, by the first reason that holds."""
+    onward = steps.follows != visit_steps.CENSORED
+    lands_nowhere = (steps.follows == visit_steps.NEXT) & (np.append(state[1:], 0) == MISSING)
     reasons = {
-        "gap": steps.broken == GAP,
-        "hole": steps.broken == HOLE,
+        "gap": steps.broken == visit_steps.GAP,
+        "hole": steps.broken == visit_steps.HOLE,
         "state": (state == MISSING) | lands_nowhere,
         "action": act == MISSING,
     }
@@ -376,17 +334,14 @@ def _usable(steps: Steps, state: CodeArray, act: CodeArray) -> tuple[BoolArray, 
 
 def _log(
     source: str,
-    steps: Steps,
+    steps: visit_steps.Steps,
     decided_in: tuple[CodeArray, Labels],
     taken: tuple[CodeArray, list[str]],
     usable: BoolArray,
-    paid: Earned | None,
+    paid: visit_steps.Earned | None,
     cut: bool,
 ) -> TransitionLog:
-    """The log of the usable steps, from the state and the action of every step and their names.
-
-    Actions that were `cut` from numbers keep their order.
-    """
+    """The log of the usable steps; actions that were `cut` from numbers keep their order."""
     (state, states), (act, actions), who = decided_in, taken, steps.who
     at = np.flatnonzero(usable)
     if not at.size:
@@ -395,7 +350,7 @@ def _log(
             "states and an action. Check the columns of id, time and action, the step of the grid "
             "and max_gap."
         )
-    ends = steps.follows[at] == END
+    ends = steps.follows[at] == visit_steps.END
     arrived = np.where(ends, MISSING, np.append(state[1:], MISSING)[at]).astype(np.int32)
     seen = np.unique(np.concatenate([state[at], arrived[~ends]]))
     used, action = np.unique(act[at], return_inverse=True)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +29,7 @@ from softrobust.posterior import Frame, Posterior
 from softrobust.problem import Problem
 
 Seed = int | np.random.Generator
-AN_EPISODE = "An episode needs at least one step."
+Steps = Annotated[int, partial(whole, hint="An episode needs at least one step.")]
 
 
 class Domain(ABC):
@@ -40,6 +41,7 @@ class Domain(ABC):
     env_id: ClassVar[str | None] = None
     env_steps: ClassVar[int] = 100
     paper_models: ClassVar[int] = 100
+    paper_goal: ClassVar[SoftRobust] = SoftRobust()
 
     @abstractmethod
     def true_model(self) -> Any:
@@ -56,10 +58,6 @@ class Domain(ABC):
     @abstractmethod
     def problem_on(self, models: Any, objective: SoftRobust) -> Any:
         """Models that are there, with what the domain knows where they do not bring it."""
-
-    def objective(self) -> SoftRobust:
-        """λ and α of the paper's experiments."""
-        return SoftRobust()
 
     def problem(
         self,
@@ -90,7 +88,7 @@ class Domain(ABC):
         models, test = fitted.sample(n + n_test, np.random.default_rng(draw_seed)), None
         if n_test:
             models, test = models.split(n)
-        return self.problem_on(models, self.objective() if objective is None else objective), test
+        return self.problem_on(models, self.paper_goal if objective is None else objective), test
 
 
 class TabularDomain(Domain):
@@ -143,7 +141,7 @@ class TabularDomain(Domain):
                 f"{probs.shape}."
             )
         whole("start", start, 0, len(frame.states) - 1, "It is the index of a state.")
-        whole("steps", steps, hint=AN_EPISODE)
+        whole("steps", steps, hint="An episode needs at least one step.")
         refuse_if_too_large(100.0 * steps, f"An episode of {steps} steps", "Set fewer steps.")
         s, a, s_next = (np.empty(steps, np.int64) for _ in range(3))
         now = np.array([start])

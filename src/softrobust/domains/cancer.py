@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
-from softrobust._core.settings import flag, real, whole
+from softrobust._core.settings import Count, Discount, NotNegative, Number, check_fields
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
 from softrobust.domains.base import Domain, Seed
@@ -83,27 +83,24 @@ class CancerGrowth(Domain):
     summary: ClassVar[str] = "Dose a tumour: 4 continuous variables, 2 actions, 30 steps, γ = 0.9."
     env_id: ClassVar[str | None] = "softrobust/CancerGrowth-v0"
     env_steps: ClassVar[int] = 30
+    paper_goal: ClassVar[SoftRobust] = SoftRobust(0.75, 0.9)  # λ of the figure: 0.25, 0.75, 1
     paper_models: ClassVar[int] = 50
     # what a unit of drug concentration costs; at 0, treating always is close to optimal
-    dose_penalty: float = 1.0
-    noise: float = 0.03  # relative standard deviation of the observed values
+    dose_penalty: Number = 1.0
+    noise: NotNegative = 0.03  # relative standard deviation of the observed values
     # episodes, horizon: size of the batch: 20 × 30 transitions
-    episodes: int = 20
-    horizon: int = 30
+    episodes: Count = 20
+    horizon: Count = 30
     # fit the noise as a function of the features (NUTS) instead of a constant (exact)
     varying: bool = False
     # keep the next states of posterior models within what is possible: 0 ≤ C ≤ 4, and each tissue
     # within 0 … 100. Without it, models explode under policies unlike those of the log.
     boxed: bool = True
-    gamma: float = 0.9
+    gamma: Discount = 0.9
 
     def __post_init__(self) -> None:
-        real("dose_penalty", self.dose_penalty)
-        real("noise", self.noise, least=0)
-        rows = whole("episodes", self.episodes) * whole("horizon", self.horizon)
-        flag("varying", self.varying)
-        flag("boxed", self.boxed)
-        real("gamma", self.gamma, above=0, below=1)
+        check_fields(self)
+        rows = self.episodes * self.horizon
         what = f"A batch of {rows} transitions"
         refuse_if_too_large(100.0 * rows, what, "Set fewer episodes or a shorter horizon.")
 
@@ -153,10 +150,6 @@ class CancerGrowth(Domain):
         """Linear in 20 polynomial features."""
         noise = "varying" if self.varying else "constant"
         return RegressionPosterior(noise=noise, frame=self.frame())  # type: ignore[arg-type]
-
-    def objective(self) -> SoftRobust:
-        """λ = 0.75 and α = 0.9; the paper's figure has λ ∈ {0.25, 0.75, 1}."""
-        return SoftRobust(0.75, 0.9)
 
     def problem_on(self, models: GaussianModels, objective: SoftRobust) -> ContinuousProblem:
         """The models bring all that there is."""

@@ -23,25 +23,17 @@ from softrobust.domains.cancer import VARIABLES, CancerGrowth
 from softrobust.domains.inventory import Inventory
 from softrobust.domains.pest import PestControl
 from softrobust.domains.riverswim import RiverSwim
-from softrobust.errors import InputError, MissingExtraError
+from softrobust.errors import InputError, MissingExtraError, optional
 
+GYMNASIUM = ("gymnasium", "gym", "Simulating a domain")
 SIMULATED: dict[str, type[Domain]] = {
     cls.name: cls for cls in (PestControl, Inventory, RiverSwim, CancerGrowth)
 }
 
 
-def import_gymnasium() -> Any:
-    """Gymnasium, or the line that installs it."""
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise MissingExtraError("gymnasium", "gym", "Simulating a domain") from error
-    return gymnasium
-
-
 def register() -> None:
     """Register the four environments with Gymnasium; calling it again changes nothing."""
-    gymnasium = import_gymnasium()
+    gymnasium = optional(*GYMNASIUM)
     for name, domain in SIMULATED.items():
         if domain.env_id not in gymnasium.registry:
             gymnasium.register(
@@ -121,7 +113,7 @@ class Tumour:
 
 @cache
 def _env_class() -> Any:
-    gymnasium = import_gymnasium()
+    gymnasium = optional(*GYMNASIUM)
 
     class DomainEnv(gymnasium.Env):  # type: ignore[misc,name-defined]
         """One world; `s` is where it stands."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from scipy.special import ndtr
@@ -36,37 +36,41 @@ Rng = np.random.Generator
 @final
 @dataclass(frozen=True)
 class Family:
-    """Limits of what practice leaves open, as shares of optimum − worst, and what is drawn from."""
+    """A way to make worlds, and limits of what practice leaves open, of optimum − worst.
+
+    `make` gives fields of `World`, one `size` for all its logs; `about` and the name are ours.
+    """
 
     name: str
     key: int
+    make: Callable[[Rng], dict[str, Any]]
     least: float
-    most: float
-    noise: tuple[float, ...]
-    distortion: tuple[float, ...]
+    most: float = np.inf
 
     def world(self, seed: int) -> World:
-        """One of the family."""
-        return _first(self.name, self.key, partial(_world, self), seed, self.least, self.most)
+        """The first attempt with this seed that is within the limits."""
+        named: dict[str, Any] = {"name": f"{self.name}-{seed}"}
+        named["about"] = f"One of the family '{self.name}'."
+        for attempt in range(ATTEMPTS):
+            drawn = self.make(np.random.default_rng([self.key, seed, attempt]))
+            made = World(sizes=(drawn.pop("size"),) * 3, **named, **drawn)
+            if self.least < (made.optimum - made.practice_return) / _range(made) < self.most:
+                return made
+        raise SolverError(f"No world of '{self.name}' came within its limits in {ATTEMPTS} trials.")
 
 
-def _first(
-    name: str, key: int, make: Callable[[Rng, int], World], seed: int, least: float,
-    most: float = np.inf,
-) -> World:  # fmt: skip
-    """The first attempt in which practice leaves open so much of the best less the worst."""
-    for attempt in range(ATTEMPTS):
-        made = make(np.random.default_rng([key, seed, attempt]), seed)
-        if least < (made.optimum - made.practice_return) / _range(made) < most:
-            return made
-    raise SolverError(f"No world of '{name}' came within its limits in {ATTEMPTS} trials.")
+def _range(world: World) -> float:
+    """The best less the worst return."""
+    return world.optimum + replace(world, r=-np.asarray(world.r)).optimum
 
 
-MIXED = Family("mixed", 11, 0.05, np.inf, (0.0, 0.0, 0.5, 2.0), (0.3, 1.0, 3.0))
-FAINT = Family("faint", 12, 0.01, 0.12, (0.0, 1.0, 3.0), (0.1, 0.5, 1.0))
+def _actions(A: int) -> tuple[str, ...]:
+    return tuple(f"do {chr(65 + a)}" for a in range(A))
 
 
-def _world(family: Family, rng: Rng, seed: int) -> World:
+def _of_any_kind(
+    rng: Rng, noises: tuple[float, ...], distortion: tuple[float, ...]
+) -> dict[str, Any]:
     shape = rng.choice(["line", "grid", "places"])
     A = int(rng.integers(2, 6))
     limits = ((3, 6), (2, 6)) if shape == "grid" else ((6, 25),)
@@ -78,7 +82,7 @@ def _world(family: Family, rng: Rng, seed: int) -> World:
         _roughen(rng, P, rough)
     kind, r = _rewards(rng, P, at, shape)
     spread = float(np.einsum("sat,sat->sa", P, r).std())
-    noise = spread * rng.choice(family.noise)
+    noise = spread * rng.choice(noises)
     S = at.shape[0]
     ends = np.zeros(S, dtype=bool)
     if rng.random() < 0.25:
@@ -89,25 +93,15 @@ def _world(family: Family, rng: Rng, seed: int) -> World:
     p0 = np.zeros(S)
     first = int(rng.integers(1, 4))
     p0[rng.choice(np.flatnonzero(~ends), first, replace=False)] = 1 / first
-    manner, practice = _practice(rng, P, r, spread, family.distortion)
+    manner, practice = _practice(rng, P, r, spread, distortion)
     rows = int(rng.choice([80, 150, 300, 600, 1200, 3000]))
     steps = min(int(rng.choice([8, 20, 50, rows])), rows)
-    size = Size(max(1, rows // steps), steps)
-    return World(
-        name=f"{family.name}-{seed}",
-        kinds=(str(shape), kind, manner),
-        about=f"One of the family '{family.name}'.",
-        states=_labels(rng, shape, at),
-        actions=tuple(f"do {chr(65 + a)}" for a in range(A)),
-        P=P,
-        r=r,
-        noise=np.array(noise),
-        p0=p0,
-        gamma=gamma,
-        practice=practice,
-        ends=ends,
-        sizes=(size, size, size),
-    )
+    return {
+        "kinds": (str(shape), kind, manner), "states": _labels(rng, shape, at),
+        "actions": _actions(A), "P": P, "r": r, "noise": np.array(noise), "p0": p0,
+        "gamma": gamma, "practice": practice, "ends": ends,
+        "size": Size(max(1, rows // steps), steps),
+    }  # fmt: skip
 
 
 def _places(rng: Rng, S: int, A: int) -> FloatArray:
@@ -215,12 +209,8 @@ def _labels(rng: Rng, shape: str, at: IntArray) -> tuple[str, ...]:
 
 
 # -------------------------------------------------------------------- stocks and flows
-def flow(seed: int) -> World:
+def _stock(rng: Rng) -> dict[str, Any]:
     """A stock, orders and demand."""
-    return _first("flow", 13, _stock, seed, 0.01)
-
-
-def _stock(rng: Rng, seed: int) -> World:
     S, A = int(rng.integers(8, 26)), int(rng.integers(2, 6))
     orders = np.sort(rng.choice(np.arange(1, max(S * 2 // 3, A + 1)), A - 1, replace=False))
     orders = np.append(0, orders)
@@ -247,31 +237,21 @@ def _stock(rng: Rng, seed: int) -> World:
     gamma, start = float(rng.choice([0.8, 0.9, 0.95, 0.98])), int(rng.integers(S))
     rows = int(rng.choice([80, 150, 300, 600, 1200]))
     steps = min(int(rng.choice([20, 50, 100, rows])), rows)
-    size = Size(max(1, rows // steps), steps)
-    return World(
-        name=f"flow-{seed}",
-        kinds=("line", "flow"),
-        about="One of the family 'flow'.",
-        states=tuple(f"stock={i}" for i in range(S)),
-        actions=tuple(f"order {k}" for k in orders),
-        P=P,
-        r=r,
-        noise=np.array(float(rng.choice([0, 0, 1.0])) * price),
-        p0=np.eye(S)[start],
-        gamma=gamma,
-        practice=(1 - other) * np.eye(A)[rule] + other / A,
-        sizes=(size, size, size),
-    )
+    return {
+        "kinds": ("line", "flow"), "states": tuple(f"stock={i}" for i in range(S)),
+        "actions": tuple(f"order {k}" for k in orders), "P": P, "r": r,
+        "noise": np.array(float(rng.choice([0, 0, 1.0])) * price), "p0": np.eye(S)[start],
+        "gamma": gamma, "practice": (1 - other) * np.eye(A)[rule] + other / A,
+        "size": Size(max(1, rows // steps), steps),
+    }  # fmt: skip
 
 
 # -------------------------------------------------------------------- what the log does not have
-def veiled(seed: int) -> World:
-    """Something that people see and the log does not have: it changes outcomes and decisions."""
-    return _first("veiled", 14, _veiled, seed, 0.05)
+def _veiled(rng: Rng) -> dict[str, Any]:
+    """Two kinds of cases with rows, rewards and rules of their own; a case may change its kind.
 
-
-def _veiled(rng: Rng, seed: int) -> World:
-    """Two kinds of cases with rows, rewards and rules of their own; a case may change its kind."""
+    People see it and the log does not have it: it changes outcomes and decisions.
+    """
     S, A = ((int(rng.integers(4, 10)), 2), (int(rng.integers(4, 7)), 3))[int(rng.integers(2))]
     shape, at = str(rng.choice(["line", "places"])), np.arange(S)[:, None]
 
@@ -301,33 +281,20 @@ def _veiled(rng: Rng, seed: int) -> World:
     p0[starts] = first / 2
     steps = int(rng.choice([6, 12, 30]))
     rows_ = int(rng.choice([150, 400, 1000, 3000]))
-    size = Size(max(10, rows_ // steps), steps)
-    return World(
-        name=f"veiled-{seed}",
-        kinds=(shape, kind, "confounded"),
-        about="One of the family 'veiled'.",
-        states=_labels(rng, shape, at),
-        actions=tuple(f"do {chr(65 + a)}" for a in range(A)),
-        P=full.reshape(2 * S, A, 2 * S),
-        r=paid.reshape(2 * S, A, 2 * S),
-        noise=np.array(spread * rng.choice([0.0, 0.5, 2.0])),
-        p0=p0.reshape(-1),
-        gamma=float(rng.choice([0.9, 0.95])),
-        practice=practice.reshape(2 * S, A),
-        ends=ends.reshape(-1),
-        observed=np.repeat(np.arange(S), 2),
-        sizes=(size, size, size),
-    )
+    return {
+        "kinds": (shape, kind, "confounded"), "states": _labels(rng, shape, at),
+        "actions": _actions(A), "P": full.reshape(2 * S, A, 2 * S),
+        "r": paid.reshape(2 * S, A, 2 * S),
+        "noise": np.array(spread * rng.choice([0.0, 0.5, 2.0])), "p0": p0.reshape(-1),
+        "gamma": float(rng.choice([0.9, 0.95])), "practice": practice.reshape(2 * S, A),
+        "ends": ends.reshape(-1), "observed": np.repeat(np.arange(S), 2),
+        "size": Size(max(10, rows_ // steps), steps),
+    }  # fmt: skip
 
 
 # -------------------------------------------------------------------- many places, few goals
-def sparse(seed: int) -> World:
-    """Goals among many places."""
-    return _first("sparse", 15, _sparse, seed, 0.1)
-
-
-def _sparse(rng: Rng, seed: int) -> World:
-    """Practice is soft about a rule that values places wrongly, and in part at random."""
+def _sparse(rng: Rng) -> dict[str, Any]:
+    """Few goals; practice is soft about a rule that values places wrongly, and in part random."""
     S, A = int(rng.integers(20, 61)), int(rng.integers(2, 6))
     width, conc = int(rng.integers(2, 7)), rng.choice([0.5, 1.0, 3.0])
     P = np.zeros((S, A, S))
@@ -346,23 +313,18 @@ def _sparse(rng: Rng, seed: int) -> World:
     start = int(rng.choice(np.flatnonzero(~ends)))
     rows = int(S * A * rng.choice([1.5, 3.0, 8.0]))
     steps = int(rng.choice([20, 50]))
-    size = Size(max(1, rows // steps), steps)
-    return World(
-        name=f"sparse-{seed}",
-        kinds=("places", "goals"),
-        about="One of the family 'sparse'.",
-        states=_labels(rng, "places", np.arange(S)[:, None]),
-        actions=tuple(f"do {chr(65 + a)}" for a in range(A)),
-        P=P,
-        r=r,
-        p0=np.eye(S)[start],
-        gamma=gamma,
-        practice=(1 - random) * practice + random / A,
-        ends=ends,
-        sizes=(size, size, size),
-    )
+    return {
+        "kinds": ("places", "goals"), "states": _labels(rng, "places", np.arange(S)[:, None]),
+        "actions": _actions(A), "P": P, "r": r, "p0": np.eye(S)[start], "gamma": gamma,
+        "practice": (1 - random) * practice + random / A, "ends": ends,
+        "size": Size(max(1, rows // steps), steps),
+    }  # fmt: skip
 
 
-def _range(world: World) -> float:
-    """The best less the worst return."""
-    return world.optimum + replace(world, r=-np.asarray(world.r)).optimum
+_mixed = partial(_of_any_kind, noises=(0.0, 0.0, 0.5, 2.0), distortion=(0.3, 1.0, 3.0))
+_faint = partial(_of_any_kind, noises=(0.0, 1.0, 3.0), distortion=(0.1, 0.5, 1.0))
+FAMILIES = (
+    Family("mixed", 11, _mixed, 0.05), Family("faint", 12, _faint, 0.01, 0.12),
+    Family("flow", 13, _stock, 0.01), Family("veiled", 14, _veiled, 0.05),
+    Family("sparse", 15, _sparse, 0.1),
+)  # fmt: skip

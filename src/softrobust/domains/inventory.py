@@ -13,9 +13,9 @@ import numpy as np
 from scipy.special import pdtr
 
 from softrobust._core.arrays import IntArray
-from softrobust._core.settings import flag, instance, real, whole
+from softrobust._core.settings import Positive, check_fields
 from softrobust.data import TransitionLog
-from softrobust.domains.base import AN_EPISODE, Seed, TabularDomain
+from softrobust.domains.base import Seed, Steps, TabularDomain
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
@@ -34,18 +34,16 @@ class Inventory(TabularDomain):
     summary: ClassVar[str] = "Order stock under unknown demand: 51 states, 41 actions, γ = 0.99."
     env_id: ClassVar[str | None] = "softrobust/Inventory-v0"
     env_steps: ClassVar[int] = 50
-    mean_demand: float = 10.0
+    paper_goal: ClassVar[SoftRobust] = SoftRobust(0.5, 0.8)
+    mean_demand: Positive = 10.0
     # sizes and prices; `Shop(max_backlog=10)` lets demand wait
     shop: Shop = field(default_factory=Shop)
-    steps: int = 50  # length of the logged episode
+    steps: Steps = 50  # length of the logged episode
     # whether the world's demand, too, is truncated to 0 … max_demand (it is in its models)
     truncated: bool = True
 
     def __post_init__(self) -> None:
-        instance("shop", self.shop, Shop)
-        real("mean_demand", self.mean_demand, above=0, hint="mean_demand must be positive.")
-        whole("steps", self.steps, hint=AN_EPISODE)
-        flag("truncated", self.truncated)
+        check_fields(self)
         top = self.shop.max_demand  # demand beyond it is simulated by rejection
         if self.truncated and float(pdtr(top, self.mean_demand)) < LEAST_INSIDE:
             raise InputError(
@@ -81,7 +79,3 @@ class Inventory(TabularDomain):
     def posterior(self) -> DemandPosterior:
         """Gamma–Poisson; rows in which the stock ran out count as lower bounds."""
         return DemandPosterior(shop=self.shop)
-
-    def objective(self) -> SoftRobust:
-        """λ = 0.5, α = 0.8."""
-        return SoftRobust(0.5, 0.8)

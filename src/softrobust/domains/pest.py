@@ -7,15 +7,16 @@ The batch is one episode of 300 steps from n = 10 under the optimal policy of th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, final
+from functools import partial
+from typing import Annotated, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import IntArray
-from softrobust._core.settings import flag, instance, whole
+from softrobust._core.settings import check_fields, whole
 from softrobust.data import TransitionLog
-from softrobust.domains.base import AN_EPISODE, Seed, TabularDomain, optimal_policy
+from softrobust.domains.base import Seed, Steps, TabularDomain, optimal_policy
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
 from softrobust.posterior import Frame, Nuts, PopulationPosterior
@@ -29,7 +30,8 @@ from softrobust.posterior.population import (
     true_growth,
 )
 
-POPULATION = f"It is a population: choose one of the states 0…{K}."
+HINT = f"It is a population: choose one of the states 0…{K}."
+Population = Annotated[int, partial(whole, least=0, most=K, hint=HINT)]
 
 
 @final
@@ -41,20 +43,17 @@ class PestControl(TabularDomain):
     summary: ClassVar[str] = "Treat a growing pest population: 51 states, 5 actions, γ = 0.9."
     env_id: ClassVar[str | None] = "softrobust/PestControl-v0"
     env_steps: ClassVar[int] = 300
-    start: int = 9  # where episodes start (p0); the paper's own data has 9
+    paper_goal: ClassVar[SoftRobust] = SoftRobust(0.5, 0.7)
+    start: Population = 9  # where episodes start (p0); the paper's own data has 9
     # batch_start, steps: first population and length of the logged episode
-    batch_start: int = 10
-    steps: int = 300
+    batch_start: Population = 10
+    steps: Steps = 300
     # let the world itself grow exponentially instead (with the true growth rates)
     exponential: bool = False
     nuts: Nuts = field(default_factory=Nuts)  # settings of the posterior's sampler
 
     def __post_init__(self) -> None:
-        whole("start", self.start, 0, K, POPULATION)
-        whole("batch_start", self.batch_start, 0, K, POPULATION)
-        whole("steps", self.steps, hint=AN_EPISODE)
-        flag("exponential", self.exponential)
-        instance("nuts", self.nuts, Nuts)
+        check_fields(self)
 
     def frame(self) -> Frame:
         """r(n, a) = 1000 − n² − c_a, all mass on `start`."""
@@ -81,7 +80,3 @@ class PestControl(TabularDomain):
     def posterior(self) -> PopulationPosterior:
         """Growth rates by NUTS."""
         return PopulationPosterior(self.start, self.nuts)
-
-    def objective(self) -> SoftRobust:
-        """λ = 0.5, α = 0.7."""
-        return SoftRobust(0.5, 0.7)

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, refuse_if_too_large
-from softrobust._core.settings import one_of, real, whole
+from softrobust._core.settings import Count, Discount, Natural, Positive, check_fields, whole
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
-from softrobust.domains.base import AN_EPISODE, Seed, TabularDomain
+from softrobust.domains.base import Seed, Steps, TabularDomain
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior, Frame
 
@@ -37,30 +37,24 @@ class RandomMDP(TabularDomain):
     summary: ClassVar[str] = "A random world: Dirichlet rows, Garnet, or a ring."
     kind: Kind = "dirichlet"
     n_states: int = 20
-    n_actions: int = 3
+    n_actions: Count = 3
     branching: int = 4
-    concentration: float = 1.0
-    gamma: float = 0.95
-    steps: int = 200
-    model_seed: int = 0
+    concentration: Positive = 1.0
+    gamma: Discount = 0.95
+    steps: Steps = 200
+    model_seed: Natural = 0
 
     def __post_init__(self) -> None:
-        one_of("kind", self.kind, ("dirichlet", "garnet", "ring"))
+        check_fields(self)
         least = 3 if self.kind == "ring" else 1
         needs = f"A {self.kind} world needs at least {least} states."
         S = whole("n_states", self.n_states, least, hint=needs)
-        A = whole("n_actions", self.n_actions)
         # Only a garnet world reads it: the default need not fit the other kinds.
         most = S if self.kind == "garnet" else None
         width = whole("branching", self.branching, 1, most, "It counts next states of a pair.")
         width = {"garnet": width, "ring": 3}.get(self.kind, S)
-        real("concentration", self.concentration, above=0)
-        real("gamma", self.gamma, above=0, below=1)
-        whole("steps", self.steps, hint=AN_EPISODE)
-        whole("model_seed", self.model_seed, 0)
-        refuse_if_too_large(
-            24.0 * S * A * width, f"A world of {S} states", "Set fewer states, actions or branches."
-        )
+        size, fewer = 24.0 * S * self.n_actions * width, "Set fewer states, actions or branches."
+        refuse_if_too_large(size, f"A world of {S} states", fewer)
 
     def frame(self) -> Frame:
         """Standard normal r(s, a), uniform start."""

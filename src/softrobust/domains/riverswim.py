@@ -9,16 +9,17 @@ pays 100 when it stays in the last state. A move past an end stays there in both
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final
+from functools import partial
+from typing import Annotated, ClassVar, Literal, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
-from softrobust._core.settings import one_of, whole
+from softrobust._core.settings import check_fields, whole
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
-from softrobust.domains.base import AN_EPISODE, Seed, TabularDomain
+from softrobust.domains.base import Seed, Steps, TabularDomain
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior, Frame, Posterior, TiedPosterior
 from softrobust.posterior.tied import LEFT_STAY_RIGHT, move_blocks
@@ -41,14 +42,12 @@ class RiverSwim(TabularDomain):
     # one Dirichlet(1, 1, 1) over moves shared by all states, or a uniform one over all states for
     # each pair
     prior: Literal["tied", "independent"] = "tied"
-    n_states: int = 20
-    steps: int = 15
+    n_states: Annotated[int, partial(whole, least=3, hint="A river needs at least 3 states.")] = 20
+    steps: Steps = 15
 
     def __post_init__(self) -> None:
-        one_of("variant", self.variant, tuple(SWIM))
-        one_of("prior", self.prior, ("tied", "independent"))
-        S = whole("n_states", self.n_states, 3, hint="A river needs at least 3 states.")
-        whole("steps", self.steps, hint=AN_EPISODE)
+        check_fields(self)
+        S = self.n_states
         refuse_if_too_large(32.0 * S * S, f"A river of {S} states", "Set a smaller n_states.")
 
     def frame(self) -> Frame:

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen
 from softrobust.data import TransitionLog
+from softrobust.data.labels import OfStates
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 
@@ -54,7 +55,7 @@ class Size:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class World:
+class World(OfStates):
     """A world with a known truth."""
 
     # name, kinds, about: kind words ("ordered", "noisy rewards", …) and a sentence
@@ -109,16 +110,6 @@ class World:
             raise InputError(f"World '{self.name}': every state must be observed somewhere.")
 
     @property
-    def n_states(self) -> int:
-        """How many states people can see."""
-        return len(self.states)
-
-    @property
-    def n_actions(self) -> int:
-        """A."""
-        return len(self.actions)
-
-    @property
     def hidden(self) -> bool:
         """Whether full states look alike."""
         return len(self.states) < int(self.P.shape[0])
@@ -169,17 +160,17 @@ class World:
         else:
             probs = np.asarray(policy, dtype=np.float64)
             decided = np.ones(self.n_states, dtype=bool)
-            if probs.shape != (self.n_states, self.n_actions):
+            if probs.shape != self.shape:
                 raise InputError(
-                    f"Probabilities for world '{self.name}' need shape "
-                    f"{(self.n_states, self.n_actions)}; they have {probs.shape}."
+                    f"Probabilities for world '{self.name}' need shape {self.shape}; they have "
+                    f"{probs.shape}."
                 )
         seen = self.observed
         return self._value(np.where(decided[seen][:, None], probs[seen], self.practice), horizon)
 
     def _rows(self, policy: Policy, log: TransitionLog | None) -> tuple[FloatArray, BoolArray]:
         """Probabilities in the order of the world, and in which states the policy says anything."""
-        probs = np.zeros((self.n_states, self.n_actions))
+        probs = np.zeros(self.shape)
         decided = np.zeros(self.n_states, dtype=bool)
         own = {name: i for i, name in enumerate(self.states)}
         columns = [self.actions.index(name) for name in policy.actions]

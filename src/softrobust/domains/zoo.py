@@ -26,7 +26,7 @@ from scipy.special import ndtr
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.settings import did_you_mean
-from softrobust.domains.families import FAINT, MIXED, flow, sparse, veiled
+from softrobust.domains.families import FAMILIES
 from softrobust.domains.world import Size, World
 from softrobust.errors import InputError
 
@@ -571,8 +571,5 @@ def _of_truth(name: str, make: Callable[..., World], _: int) -> World:
 
 
 _register_all()
-for _family in (MIXED, FAINT):
+for _family in FAMILIES:
     register(_family.name, _family.world, family=True)
-register("flow", flow, family=True)
-register("veiled", veiled, family=True)
-register("sparse", sparse, family=True)

@@ -5,9 +5,9 @@ written (a read-only install run by a user without a home) it refuses to compile
 must still run there, so compilation then goes without a cache.
 
 Two processes never compile the same kernel at the same time: the second waits and takes it from the
-cache. So a helper (`beside`) can compile what a command will need later while the command itself
-compiles what it needs now. Kernels whose names begin with `_`, and those marked `inner`, are called
-by kernels alone: no way in from Python is made for them, nor machine code of their own.
+cache. So a helper (`compile_beside`) can compile what a command will need later while the command
+itself compiles what it needs now. Kernels whose names begin with `_`, and those marked `inner`, are
+called by kernels alone: no way in from Python is made for them, nor machine code of their own.
 
 Numba's cache looks at a kernel's own file only, and would keep old machine code of kernels that it
 calls in other files. So the cache is stamped with the text of all files that a kernel draws on.
@@ -19,33 +19,45 @@ and infinity keep their meaning, so a kernel can still find them. `FINITE` also 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import hashlib
+import json
 import os
 import re
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from itertools import pairwise
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from llvmlite import binding
 from numba import __version__ as numba_version
-from numba import _dynfunc, get_num_threads, njit, types
-from numba.core import cgutils, codegen, event
+from numba import _dynfunc, extending, get_num_threads, njit, types
+from numba.core import cgutils, codegen, event, imputils, ir
+from numba.core.base import BaseContext
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu import CPUContext
 from numba.core.environment import lookup_environment
-from numba.extending import intrinsic
+from numba.core.runtime.context import NRTContext
+from numba.core.targetconfig import ConfigStack as TargetConfigStack
+from numba.core.typing.templates import AttributeTemplate, _OverloadFunctionTemplate
+from numba.extending import intrinsic, overload
+from numba.np import arrayobj
 
 from softrobust._core.limits import LiveLine
 
 REORDER = frozenset({"reassoc", "contract", "nsz", "arcp"})
 FINITE = REORDER | {"nnan", "ninf"}
 EPS = 2.220446049250313e-16  # of float64
+LOCKS = "compiling.lock"
+BOOT = "from softrobust.run.ahead import compile_for; compile_for(sys.argv[1] or None)"
 TURNS = 4  # parts of a loop for every thread: some take longer than others
 
 
@@ -59,14 +71,18 @@ class _Compiling(event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         """One more kernel, perhaps in the midst of another."""
-        beside, self.beside = self.beside, None
-        if beside is not None:
-            self.helped = True
-            beside()
+        self.help()
         self.depth += 1
         kernel = getattr(event.data.get("dispatcher"), "py_func", None)
         if kernel is not None and kernel.__module__.startswith("softrobust."):
             self.say(kernel.__name__)
+
+    def help(self) -> None:
+        """Call for help, if there is any."""
+        beside, self.beside = self.beside, None
+        if beside is not None:
+            self.helped = True
+            beside()
 
     def say(self, name: str) -> None:
         """Tell a terminal what is going on."""
@@ -86,13 +102,16 @@ class _Compiling(event.Listener):  # type: ignore[misc]
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
         """No search for garbage meanwhile, a sixth of the time: compiling drops millions."""
-        collected = gc.isenabled()
+        lock = getattr(binding.ffi.lib, "_lock", None)
+        collected, told = gc.isenabled(), getattr(lock, "_cblist", [])
         gc.disable()
         self.inside += 1
+        listeners, told[:] = told[:], []  # nor does anybody time a hundred thousand short calls
         try:
             yield
         finally:
             self.inside -= 1
+            told[:] = listeners
             if collected:
                 gc.enable()
 
@@ -112,6 +131,14 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
     """
 
     plain = False  # neither optimised nor machine code
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """As numba does, with one list of passes for all, and none for what is declared only."""
+        ll_module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
 
     def keep_plain(self) -> None:
         """Be what callers take in, and no more."""
@@ -176,14 +203,147 @@ def _take_in_plain() -> None:
     CPUContext.get_executable = executable
 
 
+KNOWN = types.Number | types.Boolean | types.Array | types.UniTuple | types.NoneType
+
+
+def _mismatch(src_shapes: Any, index_shape: Any) -> None:
+    """What numba calls where shapes differ."""
+
+
+def _remember() -> None:
+    """Type a call of numba's own functions once for the same types, and compile it once.
+
+    Numba asks some ten templates a time, and takes a callee to be another for every flag of its
+    caller, those included that make no difference to it.
+    """
+    known: dict[Any, Any] = {}
+    ask, refresh = types.BaseFunction.get_call_type, BaseContext.refresh
+
+    def count(context: Any) -> Any:
+        lists = *context._registries, *context.typing_context._registries
+        return len(sys.modules), *(len(x) for y in lists for x in vars(y).values())
+
+    def inherited() -> Any:
+        x = TargetConfigStack.top_or_none()
+        return x and (x.nrt, x.error_model, x.forceinline, frozenset(x.fastmath.flags))
+
+    def call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        if kws or not all(isinstance(x, KNOWN) for x in args):
+            return ask(self, context, args, kws)
+        key = id(self), id(context), tuple(args), inherited()
+        if key not in known:
+            found = ask(self, context, args, kws)
+            known[key] = found, self._impl_keys[found.args], self, context
+        found, self._impl_keys[found.args] = known[key][:2]
+        return found
+
+    def implementation(self: Any, args: Any, kws: Any) -> Any:
+        key = self.context, tuple(args), tuple(kws.items()), inherited()
+        return self._impl_cache.get(key) or self._build_impl(key, args, kws)
+
+    def refresh_if_new(self: Any) -> None:
+        if vars(self).get("_counted") != count(self):
+            refresh(self)
+            self._counted = count(self)
+
+    @cache
+    def counted(manager: Any, kind: Any) -> bool:
+        return bool(manager[kind].contains_nrt_meminfo())
+
+    def owners(self: Any, builder: Any, kind: Any, value: Any) -> Any:
+        manager = self._context.data_model_manager
+        model = manager[kind]
+        found = [(kind, model.get_nrt_meminfo(builder, value))] if model.has_nrt_meminfo() else []
+        for part, get in model.traverse(builder):
+            if counted(manager, part):  # numba takes all parts out of an array, to look for owners
+                found += owners(self, builder, part, get(value))
+        return found
+
+    def variables(self: Any, value: Any) -> list[Any]:
+        if not isinstance(value, dict | list | tuple):
+            value = (value,) if type(value) is ir.Var else getattr(value, "list_vars", tuple)()
+            return list(value)
+        found = []
+        for x in value.values() if isinstance(value, dict) else value:
+            if type(x) is ir.Var:
+                found.append(x)
+            elif type(x) not in (ir.Loc, str, int, NoneType):
+                found += variables(self, x)
+        return found
+
+    overload(_mismatch)(arrayobj.ol_raise_with_shape_context_generic)
+    arrayobj.raise_with_shape_context = _mismatch  # whose words take longer than most kernels
+    types.BaseFunction.get_call_type = call_type
+    _OverloadFunctionTemplate._get_impl = implementation
+    BaseContext.refresh, NRTContext.get_meminfos = refresh_if_new, owners
+    ir.Inst._rec_list_vars = variables
+
+
 if re.match(r"0\.6\d\.", numba_version):
     _take_in_plain()
+    _remember()
 
 
-def beside(start: Callable[[], None]) -> None:
-    """Call `start`, once in the life of this process, if and when something must be compiled."""
-    if not _compiling.helped:
-        _compiling.beside = start
+def isolated(call: str, *given: str) -> list[str]:
+    """The words that start an interpreter of its own on a line of code, and what that is given.
+
+    It imports from where this one does, without the current folder or what the environment adds.
+    """
+    path = [place for place in sys.path if os.path.isabs(place)]
+    boot = f"import json, sys; sys.path[:] = json.loads(sys.argv.pop()); {call}"
+    return [sys.executable, "-I", "-c", boot, *given, json.dumps(path)]
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def worker_environment(workers: int) -> dict[str, str]:
+    """Threads for a worker: its share of the cores for the kernels, one for linear algebra.
+
+    The kernels give the same digits for any number of threads; BLAS need not, so it gets one
+    everywhere.
+    """
+    share = max(1, cores() // max(workers, 1))
+    own = os.environ.get("NUMBA_NUM_THREADS", "")
+    if own.isdigit() and int(own) > 0:
+        share = min(share, int(own))
+    blas = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+    return {"NUMBA_NUM_THREADS": str(share)} | dict.fromkeys(blas, "1")
+
+
+def compile_beside(solver: str | None) -> None:
+    """Start a helper, once in the life of this process, if and when something must be compiled.
+
+    At once where nothing was yet: it has read in the package by the time that it is needed. None
+    where there is one core only.
+    """
+    if cores() < 2 or _compiling.helped:
+        return
+    _compiling.beside = partial(_start, solver)
+    with suppress(RuntimeError, AttributeError):  # no cache to share
+        if not Path(njit(_mismatch, cache=True)._cache.cache_path, LOCKS).exists():
+            _compiling.help()
+
+
+def _start(solver: str | None) -> None:
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with suppress(OSError):  # no process to be had: this one compiles everything
+        helper = subprocess.Popen(
+            isolated(BOOT, solver or ""),
+            stdin=subprocess.PIPE,
+            env=os.environ | worker_environment(2),
+            **quiet,
+        )
+        atexit.register(_end, helper)
+
+
+def _end(helper: subprocess.Popen[bytes]) -> None:
+    helper.kill()
+    helper.wait()
 
 
 def kernel(
@@ -194,15 +354,11 @@ def kernel(
     inner: bool = False,
     nogil: bool = False,
     entry: bool = False,
-    once: bool = False,
 ) -> Any:
     """Compile `function` with numba: `@kernel`, or `@kernel(fastmath=REORDER)`.
 
     With `nogil` several threads of Python may be in it at once. With `entry` it is called from
     Python though its name begins with `_`, with `inner` by kernels alone though it does not.
-
-    With `once` its text becomes part of the kernel that calls it, which spares compiling it by
-    itself; for functions that are called in one place (of a kernel).
 
     With `inline` it becomes part of every kernel that calls it. An array is handed on as seven
     words, so that a call with five of them costs as much as a hundred additions: inner functions of
@@ -214,8 +370,6 @@ def kernel(
         options["nogil"] = True
     if inline:
         options["forceinline"] = True
-    if once:
-        options["inline"] = "always"
     if fastmath:  # a test for a zero divisor would keep a loop from vectorising
         options["error_model"] = "numpy"
 
@@ -228,6 +382,7 @@ def kernel(
                 raise
             return njit(f, **options)
         _take_turns(compiled)
+        _take_numbers(compiled)
         if options["no_cpython_wrapper"]:
             _keep_inside(compiled)
         # Private, hence the suppression: without it the cache works as numba made it.
@@ -292,6 +447,16 @@ def _keep_inside(compiled: Any) -> None:
     compiled._compile_for_args, compiled.add_overload = refuse, add
 
 
+def _take_numbers(compiled: Any) -> None:
+    """Constants are numbers like others: nothing is compiled anew for them."""
+    template = compiled.get_call_template
+
+    def of_numbers(args: Any, kws: Any) -> Any:
+        return template(tuple(types.unliteral(x) for x in args), kws)
+
+    compiled.get_call_template = of_numbers
+
+
 def _take_turns(compiled: Any) -> None:
     """Let one process at a time compile this kernel, or load it: POSIX locks, which end with it.
 
@@ -336,7 +501,7 @@ def _locks(folder: str) -> int:
     Closing it would give up the locks.
     """
     Path(folder).mkdir(parents=True, exist_ok=True)
-    return os.open(Path(folder) / "compiling.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    return os.open(Path(folder) / LOCKS, os.O_RDWR | os.O_CREAT, 0o666)
 
 
 @cache
@@ -393,3 +558,64 @@ def keep_alive(context, owner):
         return target.get_dummy_value()
 
     return types.void(owner), codegen
+
+
+class Bundle(types.Type):  # type: ignore[misc]
+    """Where the parts of a named tuple lie."""
+
+    def __init__(self, parts: Any) -> None:
+        self.parts = parts
+        super().__init__(f"{parts.instance_class.__name__}_{zlib.crc32(str(parts).encode())}")
+
+
+@extending.register_model(Bundle)
+class _BundleModel(extending.models.OpaqueModel):  # type: ignore[misc]
+    """A pointer."""
+
+
+@extending.infer_getattr
+class _BundleFields(AttributeTemplate):  # type: ignore[misc]
+    key = Bundle
+
+    def generic_resolve(self, bundle, name):
+        parts = dict(zip(bundle.parts.fields, bundle.parts.types, strict=True))
+        return parts.get(name)
+
+
+def _part_of(target, builder, bundle, pointer, i):
+    """Where a part lies; every part begins a word."""
+    kinds = [target.get_value_type(kind) for kind in bundle.parts.types]
+    words = sum(-(-target.get_abi_sizeof(kind) // 8) for kind in kinds[:i])
+    place = cgutils.pointer_add(builder, pointer, 8 * words)
+    return builder.bitcast(place, kinds[i].as_pointer())
+
+
+@extending.lower_getattr_generic(Bundle)
+def _take_part(target, builder, bundle, pointer, name):
+    i = bundle.parts.fields.index(name)
+    found = builder.load(_part_of(target, builder, bundle, pointer, i))
+    return imputils.impl_ret_borrowed(target, builder, bundle.parts.types[i], found)
+
+
+@intrinsic
+def bundled(context, parts):
+    """The named tuple of arrays and numbers as `unowned` would make it, handed on as one pointer.
+
+    For kernels that call others with many arrays: a tuple is handed on word by word, hundreds of
+    them, which takes longest of all to compile. It lives as long as the call that made it.
+    """
+    if not isinstance(parts, types.NamedTuple):
+        return None
+    bundle = Bundle(parts)
+
+    def codegen(target, builder, signature, values):
+        size = 8 + sum(target.get_abi_sizeof(target.get_value_type(x)) + 7 for x in parts.types)
+        room = cgutils.alloca_once(builder, cgutils.int8_t, size, name="bundle")
+        room.align = 8
+        for i, x in enumerate(cgutils.unpack_tuple(builder, values[0])):
+            kind = parts.types[i]
+            part = _without_owner(target, builder, kind, x) if isinstance(kind, types.Array) else x
+            builder.store(part, _part_of(target, builder, bundle, room, i))
+        return room
+
+    return bundle(parts), codegen

@@ -31,7 +31,7 @@ from __future__ import annotations
 import numpy as np
 
 from softrobust.kernels._jit import REORDER, kernel, threaded
-from softrobust.kernels.tail import dot, soft_robust_value
+from softrobust.kernels.tail import dot, heap_of, smallest, soft_robust_value
 
 BLOCK = 16  # models side by side: as many as fill the registers of a loop
 
@@ -61,7 +61,8 @@ def _rows(indptr, next_states, prob, R, p0, gamma, order, pairs, first, own, W):
             W[i + 1, S, b] = R[k // A, k % A, first + b]
             W[i + 1, S + 1, b] = 1.0 - gamma * total
     for b in range(own, BLOCK):  # nobody's models: every system must have an answer
-        W[1:, S + 1, b] = 1.0
+        for i in range(1, W.shape[0]):
+            W[i, S + 1, b] = 1.0
 
 
 @kernel(fastmath=REORDER)
@@ -107,10 +108,18 @@ def _block(indptr, next_states, prob, R, p0, gamma, order, sizes, pairs, digits,
     _rows(indptr, next_states, prob, R, p0, gamma, order, pairs, first, own, start[0])
     for level in range(fixed):
         at = level % 2
-        _take_out(start, at, 1, left[level], S + 2 - level, 2, 1 - at, scale, factor)
+        own_row = left[S]  # 1, but no constant, for which numba would compile it anew
+        _take_out(
+            start, at, own_row, left[level], S + 2 - level, own_row + 1, 1 - at, scale, factor
+        )
     stack = np.empty((S - fixed, left[fixed], S + 2 - fixed, BLOCK))
-    stack[0] = start[fixed % 2, : left[fixed], : S + 2 - fixed]
-    digit, changed, last = digits.copy(), fixed, S - 1 - fixed
+    for i in range(left[fixed]):
+        for j in range(S + 2 - fixed):
+            for b in range(BLOCK):
+                stack[0, i, j, b] = start[fixed % 2, i, j, b]
+    digit, changed, last = np.empty(S, np.int64), fixed, S - 1 - fixed
+    for i in range(S):
+        digit[i] = digits[i]
     for stop in range(n):
         for level in range(changed, S - 1):
             i = level - fixed
@@ -164,11 +173,14 @@ def best_stop(X, f, lam, alpha, xi, floor):
         value = soft_robust_value(X[k], f, lam, alpha)
         if value > best:
             best, best_k = value, k
-        left = tail
-        for omega in np.argsort(X[k]):
-            take = max(min(f[omega], left), 0.0)
-            left -= take
-            xi[omega] = (1.0 - lam) * f[omega] + (lam * take / tail if tail > 0.0 else 0.0)
+        for omega in range(xi.size):
+            xi[omega] = (1.0 - lam) * f[omega]
+        heap, n, left = heap_of(X[k]), xi.size, tail
         if tail <= 0.0:
-            xi[np.argmin(X[k])] += lam
+            xi[heap[0]] += lam
+        while n > 0 and left > 0.0:
+            omega = smallest(heap, n, X[k])
+            take = min(f[omega], left)
+            xi[omega] += lam * take / tail
+            n, left = n - 1, left - take
     return best_k, best

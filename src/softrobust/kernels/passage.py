@@ -7,7 +7,7 @@ F(j) = min_a γP(j,a)ᵀF elsewhere. A policy that takes a in s spends there at 
 
 since after each visit it comes back with discount at least γP(s,a)ᵀF, whatever it does elsewhere.
 Where actions have a price, F(j) = min_a θ·price(j,a) + γP(j,a)ᵀF is the least discount and payment
-together, and 1 − γPᵀF − θ·price stands in m (see `bounds.advantage`).
+together (see `bounds.advantage`).
 F is found by policy iteration on one inverse per model, which serves all targets and is carried
 from rule to rule by rank-1 exchanges. A residual e of TF against F, plus a term for rounding, moves
 F by at most e/(1 − γ): that much is taken off (put on), so m is a true bound in floating point.
@@ -27,7 +27,13 @@ from softrobust.kernels.tail import dot
 LIMIT = 200
 REFRESH = 256  # exchanges after which an inverse is computed anew,
 STALE = 1e-12  # and the residual above which an old one is
-LEAST = 1e-3  # 1 − γPᵀF − θ·cost counts as no less
+KEEP = 0.9  # share of a cost that targets may use up together,
+AIM = 0.5  # and the share that its price is set for,
+BEND = 0.7  # by this power of what is missing,
+RISE = 1.5  # at most by this factor a time,
+MOST = 50.0  # and to no more than this many costs
+ANY = 1e100  # a weight that is beyond all others
+FITS = 4  # rounds in which targets give way where they use up too much
 
 
 @kernel
@@ -166,7 +172,9 @@ def _one_target(
         for s in range(S):
             if changed[s] >= 0:
                 rule[s] = changed[s]
-    size = max(1.0, F.max())  # above 1 only where all that is left is dear
+    size = 1.0  # above that only where all that is left is dear
+    for s in range(S):
+        size = max(size, F[s])
     shift = (max(beyond, 0.0) + (S + 4) * EPS * size) / (1.0 - gamma * largest)
     for s in range(S):
         if s != target:
@@ -176,12 +184,32 @@ def _one_target(
 
 
 @kernel
+def _ready(rule, allowed, target):
+    """Whether a rule is allowed as it is outside the target; if not, some allowed one is made."""
+    still = True
+    for s in range(rule.size):
+        if not allowed[s, rule[s]]:
+            still = still and s == target
+            rule[s] = np.argmax(allowed[s])
+    return still
+
+
+@kernel
+def _occupancies(rows, allowed, t, gamma, sign, reach, F, out):
+    """Out (A,) ← p₀ᵀF / (1 − γPᵀF) of what is allowed in t, rounded to the safe side."""
+    S, A = allowed.shape
+    for a in range(A):
+        if allowed[t, a]:
+            value = reach / (1.0 - gamma * dot(rows[t * A + a], F))
+            out[a] = max(value * (1.0 - sign * (2 * S + 8) * EPS / (1.0 - gamma)), 0.0)
+
+
+@kernel
 def _passage_model(
-    indptr, next_states, prob, adv, p0, allowed, targets, begin, end, gamma, sign, fresh, omega,
-    theta, keep, rules, m, start,
+    indptr, next_states, prob, p0, allowed, targets, begin, end, gamma, sign, fresh, omega, rules, m
 ):  # fmt: skip
-    S, A, N = adv.shape
-    rows, cost = np.empty((S * A, S)), np.empty(S * A)
+    S, A, N = m.shape
+    rows, cost = np.empty((S * A, S)), np.zeros(S * A)
     M, T = np.empty((S, S)), np.empty((S, S))
     F, w = np.empty(S), np.empty(S)
     changed, current = np.empty(S, np.int64), np.empty(S, np.int64)
@@ -190,51 +218,28 @@ def _passage_model(
     for i in range(begin, end):
         t = targets[i]
         rule = rules[omega, t]
-        still = not fresh
-        for s in range(S):
-            if not allowed[s, rule[s]]:
-                if s != t:
-                    still = False
-                for a in range(A):  # any allowed action will do to start from
-                    if allowed[s, a]:
-                        rule[s] = a
-                        break
-        if still and keep[omega, t]:
+        if _ready(rule, allowed, t) and not fresh:
             continue
         if fresh and i > 0:
-            for s in range(S):
-                rule[s] = rules[omega, targets[i - 1], s]
+            rule[:] = rules[omega, targets[i - 1]]
         if age < 0:
             largest = _dense_rows(indptr, next_states, prob, N, omega, allowed, rows)
-            for s in range(S):
-                for a in range(A):
-                    cost[s * A + a] = -adv[s, a, omega]
-            for s in range(S):
-                current[s] = rule[s]
+            current[:] = rule
             _factorise(rows, A, gamma, current, M, T)
             age = 0
-        price = theta[omega, t]
         age = _one_target(
-            rows, cost, price, largest, allowed, t, gamma, sign, rule, current, age, M, T, F, w,
+            rows, cost, 0.0, largest, allowed, t, gamma, sign, rule, current, age, M, T, F, w,
             changed,
         )  # fmt: skip
-        reach = dot(p0, F)
-        start[omega, t] = reach
-        for a in range(A):
-            if allowed[t, a]:
-                once = 1.0 - gamma * dot(rows[t * A + a], F)
-                if price > 0:
-                    once = max(once - price * cost[t * A + a], LEAST)
-                value = reach / once
-                m[t, a, omega] = max(value * (1.0 - sign * (2 * S + 8) * EPS / (1.0 - gamma)), 0.0)
+        _occupancies(rows, allowed, t, gamma, sign, dot(p0, F), F, m[t, :, omega])
 
 
 @threaded
 def passage_bounds(
-    first, last, indptr, next_states, prob, adv, p0, allowed, targets, begin, end, gamma, sign,
-    fresh, theta, keep, rules, m, start,
+    first, last, indptr, next_states, prob, p0, allowed, targets, begin, end, gamma, sign, fresh,
+    rules, m,
 ):  # fmt: skip
-    """Update m (S, A, N), start (N, S) at the target states, and the rules (N, S, S) behind them.
+    """Update m (S, A, N) at the target states, and the rules (N, S, S) behind it.
 
     For models first … last and targets begin … end, in order. With `fresh`, a target's search
     starts from the rule of the one before it; else m and rules are those of a larger set of
@@ -242,6 +247,126 @@ def passage_bounds(
     """
     for omega in range(first, last):
         _passage_model(
-            indptr, next_states, prob, adv, p0, allowed, targets, begin, end, gamma, sign, fresh,
-            omega, theta, keep, rules, m, start,
+            indptr, next_states, prob, p0, allowed, targets, begin, end, gamma, sign, fresh,
+            omega, rules, m,
+        )  # fmt: skip
+
+
+@kernel
+def _needs(rows, price, theta, allowed, t, gamma, F, need):
+    """Need (S·A,) ← (F(j) − γP(j,a)ᵀF)₊ outside t: the least prices at which F is what it is."""
+    S, A = allowed.shape
+    need[:] = 0.0
+    for s in range(S):
+        for a in range(A):
+            k = s * A + a
+            most = theta * price[k]
+            if s != t and allowed[s, a] and most > 0:
+                least = F[s] - gamma * dot(rows[k], F) + (S + 4) * EPS * max(1.0, F[s])
+                need[k] = min(max(least, 0.0), most)
+
+
+@kernel
+def _fit(need, cost, weight, used):
+    """Used (S·A,) ← Σ_t weight·need; targets give way where that is more than `KEEP` of a cost."""
+    n = weight.size
+    for step in range(FITS + 1):
+        used[:] = 0.0
+        for i in range(n):
+            if weight[i] > 0:
+                for k in range(used.size):
+                    used[k] += weight[i] * need[i, k]
+        worst = 1.0
+        for i in range(n):
+            share = 1.0
+            for k in range(used.size):
+                if need[i, k] > 0 and used[k] > KEEP * cost[k]:
+                    share = min(share, KEEP * cost[k] / used[k])
+            if step < FITS:
+                weight[i] *= share
+            worst = min(worst, share)
+        if worst == 1.0:
+            return
+    # What gave way together may have done so by rounding too little: all of it by the worst.
+    for i in range(n):
+        weight[i] *= worst
+    for k in range(used.size):
+        used[k] *= worst
+
+
+@kernel
+def _price_model(
+    indptr, next_states, prob, cost, wanted, p0, allowed, targets, gamma, fresh, omega, theta, q,
+    rules, m, start, weight, used, room,
+):  # fmt: skip
+    S, A, N = cost.shape
+    n = targets.size
+    rows, price, paid = np.empty((S * A, S)), np.empty(S * A), np.empty(S * A)
+    M, T = np.empty((S, S)), np.empty((S, S))
+    F, w = np.empty(S), np.empty(S)
+    changed, current = np.empty(S, np.int64), np.empty(S, np.int64)
+    need, own, sums = np.zeros((n, S * A)), np.zeros(n), np.zeros(S * A)
+    largest = _dense_rows(indptr, next_states, prob, N, omega, allowed, rows)
+    for s in range(S):
+        for a in range(A):
+            price[s * A + a], paid[s * A + a] = q[s, a, omega], cost[s, a, omega]
+    age = -1
+    for i in range(n):
+        t = targets[i]
+        rule = rules[omega, t]
+        _ready(rule, allowed, t)
+        if fresh and i > 0:
+            rule[:] = rules[omega, targets[i - 1]]
+        if age < 0:
+            current[:] = rule
+            _factorise(rows, A, gamma, current, M, T)
+            age = 0
+        age = _one_target(
+            rows, price, theta[omega, t], largest, allowed, t, gamma, 1, rule, current, age, M, T,
+            F, w, changed,
+        )  # fmt: skip
+        reach = dot(p0, F)
+        start[omega, t] = reach
+        _occupancies(rows, allowed, t, gamma, 1, reach, F, m[t, :, omega])
+        _needs(rows, price, theta[omega, t], allowed, t, gamma, F, need[i])
+        if reach > 0:
+            for a in range(A):
+                if allowed[t, a]:
+                    own[i] = max(own[i], wanted[t, omega] * m[t, a, omega] / reach)
+    for i in range(n):
+        for k in range(S * A):
+            sums[k] += own[i] * need[i, k]
+    for s in range(S):  # prices for the next time
+        for a in range(A):
+            k = s * A + a
+            if allowed[s, a] and price[k] > 0 and paid[k] > 0:
+                share = max(sums[k] / paid[k], 1e-3)
+                q[s, a, omega] = min(min((AIM / share) ** BEND, RISE) * price[k], MOST * paid[k])
+    _fit(need, paid, own, sums)
+    for i in range(n):
+        most = ANY
+        for k in range(S * A):
+            if need[i, k] > 0:
+                most = min(most, (paid[k] - sums[k]) / need[i, k])
+        weight[omega, targets[i]], room[omega, targets[i]] = own[i], max(most, 0.0)
+    for s in range(S):
+        for a in range(A):
+            used[s, a, omega] = (1.0 + 8 * (n + 4) * EPS) * sums[s * A + a]
+
+
+@threaded
+def priced_bounds(
+    first, last, indptr, next_states, prob, cost, wanted, p0, allowed, targets, gamma, fresh,
+    theta, q, rules, m, start, weight, used, room,
+):  # fmt: skip
+    """Occupancies m' (S, A, N) at prices θq, and what the targets together use up of the costs.
+
+    Updates m, start (N, S) = p₀ᵀF, weight (N, S), used (S, A, N), room (N, S), by which a weight
+    may rise alone until nothing is left of some cost, the rules, and the prices q for the next
+    time. `wanted` (S, N) is the cost that a target is to be charged in full.
+    """
+    for omega in range(first, last):
+        _price_model(
+            indptr, next_states, prob, cost, wanted, p0, allowed, targets, gamma, fresh, omega,
+            theta, q, rules, m, start, weight, used, room,
         )  # fmt: skip

@@ -37,11 +37,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
-from softrobust.kernels._jit import REORDER, kernel, unowned
+from softrobust.kernels._jit import REORDER, bundled, kernel
 
 PLAIN, ALL, MARGINAL, OTHER, SAME, FAR, MID, NEAR, PLACE, DRIFT = range(10)
 LEAVE, EDGE, AFTER, COLUMNS = range(10, 14)
-AT = np.arange(14)  # AT[k] is k, but no constant: numba compiles a kernel anew for each of those
 BORDER_STEPS = 3  # of EM, for what lies beyond borders
 PUSH_STEPS = 2  # times that every action's push is searched,
 REACH = 16  # as far as this from where the search begins,
@@ -150,15 +149,17 @@ def shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed):
 @kernel
 def _totals(g, x):
     """Fill by_next, by_action and moved."""
-    x.by_next[:] = 0.0
-    x.by_action[:] = 0.0
-    x.moved[:] = 0.0
+    action_ptr, target, weight, move = g.action_ptr, g.t, g.w, g.move
+    by_next, by_action, moved, columns = x.by_next, x.by_action, x.moved, g.sizes.size
+    by_next[:] = 0.0
+    by_action[:] = 0.0
+    moved[:] = 0.0
     for a in range(g.n_actions):
-        for i in range(g.action_ptr[a], g.action_ptr[a + 1]):
-            x.by_next[g.t[i]] += g.w[i]
-            x.by_action[a, g.t[i]] += g.w[i]
-            if g.sizes.size and g.move[i] >= 0:
-                x.moved[g.move[i]] += g.w[i]
+        for i in range(action_ptr[a], action_ptr[a + 1]):
+            by_next[target[i]] += weight[i]
+            by_action[a, target[i]] += weight[i]
+            if columns and move[i] >= 0:
+                moved[move[i]] += weight[i]
 
 
 @kernel(inline=True)
@@ -184,154 +185,167 @@ def _blend_down(mass, off, B, n, k, coarse):
 @kernel
 def _around(g, r, s, drifts):
     """r.near ← states near s; and r.drift: displacements of any action there, carried to s."""
-    if r.last[1] == s:
+    target, weight, pair_lo, pair_hi, A = g.t, g.w, g.pair_lo, g.pair_hi, g.n_actions
+    ranks, sizes, numeric, lookup, placed = g.ranks, g.sizes, g.numeric, g.lookup, g.placed
+    by_near, by_wide, found, last = g.near, g.wide, r.near, r.last
+    if last[1] == s:
         return
     n, total, drift = 0, 0.0, r.drift
     drift[:] = 0.0
     for s2 in range(g.live.size):
-        if g.wide[s, s2] > 0.0 and g.placed[s2]:
-            r.near[n] = s2
+        if by_wide[s, s2] > 0.0 and placed[s2]:
+            found[n] = s2
             n += 1
-            near = g.near[s, s2]
+            near = by_near[s, s2]
             if drifts and near > 0.0:
-                for row in range(s2 * g.n_actions, (s2 + 1) * g.n_actions):
-                    for i in range(g.pair_lo[row], g.pair_hi[row]):
-                        to = shifted(s, s2, g.t[i], g.ranks, g.sizes, g.numeric, g.lookup, g.placed)
+                for row in range(s2 * A, (s2 + 1) * A):
+                    for i in range(pair_lo[row], pair_hi[row]):
+                        to = shifted(s, s2, target[i], ranks, sizes, numeric, lookup, placed)
                         if to >= 0:
-                            drift[to] += near * g.w[i]
-                            total += near * g.w[i]
-    r.last[0], r.last[1] = n, s
+                            drift[to] += near * weight[i]
+                            total += near * weight[i]
+    last[0], last[1] = n, s
     r.whole[4] = total
 
 
 @kernel
 def _begin(g, x, r):
     """What all rows need of the sums."""
+    by_next, by_action, beyond = x.by_next, x.by_action, x.beyond
+    placed, live, whole, gone = g.placed, g.live, r.whole, r.gone
     r.last[1] = -1
     r.seen[:] = -1
-    r.whole[:] = 0.0
+    whole[:] = 0.0
     n_live = 0
-    for t in range(g.live.size):
-        r.whole[0] += x.by_next[t]
-        if not g.placed[t]:
-            r.whole[1] += x.by_next[t]
-        if g.live[t]:
+    for t in range(live.size):
+        whole[0] += by_next[t]
+        if not placed[t]:
+            whole[1] += by_next[t]
+        if live[t]:
             n_live += 1
-            if not g.placed[t]:
-                r.whole[3] += 1.0
-    r.whole[2] = 1.0 / n_live
-    r.whole[3] /= n_live
+            if not placed[t]:
+                whole[3] += 1.0
+    whole[2] = 1.0 / n_live
+    whole[3] /= n_live
     for a in range(g.n_actions):
-        r.by_action[a] = x.by_action[a].sum()
+        total = 0.0
+        for t in range(live.size):
+            total += by_action[a, t]
+        r.by_action[a] = total
     for k in range(x.stops.size):
-        r.gone[k] = 0.0
-        for t in range(g.live.size):
-            r.gone[k] += max(x.beyond[k, t], 0.0)
+        gone[k] = 0.0
+        for t in range(live.size):
+            gone[k] += max(beyond[k, t], 0.0)
 
 
-@kernel(once=True)
+@kernel
 def _row_bases(g, x, r, row, columns, B):
     """B (n_bases, n) ← the base measures of row s·A + a at its columns (n,)."""
-    s, a, lo, hi, n = (
-        row // g.n_actions, row % g.n_actions, g.pair_lo[row], g.pair_hi[row], columns.size
-    )  # fmt: skip
+    target, weight, pair_lo, pair_hi, A = g.t, g.w, g.pair_lo, g.pair_hi, g.n_actions
+    s, a, lo, hi, n = row // A, row % A, pair_lo[row], pair_hi[row], columns.size
     placed, place, mass, off = g.placed, r.place, r.mass, r.off
-    r.mass[:] = 0.0
-    r.off[:] = 0.0
-    r.mass[MARGINAL], r.off[MARGINAL] = r.whole[0], r.whole[1]
-    r.mass[SAME], r.off[ALL] = r.by_action[a], r.whole[3]
+    live, whole, seen, located = g.live, r.whole, r.seen, g.sizes.size > 0
+    mass[:] = 0.0
+    off[:] = 0.0
+    mass[MARGINAL], off[MARGINAL] = whole[0], whole[1]
+    mass[SAME], off[ALL] = r.by_action[a], whole[3]
     for j in range(n):
         t = columns[j]
         place[t] = j
         for k in range(B.shape[0]):
             B[k, j] = 0.0
-        B[ALL, j] = r.whole[2] if g.live[t] else 0.0
+        B[ALL, j] = whole[2] if live[t] else 0.0
         B[MARGINAL, j] = x.by_next[t]
         B[SAME, j] = x.by_action[a, t]
     for i in range(lo, hi):
-        _add(placed, place, mass, off, B, AT[MARGINAL], g.t[i], -g.w[i])
-        _add(placed, place, mass, off, B, AT[SAME], g.t[i], -g.w[i])
-    _blend_down(mass, off, B, n, AT[MARGINAL], AT[ALL])
-    r.seen[s] = row
+        _add(placed, place, mass, off, B, MARGINAL, target[i], -weight[i])
+        _add(placed, place, mass, off, B, SAME, target[i], -weight[i])
+    _blend_down(mass, off, B, n, MARGINAL, ALL)
+    seen[s] = row
     n_near = 1
-    for other in range(s * g.n_actions, (s + 1) * g.n_actions):
+    for other in range(s * A, (s + 1) * A):
         if other != row:
-            for i in range(g.pair_lo[other], g.pair_hi[other]):
-                _add(placed, place, mass, off, B, AT[OTHER], g.t[i], g.w[i])
-                if r.seen[g.t[i]] != row and g.w[i] > 1e-9:
-                    r.seen[g.t[i]] = row
+            for i in range(pair_lo[other], pair_hi[other]):
+                _add(placed, place, mass, off, B, OTHER, target[i], weight[i])
+                if seen[target[i]] != row and weight[i] > 1e-9:
+                    seen[target[i]] = row
                     n_near += 1
     for j in range(n):
-        here = r.seen[columns[j]] == row
+        here = seen[columns[j]] == row
         B[PLAIN, j] = LEAK * B[MARGINAL, j] + ((1.0 - LEAK) / n_near if here else 0.0)
-    _blend_down(mass, off, B, n, AT[OTHER], AT[MARGINAL])
-    _blend_down(mass, off, B, n, AT[SAME], AT[MARGINAL])
-    if g.sizes.size > 0 and g.placed[s]:
+    _blend_down(mass, off, B, n, OTHER, MARGINAL)
+    _blend_down(mass, off, B, n, SAME, MARGINAL)
+    if located and placed[s]:
         _around(g, r, s, True)
         _gather(g, x, r, s, a, lo, hi)
         _displaced(g, r, s, lo, hi, columns, B)
+        near = 1.0 - off[NEAR]  # 0 where all that is near goes where there are no places
         for j in range(n):  # ends as for other actions
-            stays = (1.0 - r.off[OTHER]) / (1.0 - r.off[NEAR])
-            B[LEAVE, j] = B[NEAR, j] * stays if g.placed[columns[j]] else B[OTHER, j]
+            stays = (1.0 - off[OTHER]) / near if near > 0.0 else 0.0
+            inside = near > 0.0 and placed[columns[j]]
+            B[LEAVE, j] = B[NEAR, j] * stays if inside else B[OTHER, j]
         _edge(g, x, r, s, lo, hi, columns, B)
         _after(g, r, s, a, n, B)
         if B.shape[0] > COLUMNS:
             _columns(g, r, s, columns, B)
-    elif g.sizes.size > 0:
+    elif located:
         for k in range(FAR, B.shape[0]):
             for j in range(n):
                 B[k, j] = B[MARGINAL, j]
     for j in range(n):
-        r.place[columns[j]] = -1
+        place[columns[j]] = -1
 
 
 @kernel
 def _gather(g, x, r, s, a, lo, hi):
     """r.item, r.share ← all moves of the action, less the row's own tokens; then tokens near s."""
+    pair_lo, pair_hi, weight, last, A = g.pair_lo, g.pair_hi, g.w, r.last, g.n_actions
     n, item, share, near = 0, r.item, r.share, r.near
     for m in range(g.move_ptr[a], g.move_ptr[a + 1]):
         item[n], share[n] = g.mover[m], x.moved[m]
         n += 1
     for i in range(lo, hi):
-        item[n], share[n] = i, -g.w[i]
+        item[n], share[n] = i, -weight[i]
         n += 1
-    r.last[2] = n
-    for h in range(r.last[0]):
-        row = near[h] * g.n_actions + a
+    last[2] = n
+    for h in range(last[0]):
+        row = near[h] * A + a
         if near[h] != s:
-            for i in range(g.pair_lo[row], g.pair_hi[row]):
-                item[n], share[n] = i, g.w[i]
+            for i in range(pair_lo[row], pair_hi[row]):
+                item[n], share[n] = i, weight[i]
                 n += 1
-    r.last[3] = n
+    last[3] = n
 
 
 @kernel
 def _displaced(g, r, s, lo, hi, columns, B):
     """B[FAR … DRIFT] ← displacements carried to s, and places near it."""
+    source, target, weight, by_near, by_wide = g.s, g.t, g.w, g.near, g.wide
+    ranks, sizes, numeric, lookup = g.ranks, g.sizes, g.numeric, g.lookup
     n, item, share, drift, moves = columns.size, r.item, r.share, r.drift, r.last[2]
     placed, place, mass, off = g.placed, r.place, r.mass, r.off
     for h in range(r.last[3]):
-        s2, t2 = g.s[item[h]], g.t[item[h]]
-        to = shifted(s, s2, t2, g.ranks, g.sizes, g.numeric, g.lookup, placed)
+        s2, t2 = source[item[h]], target[item[h]]
+        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
         if h < moves:
             if to >= 0:
-                _add(placed, place, mass, off, B, AT[FAR], to, share[h])
+                _add(placed, place, mass, off, B, FAR, to, share[h])
             continue
-        near = g.near[s, s2] * share[h]
-        _add(placed, place, mass, off, B, AT[PLACE], t2, near)
+        near = by_near[s, s2] * share[h]
+        _add(placed, place, mass, off, B, PLACE, t2, near)
         if to >= 0:
-            _add(placed, place, mass, off, B, AT[MID], to, g.wide[s, s2] * share[h])
-            _add(placed, place, mass, off, B, AT[NEAR], to, near)
+            _add(placed, place, mass, off, B, MID, to, by_wide[s, s2] * share[h])
+            _add(placed, place, mass, off, B, NEAR, to, near)
     mass[DRIFT] = r.whole[4]
     for j in range(n):
         B[DRIFT, j] = drift[columns[j]]
     for i in range(lo, hi):
-        _add(placed, place, mass, off, B, AT[DRIFT], g.t[i], -g.w[i])
-    _blend_down(mass, off, B, n, AT[FAR], AT[MARGINAL])
-    _blend_down(mass, off, B, n, AT[MID], AT[FAR])
-    _blend_down(mass, off, B, n, AT[NEAR], AT[MID])
-    _blend_down(mass, off, B, n, AT[PLACE], AT[SAME])
-    _blend_down(mass, off, B, n, AT[DRIFT], AT[FAR])
+        _add(placed, place, mass, off, B, DRIFT, target[i], -weight[i])
+    _blend_down(mass, off, B, n, FAR, MARGINAL)
+    _blend_down(mass, off, B, n, MID, FAR)
+    _blend_down(mass, off, B, n, NEAR, MID)
+    _blend_down(mass, off, B, n, PLACE, SAME)
+    _blend_down(mass, off, B, n, DRIFT, FAR)
 
 
 @kernel
@@ -342,23 +356,26 @@ def _moves(g, r, s, n):
     they stop at the border, by column and side; r.crossing (2·columns,): their shares. Returns the
     weight.
     """
+    source, target, by_near, by_wide = g.s, g.t, g.near, g.wide
+    ranks, sizes, numeric, lookup, placed = g.ranks, g.sizes, g.numeric, g.lookup, g.placed
+    shares, moves, items = r.share, r.last[2], r.last[3]
     inside, stop, crossing, item, place = r.inside, r.stop, r.crossing, r.item, r.place
     inside[:n] = 0.0
     stop[:, :n] = 0.0
     crossing[:] = 0.0
     total = 0.0
-    for h in range(r.last[3]):
-        s2, t2 = g.s[item[h]], g.t[item[h]]
-        to = shifted(s, s2, t2, g.ranks, g.sizes, g.numeric, g.lookup, g.placed)
+    for h in range(items):
+        s2, t2 = source[item[h]], target[item[h]]
+        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
         if to < 0:
             continue
-        share = r.share[h] * (0.01 if h < r.last[2] else g.near[s, s2] + 0.1 * g.wide[s, s2])
+        share = shares[h] * (0.01 if h < moves else by_near[s, s2] + 0.1 * by_wide[s, s2])
         total += share
         border, j = -1, place[to]
-        if g.placed[t2]:
-            for c in range(g.sizes.size):
-                rank = g.ranks[s, c] + g.ranks[t2, c] - g.ranks[s2, c]
-                if g.numeric[c] and (rank < 0 or rank >= g.sizes[c]):
+        if placed[t2]:
+            for c in range(sizes.size):
+                rank = ranks[s, c] + ranks[t2, c] - ranks[s2, c]
+                if numeric[c] and (rank < 0 or rank >= sizes[c]):
                     border = 2 * c + (1 if rank > 0 else 0)
                     break
         if border >= 0:
@@ -394,43 +411,49 @@ def _fill_sums(g, x, r):
     transitions. A transition stayed inside, stopped at a border or went beyond it, in proportion to
     how likely its next state is in each case.
     """
+    target, weight, pair_lo, pair_hi, A = g.t, g.w, g.pair_lo, g.pair_hi, g.n_actions
+    by_next, all_stops, all_beyond, placed = x.by_next, x.stops, x.beyond, g.placed
+    place, whole, gone, halt, out = r.place, r.whole, r.gone, r.halt, r.out
+    inside, stop, crossing = r.inside, r.stop, r.crossing
     _totals(g, x)
-    x.stops[:] = 0.0
-    x.beyond[:] = 0.0
+    all_stops[:] = 0.0
+    all_beyond[:] = 0.0
     if g.sizes.size == 0:
         return
-    stops, beyond = np.empty(x.stops.size), np.empty(x.beyond.shape)
+    stops, beyond = np.empty(all_stops.size), np.empty(all_beyond.shape)
     for _ in range(BORDER_STEPS):
         _begin(g, x, r)
         stops[:] = 0.0
         beyond[:] = 0.0
-        for row in range(g.pair_lo.size):
-            s, a, lo, hi = row // g.n_actions, row % g.n_actions, g.pair_lo[row], g.pair_hi[row]
-            if hi == lo or not g.placed[s]:
+        for row in range(pair_lo.size):
+            s, a, lo, hi = row // A, row % A, pair_lo[row], pair_hi[row]
+            if hi == lo or not placed[s]:
                 continue
             _around(g, r, s, False)
             _gather(g, x, r, s, a, lo, hi)
             for i in range(lo, hi):
-                r.place[g.t[i]] = i - lo
+                place[target[i]] = i - lo
             _moves(g, r, s, hi - lo)
-            for k in range(r.halt.size):
-                stop, gone = max(x.stops[k], 0.0) + 0.5, r.gone[k] + 0.5
-                r.halt[k] = stop / (stop + gone)
+            for k in range(halt.size):
+                stays, goes = max(all_stops[k], 0.0) + 0.5, gone[k] + 0.5
+                halt[k] = stays / (stays + goes)
                 for i in range(lo, hi):
-                    anywhere = x.by_next[g.t[i]] / r.whole[0]
-                    r.out[k, i - lo] = (max(x.beyond[k, g.t[i]], 0.0) + 0.5 * anywhere) / gone
+                    anywhere = by_next[target[i]] / whole[0]
+                    out[k, i - lo] = (max(all_beyond[k, target[i]], 0.0) + 0.5 * anywhere) / goes
             for i in range(lo, hi):
                 j = i - lo
-                r.place[g.t[i]] = -1
-                total = _likely(r.inside, r.stop, r.crossing, r.halt, r.out, j)
+                place[target[i]] = -1
+                total = _likely(inside, stop, crossing, halt, out, j)
                 if total <= 0.0:
                     continue
-                for k in range(r.halt.size):
-                    stops[k] += g.w[i] * r.halt[k] * r.stop[k, j] / total
-                    onward = (1.0 - r.halt[k]) * r.crossing[k] * r.out[k, j]
-                    beyond[k, g.t[i]] += g.w[i] * onward / total
-        x.stops[:] = stops
-        x.beyond[:] = beyond
+                for k in range(halt.size):
+                    stops[k] += weight[i] * halt[k] * stop[k, j] / total
+                    onward = (1.0 - halt[k]) * crossing[k] * out[k, j]
+                    beyond[k, target[i]] += weight[i] * onward / total
+        for k in range(halt.size):
+            all_stops[k] = stops[k]
+            for t in range(by_next.size):
+                all_beyond[k, t] = beyond[k, t]
 
 
 def fill_pushes(g: Tokens, push: IntArray) -> None:
@@ -453,7 +476,7 @@ def fill_pushes(g: Tokens, push: IntArray) -> None:
 
 @kernel(entry=True)
 def _search_pushes(g, usual, push):
-    g = unowned(g)
+    g = bundled(g)
     for _ in range(PUSH_STEPS):
         for a in range(g.n_actions):
             for j in range(g.sizes.size):
@@ -472,74 +495,77 @@ def _search_pushes(g, usual, push):
 @kernel
 def _foreseen(g, push, a):
     """Log likelihood of an action's transitions by other actions' rows that lead to the same."""
-    total, even = 0.0, LEAN / g.live.size
+    source, target, weight, pair_lo, pair_hi = g.s, g.t, g.w, g.pair_lo, g.pair_hi
+    ranks, sizes, numeric, lookup, placed = g.ranks, g.sizes, g.numeric, g.lookup, g.placed
+    A, total, even = g.n_actions, 0.0, LEAN / g.live.size
     for i in range(g.action_ptr[a], g.action_ptr[a + 1]):
-        s, t = g.s[i], g.t[i]
-        if not (g.placed[s] and g.placed[t]):
+        s, t = source[i], target[i]
+        if not (placed[s] and placed[t]):
             continue
         hits, size = even, LEAN
-        for b in range(g.n_actions):
+        for b in range(A):
             if b == a:
                 continue
             code = 0
-            for j in range(g.sizes.size):
-                r = g.ranks[s, j]
-                if g.numeric[j]:
+            for j in range(sizes.size):
+                r = ranks[s, j]
+                if numeric[j]:
                     r += push[a, j] - push[b, j]
-                if r < 0 or r >= g.sizes[j]:
+                if r < 0 or r >= sizes[j]:
                     code = -1
                     break
-                code = code * g.sizes[j] + r
-            s2 = g.lookup[code] if code >= 0 else -1
+                code = code * sizes[j] + r
+            s2 = lookup[code] if code >= 0 else -1
             if s2 < 0:
                 continue
-            for k in range(g.pair_lo[s2 * g.n_actions + b], g.pair_hi[s2 * g.n_actions + b]):
-                size += g.w[k]
-                if g.t[k] == t:
-                    hits += g.w[k]
-        total += g.w[i] * np.log(hits / size)
+            for k in range(pair_lo[s2 * A + b], pair_hi[s2 * A + b]):
+                size += weight[k]
+                if target[k] == t:
+                    hits += weight[k]
+        total += weight[i] * np.log(hits / size)
     return total
 
 
 @kernel
 def _edge(g, x, r, s, lo, hi, columns, B):
     """B[EDGE] ← moves inside, and across borders as other rows' moves went on: r.halt and out."""
+    target, weight, gone_by, beyond, stops = g.t, g.w, r.gone, x.beyond, x.stops
     n, place, mass, off = columns.size, r.place, r.mass, r.off
     inside, stop, crossing, halt, out = r.inside, r.stop, r.crossing, r.halt, r.out
     total = _moves(g, r, s, n)
     for k in range(halt.size):
-        stays, gone = max(x.stops[k], 0.0) + 0.5, r.gone[k] + 0.5
+        stays, gone = max(stops[k], 0.0) + 0.5, gone_by[k] + 0.5
         halt[k] = stays / (stays + gone)
         for j in range(n):
-            out[k, j] = (max(x.beyond[k, columns[j]], 0.0) + 0.5 * B[MARGINAL, j]) / gone
+            out[k, j] = (max(beyond[k, columns[j]], 0.0) + 0.5 * B[MARGINAL, j]) / gone
     own = np.zeros((hi - lo, halt.size, 2))  # what the row itself says of stops, and of the rest
     for i in range(lo, hi):
-        j = place[g.t[i]]
+        j = place[target[i]]
         likely = _likely(inside, stop, crossing, halt, out, j) if j >= 0 else 0.0
         if likely > 0.0:
             for k in range(halt.size):
-                own[i - lo, k, 0] = g.w[i] * halt[k] * stop[k, j] / likely
+                own[i - lo, k, 0] = weight[i] * halt[k] * stop[k, j] / likely
                 onward = (1.0 - halt[k]) * crossing[k] * out[k, j]
-                own[i - lo, k, 1] = g.w[i] * onward / likely
+                own[i - lo, k, 1] = weight[i] * onward / likely
     for k in range(halt.size):
-        stays, gone = x.stops[k], r.gone[k]
+        stays, gone = stops[k], gone_by[k]
         for i in range(lo, hi):
             stays -= own[i - lo, k, 0]
-            there = x.beyond[k, g.t[i]]
+            there = beyond[k, target[i]]
             gone += max(there - own[i - lo, k, 1], 0.0) - max(there, 0.0)
         stays, gone = max(stays, 0.0) + 0.5, gone + 0.5
         halt[k] = stays / (stays + gone)
         for j in range(n):
-            out[k, j] = x.beyond[k, columns[j]]
+            out[k, j] = beyond[k, columns[j]]
         for i in range(lo, hi):
-            if place[g.t[i]] >= 0:
-                out[k, place[g.t[i]]] -= own[i - lo, k, 1]
+            if place[target[i]] >= 0:
+                out[k, place[target[i]]] -= own[i - lo, k, 1]
         for j in range(n):
             out[k, j] = (max(out[k, j], 0.0) + 0.5 * B[MARGINAL, j]) / gone
     mass[EDGE] = total
     for j in range(n):
         B[EDGE, j] = total * _likely(inside, stop, crossing, halt, out, j)
-    _blend_down(mass, off, B, n, AT[EDGE], AT[MARGINAL])
+    _blend_down(mass, off, B, n, EDGE, MARGINAL)
 
 
 @kernel
@@ -548,76 +574,84 @@ def _after(g, r, s, a, n, B):
 
     What is carried across a border stops there or goes on, as for B[EDGE].
     """
+    target, weight, pair_lo, pair_hi, A = g.t, g.w, g.pair_lo, g.pair_hi, g.n_actions
+    ranks, sizes, numeric, lookup, push = g.ranks, g.sizes, g.numeric, g.lookup, g.push
+    main, lots, lot_ptr = g.main, g.lots, g.lot_ptr
     placed, place, mass, off = g.placed, r.place, r.mass, r.off
     crossing, halt, out = r.crossing, r.halt, r.out
     crossing[:] = 0.0
-    for b in range(g.n_actions):
-        first, last = 0, g.lot_ptr.size - 2
-        if g.main >= 0:
-            middle = g.ranks[s, g.main] + g.push[a, g.main] - g.push[b, g.main]
+    for b in range(A):
+        first, last = 0, lot_ptr.size - 2
+        if main >= 0:
+            middle = ranks[s, main] + push[a, main] - push[b, main]
             first, last = max(first, middle - FAR_OFF), min(last, middle + FAR_OFF)
         if first > last:
             continue
-        for h in range(g.lot_ptr[first], g.lot_ptr[last + 1]):
-            s2 = g.lots[h]
-            row = s2 * g.n_actions + b
+        for h in range(lot_ptr[first], lot_ptr[last + 1]):
+            s2 = lots[h]
+            row = s2 * A + b
             if s2 == s and a == b:
                 continue
-            for i in range(g.pair_lo[row], g.pair_hi[row]):
-                t2 = g.t[i]
+            for i in range(pair_lo[row], pair_hi[row]):
+                t2 = target[i]
                 square, code, border = 0, 0, -1
-                for j in range(g.sizes.size):
-                    rank = g.ranks[t2, j]
-                    if g.numeric[j]:
-                        gap = g.ranks[s, j] + g.push[a, j] - g.ranks[s2, j] - g.push[b, j]
+                for j in range(sizes.size):
+                    rank = ranks[t2, j]
+                    if numeric[j]:
+                        gap = ranks[s, j] + push[a, j] - ranks[s2, j] - push[b, j]
                         square += gap * gap
                         rank += gap
-                        if rank < 0 or rank >= g.sizes[j]:
+                        if rank < 0 or rank >= sizes[j]:
                             border = 2 * j + (1 if rank > 0 else 0)
-                            rank = min(max(rank, 0), g.sizes[j] - 1)
-                    elif g.ranks[s, j] != g.ranks[s2, j]:
+                            rank = min(max(rank, 0), sizes[j] - 1)
+                    elif ranks[s, j] != ranks[s2, j]:
                         square += 1
-                        if rank == g.ranks[s2, j]:
-                            rank = g.ranks[s, j]
-                    code = code * g.sizes[j] + rank
-                to = g.lookup[code] if placed[t2] else t2
+                        if rank == ranks[s2, j]:
+                            rank = ranks[s, j]
+                    code = code * sizes[j] + rank
+                to = lookup[code] if placed[t2] else t2
                 if square >= CLOSENESS.size or to < 0:
                     continue
-                share = g.w[i] * CLOSENESS[square]
+                share = weight[i] * CLOSENESS[square]
                 if border >= 0 and placed[t2]:
-                    _add(placed, place, mass, off, B, AT[AFTER], to, share * halt[border])
+                    _add(placed, place, mass, off, B, AFTER, to, share * halt[border])
                     crossing[border] += share * (1.0 - halt[border])
                 else:
-                    _add(placed, place, mass, off, B, AT[AFTER], to, share)
+                    _add(placed, place, mass, off, B, AFTER, to, share)
     for k in range(crossing.size):
         if crossing[k] > 0.0:
             mass[AFTER] += crossing[k]
             for j in range(n):
                 B[AFTER, j] += crossing[k] * out[k, j]
-    _blend_down(mass, off, B, n, AT[AFTER], AT[EDGE])
+    _blend_down(mass, off, B, n, AFTER, EDGE)
 
 
 @kernel
 def _columns(g, r, s, columns, B):
     """B[COLUMNS] ← product over columns of where near states' transitions moved that column."""
-    n, d, item, total = columns.size, g.sizes.size, r.item, 0.0
+    source, target, by_near, by_wide, live = g.s, g.t, g.near, g.wide, g.live
+    ranks, sizes, numeric, shares, moves = g.ranks, g.sizes, g.numeric, r.share, r.last[2]
+    n, d, item, total = columns.size, sizes.size, r.item, 0.0
     placed, place, mass, off = g.placed, r.place, r.mass, r.off
-    move = np.zeros((d, g.sizes.max()))
+    longest = 0
+    for j in range(d):
+        longest = max(longest, sizes[j])
+    move = np.zeros((d, longest))
     for h in range(r.last[3]):
-        s2, t2 = g.s[item[h]], g.t[item[h]]
-        share = r.share[h] * (0.01 if h < r.last[2] else g.near[s, s2] + 0.1 * g.wide[s, s2])
+        s2, t2 = source[item[h]], target[item[h]]
+        share = shares[h] * (0.01 if h < moves else by_near[s, s2] + 0.1 * by_wide[s, s2])
         total += share
         if not placed[t2]:
-            _add(placed, place, mass, off, B, AT[COLUMNS], t2, share)
+            _add(placed, place, mass, off, B, COLUMNS, t2, share)
             continue
         for j in range(d):
-            if g.numeric[j]:
-                rank = g.ranks[s, j] + g.ranks[t2, j] - g.ranks[s2, j]
-                rank = min(max(rank, 0), g.sizes[j] - 1)
-            elif g.ranks[t2, j] == g.ranks[s2, j]:
-                rank = g.ranks[s, j]
+            if numeric[j]:
+                rank = ranks[s, j] + ranks[t2, j] - ranks[s2, j]
+                rank = min(max(rank, 0), sizes[j] - 1)
+            elif ranks[t2, j] == ranks[s2, j]:
+                rank = ranks[s, j]
             else:
-                rank = g.ranks[t2, j]
+                rank = ranks[t2, j]
             move[j, rank] += share
     if total <= 1e-12:
         for j in range(n):
@@ -625,25 +659,25 @@ def _columns(g, r, s, columns, B):
         return
     for j in range(d):
         weight = 0.5
-        for rank in range(g.sizes[j]):
+        for rank in range(sizes[j]):
             move[j, rank] = max(move[j, rank], 0.0)
             weight += move[j, rank]
-        for rank in range(g.sizes[j]):
-            move[j, rank] = (move[j, rank] + 0.5 / g.sizes[j]) / weight
+        for rank in range(sizes[j]):
+            move[j, rank] = (move[j, rank] + 0.5 / sizes[j]) / weight
     stay, whole = max(total - mass[COLUMNS], 0.0), 0.0  # the mass so far is what left them all
-    for t in range(g.live.size):
-        if g.live[t] and placed[t]:
+    for t in range(live.size):
+        if live[t] and placed[t]:
             p = 1.0
             for j in range(d):
-                p *= move[j, g.ranks[t, j]]
+                p *= move[j, ranks[t, j]]
             whole += p
             if place[t] >= 0:
                 B[COLUMNS, place[t]] = p
     for j in range(n):
         if placed[columns[j]]:
-            B[COLUMNS, j] *= stay / whole
+            B[COLUMNS, j] *= stay / whole if whole > 0.0 else 0.0
     mass[COLUMNS] = total
-    _blend_down(mass, off, B, n, AT[COLUMNS], AT[MARGINAL])
+    _blend_down(mass, off, B, n, COLUMNS, MARGINAL)
 
 
 @kernel(nogil=True)
@@ -653,7 +687,7 @@ def bases_at(rows, g, x, r, indptr, columns, out, fill):
     The sums x are filled first, or are there already. Returns the largest mass that a base has
     outside the columns.
     """
-    g, x, r = unowned(g), unowned(x), unowned(r)
+    g, x, r = bundled(g), bundled(x), bundled(r)
     if fill:
         _fill_sums(g, x, r)
     B = np.empty((g.n_bases, r.inside.size))
@@ -753,6 +787,7 @@ def fill_ways(rng, p, blend, pseudo, doubt, base, edges):
     The weights of the ways are those of one step of EM in which every row votes as often as chance
     has it.
     """
+    p = bundled(p)
     n_rows, K, last = p.rows.size, p.loose.size, blend.size
     for j in range(base.shape[0]):
         b = 0.0
@@ -785,6 +820,7 @@ def draw_models(rng, p, bases, edges, of, models, n_models, out):
     bases (sets, nnz, n_bases + 1) and edges (sets, n_rows, K); a model takes a way and a row for
     every pair.
     """
+    p = bundled(p)
     n_rows, K, C = p.rows.size, p.loose.size, p.strengths.size
     pick, strength = np.empty(n_rows, dtype=np.int64), np.empty(n_rows)
     for m in range(models.size):

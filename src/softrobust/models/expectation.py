@@ -36,6 +36,7 @@ from softrobust.models.features import PolynomialFeatures, normal_moments
 from softrobust.models.gaussian import GaussianModels
 
 Values = Callable[..., FloatArray]  # (w, gamma, rng) → (n, n_actions, n_models)
+Pairs = tuple[FloatArray, IntArray]  # states (n_rows, n_variables) and actions (n_rows,)
 CHUNK = 4_000_000  # numbers that one piece of work may hold
 KEPT = 50_000_000  # numbers that are kept from one iteration to the next
 
@@ -50,9 +51,7 @@ class Expectation(ABC):
     features: Any
 
     @abstractmethod
-    def _rows(
-        self, s: FloatArray, a: IntArray, w: FloatArray, gamma: float, rng: Any
-    ) -> FloatArray:
+    def _rows(self, pairs: Pairs, w: FloatArray, gamma: float, rng: Any) -> FloatArray:
         """(n_models, n_rows) values of pairs."""
 
     @abstractmethod
@@ -71,24 +70,16 @@ class Expectation(ABC):
         out = np.empty((s.shape[0], A, N))
         piece = max(1, CHUNK // (A * self._per_pair()))
         for i in range(0, s.shape[0], piece):
-            part = s[i : i + piece]
-            rows = self._unless_over(*_pairs(part, A), w, gamma, rng)
+            pairs, same = _pairs(s[i : i + piece], A), deepcopy(rng)
+            rows, over = self._rows(pairs, w, gamma, rng), self.models.ends(*pairs)
+            if over is not None:  # less what is not earned where the episode has ended
+                earned = self._rows(pairs, np.zeros_like(w), gamma, same)
+                rows = rows + over * (self.models.end_reward - (rows - earned))
             out[i : i + piece] = rows.reshape(N, -1, A).transpose(1, 2, 0)
         return out
 
-    def _unless_over(
-        self, s: FloatArray, a: IntArray, w: FloatArray, gamma: float, rng: Any
-    ) -> FloatArray:
-        """`_rows`, less what is not earned where the episode has ended."""
-        over, same = self.models.ends(s, a), deepcopy(rng)
-        rows = self._rows(s, a, w, gamma, rng)
-        if over is None:
-            return rows
-        earned = self._rows(s, a, np.zeros_like(w), gamma, same)
-        return np.asarray(rows + over * (self.models.end_reward - (rows - earned)))
 
-
-def _pairs(s: FloatArray, n_actions: int) -> tuple[FloatArray, IntArray]:
+def _pairs(s: FloatArray, n_actions: int) -> Pairs:
     """Every state with every action, state by state."""
     return np.repeat(s, n_actions, axis=0), np.tile(np.arange(n_actions), len(s))
 
@@ -104,12 +95,10 @@ class ClosedForm(Expectation):
             per += int(self.features.transform(np.zeros((1, per))).shape[1])
         return int(self.models.n_models * per)
 
-    def _rows(
-        self, s: FloatArray, a: IntArray, w: FloatArray, gamma: float, rng: Any
-    ) -> FloatArray:
+    def _rows(self, pairs: Pairs, w: FloatArray, gamma: float, rng: Any) -> FloatArray:
         if isinstance(self.features, PolynomialFeatures):
-            return polynomial_worth(self.models, self.reward, self.features, s, a, gamma * w).T
-        r, phi = self._parts(s, a)
+            return polynomial_worth(self.models, self.reward, self.features, *pairs, gamma * w).T
+        r, phi = self._parts(*pairs)
         return np.asarray(r + gamma * (phi @ w))
 
     def _parts(self, s: FloatArray, a: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -147,14 +136,12 @@ class Summed(Expectation):
     def _per_pair(self) -> int:
         return int(self.models.n_models * 1000)
 
-    def _rows(
-        self, s: FloatArray, a: IntArray, w: FloatArray, gamma: float, rng: Any
-    ) -> FloatArray:
+    def _rows(self, pairs: Pairs, w: FloatArray, gamma: float, rng: Any) -> FloatArray:
         def worth(now: Any, act: Any, to: FloatArray) -> FloatArray:
             v = self.features.transform(to.reshape(-1, to.shape[-1])) @ w
             return np.asarray(self.reward(now, act, to) + gamma * v.reshape(to.shape[:-1]))
 
-        return np.asarray(self.models.expect(s, a, worth))
+        return np.asarray(self.models.expect(*pairs, worth))
 
 
 @final
@@ -168,10 +155,8 @@ class Sampled(Expectation):
     def _per_pair(self) -> int:
         return int(self.models.n_models * self.k * (self.models.n_variables + 8))
 
-    def _rows(
-        self, s: FloatArray, a: IntArray, w: FloatArray, gamma: float, rng: Any
-    ) -> FloatArray:
-        A = self.models.n_actions
+    def _rows(self, pairs: Pairs, w: FloatArray, gamma: float, rng: Any) -> FloatArray:
+        (s, a), A = pairs, self.models.n_actions
         out = np.empty((self.models.n_models, s.shape[0]))
         seed = int(rng.integers(2**63))
         for action in range(A):
@@ -187,10 +172,7 @@ class Sampled(Expectation):
 def expectation_of(
     models: ContinuousModels, reward: RewardFunction, features: Any, samples: int | None
 ) -> Expectation:
-    """The exact form, or with `samples` the average over that many draws.
-
-    Where no exact form exists and no number of draws is given, that is an error that says why.
-    """
+    """The exact form, or with `samples` the average over draws; an error where neither can be."""
     if samples is not None:
         return Sampled(models, reward, features, samples)
     one = np.zeros((1, models.n_variables))
@@ -248,7 +230,15 @@ def polynomial_worth(
     centre, scale = features.standards()
     degree = max(features.degree, reward.degree)
     basis = products(degree, d)
-    coef = reward_coefficients(reward, centre, scale, basis)
+    # The part of r that depends on s′ = centre + scale·x, as coefficients of products of x.
+    coef = np.zeros(len(basis.factors))
+    square = np.zeros((d, d)) if reward.square is None else reward.square
+    coef[0] = reward.next @ centre + centre @ square @ centre
+    linear = scale * (reward.next + (square + square.T) @ centre)
+    for j in range(d):
+        coef[basis.place[(j,)]] += linear[j]
+    for i, j in np.ndindex(square.shape) if reward.square is not None else ():
+        coef[basis.place[min(i, j), max(i, j)]] += square[i, j] * scale[i] * scale[j]
     coef[: w.size] += w  # shorter products come first, so those of φ are a beginning
     frame, own = models.frame, models.scaling
     phi = frame.features(s, a)
@@ -273,18 +263,3 @@ def polynomial_worth(
     # What does not depend on s′ is the reward at s′ = 0.
     out += np.asarray(reward(s, a, np.zeros_like(s)))[:, None]
     return out
-
-
-def reward_coefficients(
-    reward: LinearReward, centre: FloatArray, scale: FloatArray, basis: Products
-) -> FloatArray:
-    """The part of r that depends on s′ = centre + scale·x, as coefficients of products of x."""
-    coef = np.zeros(len(basis.factors))
-    square = np.zeros((centre.size, centre.size)) if reward.square is None else reward.square
-    coef[0] = reward.next @ centre + centre @ square @ centre
-    linear = scale * (reward.next + (square + square.T) @ centre)
-    for j in range(centre.size):
-        coef[basis.place[(j,)]] += linear[j]
-    for i, j in np.ndindex(square.shape) if reward.square is not None else ():
-        coef[basis.place[min(i, j), max(i, j)]] += square[i, j] * scale[i] * scale[j]
-    return coef

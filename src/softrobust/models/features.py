@@ -25,15 +25,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import combinations_with_replacement
-from typing import Any, ClassVar, Self, final
+from typing import Annotated, Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, wofz
 
 from softrobust._core.arrays import BoolArray, FloatArray, frozen
-from softrobust._core.settings import real, whole
+from softrobust._core.settings import Count, Positive, check_fields, whole
 from softrobust.errors import InputError
 from softrobust.models.continuous import Box
 
@@ -54,7 +55,7 @@ def normal_moments(
     if box is None:
         return out
     low, high = (np.broadcast_to(side, mean.shape) for side in box)
-    near = near_edges(mean, variance, low, high)
+    near = near_edges(mean, variance, box)
     if near.any():
         sd = np.maximum(np.sqrt(variance[near]), TINY)
         for k, m in enumerate(_kept_moments(mean[near], sd, degree, low[near], high[near])):
@@ -62,11 +63,9 @@ def normal_moments(
     return out
 
 
-def near_edges(
-    mean: FloatArray, variance: FloatArray, low: FloatArray, high: FloatArray
-) -> BoolArray:
+def near_edges(mean: FloatArray, variance: FloatArray, box: Box) -> BoolArray:
     """Where an edge holds mass that counts."""
-    return np.asarray(np.minimum(mean - low, high - mean) < FAR * np.sqrt(variance))
+    return np.asarray(np.minimum(mean - box[0], box[1] - mean) < FAR * np.sqrt(variance))
 
 
 def _kept_moments(
@@ -152,6 +151,9 @@ class Features(ABC):
     centre: FloatArray | None = field(default=None, kw_only=True)
     scale: FloatArray | None = field(default=None, kw_only=True)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @abstractmethod
     def _of(self, x: FloatArray) -> FloatArray:
         """(…, n_features) of standardised states (…, n_variables)."""
@@ -210,10 +212,7 @@ class PolynomialFeatures(Features):
     """
 
     kind: ClassVar[str] = "polynomial"
-    degree: int = 2
-
-    def __post_init__(self) -> None:
-        whole("degree", self.degree, 0, 8)
+    degree: Annotated[int, partial(whole, least=0, most=8)] = 2
 
     def exponents(self, n_variables: int) -> list[tuple[int, ...]]:
         """The factors of every product, as indices of variables with repetition."""
@@ -230,9 +229,8 @@ class PolynomialFeatures(Features):
 
     def _expected(self, mean: FloatArray, variance: FloatArray, box: Box | None) -> FloatArray:
         # Entries are independent: the mean of a product is the product of the powers' means.
-        moments = [
-            np.moveaxis(m, -1, 0) for m in normal_moments(mean, variance, max(self.degree, 1), box)
-        ]
+        powers = normal_moments(mean, variance, max(self.degree, 1), box)
+        moments = [np.moveaxis(m, -1, 0) for m in powers]
 
         def last_power(f: tuple[int, ...]) -> tuple[tuple[int, ...], FloatArray]:
             power = f.count(f[-1])
@@ -266,14 +264,10 @@ class RBFFeatures(Features):
     """
 
     kind: ClassVar[str] = "rbf"
-    n_centres: int = 50
-    width: float = 2.0
+    n_centres: Count = 50
+    width: Positive = 2.0
     centres: FloatArray | None = field(default=None, kw_only=True)
     length: float = field(default=1.0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        whole("n_centres", self.n_centres)
-        real("width", self.width, above=0)
 
     def fit(self, s: ArrayLike) -> Self:
         """Choose centres among the states."""
@@ -311,8 +305,7 @@ class RBFFeatures(Features):
         height = np.sqrt(self.length**2 * a).prod(axis=-1)[..., None]
         out = np.ones((*mean.shape[:-1], 1 + len(c)))
         np.multiply(height, np.exp(-0.5 * np.maximum(far, 0.0)), out=out[..., 1:])
-        near = _near_rows(mean, variance, box)
-        if box is not None and near.any():
+        if box is not None and (near := near_edges(mean, variance, box).any(axis=-1)).any():
             kept: Any = 1.0
             for j in range(mean.shape[-1]):
                 at = mean[near][:, j, None], variance[near][:, j, None]
@@ -328,10 +321,7 @@ class FourierFeatures(Features):
     """cos(c·x) for all whole c ≥ 0 with Σc ≤ order, x scaled to [0, π] on the fitted states."""
 
     kind: ClassVar[str] = "fourier"
-    order: int = 3
-
-    def __post_init__(self) -> None:
-        whole("order", self.order, 0, 12)
+    order: Annotated[int, partial(whole, least=0, most=12)] = 3
 
     def fit(self, s: ArrayLike) -> Self:
         """Scale the range of the states to [0, π]."""
@@ -351,8 +341,7 @@ class FourierFeatures(Features):
     def _expected(self, mean: FloatArray, variance: FloatArray, box: Box | None) -> FloatArray:
         c = self.waves(mean.shape[-1])
         out = np.cos(mean @ c.T) * np.exp(-0.5 * variance @ (c**2).T)
-        near = _near_rows(mean, variance, box)
-        if box is not None and near.any():
+        if box is not None and (near := near_edges(mean, variance, box).any(axis=-1)).any():
             # cos(c·x) = Re Π_j exp(i·c_j·x_j), and the entries are independent.
             kept: Any = 1.0
             for j in range(mean.shape[-1]):
@@ -360,13 +349,6 @@ class FourierFeatures(Features):
                 kept = kept * wave_mean(*at, c[:, j], (box[0][j], box[1][j]))
             out[near] = kept.real
         return np.asarray(out)
-
-
-def _near_rows(mean: FloatArray, variance: FloatArray, box: Box | None) -> BoolArray:
-    """(…) rows with an entry that the box may touch."""
-    if box is None:
-        return np.zeros(mean.shape[:-1], dtype=bool)
-    return np.asarray(near_edges(mean, variance, *box).any(axis=-1))
 
 
 def features_from(arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any]) -> Features:

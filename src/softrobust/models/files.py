@@ -127,16 +127,14 @@ def read_models(
     """
     file = Path(path)
     try:
-        with opened(file) as table:
-            if table.kind == "npz":
-                models, names = load_models(file), None
-            else:
-                models, names = _read_rows(table, normalise)
+        with opened(file) as source:
+            ours = source.kind == "npz"
+            models, outcomes = (load_models(file), None) if ours else _read_rows(source, normalise)
     except InputError as error:
         if file.name in str(error):
             raise
         raise InputError(f"{file.name}: {error}", arguments=error.arguments) from None
-    f = models.f if weights is None else _weights(weights, models.n_models, names)
+    f = models.f if weights is None else _weights(weights, models.n_models, outcomes)
     p0, notes = models.p0, list(models.notes)
     beside = file.parent / "initial.csv"
     if initial is None and p0 is None and beside.is_file():
@@ -144,9 +142,15 @@ def read_models(
         notes.append(Note("p0_from_beside", facts={"file": beside.name}))
     if initial is not None:
         p0 = initial_distribution(initial, models.states)[0]
-    if gamma is None and models.gamma is None:
-        gamma = _discount(file.parent / "parameters.csv", notes)
     gamma = models.gamma if gamma is None else gamma
+    beside = file.parent / "parameters.csv"
+    if gamma is None and beside.is_file():
+        table = read_table(beside, PARAMETER_ROLES)
+        names = [table.names["parameter"][code].casefold() for code in table.codes["parameter"]]
+        if "discount" in names:
+            gamma = float(table.numbers["value"][names.index("discount")])
+            facts = {"gamma": gamma, "file": beside.name}
+            notes.append(Note("gamma_from_beside", facts=facts))
     return replace(models, f=f, p0=p0, gamma=gamma, notes=tuple(notes), normalise=False)
 
 
@@ -271,18 +275,6 @@ def _weights(given: str | Path | ArrayLike, n_models: int, names: Labels | None)
             f"{Path(given).name} ({missing.size} such models). A weight of 0 leaves a model out."
         )
     return f
-
-
-def _discount(path: Path, notes: list[Note]) -> float | None:
-    if not path.is_file():
-        return None
-    table = read_table(path, PARAMETER_ROLES)
-    names = [table.names["parameter"][code].casefold() for code in table.codes["parameter"]]
-    if "discount" not in names:
-        return None
-    gamma = float(table.numbers["value"][names.index("discount")])
-    notes.append(Note("gamma_from_beside", facts={"gamma": gamma, "file": path.name}))
-    return gamma
 
 
 def write_models_csv(path: str | Path, models: ModelSet, rewards: Rewards | None = None) -> None:

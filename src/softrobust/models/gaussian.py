@@ -221,9 +221,8 @@ class GaussianModels(ContinuousModels):
 
     @staticmethod
     def _apply(z: FloatArray, W: FloatArray, omega: Which) -> FloatArray:
-        if omega is None:
-            return np.asarray(np.matmul(z, W))
-        return np.asarray(np.einsum("bk,bkj->bj", z, W[np.asarray(omega)]))
+        rows = z @ W if omega is None else np.einsum("bk,bkj->bj", z, W[np.asarray(omega)])
+        return np.asarray(rows)
 
     def select(self, which: ArrayLike) -> Self:
         """The chosen models, with weights renormalised among them."""

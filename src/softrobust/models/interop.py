@@ -21,11 +21,10 @@ from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 
 Row = Sequence[tuple[float, int, float, bool]]
+Table = Mapping[int, Mapping[int, Row]]
 
 
-def from_gymnasium(
-    table: Mapping[int, Mapping[int, Row]] | Any, gamma: float | None = None
-) -> ModelSet:
+def from_gymnasium(table: Table | Any, gamma: float | None = None) -> ModelSet:
     """One model from a toy-text table, or from the environment that carries it.
 
     The table is `{s: {a: [(probability, next state, reward, terminated), …]}}`; an environment has
@@ -60,10 +59,7 @@ def from_gymnasium(
 
 
 def _tables(table: Mapping[int, Mapping[int, Row]]) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """P and r (S, A, S), and the pairs that exist; `(end)` is the last state if it is needed.
-
-    Rewards of ways to one next state are averaged by probability.
-    """
+    """P and r (S, A, S), averaged over ways to one state, and the pairs that exist."""
     S, A = len(table), max((len(row) for row in table.values()), default=0)
     if S == 0 or A == 0:
         raise ValueError("it is empty")
@@ -89,12 +85,10 @@ def _tables(table: Mapping[int, Mapping[int, Row]]) -> tuple[FloatArray, FloatAr
     return P, r, available
 
 
-def to_gymnasium(
-    models: ModelSet, omega: int = 0
-) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
+def to_gymnasium(models: ModelSet, omega: int = 0) -> Table:
     """Model ω as a toy-text table; `models.rewards` must be there. Nothing is marked terminated."""
     rewards = _rewards_of(models)
-    out: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = {}
+    out: dict[int, dict[int, Row]] = {}
     for s, a in np.ndindex(models.n_states, models.n_actions):
         columns, block = models.block(s, a)
         ways = zip(

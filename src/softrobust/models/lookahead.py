@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, frozen
-from softrobust._core.files import read_npz, rebuilding
+from softrobust._core.files import read_npz, rebuilding, under
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
 from softrobust.kernels.s_game import NOT_FINITE, solve_games
@@ -80,7 +80,14 @@ class BellmanUpdate:
         ok = np.flatnonzero(self.allowed)
         every = ok.size == Z.shape[1]
         kept = Z if every else np.ascontiguousarray(Z[:, ok])
-        part = self._games(kept) if self.s_rectangular else self._selections(kept)
+        if self.s_rectangular:
+            games = solve_games(kept, self.f, self.u, self.lam)
+            if (games.status == NOT_FINITE).any():
+                raise SolverError("A state's game met numbers too large to compare.")
+            xi = (1 - self.lam) * self.f + self.lam * games.q
+            part = Decision(games.d, games.lb, games.ub, np.einsum("saw,sw->sa", kept, xi))
+        else:
+            part = self._selections(kept)
         if every:
             return part
         d, worth = np.zeros(Z.shape[:2]), np.full(Z.shape[:2], -np.inf)
@@ -98,14 +105,6 @@ class BellmanUpdate:
         worth = (1 - self.lam) * (Z @ self.f) + self.lam * tails
         value = (probs * worth).sum(axis=1)
         return Decision(probs, value, value, worth)
-
-    def _games(self, Z: FloatArray) -> Decision:
-        games = solve_games(Z, self.f, self.u, self.lam)
-        if (games.status == NOT_FINITE).any():
-            raise SolverError("A state's game met numbers too large to compare.")
-        xi = (1 - self.lam) * self.f + self.lam * games.q
-        worth = np.einsum("saw,sw->sa", Z, xi)
-        return Decision(games.d, games.lb, games.ub, worth)
 
     def _selections(self, Z: FloatArray) -> Decision:
         n, A, N = Z.shape
@@ -152,8 +151,8 @@ class LookaheadPolicy(ContinuousPolicy):
     @classmethod
     def from_arrays(cls, arrays: Arrays, words: Words, variables: Labels, actions: Labels) -> Self:
         """The inverse of `to_arrays`."""
-        models = gaussian_models(_under("model_", arrays))
-        features = features_from(_under("feature_", arrays), words["features"])
+        models = gaussian_models(under("model_", arrays))
+        features = features_from(under("feature_", arrays), words["features"])
         update = BellmanUpdate(
             float(words["lam"]), models.f, frozen(arrays["u"], np.float64),
             bool(words["s_rectangular"]), frozen(arrays["allowed"], np.bool_),
@@ -186,7 +185,7 @@ class LinearPolicy(ContinuousPolicy):
     @classmethod
     def from_arrays(cls, arrays: Arrays, words: Words, variables: Labels, actions: Labels) -> Self:
         """The inverse of `to_arrays`."""
-        features = features_from(_under("feature_", arrays), words["features"])
+        features = features_from(under("feature_", arrays), words["features"])
         W, allowed = frozen(arrays["W"], np.float64), frozen(arrays["allowed"], np.bool_)
         if not (allowed.shape == (len(actions),) and allowed.any()):
             raise InputError("'allowed' must name at least one of the actions.")
@@ -203,10 +202,6 @@ def _feature_arrays(features: Any) -> tuple[Arrays, Words]:
         )
     arrays, words = features.to_arrays()
     return {f"feature_{name}": x for name, x in arrays.items()}, words
-
-
-def _under(prefix: str, arrays: Arrays) -> Arrays:
-    return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
 
 
 _KINDS: dict[str, type[ContinuousPolicy]] = {

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, seal, shaped
 from softrobust._core.notes import Note
-from softrobust.data.labels import Labels
+from softrobust.data.labels import Labels, OfStates
 from softrobust.data.log import check_p0
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
@@ -74,7 +74,7 @@ class WeightedModels(ABC):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
-class ModelSet(WeightedModels):
+class ModelSet(WeightedModels, OfStates):
     """N transition models on common states and actions, with weights.
 
     Parameters
@@ -112,7 +112,7 @@ class ModelSet(WeightedModels):
         n_pairs = self.n_states * self.n_actions
         put(self, "f", check_weights(self.f))
         put(self, "indptr", frozen(self.indptr, np.int64))
-        put(self, "next_states", frozen(self.next_states, np.int32))
+        put(self, "next_states", frozen(self.next_states, np.int32).reshape(-1))
         put(self, "prob", frozen(self.prob, np.float64).reshape(-1))
         if self.indptr.shape != (n_pairs + 1,) or self.indptr[-1] != self.next_states.size:
             raise InputError(
@@ -130,25 +130,14 @@ class ModelSet(WeightedModels):
         sinks = np.zeros(self.n_states, dtype=bool) if self.sinks is None else self.sinks
         put(self, "sinks", shaped("sinks", sinks, np.bool_, (self.n_states,)))
         if self.taken is not None:
-            shape = (self.n_states, self.n_actions)
-            put(self, "taken", shaped("taken", self.taken, np.int64, shape))
+            put(self, "taken", shaped("taken", self.taken, np.int64, self.shape))
         if self.p0 is not None:
             put(self, "p0", check_p0(self.p0, self.states))
 
     @property
-    def n_states(self) -> int:
-        """S."""
-        return len(self.states)
-
-    @property
-    def n_actions(self) -> int:
-        """A."""
-        return len(self.actions)
-
-    @property
     def available(self) -> BoolArray:
         """(n_states, n_actions): pairs that have next states."""
-        return (np.diff(self.indptr) > 0).reshape(self.n_states, self.n_actions)
+        return (np.diff(self.indptr) > 0).reshape(self.shape)
 
     @property
     def dense(self) -> bool:
@@ -204,8 +193,7 @@ class ModelSet(WeightedModels):
             shape = (self.n_states * self.n_actions, self.n_models, self.n_states)
             prob = np.einsum("knj,n->kj", self.prob.reshape(shape), xi)
         else:
-            pairs = np.ndindex(self.n_states, self.n_actions)
-            prob = np.concatenate([xi @ self.block(s, a)[1] for s, a in pairs])
+            prob = np.concatenate([xi @ self.block(s, a)[1] for s, a in np.ndindex(self.shape)])
         # Without rewards: an average of r^ω alone would not give E[P r] (see Problem.mean_problem).
         return replace(self, prob=prob, f=np.ones(1), rewards=None, notes=(), normalise=False)
 
@@ -328,9 +316,8 @@ def _checked_probabilities(models: ModelSet) -> FloatArray:
     prob, N = models.prob, models.n_models
     tolerance = LOOSE_TOLERANCE if models.normalise else SUM_TOLERANCE
     widths = np.diff(models.indptr)
-    lo, hi = (float(prob.min()), float(prob.max())) if prob.size else (0.0, 0.0)
     # Ordinary comparisons are false for NaN, so the sound case is the one tested for.
-    if not (lo >= 0 and hi <= 1 + tolerance):
+    if not (prob.min(initial=0.0) >= 0 and prob.max(initial=0.0) <= 1 + tolerance):
         flat = int(np.flatnonzero(~((prob >= 0) & (prob <= 1 + tolerance)))[0])
         k = int(np.searchsorted(models.indptr * N, flat, side="right")) - 1
         omega, j = divmod(flat - int(models.indptr[k]) * N, int(widths[k]))
@@ -339,30 +326,24 @@ def _checked_probabilities(models: ModelSet) -> FloatArray:
             f"A probability must lie in [0, 1]: model {omega}, {_place(models, k)}, next state "
             f"'{models.states[s_next]}' has {prob[flat]}. Check the column or the axis order."
         )
-    sums = _row_sums(prob, widths, N)
-    worst = int(np.argmax(np.abs(sums - 1))) if sums.size else 0
-    if sums.size and not abs(sums[worst] - 1) <= tolerance:
+    if not prob.size:
+        return prob
+    used = widths[widths > 0]
+    if (used == used[0]).all():
+        sums = prob.reshape(-1, used[0]).sum(axis=1)
+    else:
+        sums = np.add.reduceat(prob, np.cumsum(np.repeat(used, N)) - np.repeat(used, N))
+    worst = int(np.argmax(np.abs(sums - 1)))
+    if not abs(sums[worst] - 1) <= tolerance:
         pair, omega = divmod(worst, N)
-        k = int(np.flatnonzero(widths)[pair])
-        near = abs(sums[worst] - 1) <= LOOSE_TOLERANCE
+        k, near = int(np.flatnonzero(widths)[pair]), abs(sums[worst] - 1) <= LOOSE_TOLERANCE
         how = " (normalise=True)" if near else ""
         raise InputError(
             f"P rows must sum to 1 (tolerance {tolerance:g}): model {omega}, {_place(models, k)} "
             f"sums to {sums[worst]:.10g}. Normalise the draws{how} or check the axis order.",
             arguments={"normalise": ""} if near else None,
         )
-    if models.normalise and sums.size:
-        return seal(prob / np.repeat(sums, np.repeat(widths[widths > 0], N)))
-    return prob
-
-
-def _row_sums(prob: FloatArray, widths: IntArray, n_models: int) -> FloatArray:
-    """Σ_s′ P̂^ω(s′|s,a), flat over (available pair, model)."""
-    used = widths[widths > 0]
-    if used.size and (used == used[0]).all():
-        return np.asarray(prob.reshape(-1, used[0]).sum(axis=1))
-    starts = np.cumsum(np.repeat(used, n_models)) - np.repeat(used, n_models)
-    return np.add.reduceat(prob, starts) if used.size else np.empty(0)
+    return seal(prob / np.repeat(sums, np.repeat(used, N))) if models.normalise else prob
 
 
 def _place(models: ModelSet, k: int) -> str:

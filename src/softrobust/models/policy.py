@@ -6,49 +6,74 @@ a finite horizon there may be a rule for each step (`TimedPolicy`), whose table 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self, cast, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from softrobust._core.arrays import frozen, shaped
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, shaped
 from softrobust._core.files import write_csv
 from softrobust._core.show import SHOWN, facts_html
 from softrobust.data.bins import measured_state
 from softrobust.data.columns import ACTION, STATE, Columns, Role
-from softrobust.data.labels import Labels
+from softrobust.data.labels import Labels, OfStates
 from softrobust.data.table import read_table
-from softrobust.errors import InputError, MissingExtraError
+from softrobust.errors import InputError, optional
 
 TIME = Role("time", ("time", "step"), "number", required=False)
 PROBABILITY = Role("probability", ("probability", "prob", "p"), "number", required=False)
 SUM_TOLERANCE = 1e-6  # how far typed probabilities may miss 1 before they are refused
-_LATER = cast("NDArray[np.bool_]", None)  # a default that __post_init__ fills in
+State = str | int | Mapping[str, Any]  # by its label, or by its measurements
+Seed = int | np.random.Generator
+_LATER = cast(BoolArray, None)  # a default that __post_init__ fills in
+
+
+class _Rules(OfStates, ABC):
+    """What policies with one rule, and with one for each step, have in common."""
+
+    __slots__ = ()
+    probs: FloatArray
+
+    @abstractmethod
+    def columns(self) -> dict[str, list[Any]]:
+        """A table of every action that is taken, by names of columns."""
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether every state has one action of probability 1, at every step."""
+        return bool((self.probs.max(axis=-1) == 1.0).all())
+
+    def to_frame(self) -> Any:
+        """The columns as a pandas frame."""
+        return optional("pandas", "pandas", "A frame").DataFrame(self.columns())
+
+    def save(self, path: str | Path) -> None:
+        """Write the columns as CSV, atomically; cells are safe to open in a spreadsheet."""
+        write_csv(path, self.columns(), people=True)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Policy:
+class Policy(_Rules):
     """A stationary policy; `probs[s, a]` is the probability of action a in state s.
 
     `decided` marks the states where there was something to decide: a state that the data never
     left carries a formal action only, and `action` refuses to recommend it.
     """
 
-    probs: NDArray[np.float64]
+    probs: FloatArray
     states: Labels
     actions: Labels
-    decided: NDArray[np.bool_] = _LATER
+    decided: BoolArray = _LATER
 
     def __post_init__(self) -> None:
-        shape = (len(self.states), len(self.actions))
         rule = "one probability for each state and action"
-        probs = shaped("A policy", self.probs, np.float64, shape, rule=rule)
+        probs = shaped("A policy", self.probs, np.float64, self.shape, rule=rule)
         off = np.abs(probs.sum(axis=1) - 1)
         if not ((probs >= 0).all() and (off <= 1e-12).all()):
             s = int(np.argmax(np.where((probs < 0).any(axis=1), np.inf, off)))
@@ -58,52 +83,40 @@ class Policy:
                 f"{float(probs[s].sum())!r}. Divide them by their sum."
             )
         object.__setattr__(self, "probs", probs)
-        given = np.ones(shape[0], bool) if self.decided is None else self.decided
-        decided = shaped("decided", given, np.bool_, shape[:1], rule="one entry for each state")
+        given = np.ones(self.n_states, bool) if self.decided is None else self.decided
+        rule = "one entry for each state"
+        decided = shaped("decided", given, np.bool_, (self.n_states,), rule=rule)
         object.__setattr__(self, "decided", decided)
 
     @classmethod
     def from_decision(
-        cls,
-        decision: ArrayLike,
-        states: Labels,
-        actions: Labels,
-        decided: NDArray[np.bool_] | None = None,
+        cls, decision: ArrayLike, states: Labels, actions: Labels, decided: BoolArray = _LATER
     ) -> Self:
         """The deterministic policy that takes action `decision[s]` in state s."""
         probs = np.zeros((len(states), len(actions)))
         probs[np.arange(len(states)), np.asarray(decision, dtype=np.int64)] = 1.0
-        return cls(probs, states, actions, _LATER if decided is None else decided)
+        return cls(probs, states, actions, decided)
 
     @property
-    def decision(self) -> NDArray[np.int64]:
+    def decision(self) -> IntArray:
         """(n_states,): the most probable action (the first of equals)."""
         return np.asarray(np.argmax(self.probs, axis=1), dtype=np.int64)
 
     def _repr_html_(self) -> str:
-        rows, index = [], np.flatnonzero(np.asarray(self.decided))
+        rows, index = [], np.flatnonzero(self.decided)
         for s in index[:SHOWN]:
-            taken = [int(a) for a in np.flatnonzero(self.probs[s] > 0)]
-            mix = [f"{self.actions[a]} {self.probs[s, a]:g}" for a in taken]
-            rows.append((self.states[int(s)], ", ".join(mix)))
+            taken = np.flatnonzero(self.probs[s] > 0)
+            mix = (f"{self.actions[a]} {self.probs[s, a]:g}" for a in taken)
+            rows.append((self.states[s], ", ".join(mix)))
         return facts_html("Policy", {}, ("state", "action and probability"), rows, index.size)
 
-    @property
-    def deterministic(self) -> bool:
-        """Whether every state has one action of probability 1."""
-        return bool((self.probs.max(axis=1) == 1.0).all())
-
-    def index(self, state: str | int | Mapping[str, Any]) -> int:
+    def index(self, state: State) -> int:
         """The index of a state: by its label, or by the measurements that it is made of."""
         if isinstance(state, Mapping):
             return measured_state(self.states, state)
         return self.states.index(state)
 
-    def action(
-        self,
-        state: str | int | Mapping[str, Any],
-        seed: int | np.random.Generator | None = None,
-    ) -> str | int:
+    def action(self, state: State, seed: Seed | None = None) -> str | int:
         """The action for a state; where the policy randomizes, drawn with `seed`.
 
         The state is its label, also as a keyboard types it (">=4"), or its measurements
@@ -140,30 +153,13 @@ class Policy:
             "probability": self.probs[s, a].tolist(),
         }
 
-    def to_frame(self) -> Any:
-        """The same as a pandas frame."""
-        try:
-            pandas = import_module("pandas")
-        except ImportError as error:
-            raise MissingExtraError("pandas", "pandas", "A frame") from error
-        return pandas.DataFrame(self.columns())
-
-    def save(self, path: str | Path) -> None:
-        """Write the columns as CSV, atomically; cells are safe to open in a spreadsheet."""
-        write_csv(path, self.columns(), people=True)
-
     def __repr__(self) -> str:
         kind = "deterministic" if self.deterministic else "randomized"
         return f"Policy({kind}, {len(self.states)} states, {len(self.actions)} actions)"
 
 
-def action_shares(
-    counts: ArrayLike, among: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The share of each action (n_states, n_actions) among those marked, and where any was seen.
-
-    Elsewhere all marked ones are equally likely.
-    """
+def action_shares(counts: ArrayLike, among: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """(n_states, n_actions) shares of actions among those marked, and where any was seen."""
     seen = np.where(among, counts, 0).astype(np.float64)
     known = seen.sum(axis=1) > 0
     seen[~known] = among[~known]
@@ -236,12 +232,13 @@ def read_timed_policy(
     return TimedPolicy(probs, states, actions, decided)
 
 
-def _steps(table: Columns, time: NDArray[np.float64], horizon: int | None) -> int:
+def _steps(table: Columns, time: FloatArray, horizon: int | None) -> int:
     """How many steps a policy with times is for; each time is one of them."""
     if horizon is None:
         raise InputError(
-            f"{table.rows.source} has a column 'time', and the problem has no horizon. Give the "
-            "number of steps of an episode, or leave the column out.",
+            f"{table.rows.source} has a column 'time', and only a policy of a problem with a "
+            "horizon has steps; there is no horizon. Give the number of steps of an episode, or "
+            "leave the column out.",
             arguments=("horizon",),
         )
     bad = ~((time >= 0) & (time < horizon) & (time == np.floor(time)))
@@ -256,16 +253,16 @@ def _steps(table: Columns, time: NDArray[np.float64], horizon: int | None) -> in
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TimedPolicy:
+class TimedPolicy(_Rules):
     """One rule per step: `probs[t, s, a]` is the probability of a in s at step t = 0 … horizon − 1.
 
     `probs` may also be given as decisions (horizon, n_states): the action taken at each step.
     """
 
-    probs: NDArray[np.float64]
+    probs: FloatArray
     states: Labels
     actions: Labels
-    decided: NDArray[np.bool_] = _LATER
+    decided: BoolArray = _LATER
 
     def __post_init__(self) -> None:
         S, A = len(self.states), len(self.actions)
@@ -289,14 +286,9 @@ class TimedPolicy:
         return int(self.probs.shape[0])
 
     @property
-    def decisions(self) -> NDArray[np.int64]:
+    def decisions(self) -> IntArray:
         """(horizon, n_states): the most probable action (the first of equals)."""
         return np.asarray(np.argmax(self.probs, axis=2), dtype=np.int64)
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether every state has one action of probability 1 at every step."""
-        return bool((self.probs.max(axis=2) == 1.0).all())
 
     def at(self, step: int) -> Policy:
         """The rule of a step counted from 0."""
@@ -304,12 +296,7 @@ class TimedPolicy:
             raise InputError(f"step must lie in 0…{self.horizon - 1}; it is {step}.")
         return Policy(self.probs[step], self.states, self.actions, self.decided)
 
-    def action(
-        self,
-        state: str | int | Mapping[str, Any],
-        step: int,
-        seed: int | np.random.Generator | None = None,
-    ) -> str | int:
+    def action(self, state: State, step: int, seed: Seed | None = None) -> str | int:
         """The action for a state label at a step counted from 0; drawn where it randomizes."""
         return self.at(step).action(state, seed)
 
@@ -319,13 +306,9 @@ class TimedPolicy:
         names = {"state": [self.states[i] for i in s], "action": [self.actions[i] for i in a]}
         return {"time": t.tolist(), **names, "probability": self.probs[t, s, a].tolist()}
 
-    def save(self, path: str | Path) -> None:
-        """Write `time,state,action,probability` rows, atomically."""
-        write_csv(path, self.columns())
-
     def _repr_html_(self) -> str:
-        index = np.flatnonzero(np.asarray(self.decided))
-        rows = [(self.states[int(s)], "; ".join(self.spans(int(s)))) for s in index[:SHOWN]]
+        index = np.flatnonzero(self.decided)
+        rows = [(self.states[s], "; ".join(self.spans(s))) for s in index[:SHOWN]]
         return facts_html(f"{self!r}", {}, ("state", "steps: action"), rows, index.size)
 
     def spans(self, s: int) -> list[str]:
@@ -334,13 +317,17 @@ class TimedPolicy:
         ends = [0, *first.tolist(), self.horizon]
         out = []
         for lo, hi in pairwise(ends):
-            row = self.probs[lo, s]
-            mix = [
-                self.actions[int(a)] + ("" if row[a] == 1.0 else f" {row[a]:.3g}")
-                for a in np.flatnonzero(row)
+            taken = [
+                (self.actions[a], self.probs[lo, s, a]) for a in self.probs[lo, s].nonzero()[0]
             ]
+            mix = (name if p == 1.0 else f"{name} {p:.3g}" for name, p in taken)
             out.append((f"{lo}" if hi == lo + 1 else f"{lo}–{hi - 1}") + ": " + " or ".join(mix))
         return out
 
     def __repr__(self) -> str:
         return f"TimedPolicy({self.horizon} steps, {len(self.states)} states)"
+
+
+def policy_of(probs: FloatArray, *labels: Any) -> Any:
+    """A policy of probabilities (n_states, n_actions), or of such for each step."""
+    return (TimedPolicy if probs.ndim == 3 else Policy)(probs, *labels)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from softrobust._core.settings import did_you_mean
 from softrobust.errors import InputError, SolverError
@@ -32,9 +32,9 @@ ALL = "all"
 EXPERIMENTS = {
     "optimizers-curse": "softrobust.paper.optimizers_curse:OptimizersCurse",
     "pest-density": "softrobust.paper.pest_density:PestDensity",
-    "pest-frontier": "softrobust.paper.tradeoff:PestFrontier",
-    "inventory": "softrobust.paper.tradeoff:InventoryFrontier",
-    "riverswim": "softrobust.paper.tradeoff:RiverswimFrontier",
+    "pest-frontier": "softrobust.paper.tradeoff:Tradeoff",
+    "inventory": "softrobust.paper.tradeoff:Tradeoff",
+    "riverswim": "softrobust.paper.tradeoff:Tradeoff",
     "cancer": "softrobust.paper.cancer:Cancer",
     "truth": "softrobust.paper.truth:Truth",
     "bounds": "softrobust.paper.theory:Bounds",
@@ -65,8 +65,11 @@ class Experiment(ABC):
     those of the experiment that are named in `shared`.
     """
 
-    __slots__ = ()
-    name: ClassVar[str]
+    name: str
+
+    def __init__(self, name: str = "") -> None:
+        if name:  # where one class serves several figures
+            self.name = name
 
     def words(self, key: str) -> str:
         """What the catalogue says of it: figure, title, about, caption, …"""
@@ -112,9 +115,13 @@ class Experiment(ABC):
         return found
 
 
-def blocks(total: int, size: int) -> list[dict[str, int]]:
-    """`first` and `count` of blocks of at most `size` that make up `total`."""
-    return [{"first": i, "count": min(size, total - i)} for i in range(0, total, size)]
+def blocks(
+    total: int, size: int, /, *key: str, digits: int = 5, **own: Any
+) -> list[tuple[Sequence[object], Settings]]:
+    """Blocks of at most `size` that make up `total`: keys of tasks, `first` and `count` of each."""
+    starts = range(0, total, size)
+    return [((*key, f"{i:0{digits}d}"), {**own, "first": i, "count": min(size, total - i)})
+            for i in starts]  # fmt: skip
 
 
 def make_experiment(name: str) -> Experiment:
@@ -126,7 +133,7 @@ def make_experiment(name: str) -> Experiment:
             f"{', '.join(known)}."
         )
     module, _, attribute = EXPERIMENTS[name].partition(":")
-    made: Experiment = getattr(import_module(module), attribute)()
+    made: Experiment = getattr(import_module(module), attribute)(name)
     return made
 
 

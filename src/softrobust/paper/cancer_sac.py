@@ -89,7 +89,7 @@ def problem_of(
         both: tuple[ContinuousProblem, Any] = made.split_problem(seed, n_train, n_test)
         return both
     train, test = load_gaussian(models).split(n_train)
-    return made.problem_on(train, made.objective()), test
+    return made.problem_on(train, made.paper_goal), test
 
 
 def models_file(home: Path, seed: int) -> Path:

@@ -26,10 +26,12 @@ from __future__ import annotations
 
 import csv
 import io
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -40,6 +42,21 @@ from softrobust.errors import InputError
 
 LEVEL = 0.95
 RESAMPLES = 2000
+
+
+@cache
+def texts() -> dict[str, dict[str, Any]]:
+    """What results say, by experiment (words.toml)."""
+    return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+
+
+def told(of: str, key: str, **facts: Any) -> str:
+    """A text of an experiment, with facts in it."""
+    return _filled(texts()[of][key], facts)
+
+
+def _filled(text: str, facts: Mapping[str, Any]) -> str:
+    return " ".join(text.split()).format(**facts)
 
 
 @final
@@ -232,7 +249,24 @@ class Claim:
         }
 
 
+def claimed(of: str, key: str, models: str, *measured: Measured, **facts: Any) -> Claim:
+    """A claim of an experiment; `where` and `rule` may be said once for all of them."""
+    found = texts()["rules"] | {"rule": "more"} | texts()[of] | texts()[of][key]
+    rule = found.get(found["rule"], found["rule"])
+    text, where, rule = (_filled(x, facts) for x in (found["text"], found["where"], rule))
+    return Claim(text, where, models, rule, measured)
+
+
 # -------------------------------------------------------------------- tables
+def tabled(
+    of: str, key: str, rows: Iterable[Any], columns: Sequence[str] = (), **facts: Any
+) -> dict[str, Any]:
+    """A table of an experiment; `columns` where its words do not have them."""
+    found = texts()[of][key]
+    title, note = (_filled(found[part], facts) for part in ("title", "note"))
+    return table(title, note, columns or found["columns"], rows)
+
+
 def table(title: str, note: str, columns: Sequence[str], rows: Iterable[Any]) -> dict[str, Any]:
     """A table as results.json holds it: a cell is text, a number, an interval, or None."""
     cells = [[c.as_dict() if isinstance(c, Interval) else c for c in row] for row in rows]

@@ -23,7 +23,7 @@ from softrobust._core.arrays import FloatArray
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
 from softrobust.objective import Percentile, SoftRobust
-from softrobust.paper.claims import Measured, mean_interval, more, within
+from softrobust.paper.claims import Measured, mean_interval, more, texts, within
 from softrobust.paper.pairs import Bench, bench_of
 from softrobust.returns import policy_return
 from softrobust.solvers import Exact, SaturationWarning, Solver, solve_grid
@@ -38,18 +38,6 @@ WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the bad case, by which curves are co
 NOISE = 1e-5  # less than this is no difference: one policy, or rounding
 NEAR = 0.02  # "comparable"
 FAR = 0.05  # "very poorly"
-MORE = (
-    "the 95 % interval over logs of the difference lies above 0 (above 0.001 % of what is to be "
-    "gained: less is rounding)"
-)
-COMPARABLE = (
-    f"the 95 % interval over logs of the difference lies within ± {100 * NEAR:g} % of what is to "
-    "be gained (clairvoyant mean less random policy's)"
-)
-MUCH = (
-    f"the 95 % interval over logs of the difference lies above {100 * FAR:g} % of what is to be "
-    "gained (clairvoyant mean less random policy's)"
-)
 WORDS = {"mean": "mean", "cvar": "bad case"}
 Ends = tuple[float, float]
 
@@ -74,30 +62,7 @@ class Look(NamedTuple):
     hidden: bool = False
 
 
-LOOKS = {
-    "static": Look("static soft-robust (exact search)", "static", "#0072b2", "o"),
-    "s-rect": Look("dynamic soft-robust, S-rectangular", "S-rect", "#d55e00", "s"),
-    "sa-rect": Look("dynamic soft-robust, SA-rectangular", "SA-rect", "#e69f00", "v", True),
-    "bcr": Look("BCR", "BCR", "#009e73", "D"),
-    "bcr-paper": Look("BCR, sets from the training draws", "BCR (N)", "#7fceb8", "d", True),
-    "bcr-global": Look("BCR, one region for all pairs", "BCR global", "#4d9221", ">"),
-    "bcr-weighted": Look("BCR, norms weighted by value", "BCR weighted", "#a6d96a", "8"),
-    "rsvf": Look("RSVF", "RSVF", "#cc79a7", "^"),
-    "rsvf-paper": Look("RSVF, sets from the training draws", "RSVF", "#cc79a7", "^"),
-    "rsvf-simple": Look("RSVF, the authors' simple form", "RSVF simple", "#8c6d1f", "<"),
-    "rsvf-simple-paper": Look(
-        "RSVF, the authors' simple form, training draws", "RSVF simple", "#8c6d1f", "<"
-    ),
-    "var": Look("VaR-Bellman", "VaR", "#56b4e9", "P"),
-    "worst-model": Look("worst model", "worst model", "#999999", "p"),
-    "nominal": Look("nominal (mean model)", "nominal", "#222222", "X"),
-    "empirical": Look("empirical", "empirical", "#777777", "*"),
-    "mvp": Look("MVP (solves the averaged model: nominal)", "MVP", "#bbbbbb", "d"),
-    "wsu": Look("WSU", "WSU", "#5e3c99", "v"),
-    "cadp": Look("CADP (for the soft-robust goal)", "CADP", "#b2abd2", "H"),
-    "percentile": Look("percentile criterion (local search)", "percentile", "#a6611a", "*"),
-    "spibb": Look("SPIBB", "SPIBB", "#b2182b", "h"),
-}
+LOOKS = {name: Look(**look) for name, look in texts()["looks"].items()}
 
 
 def curve(name: str, bench: Bench, lams: Sequence[float], nodes: int) -> list[Point]:

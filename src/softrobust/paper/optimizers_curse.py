@@ -18,14 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from softrobust.domains import random_mdp
 from softrobust.objective import SoftRobust
 from softrobust.paper.base import Experiment, Findings, Groups, Results, Settings, blocks, catalogue
-from softrobust.paper.claims import Claim, Interval, mean_interval, more, table, within
+from softrobust.paper.claims import (
+    Claim,
+    Interval,
+    claimed,
+    mean_interval,
+    more,
+    tabled,
+    told,
+    within,
+)
 from softrobust.paper.figures import COLOURS, INK, bar, lane_labels, new_figure, plain
 from softrobust.problem import Problem
 from softrobust.returns import policy_return, static_return
@@ -40,7 +49,7 @@ if TYPE_CHECKING:
 POLICIES: dict[str, str] = catalogue()["optimizers-curse"]["policies"]
 ESTIMATES: dict[str, str] = catalogue()["optimizers-curse"]["estimates"]
 PLAIN = ("empirical", "dynamic", "static")  # the policies of λ = 0
-SECTION = "section 3, figure 1"
+NAME = "optimizers-curse"
 NEAR = 0.1  # "eliminated": within this share of the empirical method's surprise
 
 
@@ -104,13 +113,11 @@ def _first(problem: Problem, n: int) -> Problem:
 class OptimizersCurse(Experiment):
     """Post-decision surprise, policy × estimate."""
 
-    __slots__ = ()
-    name: ClassVar[str] = "optimizers-curse"
+    name = NAME
 
     def groups(self, settings: Settings) -> Groups:
         """Blocks of repetitions."""
-        every = blocks(settings["repetitions"], settings["block"])
-        return {"": [(("curse", f"{block['first']:05d}"), block) for block in every]}
+        return {"": blocks(settings["repetitions"], settings["block"], "curse")}
 
     def gather(self, settings: Settings, results: Results) -> Findings:
         """Averages of all surprises."""
@@ -125,11 +132,7 @@ class OptimizersCurse(Experiment):
             "block_averages": {n: [float(np.mean(part[n])) for part in parts] for n in surprise},
         }
         fresh = [means[f"{name}/fresh"] for name in PLAIN]
-        remark = (
-            f"On fresh draws {sum(i.low <= 0 <= i.high for i in fresh)} of the 3 policies of λ = 0 "
-            "have an interval that holds 0, whichever method found them: freedom from the curse is "
-            "a property of the estimate, not of the policy (erratum 7)."
-        )
+        remark = told(NAME, "remark", held=sum(i.low <= 0 <= i.high for i in fresh))
         return Findings(numbers, _tables(means, settings), _claims(surprise, settings), [remark])
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
@@ -143,24 +146,15 @@ class OptimizersCurse(Experiment):
 
 
 def _tables(means: Mapping[str, Interval], settings: Settings) -> list[dict[str, Any]]:
+    by_policy = [
+        [label, *(means[f"{name}/{e}"] for e in ESTIMATES)] for name, label in POLICIES.items()
+    ]
+    by_size = [[n, means[f"N={n}"], means[f"N={n}/fresh"]] for n in settings["sizes"]]
+    named, n = ["policy", *ESTIMATES.values()], means["static/own"].n
     return [
-        table(
-            "Average surprise of each policy under each estimate of its return",
-            f"Below 0: too good an announcement. {means['static/own'].n} pairs; "
-            f"N = {settings['main']} training draws, {settings['fresh']} fresh ones; for λ = ½ the "
-            "estimate is the soft-robust value (half the mean, half the worst 10 % of models).",
-            ["policy", *ESTIMATES.values()],
-            [[label, *(means[f"{name}/{e}"] for e in ESTIMATES)]
-             for name, label in POLICIES.items()],
-        ),
-        table(
-            "The static policy (λ = 0) on its own training draws, by their number N",
-            "Second column: the same surprise with the true return replaced by the average over "
-            "fresh draws, which has the same expectation and less noise.",
-            ["N", "true return − training value", "fresh value − training value"],
-            [[n, means[f"N={n}"], means[f"N={n}/fresh"]] for n in settings["sizes"]],
-        ),
-    ]  # fmt: skip
+        tabled(NAME, "average", by_policy, named, n=n, **settings),
+        tabled(NAME, "sizes", by_size),
+    ]
 
 
 def _claims(surprise: dict[str, list[float]], settings: Settings) -> list[Claim]:
@@ -175,28 +169,19 @@ def _claims(surprise: dict[str, list[float]], settings: Settings) -> list[Claim]
     near = NEAR * abs(curse.value)
     largest = max(settings["sizes"])
     last = np.asarray(surprise[f"N={largest}/fresh"])
-    rule = "the interval of the average lies above 0"
-    drawn = "; the value on fresh draws stands for the true return, whose expectation it has"
-    zero = f"the interval of the average lies within ± {100 * NEAR:g} % of the empirical surprise"
-    return [
-        Claim("The empirical method announces too much: its average surprise is negative.",
-              SECTION, "true", rule + drawn, (more("minus the surprise, empirical", curse),)),
-        Claim("The dynamic method's surprise is smaller than the empirical one, but negative.",
-              SECTION, "true", rule + ", for both" + drawn,
-              (more("surprise, dynamic less empirical",
-                    mean_interval(fresh["dynamic"] - fresh["empirical"])),
-               more("minus the surprise, dynamic", mean_interval(-fresh["dynamic"])))),
-        Claim(f"The static method's surprise is eliminated (N = {settings['main']} draws).",
-              SECTION, "true", zero + drawn,
-              (within("surprise, static", mean_interval(fresh["static"]), near),)),
-        Claim(f"The same with N = {largest} draws, closer to the theorem's exact posterior.",
-              SECTION, "true", zero + drawn,
-              (within(f"surprise, static, N = {largest}", mean_interval(last), near),)),
-        Claim("For λ > 0 the static method's expected surprise is not negative.",
-              "theorem 3.3", "true", "the interval of the average does not reach below 0",
-              (more("surprise, static, λ = ½", mean_interval(own["static-robust"]),
-                    -1e-9 * abs(curse.value)),)),
-    ]  # fmt: skip
+    facts = {"near": 100 * NEAR, "main": settings["main"], "largest": largest}
+    less = mean_interval(fresh["dynamic"] - fresh["empirical"])
+    static, robust = mean_interval(fresh["static"]), mean_interval(own["static-robust"])
+    tiny, most = -1e-9 * abs(curse.value), f"surprise, static, N = {largest}"
+    parts = {
+        "empirical": [more("minus the surprise, empirical", curse)],
+        "dynamic": [more("surprise, dynamic less empirical", less),
+                    more("minus the surprise, dynamic", mean_interval(-fresh["dynamic"]))],
+        "static": [within("surprise, static", static, near)],
+        "largest": [within(most, mean_interval(last), near)],
+        "robust": [more("surprise, static, λ = ½", robust, tiny)],
+    }  # fmt: skip
+    return [claimed(NAME, key, "true", *measured, **facts) for key, measured in parts.items()]
 
 
 def _policies(axes: Axes, means: Mapping[str, Any], main: int) -> None:

@@ -8,7 +8,7 @@ docs/worlds.md for `worlds`, which has a page of its own.
 
 from __future__ import annotations
 
-import json
+import math
 import shutil
 import sys
 from collections.abc import Mapping
@@ -16,15 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from softrobust._core.files import atomic_write
+from softrobust._core.schema import read_json
 from softrobust.errors import InputError
 from softrobust.paper.base import EXPERIMENTS, catalogue
-from softrobust.paper.claims import Interval, figure_of, interval_of, markdown
+from softrobust.paper.claims import LEVEL, Interval, figure_of, interval_of, markdown
 
 FORMAT, FORMAT_VERSION = "softrobust-results", 1
 FILES = ("results.json", "run.json", "table.md", "table.csv", "figure.svg", "figure.png")
 ALONE = "worlds"  # the experiment with a page of its own
 LONG = 16  # rows above which a table is folded
 MANY = 12  # comparisons of a claim above which only those that missed are shown
+POWER = 0.9  # chance that as many logs as are named decide, if the figure stays
+MILLIONS = 1e6  # logs that nobody will run
 
 
 def page(folder: Path) -> str:
@@ -69,10 +72,7 @@ def names_in(folder: Path) -> list[str]:
 
 def read_results(path: Path) -> dict[str, Any]:
     """Read a results.json, or say why it is none."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as results: {error}.") from None
+    found = read_json(path)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise InputError(f"{path} does not hold the results of an experiment.")
     if found["format_version"] > FORMAT_VERSION:
@@ -100,7 +100,7 @@ def publish(folders: Mapping[str, Path], docs: Path) -> None:
 
 
 def _run_of(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = read_json(folder / "run.json")
     return found
 
 
@@ -132,7 +132,7 @@ def section(results: Mapping[str, Any], run: Mapping[str, Any], home: str = "") 
         else f" in {figure_of(float(round(wall)))} s"
     )
     how = f"{workers} workers" if isinstance(workers, int) else f"workers: {workers or 'all cores'}"
-    made = _earlier(results, run) + (
+    made = _earlier(results) + (
         f"Computed on {run['machine']} ({how}), {run['tasks']} tasks{failed}: "
         f"{figure_of(float(round(work)))} s of work{took}{busy}; "
         f"softrobust {v['softrobust']}, Python {v['python']}, numpy {v['numpy']}. Every number is "
@@ -145,25 +145,51 @@ def section(results: Mapping[str, Any], run: Mapping[str, Any], home: str = "") 
         f"![{title}]({home}figure.svg)", "", results["caption"], "",
         *[f"- {text}" for text in results["remarks"]], *([""] if results["remarks"] else []),
         "| claim | models | measured | verdict |", "| :--- | :--- | :--- | :--- |",
-        *map(_judged, results["claims"]), "", *folded, made,
+        *(_judged(d, results, run) for d in results["claims"]), "", *folded, made,
     ]  # fmt: skip
     return "\n".join(lines)
 
 
-def _earlier(results: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-    """Says so where a run was made before today's rules, or with other settings than today's."""
+def _earlier(results: Mapping[str, Any]) -> str:
+    """Says so where a run was made with other settings than today's."""
     known = catalogue().get(results["name"], {})
     full = known.get("settings", {}) | (known.get("quick", {}) if results["quick"] else {})
     other = sorted(k for k in full if full[k] != results["settings"].get(k))
-    if results["name"] == ALONE:
-        return ""  # its rows are made elsewhere
-    old = catalogue()["pages"]["earlier"] if "versions" not in run else ""
-    return " ".join(old.split()) + (
-        f" Settings that are others today: {', '.join(other)}.\n\n" if other else "\n\n" * bool(old)
-    )
+    return f"Settings that are others today: {', '.join(other)}.\n\n" if other else ""
 
 
-def _judged(d: Mapping[str, Any]) -> str:
+def needed(m: Mapping[str, Any], k: int, near: bool) -> float:
+    """How many logs would decide a comparison, one of k, if its figure stays as it is.
+
+    `near`: whether it must lie within ± the margin. The interval is to miss the margin with a
+    chance of 90 %: n·((z + z₉₀)·se/distance)², z that of 95 %, or of 1 − 0.05/k where it fails.
+    """
+    from scipy.stats import norm, t
+
+    if m["n"] < 2:
+        return math.nan
+    over = m["margin"] - abs(m["value"]) if near else m["value"] - m["margin"]
+    se = (m["high"] - m["low"]) / 2 / t.ppf((1 + LEVEL) / 2, m["n"] - 1)
+    limit = norm.ppf((1 + LEVEL) / 2) if over > 0 else norm.ppf(1 - (1 - LEVEL) / 2 / k)
+    return math.inf if over == 0 else float(m["n"] * ((limit + norm.ppf(POWER)) * se / over) ** 2)
+
+
+def _deciding(n: float, results: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """In words, with the hours of one core that so many take, where all tasks are alike."""
+    if math.isnan(n):
+        return ""
+    known = catalogue().get(results["name"], {})
+    unit = known.get("unit", "logs")
+    if n > MILLIONS:
+        return f" (over a million {unit} would)"
+    shown = figure_of(float(f"{n:.2g}"))
+    if "task" not in known or not run["task_seconds"]:
+        return f" ({shown} {unit} would)"
+    each = run["task_seconds"] / run["tasks"] / results["settings"].get("block", 1)
+    return f" ({shown} {unit} would, {figure_of(float(f'{n * each / 3600:.1g}'))} h)"
+
+
+def _judged(d: Mapping[str, Any], results: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     """A claim with its rule, what was measured, and the verdict."""
     shown, count = d["measured"], ""
     if len(shown) > MANY:
@@ -173,7 +199,11 @@ def _judged(d: Mapping[str, Any]) -> str:
     parts = []
     for m in shown:
         share = f" ({100 * m['value'] / m['scale']:.2g} %)" if m["scale"] else ""
-        parts.append(f"{m['what']}: {interval_of(Interval.from_dict(m))}{share}, {m['verdict']}")
+        more = ""
+        if m["verdict"] == "cannot tell":
+            more = _deciding(needed(m, len(d["measured"]), "±" in d["rule"]), results, run)
+        shares = f"{interval_of(Interval.from_dict(m))}{share}"
+        parts.append(f"{m['what']}: {shares}, {m['verdict']}{more}")
     rule = d["rule"].replace("|", "\\|")  # a bar would end the cell
     about = f"{_named(d)}<br><small>{d['where'].split(' (')[0]}; {rule}</small>"
     return f"| {about} | {d['models']} | {'<br>'.join(parts)} | **{d['verdict']}**{count} |"

@@ -65,6 +65,11 @@ class Pair(NamedTuple):
     posterior: FittedPosterior
     behaviour: FloatArray
 
+    def bench(self, seed: int, n_train: int, n_test: int, alpha: float) -> Bench:
+        """What methods are run on, with models of this seed."""
+        seeds = np.random.SeedSequence(seed).spawn(2)
+        return Bench.of(self.domain, self.log, self.posterior, seeds, n_train, n_test, alpha)
+
 
 class Prior(NamedTuple):
     """A prior over worlds: in words, one draw of (P*, D), and whether its posterior is exact."""

@@ -7,16 +7,16 @@ and the nominal one, which is optimal for E[P̂].
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
 from softrobust.objective import cvar
 from softrobust.paper.base import Experiment, Findings, Groups, Results, Settings
-from softrobust.paper.claims import Claim, Measured, mean_interval, more, table
+from softrobust.paper.claims import Claim, Measured, claimed, mean_interval, more, tabled
 from softrobust.paper.figures import new_figure, plain
-from softrobust.paper.methods import LOOKS, MODELS, MORE, NOISE, curve
+from softrobust.paper.methods import LOOKS, MODELS, NOISE, curve
 from softrobust.paper.pairs import bench_of
 from softrobust.report.plots import Curve, x_range
 from softrobust.returns import policy_return
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WHERE = "section 6.1, figure 3"
+NAME = "pest-density"
 POLICIES = {"static": 0.5, "bcr": 1.0, "bcr-paper": 1.0, "nominal": None}  # and the λ of each
 BCRS = {"bcr": "BCR", "bcr-paper": "BCR from training draws"}
 LOSS = -5000.0  # dollars: "a loss over $5,000"
@@ -57,8 +57,7 @@ def one_log(
 class PestDensity(Experiment):
     """Densities of the return."""
 
-    __slots__ = ()
-    name: ClassVar[str] = "pest-density"
+    name = NAME
 
     def groups(self, settings: Settings) -> Groups:
         """A task for each data seed."""
@@ -121,14 +120,7 @@ def _table(figures: Figures, models: str, n: int) -> dict[str, Any]:
         ]  # fmt: skip
         rows.append([label, float(own["mean"].mean()), float(own["cvar"].mean()),
                      *less, mean_interval(own["loss"])])  # fmt: skip
-    return table(
-        f"Policies on {models} models",
-        f"Averages over {n} logs, 95 % intervals over logs; differences are taken log by log. Bad "
-        "case: the worst 30 % of models.",
-        ["policy", "mean", "bad case", "mean less nominal", "bad case less nominal",
-         "share of models with a loss over 5 000"],
-        rows,
-    )  # fmt: skip
+    return tabled(NAME, "policies", rows, models=models, n=n)
 
 
 def _claims(figures: Figures, models: str, scale: float) -> list[Claim]:
@@ -139,27 +131,22 @@ def _claims(figures: Figures, models: str, scale: float) -> list[Claim]:
     def less(words: str, a: FloatArray, b: FloatArray) -> Measured:
         return more(words, mean_interval(a - b), margin, scale)
 
+    costs = (less(f"mean, nominal less {words}", nominal["mean"], bcr["mean"])
+             for words, bcr in bcrs.items())  # fmt: skip
+    first = less("mean, nominal less static", nominal["mean"], static["mean"])
+    lost = more("share of models", mean_interval(nominal["loss"]), OFTEN)
     out = [
-        Claim("The nominal policy has the highest mean of the three.", WHERE, models, MORE,
-              (less("mean, nominal less static", nominal["mean"], static["mean"]),
-               *(less(f"mean, nominal less {words}", nominal["mean"], bcr["mean"])
-                 for words, bcr in bcrs.items()))),
-        Claim("The nominal policy loses over 5 000 dollars with a significant probability.",
-              WHERE, models,
-              f"the 95 % interval over logs of the share of such models lies above {OFTEN:g}",
-              (more("share of models", mean_interval(nominal["loss"]), OFTEN),)),
-    ]  # fmt: skip
+        claimed(NAME, "highest", models, first, *costs),
+        claimed(NAME, "loses", models, lost, often=OFTEN),
+    ]
     for words, bcr in bcrs.items():
-        out += [
-            Claim(f"{words} is more robust than the nominal policy.", WHERE, models, MORE,
-                  (less(f"bad case, {words} less nominal", bcr["cvar"], nominal["cvar"]),)),
-            Claim(f"{words} ignores the fat tail: the static policy's bad case is better.",
-                  WHERE, models, MORE,
-                  (less(f"bad case, static less {words}", static["cvar"], bcr["cvar"]),)),
-            Claim(f"{words} degrades the mean.", WHERE, models, MORE,
-                  (less(f"mean, nominal less {words}", nominal["mean"], bcr["mean"]),
-                   less(f"mean, static less {words}", static["mean"], bcr["mean"]))),
-        ]  # fmt: skip
+        parts = {
+            "more-robust": [less(f"bad case, {words} less nominal", bcr["cvar"], nominal["cvar"])],
+            "fat-tail": [less(f"bad case, static less {words}", static["cvar"], bcr["cvar"])],
+            "degrades": [less(f"mean, nominal less {words}", nominal["mean"], bcr["mean"]),
+                         less(f"mean, static less {words}", static["mean"], bcr["mean"])],
+        }  # fmt: skip
+        out += [claimed(NAME, key, models, *some, bcr=words) for key, some in parts.items()]
     return out
 
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from softrobust.objective import SoftRobust
 from softrobust.paper.base import Experiment, Findings, Groups, Results, Settings, catalogue
-from softrobust.paper.claims import Claim, Interval, mean_interval, table
+from softrobust.paper.claims import Claim, Interval, mean_interval, tabled, told
 from softrobust.paper.figures import grouped, new_figure, place, plain, short
-from softrobust.paper.methods import COMPARABLE, LOOKS, MEASURES, MODELS, MORE, MUCH, Curves
+from softrobust.paper.methods import FAR, LOOKS, MEASURES, MODELS, NEAR, Curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +31,12 @@ PANEL = (4.9, 4.3)
 CLOSER = "closer, "
 BCRS = {name for name in LOOKS if name.startswith("bcr")}
 CLOSE = 0.25  # of the width: curves that take less get a closer look
-RULES = {"more": MORE, "much": MUCH, "comparable": COMPARABLE}
 Row = tuple[str, dict[str, Any], dict[str, Any]]  # title, curves, curves that set the limits
 
 
-class TradeoffExperiment(Experiment):
-    """A figure of curves; the variants of a domain are its rows."""
-
-    __slots__ = ()
+@final
+class Tradeoff(Experiment):
+    """A figure of curves (4, 6 or 7, by its name); the variants of a domain are its rows."""
 
     def groups(self, settings: Settings) -> Groups:
         """A task for each data seed, by variant."""
@@ -77,7 +75,7 @@ class TradeoffExperiment(Experiment):
                 parts = [getattr(curves, how)(*of, models) for how, *of in claim["parts"]]
                 flat = [m for part in parts for m in (part if isinstance(part, list) else [part])]
                 place = f"{where} ({label})" if label else where
-                rule = RULES[claim.get("rule", "more")]
+                rule = told("rules", claim.get("rule", "more"), near=100 * NEAR, far=100 * FAR)
                 out.append(Claim(claim["text"], place, models, rule, tuple(flat)))
         return out
 
@@ -92,12 +90,8 @@ class TradeoffExperiment(Experiment):
         )
         if not gaps:
             return []
-        where = f"{label}: " if label else ""
-        return [
-            f"{where}the static policy is the best deterministic one found (SRVI's may randomise); "
-            f"its proof leaves room for at most {100 * gaps[-1]:.2g} % of what is to be gained on "
-            f"any log and λ (median {100 * gaps[len(gaps) // 2]:.2g} %)."
-        ]
+        where, median = f"{label}: " if label else "", 100 * gaps[len(gaps) // 2]
+        return [told("tradeoff", "proof", where=where, most=100 * gaps[-1], median=median)]
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
         """A row of panels (training, held-out) for each variant, and a closer look where needed."""
@@ -153,15 +147,7 @@ def _table(points: Mapping[str, Any], n_logs: int, where: str, words: str) -> di
             lam = "–" if p["lam"] is None else short(p["lam"])
             cells = [p[models][key][shown] for models, key in product(MODELS, MEASURES)]
             rows.append([LOOKS[name].label, lam, *cells])
-    return table(
-        f"Average return and bad case by method and λ{where}",
-        f"The first row is the nominal policy's own return, averaged over {n_logs} logs; the "
-        "others are differences to it on the same log, with 95 % intervals over logs. Bad case: "
-        f"{words}.",
-        ["method", "λ", "training: mean", "training: bad case", "held-out: mean",
-         "held-out: bad case"],
-        rows,
-    )  # fmt: skip
+    return tabled("tradeoff", "points", rows, where=where, n=n_logs, tail=words)
 
 
 def _heights(curves: Curves, where: str) -> dict[str, Any]:
@@ -171,13 +157,7 @@ def _heights(curves: Curves, where: str) -> dict[str, Any]:
         for name in curves.lams
         if name != "nominal"
     ]
-    return table(
-        f"Height of each curve over the nominal policy{where}",
-        "(1 − w)·mean + w·bad case at the λ that is best on the training models, averaged over "
-        "w = 0, ¼, ½, ¾, 1.",
-        ["method", "training", "held-out"],
-        rows,
-    )
+    return tabled("tradeoff", "heights", rows, where=where)
 
 
 def _rows(label: str, points: dict[str, Any]) -> list[Row]:
@@ -250,28 +230,3 @@ def _label(axes: Axes, points: Mapping[str, Any], models: str, names: set[str]) 
             made = grouped(axes, x, y, [p["lam"] for p in curve], LOOKS[name].colour)
             labels += [a for a in made if x0 <= a.x <= x1 and y0 <= a.y <= y1]
     place(axes, labels, np.array(avoid))
-
-
-# -------------------------------------------------------------------- the figures
-@final
-class PestFrontier(TradeoffExperiment):
-    """Figure 4: soft-robust methods, BCR and RSVF on pest control."""
-
-    __slots__ = ()
-    name: ClassVar[str] = "pest-frontier"
-
-
-@final
-class InventoryFrontier(TradeoffExperiment):
-    """Figure 6: SRVI, RSVF and BCR on the inventory."""
-
-    __slots__ = ()
-    name: ClassVar[str] = "inventory"
-
-
-@final
-class RiverswimFrontier(TradeoffExperiment):
-    """Figure 7: SRVI, RSVF and BCR on riverswim."""
-
-    __slots__ = ()
-    name: ClassVar[str] = "riverswim"

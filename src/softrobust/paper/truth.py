@@ -26,7 +26,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -41,10 +41,13 @@ from softrobust.paper.claims import (
     Interval,
     Measured,
     bootstrap_interval,
+    claimed,
     mean_interval,
     more,
     share_interval,
-    table,
+    tabled,
+    texts,
+    told,
     within,
 )
 from softrobust.paper.figures import COLOURS, INK, bar, lane_labels, new_figure, plain
@@ -63,21 +66,11 @@ Worlds = Mapping[str, Mapping[str, Any]]
 PART = 1000  # reference draws at a time
 QUANTILES = 1000  # of a posterior on a line
 SEEN = 3  # times a pair must be seen for SPIBB to trust it
-WHERE = "beyond the paper"
 WORST = 0.9  # the worst tenth of the pairs
 NEAR = 0.03  # how near an exact probability the share must be, for its promise to count as kept
 GREY = "#8a8a8a"
 METHODS: dict[str, Any] = catalogue()["truth"]["methods"]  # method, its λ if it has one, label
 OURS: dict[str, str] = catalogue()["truth"]["ours"]
-KEPT = (
-    "exact binomial 95 % interval of the share of pairs: held if it lies at or above the promised "
-    "probability in every world"
-)
-EXACT = (
-    f"exact binomial 95 % interval of the share of pairs less the promised probability, which is "
-    f"exact: held if it lies within ± {NEAR:g} in every world"
-)
-LESS = "the 95 % interval over pairs of the difference lies above 0"
 
 
 # -------------------------------------------------------------------- promises
@@ -97,28 +90,12 @@ class Promise(NamedTuple):
 
 def promises(alpha: float, n_train: int, n_test: int) -> list[Promise]:
     """All promises that are put to the test."""
-    k = order(alpha, n_test)
-    union = "robust value ≤ true return"
-    out = [
-        Promise("bcr", "own", f"BCR: {union}", alpha),
-        Promise("rsvf", "own", f"RSVF: {union}", alpha),
-        Promise("rsvf-simple", "own", f"RSVF simple: {union}", alpha),
-        Promise("var", "own", "VaR-Bellman (read so): value ≤ true return", alpha),
-        Promise("worst-model", "own", "worst model (read so): value ≤ true return",
-                1 - 1 / (n_train + 1)),
-        Promise("s-rect@1", "own", "S-rectangular, λ = 1: value ≤ true return", None),
-        Promise("nominal", "own", "nominal: value ≤ true return", None),
-        Promise("empirical", "own", "empirical: value ≤ true return", None),
-    ]  # fmt: skip
-    for lam, words in (("0.5", "½"), ("1", "1")):
-        name, who = f"static@{lam}", f"static, λ = {words}"
-        out += [
-            Promise(name, "training", f"{who}: training quantile ≤ true return", alpha),
-            Promise(name, "held-out", f"{who}: held-out quantile ≤ true return",
-                    1 - k / (n_test + 1)),
-            Promise(name, "objective", f"{who}: held-out limit ≤ objective", 0.95),
-        ]  # fmt: skip
-    return [*out, Promise("spibb", "baseline", "SPIBB: true return ≥ the log's own policy's", None)]
+    levels = {"alpha": alpha, "one more": 1 - 1 / (n_train + 1), "limit": 0.95}
+    levels["rank"] = 1 - order(alpha, n_test) / (n_test + 1)
+    return [
+        Promise(of, kind, words, levels.get(level))
+        for of, kind, words, level in texts()["truth"]["said"]
+    ]
 
 
 def order(alpha: float, n_test: int) -> int:
@@ -154,8 +131,7 @@ def pairs(
     family = world.split("-")[0]  # two posteriors of one world see the same pairs
     for i in range(first, first + count):
         pair = PRIORS[world].pair(np.random.default_rng(task_seed(seed, "pair", family, i)))
-        seeds = np.random.SeedSequence(task_seed(seed, "draws", world, i)).spawn(2)
-        bench = Bench.of(pair.domain, pair.log, pair.posterior, seeds, n_train, n_test, alpha)
+        bench = pair.bench(task_seed(seed, "draws", world, i), n_train, n_test, alpha)
         best, true, claims = _run(pair, bench, nodes, n_reference)
         out["best"].append(best)
         for name, value in true.items():
@@ -233,16 +209,12 @@ def _objectives(
 class Truth(Experiment):
     """True return, regret and kept promises over pairs of a true model and a log."""
 
-    __slots__ = ()
-    name: ClassVar[str] = "truth"
+    name = "truth"
 
     def groups(self, settings: Settings) -> Groups:
         """Blocks of pairs, world by world."""
         return {
-            world: [
-                (("truth", world, f"{block['first']:04d}"), {"world": world, **block})
-                for block in blocks(total, settings["block"])
-            ]
+            world: blocks(total, settings["block"], "truth", world, digits=4, world=world)
             for world, total in settings["pairs"].items()
         }
 
@@ -340,29 +312,15 @@ def tables(worlds: Worlds, said: Sequence[Promise]) -> list[dict[str, Any]]:
                 about["label"], float(true.mean()), cvar(true, None, WORST), mean_interval(regret),
                 worst_interval(regret), less,
             ])  # fmt: skip
-        out.append(table(
-            f"True return and regret: {PRIORS[name].words}",
-            f"{best.size} pairs; the true optimum is {best.mean():.4g} on average. Regret: optimum "
-            "less true return; worst tenth: the average over the tenth of the pairs where it is "
-            "worst.",
-            ["method", "true return", "worst tenth", "regret", "regret, worst tenth",
-             "regret saved over nominal"],
-            rows,
-        ))  # fmt: skip
+        facts = {"world": PRIORS[name].words, "n": best.size, "best": best.mean()}
+        out.append(tabled("truth", "returns", rows, **facts))
     levels = [None if promise.level is None else round(promise.level, 4) for promise in said]
     rows = [
         [promise.words, level, *(coverage(world, promise) for world in worlds.values())]
         for promise, level in zip(said, levels, strict=True)
     ]
-    kept = table(
-        "How often each promise came true",
-        "Share of pairs with its exact binomial 95 % interval; – : the method gives a number "
-        "without a probability. Promised probabilities are at least, those of held-out quantiles "
-        "exactly, what is said.",
-        ["promise", "promised", *(PRIORS[name].words for name in worlds)],
-        rows,
-    )
-    return [*out, kept]
+    columns = ["promise", "promised", *(PRIORS[name].words for name in worlds)]
+    return [*out, tabled("truth", "promises", rows, columns)]
 
 
 def claims(worlds: Worlds, said: Sequence[Promise]) -> list[Claim]:
@@ -380,17 +338,15 @@ def claims(worlds: Worlds, said: Sequence[Promise]) -> list[Claim]:
             ]
         else:
             parts = [more(f"share, {words}", i, level) for words, i in shares.items()]
-        text = f"The promise “{promise.words}” holds as often as it says ({level:.3g})."
-        rule = EXACT if promise.kind == "held-out" else KEPT
-        out.append(Claim(text, WHERE, "true", rule, tuple(parts)))
+        key, facts = "exact" if promise.kind == "held-out" else "kept", {"words": promise.words}
+        out.append(claimed("truth", key, "true", *parts, level=level, near=NEAR, **facts))
     for method, words in OURS.items():
         for does, what in (("earns more", "more earned"), ("regrets less", "regret saved")):
             parts = [
                 _in_the_worst_tenth(world, method, f"{what} in the worst tenth, {name}")
                 for name, world in exact.items()
             ]
-            text = f"{words} {does} than nominal in the worst tenth of the pairs."
-            out.append(Claim(text, WHERE, "true", LESS, tuple(parts)))
+            out.append(claimed("truth", "tenth", "true", *parts, words=words, does=does))
     return out
 
 
@@ -414,20 +370,13 @@ def remarks(worlds: Worlds, said: Sequence[Promise]) -> list[str]:
             if p.level is not None and coverage(world, p, strict).high < p.level
         ]  # fmt: skip
         words = "; ".join(broken) if broken else "none, within binomial error"
-        out.append(
-            f"{PRIORS[name].words} has no exact posterior, so its promises need not hold. Broken: "
-            f"{words}."
-        )
+        out.append(told("truth", "inexact", world=PRIORS[name].words, broken=words))
     far = []
     for p in said:
         if p.kind == "own" and p.level is not None:
             units = [w["short"][p.key] / _nominal_regret(w) for w in worlds.values()]
             far.append(f"{p.method} {np.mean(units):.2g}")
-    out.append(
-        "How far below the true return the promised bounds lie, in units of the mean regret of the "
-        f"nominal policy, averaged over worlds: {', '.join(far)}."
-    )
-    return out
+    return [*out, told("truth", "far", far=", ".join(far))]
 
 
 def _nominal_regret(world: Mapping[str, Any]) -> float:

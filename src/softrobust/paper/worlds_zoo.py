@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -277,9 +278,11 @@ def key_of(r: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Rows of a file, one JSON object a line; a line cut off by a crash is left out."""
+    """Rows of a file, one JSON object a line (.xz, too); a line cut off by a crash is left out."""
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    data = path.read_bytes() if path.exists() else b""
+    data = lzma.decompress(data) if path.suffix == ".xz" and data else data
+    for line in data.decode("utf-8").splitlines():
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError:

@@ -1,33 +1,25 @@
 """`softrobust reproduce worlds`: do the promises come true in worlds that are known?
 
-The rules, written down before the run. All are about the default method on the *judging* worlds
-(the tuning worlds are shown beside, and are what its settings were chosen on), on all their sizes,
-each log counting alike, gains in units of optimum − practice (see `worlds_zoo`). A figure is held
-against its limit as it is; its 95 % interval stands beside it and decides nothing.
-
-    kept            held if the 90 % limit is kept in 87 … 97 % of all logs
-    kept, each      held if it is kept in ≥ 80 % of the logs of every world at every size
-    chance          held if |mean stated chance − share truly better| ≤ 0.03
-    gain            held if mean stated gain − mean true gain ≤ 0.05
-    worse           held if ≤ 3 % of all logs are truly worse than practice
-    worst tenth     held if the mean true gain of the worst tenth of all logs is ≥ 0
-    half            held if the mean true gain is ≥ 0.5
-    round one       held if it is above that of the default of round one, on the same logs
-    Wet Chicken     held if, at every size, mean and worst tenth of the true return are at least
-    random MDPs     those of every published method of the same run (Wet Chicken is a tuning world)
-    shuffled        held if the stated chance is ≥ 95 % on at most 5 % of the shuffled logs
+The rules were written down before the run and stand in words.toml. All are about the default method
+on the *judging* worlds (the tuning worlds are shown beside, and are what its settings were chosen
+on), on all their sizes, each log counting alike, gains in units of optimum − practice (see
+`worlds_zoo`). A figure is held against its limit as it is; its 95 % interval stands beside it and
+decides nothing.
 """
 
 from __future__ import annotations
 
+import json
+import lzma
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust._core.files import atomic_write
 from softrobust.domains.zoo import JUDGING, TUNING, make_world
 from softrobust.errors import SolverError
 from softrobust.objective import cvar
@@ -39,9 +31,11 @@ from softrobust.paper.claims import (
     Measured,
     Verdict,
     bootstrap_interval,
+    claimed,
     mean_interval,
     share_interval,
-    table,
+    tabled,
+    told,
 )
 from softrobust.paper.figures import COLOURS, INK, lane_labels, new_figure, plain
 from softrobust.paper.page import publish
@@ -51,7 +45,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cells = Mapping[tuple[str, int, str], Sequence[zoo.Row]]
-WHERE = "worlds"
 ABOVE_0 = float(np.nextafter(0.0, 1.0))
 LABELS: dict[str, str] = catalogue()["worlds"]["labels"]
 
@@ -60,8 +53,7 @@ LABELS: dict[str, str] = catalogue()["worlds"]["labels"]
 class Worlds(Experiment):
     """The zoo: five measures at three sizes of log, for the default and its rivals."""
 
-    __slots__ = ()
-    name: ClassVar[str] = "worlds"
+    name = "worlds"
 
     def settings(self, quick: bool) -> dict[str, Any]:
         """200 logs of every world and size; a glance with --quick."""
@@ -69,8 +61,8 @@ class Worlds(Experiment):
         return {
             "worlds": list(quick_worlds if quick else (*TUNING, *JUDGING)),
             "sizes": [0] if quick else [0, 1, 2],
-            "logs": 4 if quick else 200,
-            "block": 4,
+            "logs": 2 if quick else 200,
+            "block": 1 if quick else 4,
             "methods": list(zoo.METHODS),
         }
 
@@ -80,15 +72,16 @@ class Worlds(Experiment):
         kinds: list[tuple[str, list[str], bool]] = [("rivals", rivals, False)] if rivals else []
         if zoo.OURS in settings["methods"]:
             kinds += [("default", [zoo.OURS], False), ("shuffled", [zoo.OURS], True)]
-        tasks = [
-            (("worlds", world, f"size{size}", kind, f"{block['first']:04d}"),
-             {"world": world, "size": size, "methods": methods, "shuffled": shuffled, **block})
+        return {"": [
+            task
             for world in settings["worlds"]
             for size in settings["sizes"]
             for kind, methods, shuffled in kinds
-            for block in blocks(settings["logs"], settings["block"])
-        ]  # fmt: skip
-        return {"": list(tasks)}
+            for task in blocks(
+                settings["logs"], settings["block"], "worlds", world, f"size{size}", kind, digits=4,
+                world=world, size=size, methods=methods, shuffled=shuffled,
+            )
+        ]}  # fmt: skip
 
     def gather(self, settings: Settings, results: Results) -> Findings:
         """Measures of all cells, and verdicts where the default was run."""
@@ -170,19 +163,15 @@ def _tenth(x: FloatArray) -> Interval:
 
 
 # -------------------------------------------------------------------- tables
-COLUMNS = ["method", "kept", "chance said", "true", "gain said", "true gain", "worse",
-           "worst tenth"]  # fmt: skip
-
-
 def tables(cells: Cells) -> list[dict[str, Any]]:
     """Over all worlds of a half, then world by world."""
     out = []
     for name, worlds in (("judging worlds", JUDGING), ("tuning worlds", TUNING)):
         every = {m: [r for (w, _, n), c in cells.items() if n == m and w in worlds for r in c]
                  for m in zoo.METHODS}  # fmt: skip
-        note = f"Over the logs of {', '.join(worlds)}; gains in units of optimum − practice."
         rows = [_line(m, some) for m, some in every.items() if some]
-        out += [table(f"All {name}", note, COLUMNS, rows)] if rows else []
+        facts = {"half": name, "worlds": ", ".join(worlds)}
+        out += [tabled("worlds", "half", rows, **facts)] if rows else []
     for world in dict.fromkeys(w for w, _, _ in cells):
         place, half = make_world(world), "judging" if world in JUDGING else "tuning"
         own = "; every log has a world of its own, figures are of the first"
@@ -191,14 +180,9 @@ def tables(cells: Cells) -> list[dict[str, Any]]:
             if w == world:
                 x = np.array([r["true"] for r in c])
                 rows.append([place.sizes[k].most_rows, *_line(m, c), float(x.mean()), _worst(x)])
-        out.append(table(
-            f"{world} ({half}: {', '.join(place.kinds)})",
-            f"{place.about} {place.n_states} states, {place.n_actions} actions, γ = "
-            f"{place.gamma:g}; practice earns {place.practice_return:.4g}, the optimum "
-            f"{place.optimum:.4g}{own if 'family' in place.kinds else ''}.",
-            ["rows", *COLUMNS, "true return", "its worst tenth"],
-            rows,
-        ))  # fmt: skip
+        said: dict[str, Any] = {"name": world, "half": half, "kinds": ", ".join(place.kinds)}
+        said |= {"place": place, "own": own if "family" in place.kinds else ""}
+        out.append(tabled("worlds", "world", rows, **said))
     return out
 
 
@@ -228,23 +212,15 @@ def remarks(rows: Sequence[zoo.Row]) -> list[str]:
     logs["for rivals"] = [r for r in rows if r["method"] != zoo.OURS]
     logs["shuffled"] = [r for r in rows if r["shuffled"]]
     said = (f"{_per_cell(part)} {name}" for name, part in logs.items() if part)
-    return [
-        f"Logs of each world and size: {', '.join(said)}.",
-        f"Tuning worlds: {', '.join(TUNING)}. Judging worlds: {', '.join(JUDGING)}. The split was "
-        "made before any result; since then inventory changed sides, when its results had been "
-        "looked into, and reservoir and battery were made to judge by before they were run; when "
-        "frailty had been too sure, the family veiled was made to tune on, and sparse when random "
-        "MDPs had been left too much as they were. Of the benchmarks of "
-        "the literature Wet Chicken is for tuning, random MDPs are for judging.",
-        "Rivals run at one setting everywhere, the one that is best on Wet Chicken or usual in the "
-        "literature, and read practice from the log as the default does.",
-    ]
+    halves = {"tuning": ", ".join(TUNING), "judging": ", ".join(JUDGING)}
+    split = [told("worlds", "split", **halves), told("worlds", "constants")]
+    return [told("worlds", "logs", logs=", ".join(said)), *split, told("worlds", "rivals")]
 
 
 # -------------------------------------------------------------------- verdicts
 def _claim(
-    text: str, rule: str, parts: Iterable[tuple[str, Interval]], low: float = -np.inf,
-    high: float = np.inf, margin: float | None = None,
+    key: str, parts: Iterable[tuple[str, Interval]], low: float = -np.inf, high: float = np.inf,
+    margin: float | None = None, words: str = "",
 ) -> Claim:  # fmt: skip
     """Held if every figure lies within low … high; `margin` is what stands beside it."""
     limit = margin if margin is not None else low if np.isfinite(low) else high
@@ -252,11 +228,11 @@ def _claim(
         Measured(what, i, limit, Verdict.HELD if low <= i.value <= high else Verdict.NOT_HELD)
         for what, i in parts
     )
-    return Claim(text, WHERE, "true", rule, tuple(measured))
+    return claimed("worlds", key, "true", *measured, words=words)
 
 
 def claims(cells: Cells, shuffled: Sequence[zoo.Row]) -> list[Claim]:
-    """One claim for each rule at the top of this module; none without the default."""
+    """One claim for each rule; none without the default."""
     judged = {key: c for key, c in cells.items() if key[0] in JUDGING}
     ours = {(w, k): c for (w, k, m), c in judged.items() if m == zoo.OURS}
     out = _promises([r for c in ours.values() for r in c], ours) if ours else []
@@ -265,17 +241,13 @@ def claims(cells: Cells, shuffled: Sequence[zoo.Row]) -> list[Claim]:
     a, b = _paired(rows[zoo.OURS], rows["round-one"])
     noise = [r for r in shuffled if r["world"] in JUDGING]
     i = share_interval(sum(map(zoo.sure, noise)), len(noise)) if noise else None
+    both = (("wet-chicken", "Wet Chicken"), ("random-mdp", "random MDPs"))
+    more = [("difference", mean_interval(a - b))] if a.size else []
     out += [
-        _claim("It gains more than the default of round one.",
-               "mean difference of true gains on the same logs > 0",
-               [("difference", mean_interval(a - b))] if a.size else [], ABOVE_0, margin=0.0),
-        *(_claim(f"On {words} no published method is better, in the mean or in the worst tenth.",
-                 "difference of true gains ≥ 0 at every size", _published(world, cells), 0.0)
-          for world, words in (("wet-chicken", "Wet Chicken"), ("random-mdp", "random MDPs"))),
-        _claim("Logs whose actions were shuffled hardly ever make it sure of a gain.",
-               "share with a stated chance of 95 % or more ≤ 0.05",
-               [] if i is None else [("share", i)], high=0.05),
-    ]  # fmt: skip
+        _claim("round-one", more, ABOVE_0, margin=0.0),
+        *(_claim("published", _published(world, cells), 0.0, words=words) for world, words in both),
+        _claim("shuffled", [] if i is None else [("share", i)], high=0.05),
+    ]
     return [claim for claim in out if claim.measured]
 
 
@@ -287,23 +259,16 @@ def _promises(
     chance = mean_interval([r["chance"] - float(g > 0) for r, g in zip(every, x, strict=True)])
     more = mean_interval(np.array([r["gain"] for r in every]) / unit - x)
     worse = share_interval(int((x < 0).sum()), x.size)
+    cells = [(f"{w}, size {k}", _kept(c)) for (w, k), c in ours.items()]
     return [
-        _claim("The 90 % limit of the return is kept as often as it says.",
-               "share of all logs within 0.87 … 0.97", [("share", _kept(every))], 0.87, 0.97, 0.9),
-        _claim("It is kept in every world at every size.", "share of the logs of a cell ≥ 0.80",
-               [(f"{w}, size {k}", _kept(c)) for (w, k), c in ours.items()], 0.8),
-        _claim("The stated chance to be better than practice is true on average.",
-               "|stated − true| ≤ 0.03", [("stated − true", chance)], -0.03, 0.03, 0.03),
-        _claim("The stated gain is not more than comes true.", "stated − true ≤ 0.05 units",
-               [("stated − true", more)], high=0.05),
-        _claim("The policy is hardly ever worse than practice.", "share of all logs ≤ 0.03",
-               [("share", worse)], high=0.03),
-        _claim("Even the worst tenth of the logs gains.",
-               "mean true gain of the worst tenth of all logs ≥ 0",
-               [("worst tenth", _tenth(x))], 0.0),
-        _claim("Half of what there is to gain is gained.", "mean true gain ≥ 0.5 units",
-               [("mean true gain", mean_interval(x))], 0.5),
-    ]  # fmt: skip
+        _claim("limit", [("share", _kept(every))], 0.87, 0.97, 0.9),
+        _claim("each", cells, 0.8),
+        _claim("chance", [("stated − true", chance)], -0.03, 0.03, 0.03),
+        _claim("gain", [("stated − true", more)], high=0.05),
+        _claim("worse", [("share", worse)], high=0.03),
+        _claim("tenth", [("worst tenth", _tenth(x))], 0.0),
+        _claim("enough", [("mean true gain", mean_interval(x))], 0.5),
+    ]
 
 
 def _kept(rows: Sequence[zoo.Row]) -> Interval:
@@ -335,7 +300,7 @@ def _published(world: str, cells: Cells) -> list[tuple[str, Interval]]:
 
 # -------------------------------------------------------------------- files
 def write_results(paths: Sequence[Path], out: Path) -> None:
-    """The files of a run from rows that were made elsewhere (`worlds_zoo --rows`)."""
+    """The files of a run, and the rows that they are made of (`worlds_zoo --rows`)."""
     rows = list({zoo.key_of(r): r for path in paths for r in zoo.read_rows(path)}.values())
     experiment = Worlds()
     settings = experiment.settings(False) | {
@@ -349,12 +314,15 @@ def write_results(paths: Sequence[Path], out: Path) -> None:
            "versions": versions_here()}  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     write_all(experiment, settings, False, findings(rows, settings), run, out)
+    lines = "".join(json.dumps(r) + "\n" for r in sorted(rows, key=zoo.key_of))
+    with atomic_write(out / "rows.jsonl.xz", "wb") as file:
+        file.write(lzma.compress(lines.encode("utf-8")))
 
 
 def main() -> None:
     """`python -m softrobust.paper.zoo_report ROWS… FOLDER` or `… FOLDER DOCS`."""
     *given, last = map(Path, sys.argv[1:])
-    if given and all(path.suffix == ".jsonl" for path in given):
+    if given and all(".jsonl" in path.suffixes for path in given):
         write_results(given, last)
     elif len(given) == 1:
         publish({"worlds": given[0]}, last)

@@ -2,6 +2,7 @@
 
 from softrobust.posterior.base import Fitted as Fitted
 from softrobust.posterior.base import FittedPosterior as FittedPosterior
+from softrobust.posterior.base import Frame as Frame
 from softrobust.posterior.base import Posterior as Posterior
 from softrobust.posterior.belief import Belief as Belief
 from softrobust.posterior.demand import DemandPosterior as DemandPosterior
@@ -15,7 +16,6 @@ from softrobust.posterior.dirichlet import FittedDirichlet as FittedDirichlet
 from softrobust.posterior.dirichlet import HierarchicalPosterior as HierarchicalPosterior
 from softrobust.posterior.external import DrawsPosterior as DrawsPosterior
 from softrobust.posterior.external import ExternalPosterior as ExternalPosterior
-from softrobust.posterior.frame import Frame as Frame
 from softrobust.posterior.learned import FittedLearned as FittedLearned
 from softrobust.posterior.learned import LearnedPosterior as LearnedPosterior
 from softrobust.posterior.nuts import Nuts as Nuts

@@ -3,7 +3,8 @@
     P̂ = P* | D,      P̂^1 … P̂^N ~ P̂
 
 A posterior is one small class: `fit(log)` returns an object whose `sample(n, seed)` gives models.
-Diagnostics, description and saving have defaults that suit exact, independent draws.
+Diagnostics, description and saving have defaults that suit exact, independent draws. What the
+posterior of a domain knows before any data is its `Frame`.
 
 A saved fit is one `.npz` without code or pickles: settings as JSON with their arrays beside it, the
 log, and what else the class needs. Exact posteriors are fitted again when read (`load_posterior`);
@@ -16,16 +17,17 @@ import json
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import SMALL, IntArray, refuse_if_too_large
+from softrobust._core.arrays import SMALL, FloatArray, IntArray, refuse_if_too_large, seal
 from softrobust._core.files import write_npz
 from softrobust._core.settings import whole
+from softrobust.data import TransitionLog
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
 from softrobust.data.readers import log_to_arrays
@@ -40,6 +42,7 @@ FORMAT_VERSION = 1
 Seed = int | np.random.Generator
 CHOOSING, CHECKING, FRESH = range(3)  # what draws are for: no draw serves two of these
 USES = 3
+REWARD_TOLERANCE = 1e-6  # of 1 + |r|: logs round their rewards
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -158,6 +161,74 @@ class FittedPosterior(Fitted):
         """`n` models drawn from the posterior, with equal weights."""
 
 
+@final
+class Transitions(NamedTuple):
+    """Columns of a log in the indices of a frame, each (n_rows,) int64."""
+
+    s: IntArray
+    a: IntArray
+    s_next: IntArray
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """States, actions, and what is known of rewards, start and discount.
+
+    Models carry all of it, so that they are a problem on their own. The log is checked against it.
+    """
+
+    states: Labels
+    actions: Labels
+    rewards: Rewards | None = None
+    p0: FloatArray | None = None
+    gamma: float | None = None
+
+    def transitions(self, log: TransitionLog, domain: str) -> Transitions:
+        """The rows of the log, re-indexed; an unknown label or a foreign reward is an error."""
+        found = {}
+        for column, noun in (("s", "states"), ("s_next", "states"), ("a", "actions")):
+            codes, names, known = getattr(log, column), getattr(log, noun), getattr(self, noun)
+            place = np.array([known.lookup.get(name, -1) for name in names], dtype=np.int64)
+            found[column] = place[codes]
+            lost = np.flatnonzero(found[column] < 0)
+            if lost.size:
+                i, name = int(lost[0]), names[int(codes[lost[0]])]
+                raise InputError(
+                    f"{domain} knows the {known.noun}s {known.shortened(range(len(known)), 3)}: "
+                    f"{log.rows.where(i)} has '{name}'. Correct the row, map the labels, or use "
+                    "another posterior."
+                )
+        if log.reward is not None and self.rewards is not None and self.rewards.kind != "model":
+            own, told = self.rewards.at(**found)
+            off = np.abs(own - log.reward) > REWARD_TOLERANCE * (1 + abs(own))
+            if (off & told).any():
+                i = int(np.argmax(off & told))
+                raise InputError(
+                    f"The rewards of the log must be those of {domain}: {log.rows.where(i)} has "
+                    f"{log.reward[i]:g}, the domain pays {own[i]:g} ({int((off & told).sum())} "
+                    "such rows). Drop the reward column, or give the posterior a frame with your "
+                    "own rewards."
+                )
+        return Transitions(**found)
+
+    def dense(self, blocks: FloatArray) -> ModelSet:
+        """Models from rows laid out (n_states, n_actions, n_models, n_states)."""
+        S, A = len(self.states), len(self.actions)
+        every = np.tile(np.arange(S, dtype=np.int32), S * A)
+        return self.models(np.arange(S * A + 1) * S, every, blocks, blocks.shape[2])
+
+    def models(
+        self, indptr: IntArray, next_states: NDArray[np.int32], prob: FloatArray, n: int
+    ) -> ModelSet:
+        """`n` equally weighted models in the storage of `ModelSet`, with all that is known.
+
+        The array `prob` was made for them: they keep it, and it can be written no more.
+        """
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ModelSet(indptr, next_states, seal(prob), np.full(n, 1.0 / n), **held)
+
+
 def check_count(n: int, n_entries: int = 0) -> int:
     """The number of models asked for: a whole number ≥ 1, whose rows fit into memory."""
     n = whole("The number of models", n, hint="Ask for one or more.")
@@ -173,14 +244,14 @@ def span(n_draws: int, i: int, n: int) -> slice:
     return slice(i * n_draws // n, (i + 1) * n_draws // n)
 
 
-def choose(n_draws: int, n: int, rng: np.random.Generator) -> IntArray:
+MORE_DRAWS = "Raise the number of draws (Nuts(draws=…)), or continue the chains with extend(draws)."
+
+
+def choose(n_draws: int, n: int, seed: Seed, remedy: str = MORE_DRAWS) -> IntArray:
     """`n` different draws out of `n_draws`, in random order."""
-    if n > n_draws:
-        raise InputError(
-            f"{n} models were asked for, and the sampler kept {n_draws} draws. Raise the number of "
-            "draws (Nuts(draws=…)), or continue the chains with fitted.extend(draws)."
-        )
-    return np.asarray(rng.permutation(n_draws)[:n], dtype=np.int64)
+    if check_count(n) > n_draws:
+        raise InputError(f"{n} models were asked for, and {n_draws} draws were kept. {remedy}")
+    return np.asarray(np.random.default_rng(seed).permutation(n_draws)[:n], dtype=np.int64)
 
 
 def _plain(value: Any) -> Any:

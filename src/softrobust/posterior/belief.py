@@ -86,12 +86,14 @@ class Belief:
         mean_rewards = fitted.expected_rewards(mean_prob, fitted.reward_parts(1))[:, :, 0]
         widths = np.zeros(log.n_states * log.n_actions, dtype=np.int64)
         widths[fitted.rows] = np.diff(fitted.indptr)
-        starts = _starts(log)
         p0 = np.tile(log.p0, (n, 1))
-        if starts is not None:
+        if log.episode is not None:
+            first = np.unique(log.episode, return_index=True)[1]
+            starts = np.bincount(log.s[first], minlength=log.n_states).astype(np.float64)
             live = starts > 0
-            g = rng.standard_gamma(starts[live], size=(n, int(live.sum())))
-            p0[:, live] = g / g.sum(axis=1, keepdims=True)
+            if np.allclose(starts / starts.sum(), log.p0, atol=1e-12):  # p₀ is their share
+                g = rng.standard_gamma(starts[live], size=(n, int(live.sum())))
+                p0[:, live] = g / g.sum(axis=1, keepdims=True)
         return cls(
             fitted, gamma, prob, R, p0, mean_prob, mean_rewards, np.asarray(log.p0),
             np.concatenate([[0], np.cumsum(widths)]), fitted.columns.astype(np.int32),
@@ -118,15 +120,13 @@ class Belief:
         """(N, n_states): v^ω of a policy (n_states, n_actions), or of one per model."""
         if self.horizon is not None:
             return np.asarray(self._over_steps(self.prob, self.R, probs, 1)[0])
-        if probs.ndim == 2:
-            v = np.ascontiguousarray(np.einsum("sa,san->ns", probs, self.R))
-            return _solved(self.indptr, self.next_states, self.prob, probs, self.gamma, v)
-        v = np.ascontiguousarray(np.einsum("nsa,san->ns", probs, self.R))
-        if v.shape[1] <= SMALL:
+        each = "nsa" if probs.ndim == 3 else "sa"
+        v = np.ascontiguousarray(np.einsum(f"{each},san->ns", probs, self.R))
+        if probs.ndim == 3 and v.shape[1] <= SMALL:
             fixed = read_only(self.indptr, self.next_states, self.prob, probs)
             evaluate_each(*fixed, self.R, self.gamma, v)
             return v
-        return _solved(self.indptr, self.next_states, self.prob, probs, self.gamma, v)
+        return self._solved(self.prob, probs, v)
 
     def returns(self, probs: FloatArray) -> FloatArray:
         """(N,): ρ(π, ω) of a policy, or of one per model."""
@@ -141,8 +141,8 @@ class Belief:
         if self.horizon is not None:
             return self._average_q(self.prob, self.R, probs)
         out = np.zeros_like(self.R)
-        v = self.values(probs)
-        action_values(self.indptr, self.next_states, self.prob, self.R, self.gamma, v, out)
+        kept = (self.indptr, self.next_states, self.prob, self.R)
+        action_values(*kept, self.gamma, self.values(probs), out)
         return out
 
     def mean_values(self, probs: FloatArray) -> FloatArray:
@@ -151,8 +151,7 @@ class Belief:
             rewards = self.mean_rewards[:, :, None]
             return np.asarray(self._over_steps(self.mean_prob, rewards, probs, 1)[0, 0])
         v = (probs * self.mean_rewards).sum(axis=1)[None].copy()
-        out = _solved(self.indptr, self.next_states, self.mean_prob, probs, self.gamma, v)
-        return np.asarray(out[0])
+        return np.asarray(self._solved(self.mean_prob, probs, v)[0])
 
     def mean_ahead(self, probs: FloatArray) -> FloatArray:
         """(n_states,): what is still to be earned in the mean model after a step, on average."""
@@ -178,25 +177,54 @@ class Belief:
             out = self._average_q(self.mean_prob, rewards, probs)
         else:
             out, v = np.zeros_like(rewards), self.mean_values(probs)[None]
-            action_values(
-                self.indptr, self.next_states, self.mean_prob, rewards, self.gamma, v, out
-            )
+            kept = (self.indptr, self.next_states, self.mean_prob, rewards)
+            action_values(*kept, self.gamma, v, out)
         return np.where(self.available, out[:, :, 0], -np.inf)
+
+    def _solved(self, prob: FloatArray, probs: FloatArray, v: FloatArray) -> FloatArray:
+        """v (N, S) ← (I − γP^ω_π)⁻¹ v^ω, of one policy or of one per model."""
+        N, S = v.shape
+        if S <= SMALL:
+            fixed = read_only(self.indptr, self.next_states, prob, probs)
+            evaluate_models(False, 0, N, *fixed, self.gamma, v, np.zeros((N, S)))
+            return v
+
+        def own(omega: int) -> FloatArray:
+            return np.asarray(probs if probs.ndim == 2 else probs[omega])
+
+        def direct(omega: int, r: FloatArray) -> FloatArray:
+            P = np.empty((S, S))
+            policy_matrix(self.indptr, self.next_states, prob, N, omega, own(omega), P)
+            return np.asarray(np.linalg.solve(np.eye(S) - self.gamma * P, r))
+
+        width = max(float(np.diff(self.indptr).max(initial=0)), 1.0)
+        if S < SPARSE_STATES or width > SPARSE_SHARE * S:
+            for omega in range(N):
+                time_bound().check()
+                v[omega] = direct(omega, v[omega])
+            return v
+        r, h, reached = v.copy(), np.zeros((1, 1)), np.zeros((N, 2))
+        step, share = 1 if probs.ndim == 3 else BLOCK, (1 - self.gamma) * SPARSE_ERROR
+        for first in range(0, N, step):
+            time_bound().check()
+            rows, columns = policy_sparsity(self.indptr, self.next_states, own(first))
+            evaluate_sparse(
+                True, first, min(first + step, N), self.indptr, prob, rows, columns, own(first),
+                self.gamma, share, False, v, h, reached,
+            )  # fmt: skip
+        for omega in map(int, np.flatnonzero(~(reached[:, 0] <= share))):
+            v[omega] = direct(omega, r[omega])
+        return v
 
     def _over_steps(
         self, prob: FloatArray, R: FloatArray, probs: FloatArray, kept: int
     ) -> FloatArray:
         """(kept, N, n_states): v_t of a policy, or of one per model; 1 keeps v_0 alone."""
-        assert self.horizon is not None
-        refuse_if_too_large(
-            8.0 * kept * R.shape[2] * R.shape[0], "Values at every step", "Use a shorter horizon."
-        )
-        V = np.empty((kept, R.shape[2], R.shape[0]))
+        (S, _, N), H = R.shape, self.horizon
+        refuse_if_too_large(8.0 * kept * N * S, "Values at every step", "Use a shorter horizon.")
+        V, where = np.empty((kept, N, S)), (self.indptr, self.next_states)
         rules = np.ascontiguousarray(probs if probs.ndim == 3 else probs[None])
-        horizon_values_dense(
-            False, 0, R.shape[2], self.indptr, self.next_states, prob, rules, R, self.gamma,
-            self.horizon, V,
-        )  # fmt: skip
+        horizon_values_dense(False, 0, N, *where, prob, rules, R, self.gamma, H, V)
         return V
 
     def _mean_flows(self, probs: FloatArray) -> FloatArray:
@@ -227,14 +255,18 @@ class Belief:
 
         A set of models has one p₀, which is the mean of the drawn ones.
         """
-        return replace(
-            self.fitted.paid(self.prob, self.n_models, self.R), p0=self.mean_p0, gamma=self.gamma
-        )
+        drawn = self.fitted.paid(self.prob, self.n_models, self.R)
+        return replace(drawn, p0=self.mean_p0, gamma=self.gamma)
 
     def rehearse(self, omega: int, practice: FloatArray, rng: np.random.Generator) -> TransitionLog:
         """A log like the one fitted, as practice would have made it in model ω."""
         log, fitted = self.fitted.log, self.fitted
-        starts, lengths = _episodes(log)
+        starts, lengths = np.array([log.s[0]], dtype=np.int64), np.array([log.n_rows])
+        if log.episode is not None:
+            _, first, lengths = np.unique(log.episode, return_index=True, return_counts=True)
+            starts = log.s[first].astype(np.int64)
+            if log.end is not None:  # each may run as long as any did
+                lengths = np.full_like(lengths, lengths.max())
         out = np.empty((int(lengths.sum()), 4), dtype=np.int64)
         end = -1 if log.end is None else log.end
         n = simulate(
@@ -257,66 +289,3 @@ class Belief:
             log, s=s, a=a, s_next=s_next, reward=reward,
             episode=None if log.episode is None else episode,
         )  # fmt: skip
-
-
-def _episodes(log: TransitionLog) -> tuple[IntArray, IntArray]:
-    """First states and lengths of the episodes; with true ends each may run as long as any did."""
-    if log.episode is None:
-        return np.array([log.s[0]], dtype=np.int64), np.array([log.n_rows])
-    _, first, lengths = np.unique(log.episode, return_index=True, return_counts=True)
-    if log.end is not None:
-        lengths = np.full_like(lengths, lengths.max())
-    return log.s[first].astype(np.int64), lengths
-
-
-def _starts(log: TransitionLog) -> FloatArray | None:
-    """How many episodes began in each state; None where p₀ is not their share."""
-    if log.episode is None:
-        return None
-    first = np.unique(log.episode, return_index=True)[1]
-    starts = np.bincount(log.s[first], minlength=log.n_states).astype(np.float64)
-    return starts if np.allclose(starts / starts.sum(), log.p0, atol=1e-12) else None
-
-
-def _solved(
-    indptr: IntArray,
-    next_states: NDArray[np.int32],
-    prob: FloatArray,
-    probs: FloatArray,
-    gamma: float,
-    v: FloatArray,
-) -> FloatArray:
-    """v (N, S) ← (I − γP^ω_π)⁻¹ v^ω, of one policy or of one per model."""
-    N, S = v.shape
-    if S <= SMALL:
-        evaluate_models(
-            False, 0, N, *read_only(indptr, next_states, prob, probs), gamma, v, np.zeros((N, S))
-        )
-        return v
-    each = probs if probs.ndim == 3 else None
-    width = max(float(np.diff(indptr).max(initial=0)), 1.0)
-    if S < SPARSE_STATES or width > SPARSE_SHARE * S:
-        P, eye = np.empty((S, S)), np.eye(S)
-        for omega in range(N):
-            time_bound().check()
-            own = probs if each is None else each[omega]
-            policy_matrix(indptr, next_states, prob, N, omega, own, P)
-            v[omega] = np.linalg.solve(eye - gamma * P, v[omega])
-        return v
-    r, h, reached = v.copy(), np.zeros((1, 1)), np.zeros((N, 2))
-    step = 1 if each is not None else BLOCK
-    for first in range(0, N, step):
-        time_bound().check()
-        last = min(first + step, N)
-        own = probs if each is None else each[first]
-        rows, columns = policy_sparsity(indptr, next_states, own)
-        evaluate_sparse(
-            True, first, last, indptr, prob, rows, columns, own, gamma, (1 - gamma) * SPARSE_ERROR,
-            False, v, h, reached,
-        )  # fmt: skip
-    for omega in map(int, np.flatnonzero(~(reached[:, 0] <= (1 - gamma) * SPARSE_ERROR))):
-        P = np.empty((S, S))
-        own = probs if each is None else each[omega]
-        policy_matrix(indptr, next_states, prob, N, omega, own, P)
-        v[omega] = np.linalg.solve(np.eye(S) - gamma * P, r[omega])
-    return v

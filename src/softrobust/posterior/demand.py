@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, final
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,18 +26,20 @@ from scipy.special import gammainc, gammaln, logsumexp, xlogy
 
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
 from softrobust._core.notes import Level, Note
-from softrobust._core.settings import flag, instance, one_of, real, whole
+from softrobust._core.settings import Count, Discount, Natural, Number, check_fields, real
 from softrobust.data import TransitionLog
+from softrobust.data.columns import NUMBER
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-from softrobust.posterior.base import Arrays, FittedPosterior, Posterior, Seed, check_count
+from softrobust.posterior.base import Arrays, FittedPosterior, Frame, Posterior, Seed, check_count
 from softrobust.posterior.diagnostics import Diagnostics
-from softrobust.posterior.frame import Frame
 from softrobust.posterior.sampling import GridDensity
 
 Censored = Literal["likelihood", "exclude", "refuse"]
+PRIOR = "The Gamma prior needs a positive shape and scale."
+OfGamma = Annotated[float, partial(real, above=0, hint=PRIOR)]
 
 
 @final
@@ -47,24 +50,19 @@ class Shop:
     `max_backlog` > 0 lets stock fall below 0 (demand waits, at `late` per unit and step).
     """
 
-    capacity: int = 50
-    max_order: int = 40
-    max_demand: int = 50
-    max_backlog: int = 0
-    price: float = 4.99
-    unit: float = 2.49
-    fixed: float = 3.99
-    hold: float = 0.1
-    late: float = 0.15
-    gamma: float = 0.99
+    capacity: Count = 50
+    max_order: Count = 40
+    max_demand: Count = 50
+    max_backlog: Natural = 0
+    price: Number = 4.99
+    unit: Number = 2.49
+    fixed: Number = 3.99
+    hold: Number = 0.1
+    late: Number = 0.15
+    gamma: Discount = 0.99
 
     def __post_init__(self) -> None:
-        for name in ("capacity", "max_order", "max_demand"):
-            whole(name, getattr(self, name))
-        whole("max_backlog", self.max_backlog, 0)
-        for name in ("price", "unit", "fixed", "hold", "late"):
-            real(name, getattr(self, name))
-        real("gamma", self.gamma, above=0, below=1)
+        check_fields(self)
         S = self.capacity + self.max_backlog + 1
         refuse_if_too_large(
             16.0 * S * S * (self.max_order + 1), "This inventory",
@@ -157,24 +155,38 @@ class DemandPosterior(Posterior):
     """
 
     name: ClassVar[str] = "demand"
-    shape: float = 4.0
-    scale: float = 6.0
+    shape: OfGamma = 4.0
+    scale: OfGamma = 6.0
     censored: Censored = "likelihood"
     truncated: bool = False
     shop: Shop = field(default_factory=Shop)
 
     def __post_init__(self) -> None:
-        hint = "The Gamma prior needs a positive shape and scale."
-        real("shape", self.shape, above=0, hint=hint)
-        real("scale", self.scale, above=0, hint=hint)
-        one_of("censored", self.censored, ("likelihood", "exclude", "refuse"))
-        flag("truncated", self.truncated)
-        instance("shop", self.shop, Shop)
+        check_fields(self)
 
     def fit(self, log: TransitionLog) -> FittedDemand:
         """Read the demands off the log and condition on them."""
-        _refuse_fractions(log)
-        return self.fit_demands(self._demands(log), log)
+        for labels in (log.states, log.actions):
+            fractions = [n for n in labels if NUMBER.fullmatch(n) and not float(n).is_integer()]
+            if fractions:
+                raise InputError(
+                    f"Stock and orders, and so demand, are counted in whole units: the "
+                    f"{labels.noun} '{fractions[0]}' is not. Round the log, or count in smaller "
+                    "units."
+                )
+        # d = s + o − s′, or the lower bound s + o + max_backlog where s′ is at its lowest.
+        shop = self.shop
+        t = shop.frame().transitions(log, "The inventory")
+        d = shop.stocks[t.s] + shop.orders()[t.s, t.a] - shop.stocks[t.s_next]
+        if (d < 0).any():
+            i = int(np.argmax(d < 0))
+            raise InputError(
+                f"Stock cannot exceed what was there: {log.rows.where(i)} goes from "
+                f"'{log.states[int(log.s[i])]}' with order '{log.actions[int(log.a[i])]}' to "
+                f"'{log.states[int(log.s_next[i])]}'. Correct the row."
+            )
+        empty = t.s_next == 0
+        return self.fit_demands(Demands(d[~empty], d[empty]), log)
 
     def fit_demands(self, demands: Demands, log: TransitionLog | None = None) -> FittedDemand:
         """Condition on demands (and lower bounds), without a log."""
@@ -226,22 +238,6 @@ class DemandPosterior(Posterior):
         for c, k in zip(levels, times, strict=True):
             out = out + k * logsumexp(terms[:, c:], axis=1)
         return np.asarray(out)
-
-    def _demands(self, log: TransitionLog) -> Demands:
-        """d = s + o − s′, or the lower bound s + o + max_backlog where s′ is at its lowest."""
-        shop = self.shop
-        t = shop.frame().transitions(log, "The inventory")
-        there = shop.stocks[t.s] + shop.orders()[t.s, t.a]
-        d = there - shop.stocks[t.s_next]
-        if (d < 0).any():
-            i = int(np.argmax(d < 0))
-            raise InputError(
-                f"Stock cannot exceed what was there: {log.rows.where(i)} goes from "
-                f"'{log.states[int(log.s[i])]}' with order '{log.actions[int(log.a[i])]}' to "
-                f"'{log.states[int(log.s_next[i])]}'. Correct the row."
-            )
-        empty = t.s_next == 0
-        return Demands(d[~empty], d[empty])
 
 
 @final
@@ -319,18 +315,3 @@ def _units(values: Any, what: str) -> IntArray:
             f"{given.size} is {given[i]:g}. Correct it, round it, or count in smaller units."
         )
     return given.astype(np.int64)
-
-
-def _refuse_fractions(log: TransitionLog) -> None:
-    """A stock such as '2.5' is no label of the frame; say why."""
-    for labels in (log.states, log.actions):
-        for name in labels:
-            try:
-                whole = float(name).is_integer()
-            except ValueError:
-                continue
-            if not whole:
-                raise InputError(
-                    f"Stock and orders, and so demand, are counted in whole units: the "
-                    f"{labels.noun} '{name}' is not. Round the log, or count in smaller units."
-                )

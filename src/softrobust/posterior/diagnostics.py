@@ -20,7 +20,7 @@ from softrobust._core.arrays import FloatArray, entry_keys, found_at
 from softrobust._core.notes import Level, Note
 from softrobust._core.settings import whole
 from softrobust.data import TransitionLog
-from softrobust.errors import InputError, MissingExtraError, SolverError
+from softrobust.errors import InputError, SolverError, optional
 from softrobust.models.model_set import ModelSet
 
 MOST_RHAT = 1.01
@@ -36,11 +36,6 @@ REMEDIES = {
     "prior_too_sharp": "no setting of this posterior cures it; it fades with more rows",
     "statistic_missed": "choose another posterior",
 }
-
-
-def _remedy(note: Note) -> str:
-    cure = note.facts.get("cure")
-    return f"raise {cure}, or learn the prior (LearnedPosterior)" if cure else REMEDIES[note.code]
 
 
 class PosteriorWarning(UserWarning):
@@ -77,7 +72,7 @@ class Diagnostics:
     @classmethod
     def of_exact(cls, predictive: Mapping[str, float] | None = None, cure: str = "") -> Diagnostics:
         """Draws by a closed form or an exact algorithm."""
-        return cls(exact=True, predictive={} if predictive is None else predictive, cure=cure)
+        return cls(exact=True, predictive=predictive or {}, cure=cure)
 
     @classmethod
     def of_chains(
@@ -96,7 +91,7 @@ class Diagnostics:
                 parameters[label] = _summary(arviz, flat[:, :, j])
         lost = 0 if diverging is None else int(np.sum(diverging))
         n = next((v.shape[0] * v.shape[1] for v in draws.values()), 0)
-        return cls(False, parameters, lost, n, {} if predictive is None else predictive)
+        return cls(False, parameters, lost, n, predictive or {})
 
     @property
     def missed(self) -> tuple[str, ...]:
@@ -132,12 +127,13 @@ class Diagnostics:
 
     def warn(self) -> None:
         """Issue one `PosteriorWarning` that lists the problems, if there are any."""
-        if self.problems:
-            lines = [
-                f"{note.code} ({', '.join(f'{k} {v}' for k, v in note.facts.items())}): "
-                f"{_remedy(note)}"
-                for note in self.problems
-            ]
+        lines = []
+        for note in self.problems:
+            facts = ", ".join(f"{name} {value}" for name, value in note.facts.items())
+            cure = note.facts.get("cure")
+            prior = f"raise {cure}, or learn the prior (LearnedPosterior)"
+            lines.append(f"{note.code} ({facts}): {prior if cure else REMEDIES[note.code]}")
+        if lines:
             warnings.warn("; ".join(lines) + ".", PosteriorWarning, stacklevel=3)
 
     def table(self) -> list[dict[str, Any]]:
@@ -206,13 +202,9 @@ def _summary(arviz: Any, x: FloatArray) -> Parameter:
 
 def import_arviz() -> Any:
     """ArviZ, without the announcement of its next version."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            import arviz
-    except ImportError as error:
-        raise MissingExtraError("arviz", "bayes", "Diagnosing a sampler") from error
-    return arviz
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return optional("arviz", "bayes", "Diagnosing a sampler")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -249,22 +241,16 @@ def foresight(
     rng = np.random.default_rng(seed)
     fold = rng.permutation(names.size)[group] % folds
     out = dict.fromkeys(posteriors, 0.0)
+    S, A = log.shape
+    keys = (log.s.astype(np.int64) * A + log.a) * S + log.s_next
     for k in range(folds):
-        train = log.part(fold != k)
-        test = np.flatnonzero(fold == k)
+        train, test = log.part(fold != k), np.flatnonzero(fold == k)
         for name, settings in posteriors.items():
             models = settings.fit(train).sample(DRAWS, seed=k)
             if not isinstance(models, ModelSet):
                 raise InputError(f"foresight is for posteriors over tables; '{name}' is not one.")
             mean = models.mean_model()
-            out[name] += float(np.log(_forecast(log, test, mean)).sum())
+            at, hit = found_at(entry_keys(mean.indptr, mean.next_states, S), keys[test])
+            p = (1 - SURPRISE) * np.where(hit, mean.prob[at], 0.0) + SURPRISE / S
+            out[name] += float(np.log(p).sum())
     return {name: total / log.n_rows for name, total in out.items()}
-
-
-def _forecast(log: TransitionLog, rows: NDArray[np.intp], mean: ModelSet) -> NDArray[np.float64]:
-    """Probability that the forecast gave to every one of the rows."""
-    S, A = log.shape
-    wanted = (log.s[rows].astype(np.int64) * A + log.a[rows]) * S + log.s_next[rows]
-    at, hit = found_at(entry_keys(mean.indptr, mean.next_states, S), wanted)
-    p = np.where(hit, mean.prob[at], 0.0)
-    return np.asarray((1 - SURPRISE) * p + SURPRISE / S)

@@ -17,14 +17,15 @@ are concentrated pulls κ below 1, one whose rows are spread pulls it up.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from functools import partial
+from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, found_at, seal
-from softrobust._core.settings import real, whole
+from softrobust._core.settings import Natural, check_fields, real
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
@@ -32,6 +33,8 @@ from softrobust.posterior.base import FittedPosterior, Posterior, Seed, check_co
 from softrobust.posterior.diagnostics import TRANSITIONS, Diagnostics, check_size, predictive_check
 from softrobust.posterior.sampling import GridDensity, dirichlet_rows
 
+Mass = Annotated[float, partial(real, above=0, hint="It is a positive prior mass.")]
+OfLogNormal = Annotated[float, partial(real, above=0, hint="It describes a log-normal law.")]
 SUPPORTS = ("neighbours", "visited", "all")
 CHUNK = 2_000_000  # gamma variates drawn at a time
 REACH = 8.0  # prior standard deviations of log κ that the grid covers on each side
@@ -57,17 +60,13 @@ class DirichletPosterior(Posterior):
     """
 
     name: ClassVar[str] = "dirichlet"
-    strength: float = 1.0
+    strength: Mass = 1.0
     support: str | BoolArray = "neighbours"
-    per_cell: float | None = None
-    min_count: int = 1
+    per_cell: Mass | None = None
+    min_count: Natural = 1
 
     def __post_init__(self) -> None:
-        for name in ("strength", "per_cell"):
-            value = getattr(self, name)
-            if value is not None:
-                real(name, value, above=0, hint="It is a positive prior mass.")
-        whole("min_count", self.min_count, 0)
+        check_fields(self)
 
     def fit(self, log: TransitionLog) -> FittedDirichlet:
         """Add the observed counts to the prior."""
@@ -102,10 +101,7 @@ class DirichletPosterior(Posterior):
 
 
 def _counts_on(
-    log: TransitionLog,
-    pair: IntArray,
-    next_states: NDArray[np.int32],
-    kept: BoolArray,
+    log: TransitionLog, pair: IntArray, next_states: NDArray[np.int32], kept: BoolArray
 ) -> FloatArray:
     """Counts of the log at the stored (pair, next state) entries; one outside them is an error."""
     S = len(log.states)
@@ -128,27 +124,21 @@ def _counts_on(
 def _pair_support(
     log: TransitionLog, kept: BoolArray, support: str | BoolArray
 ) -> tuple[IntArray, NDArray[np.int32]]:
-    """`indptr` (S·A + 1,) and ascending `next_states` of every kept pair; others list nothing.
-
-    neighbours : states observed after s under any action, and s itself
-    visited    : every state that occurs in the log
-    all        : every state
-    mask       : a bool array (n_states, n_states) over (s, s′) or (n_states, n_actions, n_states)
-    """
+    """`indptr` (S·A + 1,) and ascending `next_states` of every kept pair; others list nothing."""
     S, A = kept.shape
     if isinstance(support, str):
         if support not in SUPPORTS:
             raise InputError(
                 f"support must be one of {', '.join(SUPPORTS)} or a mask; it is '{support}'."
             )
-        if support == "neighbours":
-            s, s_next = _neighbours(log)
-        else:
-            columns = np.arange(S)
-            if support == "visited":
-                columns = np.unique(np.concatenate([log.s, log.s_next])).astype(np.int64)
-            s, s_next = np.repeat(np.arange(S), columns.size), np.tile(columns, S)
-        return _by_state(s, s_next, kept)
+        own = np.arange(S)
+        if support == "neighbours":  # those seen after the state, and itself
+            pairs, seen, _ = log.counts()
+            keys = np.unique(np.concatenate([pairs // A * S + seen, own * S + own]))
+            return _by_state(keys // S, keys % S, kept)
+        if support == "visited":
+            own = np.unique(np.concatenate([log.s, log.s_next])).astype(np.int64)
+        return _by_state(np.repeat(np.arange(S), own.size), np.tile(own, S), kept)
     mask = np.asarray(support, dtype=bool)
     if mask.shape == (S, S):
         s, s_next = np.nonzero(mask)
@@ -161,15 +151,6 @@ def _pair_support(
     pair, s_next = np.nonzero((mask & kept[:, :, None]).reshape(S * A, S))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(pair, minlength=S * A))])
     return indptr, s_next.astype(np.int32)
-
-
-def _neighbours(log: TransitionLog) -> tuple[IntArray, IntArray]:
-    """Sorted unique (s, s′) seen, with (s, s) added."""
-    S = len(log.states)
-    pairs, s_next, _ = log.counts()
-    own = np.arange(S, dtype=np.int64)
-    keys = np.unique(np.concatenate([(pairs // len(log.actions)) * S + s_next, own * S + own]))
-    return keys // S, keys % S
 
 
 def _by_state(s: IntArray, s_next: IntArray, kept: BoolArray) -> tuple[IntArray, NDArray[np.int32]]:
@@ -206,10 +187,9 @@ class FittedDirichlet(FittedPosterior):
         >>> DirichletPosterior().fit(log).sample(3, seed=0)
         ModelSet(3 models, 2 states, 1 actions, dense)
         """
-        rng = np.random.default_rng(seed)
         check_count(n, self.next_states.size)
-        prob = dirichlet_blocks(self.indptr, self.concentration, n, rng)
-        return self.storage(prob, n)
+        rng = np.random.default_rng(seed)
+        return self.storage(dirichlet_blocks(self.indptr, self.concentration, n, rng), n)
 
     def mean(self) -> ModelSet:
         """The one-model set of posterior means."""
@@ -225,9 +205,8 @@ class FittedDirichlet(FittedPosterior):
 
     def describe(self) -> dict[str, Any]:
         """Settings and data hash."""
-        support = self.settings.support
-        shown = support if isinstance(support, str) else "mask"
-        return FittedPosterior.describe(self) | {"support": shown}
+        own = self.settings.support
+        return FittedPosterior.describe(self) | {"support": own if isinstance(own, str) else "mask"}
 
     def storage(self, prob: FloatArray, n: int) -> ModelSet:
         """Models from blocks of rows; a state that was never left stays where it is."""
@@ -290,14 +269,13 @@ class HierarchicalPosterior(Posterior):
     """
 
     name: ClassVar[str] = "hierarchical"
-    centre: float = 1.0
-    spread: float = 1.5
+    centre: OfLogNormal = 1.0
+    spread: OfLogNormal = 1.5
     support: str | BoolArray = "neighbours"
-    min_count: int = 1
+    min_count: Natural = 1
 
     def __post_init__(self) -> None:
-        for name in ("centre", "spread"):
-            real(name, getattr(self, name), above=0, hint="It describes a log-normal law.")
+        check_fields(self)
 
     def fit(self, log: TransitionLog) -> FittedHierarchical:
         """Tabulate p(log κ | D)."""
@@ -305,10 +283,9 @@ class HierarchicalPosterior(Posterior):
         widths = np.diff(plain.indptr)
         pair = np.repeat(np.arange(widths.size), widths)
         counts = np.round(plain.concentration - 1.0 / widths[pair])
+        middle, reach = np.log(self.centre), REACH * self.spread
         grid = GridDensity.of(
-            lambda x: self._log_density(x, counts, pair, widths),
-            np.log(self.centre) - REACH * self.spread,
-            np.log(self.centre) + REACH * self.spread,
+            lambda x: self._log_density(x, counts, pair, widths), middle - reach, middle + reach
         )
         return FittedHierarchical(self, log, plain, counts, grid)
 
@@ -351,9 +328,7 @@ class FittedHierarchical(FittedPosterior):
         """`n` exact, independent draws: κ first, then the rows."""
         check_count(n, self.counts.size)
         rng = np.random.default_rng(seed)
-        kappa = self.strengths(n, rng)
-        widths = np.diff(self.plain.indptr)
-        extra = kappa / np.maximum(widths, 1)[:, None]
+        extra = self.strengths(n, rng) / np.maximum(np.diff(self.plain.indptr), 1)[:, None]
         prob = dirichlet_blocks(self.plain.indptr, self.counts, n, rng, extra)
         return self.plain.storage(prob, n)
 

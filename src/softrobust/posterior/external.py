@@ -11,6 +11,7 @@ as the CSV files that Stan writes. The function runs once per sampled draw; its 
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust.data import TransitionLog
+from softrobust.data.table import read_text
 from softrobust.errors import InputError
 from softrobust.models.files import models_from_arrays, models_to_arrays, read_models
 from softrobust.models.model_set import ModelSet
@@ -28,14 +30,13 @@ from softrobust.posterior.base import (
     USES,
     Arrays,
     FittedPosterior,
+    Frame,
     Posterior,
     Seed,
-    check_count,
     choose,
     span,
 )
 from softrobust.posterior.diagnostics import Diagnostics, import_arviz
-from softrobust.posterior.frame import Frame
 
 Draw = dict[str, Any]
 Rows = Callable[[Draw], Any]
@@ -156,11 +157,7 @@ class FittedExternal(FittedPosterior):
     def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` different draws, turned into rows."""
         s = self.settings
-        if check_count(n) > s.n_draws:
-            raise InputError(
-                f"{n} models were asked for, and there are {s.n_draws} draws. Draw more elsewhere."
-            )
-        pick = choose(s.n_draws, n, np.random.default_rng(seed))
+        pick = choose(s.n_draws, n, seed, "Draw more elsewhere.")
         blocks = np.stack([s.one(int(i)) for i in pick], axis=2)
         return s.frame.dense(np.ascontiguousarray(blocks))
 
@@ -238,12 +235,8 @@ class FittedDraws(FittedPosterior):
 
     def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` different models of the file."""
-        if check_count(n) > self.pool:
-            raise InputError(
-                f"{n} models were asked for, and the file has {self.pool} for this use (choosing, "
-                "checking and certifying share no draw). Ask for fewer, or draw more elsewhere."
-            )
-        found = self.models.select(choose(self.pool, n, np.random.default_rng(seed)))
+        few = "Choosing, checking and certifying share none: ask for fewer, or draw more elsewhere."
+        found = self.models.select(choose(self.pool, n, seed, few))
         return replace(found, f=np.full(n, 1.0 / n))
 
     @property
@@ -270,26 +263,29 @@ class FittedDraws(FittedPosterior):
 
 def _stan_columns(path: Path) -> dict[str, FloatArray]:
     """name → (n_draws, …) from one CmdStan file; comment lines start with #."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"There is no file {path}. Check the name and the folder.") from None
-    rows = list(csv.reader(x for x in text.splitlines() if x and not x.startswith("#")))
-    if len(rows) < 2:
-        raise InputError(f"{path.name} holds no draws.")
-    try:
-        table = np.array(rows[1:], dtype=np.float64)
-    except ValueError as error:
-        raise InputError(f"{path.name} is not a CSV file of Stan ({error}).") from None
+    lines = (x for x in read_text(path).splitlines() if x and not x.startswith("#"))
     groups: dict[str, list[int]] = {}
-    for j, column in enumerate(rows[0]):
-        groups.setdefault(column.split(".")[0], []).append(j)
     out = {}
-    for name, columns in groups.items():
-        index = [tuple(int(k) for k in rows[0][j].split(".")[1:]) for j in columns]
-        shape = tuple(max(k) for k in zip(*index, strict=True)) if index[0] else ()
+    try:
+        head, *rows = csv.reader(lines)
+        table = np.array(rows, dtype=np.float64).reshape(len(rows), len(head))
+        for j, column in enumerate(head):
+            groups.setdefault(column.split(".")[0], []).append(j)
+        places = {
+            name: [tuple(int(k) for k in head[j].split(".")[1:]) for j in columns]
+            for name, columns in groups.items()
+        }
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"{path.name} is not a CSV file of Stan ({error}).") from None
+    if not rows:
+        raise InputError(f"{path.name} holds no draws.")
+    for name, index in places.items():
+        shape = tuple(max(k) for k in zip(*index, strict=False))
+        whole = min(shape, default=1) > 0 and math.prod(shape) == len(index)
+        if not whole or set(index) != {tuple(i + 1 for i in k) for k in np.ndindex(shape)}:
+            raise InputError(f"{path.name} lacks entries of '{name}', or has some twice.")
         values = np.empty((table.shape[0], *shape))
-        for j, at in zip(columns, index, strict=True):
+        for j, at in zip(groups[name], index, strict=True):
             place: Any = (slice(None), *(k - 1 for k in at))
             values[place] = table[:, j]
         out[name] = values

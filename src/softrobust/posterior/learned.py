@@ -27,7 +27,7 @@ from scipy.special import gammaln
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, seal
 from softrobust._core.notes import Note
-from softrobust._core.settings import real, whole
+from softrobust._core.settings import Natural, check_fields, real
 from softrobust.data.rewards import DRAWN_REWARDS, Rewards
 from softrobust.errors import InputError
 from softrobust.kernels import resemblance as kernels
@@ -80,12 +80,11 @@ class LearnedPosterior(Posterior):
 
     name: ClassVar[str] = "learned"
     strengths: tuple[float, ...] = STRENGTHS
-    min_count: int = 1
-    entered: int = 0
+    min_count: Natural = 1
+    entered: Natural = 0
 
     def __post_init__(self) -> None:
-        whole("min_count", self.min_count, 0)
-        whole("entered", self.entered, 0)
+        check_fields(self)
         given = self.strengths if isinstance(self.strengths, (tuple, list)) else ()
         if not given:
             raise InputError(
@@ -112,7 +111,10 @@ class LearnedPosterior(Posterior):
             common = known[_Common] = _Common.of(log, geometry, Tokens.of(log))
         geometry, tokens = common.geometry, common.tokens
         seen = np.asarray(log.pair_counts)
-        sinks = _sinks(log, seen, self.entered)
+        entered = np.bincount(log.s_next, minlength=log.n_states)
+        sinks = (seen.sum(axis=1) == 0) & (entered >= self.entered)
+        if log.end is not None:
+            sinks[log.end] = True
         kept = (seen >= self.min_count) & ~sinks[:, None]
         lost = ~kept.any(axis=1) & ~sinks
         kept[lost] = True  # never left, or never often enough: what resembles it must do
@@ -124,11 +126,19 @@ class LearnedPosterior(Posterior):
         base = np.empty((columns.size, common.n_bases))
         dropped = common.bases(rows, tokens.n, indptr, columns, base)
         live = ~sinks[rows // log.n_actions]
-        blend = _blend(base, counts, live, indptr)
-        score = _scores(base, blend, counts, indptr, np.array(self.strengths))
+        # The blend: weights of the bases under which single transitions are likeliest, by EM.
+        use = (counts > 0) & np.repeat(live, np.diff(indptr))
+        blend, single = np.empty(base.shape[1]), np.ascontiguousarray(base[use].T)
+        kernels.blend_weights(single, counts[use], EM_STEPS, PSEUDO, blend)
+        strengths = np.array(self.strengths)
+        score = _scores(base, blend, counts, indptr, strengths)
         score[~live] = 0.0
         taught = live & (np.add.reduceat(counts, indptr[:-1]) > 0)
-        weights = _doubted(_learn(score[taught]), np.array(self.strengths))
+        weights = _learn(score[taught])
+        # The rows that taught the weights are the busy ones; a row elsewhere may be an exception,
+        # and must be able to say so after a few observations.
+        loose = _loose(weights.shape, strengths)
+        weights = (1 - DOUBT) * weights / weights.sum() + DOUBT * loose
         rewards = None
         if drawn_rewards(log):
             rewards = known.get(RewardPosterior) if variances is None else None
@@ -155,15 +165,6 @@ def _known(log: TransitionLog) -> dict[Any, Any]:
             return known
     _LAST[:] = [(about, tuple(weakref.ref(x, lambda _: _LAST.clear()) for x in arrays), {})]
     return _LAST[0][2]
-
-
-def _sinks(log: TransitionLog, seen: IntArray, often: int) -> BoolArray:
-    """Which states are ends: "(end)", and those entered so often and never left."""
-    entered = np.bincount(log.s_next, minlength=log.n_states)
-    sinks = (seen.sum(axis=1) == 0) & (entered >= often)
-    if log.end is not None:
-        sinks[log.end] = True
-    return np.asarray(sinks)
 
 
 @final
@@ -243,11 +244,9 @@ class _Common:
         base = np.empty((some * S, self.n_bases))
         for first in range(0, rows.size, some):
             part = rows[first : first + some]
-            indptr = np.arange(part.size + 1) * S
-            kernels.bases_at(
-                part, tokens, sums, room, indptr, every[: indptr[-1]], base, first == 0
-            )
-            mass = (base[: indptr[-1]] @ weight).reshape(-1, S)
+            indptr, cells = np.arange(part.size + 1) * S, part.size * S
+            kernels.bases_at(part, tokens, sums, room, indptr, every[:cells], base, first == 0)
+            mass = (base[:cells] @ weight).reshape(-1, S)
             best = np.argpartition(-mass, WIDTH, axis=1)[:, :WIDTH]
             np.put_along_axis(kept[first : first + some], best, True, axis=1)
         kept &= self.live
@@ -276,14 +275,6 @@ def _counts_on(
     out = np.zeros(columns.size)
     out[np.searchsorted(cell, row[use] * S + tokens.t[use])] = tokens.n[use]
     return out
-
-
-def _blend(base: FloatArray, counts: FloatArray, live: BoolArray, indptr: IntArray) -> FloatArray:
-    """Weights of the bases under which single transitions are likeliest, by EM."""
-    use = (counts > 0) & np.repeat(live, np.diff(indptr))
-    w = np.empty(base.shape[1])
-    kernels.blend_weights(np.ascontiguousarray(base[use].T), counts[use], EM_STEPS, PSEUDO, w)
-    return w
 
 
 def _scores(
@@ -316,16 +307,6 @@ def _learn(score: FloatArray) -> FloatArray:
         w = (joint / joint.sum(axis=1, keepdims=True)).sum(axis=0) + PSEUDO / w.size
         w /= w.sum()
     return w.reshape(shape)
-
-
-def _doubted(weights: FloatArray, strengths: FloatArray) -> FloatArray:
-    """Weights of which `DOUBT` goes to every base alike, at small concentrations.
-
-    The rows that taught the weights are the busy ones; a row elsewhere may be an exception, and
-    must be able to say so after a few observations.
-    """
-    loose = _loose(weights.shape, strengths)
-    return np.asarray((1 - DOUBT) * weights / weights.sum() + DOUBT * loose)
 
 
 def _loose(shape: tuple[int, ...], strengths: FloatArray) -> FloatArray:
@@ -419,9 +400,7 @@ class FittedLearned(FittedPosterior):
         """(nnz,): E[p | D] at the stored cells."""
         c = np.array(self.settings.strengths)
         total = np.add.reduceat(self.counts, self.indptr[:-1])
-        lean = self.responsibilities() / (
-            total[:, None, None] + c
-        )  # posterior of (k, c) over n + c
+        lean = self.responsibilities() / (total[:, None, None] + c)
         row = np.repeat(np.arange(self.rows.size), np.diff(self.indptr))
         every = np.concatenate([self.base, (self.base @ self.blend)[:, None]], axis=1)
         mass = lean @ c
@@ -490,7 +469,7 @@ class FittedLearned(FittedPosterior):
         check_count(n, self.columns.size)
         rng = np.random.default_rng(seed)
         prob = self._independent(n, rng)
-        if self.rewards is None or self.rewards.exact.size:
+        if self.rewards is None or self.rewards.exact.size:  # nothing of them is uncertain
             return self.storage(prob, n)
         return self.paid(prob, n, self.expected_rewards(prob, self.reward_parts(n, rng)))
 
@@ -502,10 +481,8 @@ class FittedLearned(FittedPosterior):
         """`n` models with rewards R (n_states, n_actions, n) of their own."""
         widths = np.repeat(np.diff(self.indptr), n)  # of the block (n, n_next) of every row
         flat = seal(np.repeat(R.reshape(-1, n)[self.rows].reshape(-1), widths))  # not copied again
-        rewards = Rewards.of_models(flat, *R.shape[:2])
-        return replace(
-            self.storage(prob, n), rewards=replace(rewards, notes=(Note(DRAWN_REWARDS),))
-        )
+        rewards = replace(Rewards.of_models(flat, *R.shape[:2]), notes=(Note(DRAWN_REWARDS),))
+        return replace(self.storage(prob, n), rewards=rewards)
 
     def reward_parts(self, n: int, rng: np.random.Generator | None = None) -> Parts:
         """Parts of mean rewards, (n_rows, n), (n, n_states) and (n, n_states); means without rng.
@@ -533,6 +510,15 @@ class FittedLearned(FittedPosterior):
         R = np.zeros((S * A, n))
         R[self.rows] = out
         return R.reshape(S, A, n)
+
+    def mean_outcomes(self) -> FloatArray:
+        """(nnz,): the mean reward of every stored transition."""
+        (row, after, last), (exact, value) = self.reward_parts(1), self._known_rewards()
+        place = np.repeat(np.arange(self.rows.size), np.diff(self.indptr))
+        state = self.rows[place] // self.log.n_actions
+        ends = self.columns == (-1 if self.log.end is None else self.log.end)
+        mean = row[place, 0] + after[0, self.columns] + np.where(ends, last[0, state], 0.0)
+        return np.where(self.sinks[state], 0.0, np.where(exact, value, mean))
 
     def _known_rewards(self) -> tuple[BoolArray, FloatArray]:
         """Cells whose reward is known, (nnz,), and that reward."""

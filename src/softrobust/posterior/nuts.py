@@ -11,19 +11,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
-from softrobust._core.files import read_npz, write_npz
+from softrobust._core.files import read_npz, under, write_npz
 from softrobust._core.limits import LiveLine
-from softrobust._core.settings import real, whole
-from softrobust.errors import InputError, MissingExtraError
+from softrobust._core.settings import Count, Natural, check_fields, real, whole
+from softrobust.errors import InputError, optional
 from softrobust.posterior.diagnostics import check_divergence
 
 Data = Mapping[str, NDArray[Any]]
@@ -36,21 +37,18 @@ class Nuts:
     """Settings of the sampler."""
 
     # chains, warmup, draws: draws are counted per chain, after the warm-up
-    chains: int = 4
-    warmup: int = 1000
-    draws: int = 1000
+    chains: Count = 4
+    warmup: Count = 1000
+    draws: Count = 1000
     # acceptance rate that the step size is adapted to; higher means smaller steps
-    target_accept: float = 0.9
-    seed: int = 0
-    block: int = 250  # draws between two checkpoints and two refreshes of the progress line
+    target_accept: Annotated[float, partial(real, least=0.5, below=1)] = 0.9
+    seed: Natural = 0
+    block: Count = 250  # draws between two checkpoints and two refreshes of the progress line
     # file to write after every block and to go on from when it exists
     checkpoint: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("chains", "warmup", "draws", "block"):
-            whole(name, getattr(self, name))
-        real("target_accept", self.target_accept, least=0.5, below=1)
-        whole("seed", self.seed, 0)
+        check_fields(self)
         if self.checkpoint is not None and not isinstance(self.checkpoint, str):
             raise InputError(
                 f"checkpoint must be the name of a file, as text; it is {self.checkpoint!r}."
@@ -99,10 +97,9 @@ class Chains:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> Chains:
         """The inverse of `to_arrays`."""
-        own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+        own = under(prefix, arrays)
         state = tuple(own[k] for k in sorted(own) if k.startswith("state."))
-        draws = {k.removeprefix("draw."): v for k, v in own.items() if k.startswith("draw.")}
-        return cls(draws, own["diverging"], state)
+        return cls(under("draw.", own), own["diverging"], state)
 
 
 Model = Callable[[Any], None]
@@ -111,15 +108,7 @@ Start = Callable[[Any], dict[str, Any]]
 
 @final
 class Sampler:
-    """A NumPyro model with its compiled chains.
-
-    Parameters
-    ----------
-    model : callable
-        A NumPyro model of one mapping of arrays.
-    start : callable
-        Data → unconstrained starting values by name; chains start within ±1 of them.
-    """
+    """A NumPyro model of one mapping of arrays, compiled; chains start near `start(data)`."""
 
     __slots__ = ("_init", "_run", "_structure")
 
@@ -162,9 +151,8 @@ class Sampler:
                 return now, put
 
             row = jax.eval_shape(lambda z: (constrained(data, z), state.diverging), state.z)
-            empty = jax.tree_util.tree_map(
-                lambda x: jax.numpy.zeros((settings.block, *x.shape), x.dtype), row
-            )
+            zeros, block = jax.numpy.zeros, settings.block
+            empty = jax.tree_util.tree_map(lambda x: zeros((block, *x.shape), x.dtype), row)
             return jax.lax.fori_loop(0, length, one, (state, empty))
 
         self._init = jax.jit(jax.vmap(init, in_axes=(0, None)))
@@ -250,18 +238,13 @@ def _digest(nuts: Nuts, data: Data) -> str:
 def sampler(model: Model, start: Start, nuts: Nuts, data: Data) -> Sampler:
     """The compiled sampler for a model and data of these shapes; compiled once per process."""
     shapes = tuple((name, data[name].shape, data[name].dtype.str) for name in sorted(data))
-    key = (nuts.chains, nuts.warmup, nuts.target_accept, nuts.block)
-    return _compiled(model, start, key, shapes)
+    return _compiled(model, start, replace(nuts, draws=1, seed=0, checkpoint=None), shapes)
 
 
 @cache
-def _compiled(
-    model: Model, start: Start, key: tuple[int, int, float, int], shapes: tuple[Any, ...]
-) -> Sampler:
-    chains, warmup, accept, block = key
+def _compiled(model: Model, start: Start, nuts: Nuts, shapes: tuple[Any, ...]) -> Sampler:
     example = {name: np.ones(shape, dtype) for name, shape, dtype in shapes}
-    settings = Nuts(chains, warmup, target_accept=accept, block=block)
-    return Sampler(model, start, settings, example)
+    return Sampler(model, start, nuts, example)
 
 
 def _on_device(data: Data) -> dict[str, Any]:
@@ -281,9 +264,5 @@ def double_precision(jax: Any) -> Any:
 
 def import_numpyro() -> tuple[Any, Any]:
     """(jax, numpyro.infer), or the line that installs them."""
-    try:
-        import jax
-        import numpyro.infer
-    except ImportError as error:
-        raise MissingExtraError("numpyro", "bayes", "Sampling with NUTS") from error
-    return jax, numpyro.infer
+    infer = optional("numpyro.infer", "bayes", "Sampling with NUTS")  # which needs JAX itself
+    return import_module("jax"), infer

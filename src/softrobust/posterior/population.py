@@ -22,14 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, final
+from functools import partial
+from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from softrobust._core.arrays import FloatArray
-from softrobust._core.settings import instance, whole
+from softrobust._core.settings import check_fields, whole
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
@@ -38,14 +39,13 @@ from softrobust.posterior.base import (
     USES,
     Arrays,
     FittedPosterior,
+    Frame,
     Posterior,
     Seed,
-    check_count,
     choose,
     span,
 )
 from softrobust.posterior.diagnostics import Diagnostics
-from softrobust.posterior.frame import Frame
 from softrobust.posterior.nuts import Chains, Nuts, sampler
 
 K = 50
@@ -53,6 +53,7 @@ COSTS = (0.0, 800.0, 840.0, 880.0, 920.0)
 GROWTH_SD = (0.6, 0.6, 0.5, 0.4, 0.3)
 IMMIGRANTS, IMMIGRANTS_SD = 3.0, 1.5
 GROWTH = ("mu", "mu0", "mu1", "mu2")
+Population = Annotated[int, partial(whole, least=0, most=K, hint="It is the first population.")]
 CUBIC_MEAN, CUBIC_PRECISION = (1.0, 0.0, 0.0), (1.0, 10.0, 10.0)
 
 
@@ -131,12 +132,11 @@ class PopulationPosterior(Posterior):
     """
 
     name: ClassVar[str] = "population"
-    start: int = 9
+    start: Population = 9
     nuts: Nuts = field(default_factory=Nuts)
 
     def __post_init__(self) -> None:
-        whole("start", self.start, 0, K, "It is the first population.")
-        instance("nuts", self.nuts, Nuts)
+        check_fields(self)
 
     def fit(self, log: TransitionLog) -> FittedPopulation:
         """Run the chains; problems come as a `PosteriorWarning`."""
@@ -174,7 +174,7 @@ class FittedPopulation(FittedPosterior):
 
     def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` different draws, each as one exponential model."""
-        pick = choose(self.chains.n_draws, check_count(n), np.random.default_rng(seed))
+        pick = choose(self.chains.n_draws, n, seed)
         return pest_frame(self.settings.start).dense(pest_rows(drawn_growth(self.theta[pick])))
 
     @property
@@ -199,10 +199,7 @@ class FittedPopulation(FittedPosterior):
         shown = {"mu": self.chains.values["mu"]}
         shown |= {name: self.cubic[:, :, j] for j, name in enumerate(GROWTH[1:])}
         shown |= {name: self.chains.values[name] for name in ("ext_mu", "ext_std", "sigma")}
-        return Diagnostics.of_chains(shown, self.chains.diverging, self._predictive())
-
-    def _predictive(self) -> dict[str, float]:
-        """Replicated logs against the log: mean next population and spread about the fit."""
+        # Replicated logs against the log: mean next population and spread about the fit.
         data = self.settings.data(self.log)
         pick = np.random.default_rng(0).permutation(self.chains.n_draws)[:400]
         a, n, y = data["a"], data["n"], data["y"]
@@ -212,9 +209,12 @@ class FittedPopulation(FittedPosterior):
         precision = self.chains.flat("sigma")[pick]
         sd = np.sqrt(1 / precision[:, a] + 1 / self.chains.flat("ext_std")[pick, None])
         new = mean + sd * np.random.default_rng(1).standard_normal((pick.size, n.size))
-        out = {"mean next population": float(np.mean(new.mean(axis=1) > y.mean()))}
-        spread, seen = (((new - mean) / sd) ** 2).sum(axis=1), (((y - mean) / sd) ** 2).sum(axis=1)
-        return out | {"spread of next populations": float(np.mean(spread > seen))}
+        spread, seen = ((((x - mean) / sd) ** 2).sum(axis=1) for x in (new, y))
+        checks = {
+            "mean next population": float(np.mean(new.mean(axis=1) > y.mean())),
+            "spread of next populations": float(np.mean(spread > seen)),
+        }
+        return Diagnostics.of_chains(shown, self.chains.diverging, checks)
 
     def arrays(self) -> Arrays:
         """The chains."""

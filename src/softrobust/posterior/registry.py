@@ -6,13 +6,11 @@ Only the classes named here (and those that the reader passes) are ever built fr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from numpy.typing import NDArray
-
-from softrobust._core.files import read_npz, rebuilding
+from softrobust._core.files import read_npz, rebuilding, under
 from softrobust._core.settings import did_you_mean, from_settings, setting_names
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
@@ -20,31 +18,31 @@ from softrobust.data.readers import log_from_arrays
 from softrobust.data.rewards import rewards_from_arrays
 from softrobust.errors import InputError
 from softrobust.models.gaussian import GaussianFrame
-from softrobust.posterior.base import FORMAT_VERSION, POSTERIOR_FORMAT, Fitted, Posterior
+from softrobust.posterior.base import (
+    FORMAT_VERSION,
+    POSTERIOR_FORMAT,
+    Arrays,
+    Fitted,
+    Frame,
+    Posterior,
+)
 from softrobust.posterior.demand import DemandPosterior, Shop
 from softrobust.posterior.dirichlet import DirichletPosterior, HierarchicalPosterior
 from softrobust.posterior.external import DrawsPosterior, ExternalPosterior
-from softrobust.posterior.frame import Frame
 from softrobust.posterior.learned import LearnedPosterior
 from softrobust.posterior.nuts import Nuts
 from softrobust.posterior.population import PopulationPosterior
 from softrobust.posterior.regression import RegressionPosterior
 from softrobust.posterior.tied import TiedPosterior
 
+Kinds = Iterable[type[Posterior]]
 POSTERIORS: dict[str, type[Posterior]] = {
     cls.name: cls
     for cls in (
-        DirichletPosterior,
-        LearnedPosterior,
-        TiedPosterior,
-        HierarchicalPosterior,
-        DemandPosterior,
-        PopulationPosterior,
-        RegressionPosterior,
-        DrawsPosterior,
-        ExternalPosterior,
+        DirichletPosterior, LearnedPosterior, TiedPosterior, HierarchicalPosterior, DemandPosterior,
+        PopulationPosterior, RegressionPosterior, DrawsPosterior, ExternalPosterior,
     )
-}
+}  # fmt: skip
 REFITTED = tuple(cls for cls in POSTERIORS.values() if cls is not ExternalPosterior)
 NAMES = tuple(name for name in POSTERIORS if name != ExternalPosterior.name)
 TABLES = tuple(name for name in NAMES if name != RegressionPosterior.name)
@@ -80,9 +78,7 @@ def make_posterior(name: str, **settings: Any) -> Posterior:
     return cast(Posterior, from_settings(POSTERIORS[name], f"The posterior {name}", settings))
 
 
-def load_posterior(
-    path: str | Path, kinds: Iterable[type[Posterior]] = (), rows: Any = None
-) -> Fitted:
+def load_posterior(path: str | Path, kinds: Kinds = (), rows: Any = None) -> Fitted:
     """Read what `Fitted.save` wrote.
 
     Parameters
@@ -96,12 +92,7 @@ def load_posterior(
     return posterior_of(arrays, Path(path), kinds, rows)
 
 
-def posterior_of(
-    arrays: Mapping[str, NDArray[Any]],
-    path: Path,
-    kinds: Iterable[type[Posterior]] = (),
-    rows: Any = None,
-) -> Fitted:
+def posterior_of(arrays: Arrays, path: Path, kinds: Kinds = (), rows: Any = None) -> Fitted:
     """The fit in the arrays of a file (`Fitted.to_arrays`)."""
     with rebuilding("posterior", path):
         record = json.loads(str(arrays["record"]))
@@ -120,24 +111,20 @@ def posterior_of(
             values["rows"] = rows
         log: Any = None
         if record["log"] == "continuous":
-            log = ContinuousLog.restored(_under("log:", arrays), path.name)
+            log = ContinuousLog.restored(under("log:", arrays), path.name)
         elif record["log"] == "table":
-            log = log_from_arrays(_under("log:", arrays), path)
-        return known[record["name"]](**values).restore(log, _under("own:", arrays))
+            log = log_from_arrays(under("log:", arrays), path)
+        return known[record["name"]](**values).restore(log, under("own:", arrays))
 
 
-def _under(head: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
-
-
-def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+def _decode(value: Any, arrays: Arrays) -> Any:
     """The inverse of how a fit encodes its settings."""
     if not isinstance(value, dict):
         return value
     if "labels" in value:
         return Labels(tuple(value["labels"]), noun=value["noun"])
     if "rewards" in value:
-        return rewards_from_arrays(_under(f"{value['rewards']}:", arrays))
+        return rewards_from_arrays(under(f"{value['rewards']}:", arrays))
     if "tuple" in value:
         return tuple(_decode(x, arrays) for x in value["tuple"])
     if "mapping" in value:

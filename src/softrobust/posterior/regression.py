@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from softrobust._core.arrays import FloatArray
-from softrobust._core.settings import flag, instance, one_of, real
+from softrobust._core.settings import Positive, check_fields
 from softrobust.data.continuous import ContinuousLog
 from softrobust.errors import InputError
 from softrobust.models.gaussian import GaussianFrame, GaussianModels, Scaling
@@ -109,15 +109,12 @@ class RegressionPosterior(Posterior):
     name: ClassVar[str] = "regression"
     noise: Literal["constant", "varying"] = "constant"
     exact: bool = True
-    noise_scale: float = NOISE_SCALE
+    noise_scale: Positive = NOISE_SCALE
     frame: GaussianFrame | None = None
     nuts: Nuts = field(default_factory=lambda: Nuts(warmup=500, draws=500))
 
     def __post_init__(self) -> None:
-        one_of("noise", self.noise, ("constant", "varying"))
-        flag("exact", self.exact)
-        real("noise_scale", self.noise_scale, above=0)
-        instance("nuts", self.nuts, Nuts)
+        check_fields(self)
 
     def fit(self, log: ContinuousLog) -> FittedRegression:
         """Condition on the log, one output after the other."""
@@ -127,9 +124,8 @@ class RegressionPosterior(Posterior):
         if self.noise == "constant" and self.exact:
             parts = tuple(ExactPart.of(design, j, self.noise_scale) for j in range(len(names)))
             return FittedRegression(self, log, frame, design, parts, ())
-        chains = [
-            run_output(design, j, self.noise_scale, self.nuts, name) for j, name in enumerate(names)
-        ]
+        how = (self.noise_scale, self.nuts)
+        chains = [run_output(design, j, *how, name) for j, name in enumerate(names)]
         fitted = FittedRegression(self, log, frame, design, (), tuple(chains))
         fitted.diagnostics().warn()
         return fitted
@@ -317,16 +313,12 @@ class FittedRegression(Fitted):
         mean, variance = models.mean(*at), models.variance(*at)
         seen = ((self.log.s_next - mean) ** 2 / variance).sum(axis=1)
         new = (np.random.default_rng(0).standard_normal(mean.shape) ** 2).sum(axis=1)
-        share = (new > seen).mean(axis=0)
-        checks = {
-            f"spread of '{v}'": float(p) for v, p in zip(self.frame.variables, share, strict=True)
-        }
+        share, names = (new > seen).mean(axis=0), self.frame.variables
+        checks = {f"spread of '{v}'": float(p) for v, p in zip(names, share, strict=True)}
         if self.parts:
             return Diagnostics.of_exact(checks)
-        named = {
-            f"{name}.u": chain.values["u"]
-            for name, chain in zip(self.frame.variables, self.chains, strict=True)
-        }
+        of = zip(names, self.chains, strict=True)
+        named = {f"{name}.u": chain.values["u"] for name, chain in of}
         lost = np.concatenate([chain.diverging for chain in self.chains], axis=1)
         return Diagnostics.of_chains(named, lost, checks)
 

@@ -179,7 +179,8 @@ def _columns(names: Sequence[str]) -> list[tuple[list[int], bool]] | None:
     """Ranks and orderedness of every column of the labels; None if they have no common form."""
     parts = state_columns(names)
     if parts is not None:
-        return [_ranks(values) or _codes(values) for values in parts.values()]
+        coded = (np.unique(values, return_inverse=True)[1].tolist() for values in parts.values())
+        return [_ranks(v) or (codes, False) for v, codes in zip(parts.values(), coded, strict=True)]
     forms = {_NUMBER.sub("#", name) for name in names}
     found = [_NUMBER.findall(name) for name in names]
     if len(forms) == 1 and found[0]:
@@ -205,11 +206,6 @@ def _ranks(values: Sequence[str]) -> tuple[list[int], bool] | None:
     return None
 
 
-def _codes(values: Sequence[str]) -> tuple[list[int], bool]:
-    names = sorted(set(values))
-    return [names.index(value) for value in values], False
-
-
 def _size(value: str) -> float | None:
     """A number, the middle of an interval, or the edge of an open one just beyond it."""
     text = value.strip().replace("−", "-")
@@ -226,9 +222,7 @@ def _size(value: str) -> float | None:
         return sum(found) / 2
     if len(found) == 1 and re.match(r"[<≤]|under|below|up to", text):
         return found[0] - 1e-6 * max(1.0, abs(found[0]))
-    if len(found) == 1 and re.match(r"[>≥]|over|above", text):
-        return found[0] + 1e-6 * max(1.0, abs(found[0]))
-    if len(found) == 1 and re.search(r"\+$", text):
+    if len(found) == 1 and re.search(r"^(?:[>≥]|over|above)|\+$", text):
         return found[0] + 1e-6 * max(1.0, abs(found[0]))
     return None
 
@@ -236,11 +230,7 @@ def _size(value: str) -> float | None:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """Distinct transitions sorted by action, state and next state, and how often each was seen.
-
-    `pair_ptr` (S·A + 1,) is a pair's range only together with `order`: tokens of pair k = s·A + a
-    are first[k] : last[k].
-    """
+    """Distinct transitions and how often each was seen; those of pair k are first[k] : last[k]."""
 
     s: IntArray
     t: IntArray

@@ -31,7 +31,7 @@ from scipy.special import expit
 
 from softrobust._core.arrays import FloatArray, IntArray, counted, found_at
 from softrobust.data import TransitionLog
-from softrobust.data.reward_rules import estimate_rewards, group_rewards
+from softrobust.data.reward_rules import group_rewards
 from softrobust.posterior.resemblance import Geometry
 
 FLOOR = 1e-7  # of the variance of rewards: below this a variance is nothing
@@ -106,17 +106,20 @@ class RewardPosterior:
             level = _by_pair(pair, fitted, S * A)[seen > 0] / seen[seen > 0]
             variances = replace(variances, apart=float(level.var()))
         odd = _exceptions(left, seen, variances)
-        exact = _exact(keys, n, place, y)
-        where = (mean, root, X, block, to_pair, to_next, to_last, *exact, odd, variances)
-        if root is None:  # the evidence of transitions is all that is known
-            return cls(*where, 0.0)
-        evidence = -0.5 * (
-            y.size * np.log(2 * np.pi * variances.noise)
-            + 2 * float(np.log(np.diag(root)).sum())
-            + float(np.log(variances.blocks[block]).sum())
-            + (float(y @ y) - float(mean @ target)) / variances.noise
-        )
-        return cls(*where, evidence)
+        groups = group_rewards(place, y, keys.size)
+        exact = keys, groups.mean  # where equal transitions always had equal rewards
+        if n.max() == 1 or not groups.agree(float(np.abs(y).max(initial=0.0))).all():
+            exact = np.zeros(0, dtype=np.int64), np.zeros(0)
+        evidence = 0.0  # without a root that of transitions is all that is known
+        if root is not None:
+            evidence = -0.5 * (
+                y.size * np.log(2 * np.pi * variances.noise)
+                + 2 * float(np.log(np.diag(root)).sum())
+                + float(np.log(variances.blocks[block]).sum())
+                + (float(y @ y) - float(mean @ target)) / variances.noise
+            )
+        solved = (mean, root, X, block, to_pair, to_next, to_last)
+        return cls(*solved, *exact, odd, variances, evidence)
 
     def draws(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:
         """u (n, n_pairs), z (n, n_states) and e (n, n_states) of `n` draws."""
@@ -140,9 +143,8 @@ class RewardPosterior:
         return u + self.exceptions[0] * self.exceptions[1], z, e
 
     def _parts(self, effects: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        u, z, e = (
-            np.asarray((to @ effects).T) for to in (self.to_pair, self.to_next, self.to_last)
-        )
+        designs = (self.to_pair, self.to_next, self.to_last)
+        u, z, e = (np.asarray((design @ effects).T) for design in designs)
         return u, z, e
 
     def known(self, keys: IntArray) -> tuple[NDArray[np.bool_], FloatArray]:
@@ -155,18 +157,9 @@ def drawn_rewards(log: TransitionLog) -> bool:
     """Whether the rewards are those of the log's column, so that they are estimates."""
     if log.reward is None or log.rewards is None:
         return log.reward is not None
-    own = estimate_rewards(log.s, log.a, log.s_next, log.reward, log.states, log.actions, log.end)
+    own = log.shown_rewards()
+    assert own is not None  # there is a column
     return own.kind == log.rewards.kind and np.array_equal(own.values, log.rewards.values)
-
-
-def _exact(
-    keys: IntArray, n: IntArray, place: IntArray, y: FloatArray
-) -> tuple[IntArray, FloatArray]:
-    """Transitions and their rewards, where equal transitions always had equal rewards."""
-    groups = group_rewards(place, y, keys.size)
-    if n.max() == 1 or not groups.agree(float(np.abs(y).max(initial=0.0))).all():
-        return np.zeros(0, dtype=np.int64), np.zeros(0)
-    return keys, groups.mean
 
 
 def _by_pair(pair: IntArray, x: FloatArray | IntArray, n_pairs: int) -> FloatArray:
@@ -175,10 +168,7 @@ def _by_pair(pair: IntArray, x: FloatArray | IntArray, n_pairs: int) -> FloatArr
 
 
 def _exceptions(left: FloatArray, seen: FloatArray, v: Variances) -> FloatArray:
-    """(3, n_pairs): chance, mean and deviation of a reward of the pair's own.
-
-    From what the effects left of the rewards of a pair, in sum, and how often it was `seen`.
-    """
+    """(3, n_pairs): chance, mean and deviation of a pair's own reward, by what was left."""
     own = v.noise / np.maximum(seen, 1)
     mean = left / np.maximum(seen, 1)
     wide = v.apart + own
@@ -246,17 +236,6 @@ def _conjugate(gram: Any, v: Variances, block: NDArray[np.intp], b: FloatArray) 
     return np.asarray(x)
 
 
-def _covered(gram: Any, root: FloatArray | None, v: Variances, block: NDArray[np.intp]) -> Any:
-    """(n_blocks,): traces of the covariance; by random probes where nothing was factorised."""
-    if root is None:
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], (block.size, PROBES))
-        spread = (signs * _conjugate(gram, v, block, signs)).mean(axis=1)
-    else:
-        inverse = solve_triangular(root, np.eye(block.size), lower=True)
-        spread = np.square(inverse).sum(axis=0)  # the diagonal of the covariance
-    return np.bincount(block, weights=spread, minlength=BLOCKS)
-
-
 def _evidence(
     gram: Any, target: FloatArray, square: float, n: int, block: NDArray[np.intp],
     scale: float,
@@ -269,7 +248,12 @@ def _evidence(
     v = Variances(blocks, 0.25 * scale, max(n / 2, 3.0))
     for _ in range(STEPS if block.size <= LARGE else STEPS // 4):
         root, mean = _solve(gram, target, v, block)
-        spare = _covered(gram, root, v, block) / v.blocks
+        if root is None:  # the diagonal of the covariance, by random probes
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (block.size, PROBES))
+            spread = (signs * _conjugate(gram, v, block, signs)).mean(axis=1)
+        else:
+            spread = np.square(solve_triangular(root, np.eye(block.size), lower=True)).sum(axis=0)
+        spare = np.bincount(block, weights=spread, minlength=BLOCKS) / v.blocks
         used = np.maximum(size - spare, 1e-3)
         blocks = np.maximum(np.bincount(block, weights=mean**2, minlength=BLOCKS) / used, floor)
         blocks[0] = wide
@@ -277,6 +261,3 @@ def _evidence(
         freedom = max(n - float(used.sum()), 3.0)
         v = Variances(blocks, max(rest / freedom, floor), freedom)
     return v
-
-
-__all__ = ["RewardPosterior", "Variances", "drawn_rewards"]

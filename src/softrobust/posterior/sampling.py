@@ -24,9 +24,11 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large, seal
 from softrobust._core.settings import whole
+from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.base import FittedPosterior
 
+Density = Callable[[FloatArray], FloatArray]
 NODES = 2001
 NEGLIGIBLE = 40.0  # e^−40 of the mode's density
 BLOCK, BLOCK_PAIRS = 128, 16_384  # models of one seed, and their rows in all, at most
@@ -57,9 +59,7 @@ class GridDensity:
     cdf: FloatArray
 
     @classmethod
-    def of(
-        cls, log_density: Callable[[FloatArray], FloatArray], low: float, high: float
-    ) -> GridDensity:
+    def of(cls, log_density: Density, low: float, high: float) -> GridDensity:
         """Zoom in on the region that holds all but e^−40 of the mode's density, then tabulate."""
         for _ in range(30):
             x = np.linspace(low, high, NODES)
@@ -139,10 +139,8 @@ class Draws:
         log = getattr(posterior, "log", None)
         pairs = 1 if log is None else max(log.n_states * log.n_actions, 1)
         block = min(BLOCK, max(1, BLOCK_PAIRS // pairs))
-        if (
-            posterior.pool is not None
-        ):  # draws that are there already are shuffled once, all of them
-            block = n
+        if posterior.pool is not None:
+            block = n  # draws that are there already are shuffled once, all of them
         assert isinstance(root.entropy, int)  # seeds are numbers throughout
         return cls(posterior, n, root.entropy, tuple(root.spawn_key), block)
 
@@ -232,6 +230,8 @@ class Draws:
         """The inverse of `record`."""
         key = tuple(int(k) for k in record["stream"])
         n, seed, block, first = (int(record[x]) for x in ("models", "seed", "block", "first"))
+        if block > max(n, BLOCK):
+            raise InputError(f"A block has at most {BLOCK} models, or all; it says {block}.")
         return cls(posterior, n, seed, key, block, first)
 
     def __repr__(self) -> str:

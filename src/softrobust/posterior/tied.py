@@ -25,9 +25,15 @@ from softrobust._core.settings import real
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-from softrobust.posterior.base import FittedPosterior, Posterior, Seed, check_count
+from softrobust.posterior.base import (
+    FittedPosterior,
+    Frame,
+    Posterior,
+    Seed,
+    Transitions,
+    check_count,
+)
 from softrobust.posterior.diagnostics import Diagnostics
-from softrobust.posterior.frame import Frame, Transitions
 from softrobust.posterior.sampling import dirichlet_rows
 
 LEFT_STAY_RIGHT = (-1, 0, 1)
@@ -98,23 +104,8 @@ class TiedPosterior(Posterior):
         frame = Frame(log.states, log.actions, log.rewards, log.p0, None)
         frame = frame if self.frame is None else self.frame
         t = frame.transitions(log, "The posterior of moves")
-        inner, j = self.informative(frame, t), self._move_index(log, t)
-        self._check_known(log, frame, t, j)
-        counts = np.zeros((len(frame.actions), len(self.moves)))
-        np.add.at(counts, (t.a[inner], j[inner]), 1.0)
-        return FittedTied(self, log, frame, counts, int((~inner).sum()))
-
-    def informative(self, frame: Frame, t: Transitions) -> BoolArray:
-        """(n_rows,): rows of an unknown action from a state in which all moves are possible."""
-        inner = (t.s + min(self.moves) >= 0) & (t.s + max(self.moves) < len(frame.states))
-        return np.asarray(inner & ~np.isin(t.a, [frame.actions.index(a) for a in self.known]))
-
-    def _move_index(self, log: TransitionLog, t: Transitions) -> IntArray:
-        """Position of every step among the moves; a step that is none of them is an error.
-
-        Ends are no exception: a move that is cut off there shows as 0, which is a move.
-        """
-        step = t.s_next - t.s
+        inner, step = self.informative(frame, t), t.s_next - t.s
+        # Ends are no exception: a move that is cut off there shows as 0, which is a move.
         order = np.argsort(self.moves)
         ranked = np.asarray(self.moves)[order]
         at = np.minimum(np.searchsorted(ranked, step), ranked.size - 1)
@@ -126,7 +117,16 @@ class TiedPosterior(Posterior):
                 f"{int(step[i])} ({wrong.size} such rows). Correct the row, add the move, or use "
                 "DirichletPosterior."
             )
-        return np.asarray(order[at])
+        j = order[at]
+        self._check_known(log, frame, t, j)
+        counts = np.zeros((len(frame.actions), len(self.moves)))
+        np.add.at(counts, (t.a[inner], j[inner]), 1.0)
+        return FittedTied(self, log, frame, counts, int((~inner).sum()))
+
+    def informative(self, frame: Frame, t: Transitions) -> BoolArray:
+        """(n_rows,): rows of an unknown action from a state in which all moves are possible."""
+        inner = (t.s + min(self.moves) >= 0) & (t.s + max(self.moves) < len(frame.states))
+        return np.asarray(inner & ~np.isin(t.a, [frame.actions.index(a) for a in self.known]))
 
     def _check_known(self, log: TransitionLog, frame: Frame, t: Transitions, j: IntArray) -> None:
         """Refuse rows to which the known law of their action gives no chance."""

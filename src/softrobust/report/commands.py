@@ -1,7 +1,5 @@
 """Commands as a shell reads them: the one place where options of the library become flags."""
 
-from __future__ import annotations
-
 import csv
 import io
 import shlex

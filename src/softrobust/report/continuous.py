@@ -4,49 +4,36 @@ It is the page of `page` with other contents: what is shown there exactly is sim
 table of states is a picture of where what is done, and reasons are the course that episodes take.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.notes import Note, read_notes
 from softrobust.certificate import PRACTICE, Sample, sample_of
+from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
+from softrobust.models.continuous_policy import ContinuousPolicy
 from softrobust.models.policy import Policy
-from softrobust.report import plots
+from softrobust.problem import ContinuousProblem
+from softrobust.report import plots, words
 from softrobust.report.counts import Seen
 from softrobust.report.pictures import coverage_svg, gain_svg, padded
 from softrobust.report.policy import changes, picture_changes, to_do
 from softrobust.report.sections import Row, asked, figure_names, panel, read, rerun
-from softrobust.report.sentences import in_words, sorted_notes, speaks_against
-from softrobust.report.svg import LETTER, Picture, Scale, dot, grid, path, picture, text
+from softrobust.report.sentences import TEXTS, in_words, sorted_notes, speaks_against
+from softrobust.report.svg import LETTER, Scale, dot, grid, path, picture, text
 from softrobust.report.verdict import certificate_sentences, earns, first_sentences
-from softrobust.report.words import (
-    Figures,
-    bad_case,
-    count,
-    label,
-    measure,
-    percent,
-    rows_and_dates,
-    shorten,
-)
+from softrobust.returns import Paths
 from softrobust.returns.simulation import less
 from softrobust.study.compare import Reading
-
-if TYPE_CHECKING:
-    from softrobust.data.continuous import ContinuousLog
-    from softrobust.models.continuous_policy import ContinuousPolicy
-    from softrobust.problem import ContinuousProblem
-    from softrobust.returns import Paths
-    from softrobust.study.rivals import VectorReview
+from softrobust.study.review import VectorReview
 
 MOST_COURSES = 8
 FIGURES = ("objective", "mean", "cvar")
+Bands = tuple[Policy, Policy, IntArray]
 
 
 def vector_context(
@@ -57,27 +44,33 @@ def vector_context(
 ) -> dict[str, Any]:
     """What the template needs."""
     problem = found.problem
-    number = Figures.of([found.own.x, *(rival.x for rival in found.rivals.values())][:2])
+    number = words.Figures.of([found.own.x, *(rival.x for rival in found.rivals.values())][:2])
     given = [*read_notes(cautions), *read_notes(notes)]
     _, assumed, promise = sorted_notes(given)
     n_fresh = None if found.fresh is None else found.fresh.f.size
+    by_band, coverage = None if found.log is None else bands(found.log, found.solution.policy), ""
+    if by_band is not None:
+        own, practice, counts = by_band
+        usual = np.asarray(practice.decision, np.int64)
+        names = list(own.states), list(own.actions)
+        coverage = coverage_svg(*names, Seen(counts), counts > 0, own.probs, usual=usual)
     return {
-        "words": bad_case(problem.objective),
+        "words": words.bad_case(problem.objective),
         "suppressed": False,
         "hint": "",
-        "answer": _answer(found, number) | {"against": speaks_against(given)},
+        "answer": _answer(found, number, by_band) | {"against": speaks_against(given)},
         "asked": asked(problem, found.solution, _size(found, given), n_fresh),
         "notes": in_words(assumed),
         "returns": _returns(found, number),
         "policy": _policy(problem, found.solution.policy, next(iter(found.paths.values())))
-        | {"map": "" if found.log is None else _coverage(found.log, found.solution.policy)},
+        | {"map": coverage},
         "why": _course(problem, found.paths),
         "certificate": [*certificate_sentences(found.certificate), *in_words(promise)],
         "rerun": rerun(problem, found.solution, found.log, None, settings),
     }
 
 
-def _answer(found: VectorReview, number: Figures) -> dict[str, Any]:
+def _answer(found: VectorReview, number: words.Figures, by_band: Bands | None) -> dict[str, Any]:
     c, goal, rivals = found.certificate, found.problem.objective, found.rivals
     own = c.sample if c.heldout is None else c.heldout
     others = {
@@ -85,7 +78,7 @@ def _answer(found: VectorReview, number: Figures) -> dict[str, Any]:
         for name, rival in rivals.items()
         if len(rivals) == 1 or c.practice is None or name == PRACTICE
     }
-    names = {"mean": "on average", "cvar": f"in {bad_case(goal)}"}
+    names = {"mean": "on average", "cvar": f"in {words.bad_case(goal)}"}
     tiles = [
         {
             "name": name,
@@ -99,20 +92,23 @@ def _answer(found: VectorReview, number: Figures) -> dict[str, Any]:
     if usual is not None:
         more = less(found.own.itself, usual.itself)
         gain = gain_svg(more.x, more.f, goal)
-    told = {"lead": lead, "more": ["All of these figures are simulated."], "tiles": tiles}
+    earned = TEXTS["page"]["earned_alike" if found.problem.gamma == 1 else "earned"]
+    told = {
+        "lead": lead, "more": ["All of these figures are simulated."], "tiles": tiles,
+        "earned": earned,
+    }  # fmt: skip
     do, strip = None, ""
-    if found.log is not None:
-        by_band, practice, _ = bands(found.log, found.solution.policy)
-        rows, rest = changes(by_band, practice)
+    if by_band is not None:
+        rows, rest = changes(*by_band[:2])
         do = {"title": to_do(c.promise), "rows": [r[:2] for r in rows], "rest": rest, "rules": ()}
-        strip = picture_changes(by_band, practice)
+        strip = picture_changes(*by_band[:2])
     return told | {"do": do, "strip": strip, "gain": gain}
 
 
 N_BANDS, MOST_BANDED = 6, 5000
 
 
-def bands(log: ContinuousLog, policy: ContinuousPolicy) -> tuple[Policy, Policy, IntArray]:
+def bands(log: ContinuousLog, policy: ContinuousPolicy) -> Bands:
     """Policy and practice as tables, with their counts (bands × actions).
 
     A band is a range of the measurement that decisions depend on most; bands have alike many rows.
@@ -124,7 +120,7 @@ def bands(log: ContinuousLog, policy: ContinuousPolicy) -> tuple[Policy, Policy,
     digits = 3  # as many as tell the edges apart
     while digits < 12 and len({f"{e:.{digits}g}" for e in edges}) < edges.size:
         digits += 1
-    ends, name = [f"{e:.{digits}g}" for e in edges], label(log.variables[j])
+    ends, name = [f"{e:.{digits}g}" for e in edges], words.label(log.variables[j])
     names = [f"{name} {low} to {high}" for low, high in pairwise(ends)]
     names = [f"{name} < {ends[0]}", *names, f"{name} ≥ {ends[-1]}"] if ends else [f"any {name}"]
     n, n_actions = len(names), len(log.actions)
@@ -140,45 +136,36 @@ def bands(log: ContinuousLog, policy: ContinuousPolicy) -> tuple[Policy, Policy,
     return made[0], made[1], counts
 
 
-def _coverage(log: ContinuousLog, policy: ContinuousPolicy) -> Picture:
-    own, practice, counts = bands(log, policy)
-    usual = np.asarray(practice.decision, np.int64)
-    seen = Seen(counts)
-    return coverage_svg(
-        list(own.states), list(own.actions), seen, counts > 0, own.probs, usual=usual
-    )
-
-
 def _size(found: VectorReview, notes: Iterable[Note]) -> list[tuple[str, str]]:
     problem = found.problem
-    rows = [] if found.log is None else [("Data", rows_and_dates(found.log, notes))]
+    rows = [] if found.log is None else [("Data", words.rows_and_dates(found.log, notes))]
     return [
         *rows,
-        ("Measured", ", ".join(label(v) for v in problem.variables)),
-        ("Actions", ", ".join(label(a) for a in problem.actions)),
-        ("Episode", count(problem.horizon, "step")),
+        ("Measured", ", ".join(words.label(v) for v in problem.variables)),
+        ("Actions", ", ".join(words.label(a) for a in problem.actions)),
+        ("Episode", words.count(problem.horizon, "step")),
     ]
 
 
-def _returns(found: VectorReview, number: Figures) -> dict[str, Any]:
+def _returns(found: VectorReview, number: words.Figures) -> dict[str, Any]:
     """Densities of the models' average returns, and the figures with their intervals."""
     goal, own, given = found.problem.objective, found.own, found.fresh is None
-    title = f"On {count(own.f.size, 'held-out model')}"
+    title = f"On {words.count(own.f.size, 'held-out model')}"
     if given:
-        title = f"On the {count(own.f.size, 'model')} it was chosen on"
+        title = f"On the {words.count(own.f.size, 'model')} it was chosen on"
     every = {found.solution.solver: own, **found.rivals}
     names = list(every)[: plots.MOST_CURVES]
     curves = [plots.Curve(every[name].x, every[name].f) for name in names]
     limits = plots.shared_axis([[curve] for curve in curves])
     samples = {name: sample_of(x, goal, given=given) for name, x in every.items()}
     shown = panel("test", title, curves, names, goal, limits, number) | {
-        "rows": [_row(i, name, sample, number) for i, (name, sample) in enumerate(samples.items())],
+        "rows": [_row(i, name, sample, number) for i, (name, sample) in enumerate(samples.items())]
     }
     return {
         "panels": [shown],
         "heads": [head for head in figure_names(goal) if not head[0].startswith("VaR")],
         "tail": 0 < goal.tail < 1 and not curves[0].flat,
-        "measure": measure(goal),
+        "measure": words.measure(goal),
         "readings": read(_readings(found)),
     }
 
@@ -198,7 +185,7 @@ def _readings(found: VectorReview) -> list[Reading]:
     return out
 
 
-def _row(i: int, name: str, sample: Sample, number: Figures) -> Row:
+def _row(i: int, name: str, sample: Sample, number: words.Figures) -> Row:
     figures = [getattr(sample, key) for key in FIGURES]
     cells = tuple((number(e.value), number.interval(e)) for e in figures)
     ink = f"k{i + 1}" if i < plots.MOST_CURVES else ""
@@ -218,9 +205,9 @@ def _policy(problem: ContinuousProblem, policy: ContinuousPolicy, paths: Paths) 
     return {
         "svg": where_svg(paths.states, paths.actions, pair, names, inks),
         "pair": [names[j] for j in dict.fromkeys(pair)],
-        "legend": [(inks[a], problem.actions[a], percent(float(shares[a]))) for a in ranked],
-        "mixed": percent(mixed) if mixed > 0 else "",
-        "influence": [(names[j], percent(float(weight[j]))) for j in order],
+        "legend": [(inks[a], problem.actions[a], words.percent(float(shares[a]))) for a in ranked],
+        "mixed": words.percent(mixed) if mixed > 0 else "",
+        "influence": [(names[j], words.percent(float(weight[j]))) for j in order],
         "n": paths.actions.size,
     }
 
@@ -244,7 +231,7 @@ def _course(problem: ContinuousProblem, paths: Mapping[str, Paths]) -> dict[str,
     return {
         "figures": figures,
         "legend": [(f"k{i + 1}", name) for i, name in enumerate(names)],
-        "left": count(left, "variable") if left else "",
+        "left": words.count(left, "variable") if left else "",
     }
 
 
@@ -304,11 +291,11 @@ def where_svg(
     height = 220.0
     x = Scale(*_range(states[:, i]), LEFT, WIDTH - RIGHT)
     y = Scale(*_range(states[:, j]), height, 24.0)
-    parts = [*grid(x, y, 5), text(4, 12, shorten(variables[j], LONGEST), "soft")]
+    parts = [*grid(x, y, 5), text(4, 12, words.shorten(variables[j], LONGEST), "soft")]
     for s, a in zip(states, actions, strict=True):
         if x.low <= s[i] <= x.high and y.low <= s[j] <= y.high:
             parts.append(dot(x(float(s[i])), y(float(s[j])), 2.6, f"seen {inks[int(a)]}"))
-    parts.append(text(x.end, height + 36, shorten(variables[i], LONGEST), "soft", "end"))
+    parts.append(text(x.end, height + 36, words.shorten(variables[i], LONGEST), "soft", "end"))
     title = f"What is done, by {variables[i]} and {variables[j]}"
     about = "Simulated states; the ink of a point is the action."
     return picture(WIDTH, height + 42, parts, "where", title, about)

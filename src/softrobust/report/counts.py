@@ -16,15 +16,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.notes import SMALL, Count
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
+from softrobust.data import TransitionLog
 
 HIDDEN = f"<{SMALL}"
 

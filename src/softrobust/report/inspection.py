@@ -1,20 +1,14 @@
 """An inspection in words: a headline, sections to read, commands to run next, all of it as JSON."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
-from math import expm1
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, final
 
 from softrobust._core.notes import Note
+from softrobust.data.inspection import Inspection
 from softrobust.data.markov import FEWEST_GROUPS, FEWEST_ROWS
 from softrobust.report.commands import command_line, flags
-from softrobust.report.data_words import LOST, TEXTS, UNUSED, filled
-from softrobust.report.sentences import sentence
-from softrobust.report.words import count, percent
-
-if TYPE_CHECKING:
-    from softrobust.data.inspection import Inspection
+from softrobust.report.sentences import LOST, TEXTS, UNUSED, phrase, sentence, told
+from softrobust.report.words import percent
 
 
 @final
@@ -69,25 +63,6 @@ def note_record(note: Note) -> dict[str, Any]:
     return note.to_dict() | {"text": sentence(note)}
 
 
-_OF = "{states:state|states} and {actions:action|actions}"
-HEADLINES = {
-    "log": "{source} is a log of {rows:transition|transitions} between {visited:state|states}, "
-    "with {actions:action|actions}.",
-    "bad log": "{source} is a log of transitions with cells that cannot be used.",
-    "visits": "{source} is a table of visits: {rows:row|rows}, {n_ids:id|ids}, {low} to {high}.",
-    "bad visits": "{source} is a table of visits: {rows:row|rows}.",
-    "run": "{path} is the folder of a run: a policy by {solver} ({status}).",
-    "bins": "{source} says how numbers become states; give it to inspect with --bins.",
-    "continuous log": "{source} is a log of {transitions} transitions between vectors "
-    "({variables}), with {actions} actions.",
-    "policy": "{source} is a policy: what to do in {states:state|states}, among "
-    "{actions:action|actions}.",
-    "models": "{source} holds {models:model|models} of " + _OF + ".",
-    "problem": "{source} is a whole problem: {models:model|models} of " + _OF + ", with rewards, "
-    "start, discount and objective.",
-}
-
-
 def headline(found: Inspection) -> str:
     """What a file is, in one sentence."""
     facts: dict[str, Any] = {"source": found.source, **found.facts}
@@ -102,8 +77,8 @@ def headline(found: Inspection) -> str:
     if kind == "run":
         facts["status"] = facts["status"].replace("_", " ")
     if kind == "continuous log":
-        facts["variables"] = ", ".join(facts["variables"])
-    return filled(HEADLINES[kind], facts)
+        facts["names"] = ", ".join(facts["variables"])
+    return phrase(f"headlines.{kind}", **facts)
 
 
 def at_stake(found: Inspection) -> list[Note]:
@@ -128,235 +103,155 @@ def sections(found: Inspection) -> Iterator[Section]:
     stake = [f"{percent(_share(note, facts))}: {sentence(note)}" for note in at_stake(found)]
     lost = facts.get("trajectories", {}).get("lost", {})
     if lost:
-        made = facts["trajectories"]["n_transitions"]
-        all_lost = sum(lost.values())
-        share = percent(all_lost / (made + all_lost))
-        stake.append(f"{share}: {count(all_lost, 'step')} could not be used (reasons below).")
+        made, n = facts["trajectories"]["n_transitions"], sum(lost.values())
+        stake.append(phrase("inspected.lost", share=percent(n / (made + n)), n=n))
     if stake:
-        yield Section("Rows at stake", tuple(stake))
+        yield _section("stake", stake)
     if found.kind == "visits":
         yield _columns(facts)
         if "trajectories" in facts:
             yield from _gaps(facts["trajectories"])
-            yield _transitions(facts)
+            yield _section("made", _transitions(facts))
     elif found.kind == "log" and "coverage" in facts:
-        yield Section("The log", tuple(_log_words(facts)))
+        yield _section("log", _log_words(facts))
     if "coverage" in facts:
         yield _coverage(facts["coverage"])
         yield _behaviour(facts["behaviour"], facts["coverage"]["rows"])
         if facts.get("markov"):
-            yield Section("Is the state enough?", tuple(markov_words(facts["markov"])))
+            yield _section("markov", markov_words(facts["markov"]))
     if found.kind in ("models", "problem"):
-        yield Section(f"The {found.kind}", tuple(_model_words(facts)))
+        yield _section(found.kind, _model_words(facts))
     elif found.kind == "run":
         size = "states" if "states" in facts else "variables"
-        words = (f"Files: {', '.join(facts['files'])}.", f"{facts[size]} {size}.")
-        yield Section("The run", words)
+        files = f"Files: {', '.join(facts['files'])}."
+        yield _section("run", (files, f"{facts[size]} {size}."))
     elif found.kind == "bins":
-        made = f"{facts['states']} states of {', '.join(facts['variables'])}"
-        yield Section("The bins", (f"Bins({facts['method']}, {made}).", *facts["names"]))
+        made = phrase("inspected.bins_made", **facts, of=", ".join(facts["variables"]))
+        yield _section("bins", (made, *facts["names"]))
+
+
+def _section(key: str, sentences: Iterable[str], **more: Any) -> Section:
+    return Section(phrase(f"inspected.{key}"), tuple(sentences), **more)
 
 
 def _log_words(facts: Mapping[str, Any]) -> Iterator[str]:
-    if facts["episodes"] is not None:
-        low, median, high = facts["lengths"]
-        episodes = count(facts["episodes"], "episode")
-        yield f"{episodes} of {low} to {high} transitions (median {median:g})."
-    if facts["ends"] is not None:
-        ends = count(facts["ends"], "transition")
-        yield f"{ends} lead to the end of an episode, '(end)'."
-    if facts["rewards"] is not None:
-        low, mean, high = facts["rewards"]
-        yield f"Rewards from {low:g} to {high:g}, mean {mean:.4g}."
+    for key in ("episodes", "ends", "rewards"):
+        if facts[key] is not None:
+            yield phrase(f"inspected.{key}", **facts)
     # The pairs never seen have a section of their own.
     yield from (sentence(note) for note in facts["notes"] if note.code != "pairs_never_seen")
 
 
 def _coverage(facts: Mapping[str, Any]) -> Section:
     """How well the pairs are covered, with the counts themselves where they fit."""
-    seen, never, few = facts["pairs_seen"], facts["pairs_never_seen"], facts["pairs_seen_few"]
-    total = seen + never
-    words = [
-        f"{count(facts['states'], 'state')} with {count(facts['actions'], 'action')} make "
-        f"{count(total, 'pair')}: {never} ({percent(never / max(total, 1))}) were never seen, and "
-        f"of the {seen} that were, {few} ({percent(few / max(seen, 1))}) were seen fewer than "
-        f"{facts['few']} times."
-    ]
+    seen, never, few = (facts[f"pairs_{name}"] for name in ("seen", "never_seen", "seen_few"))
+    shares = {"never": never / max(seen + never, 1), "few_share": few / max(seen, 1)}
+    told = {name: percent(share) for name, share in shares.items()}
     grid = None
     if facts["counts"] is not None:
         counts = facts["counts"].items()
         rows = ((state, *(str(n) if n else "·" for n in row)) for state, row in counts)
         grid = Grid(("times seen", *facts["action_names"]), tuple(rows), counts=True)
-    return Section("Coverage of states and actions", tuple(words), grid)
+    words = phrase("inspected.covered", **facts, **told, total=seen + never)
+    return _section("coverage", [words], grid=grid)
 
 
 def _behaviour(facts: Mapping[str, Any], n_rows: int) -> Section:
     """What was usually done."""
     alone = facts["states_with_one_action"]
     words = [
-        f"In {percent(facts['rows_with_usual_action'] / n_rows)} of the rows the action was the "
-        "usual one of its state.",
-        f"In {count(alone, 'state')} of {facts['states']} only one action was ever seen: there "
-        "the log says nothing about doing otherwise."
-        if alone
-        else "In every state more than one action was seen.",
+        phrase("inspected.usual", share=percent(facts["rows_with_usual_action"] / n_rows)),
+        phrase("inspected.alone", alone=alone, states=facts["states"]),
     ]
     shares = list(facts["actions"].items())
     if len(shares) > 12:
         shares = [*shares[:11], (f"{len(shares) - 11} more", sum(n for _, n in shares[11:]))]
-    return Section("What was done", tuple(words), bars=tuple(shares))
+    return _section("behaviour", words, bars=tuple(shares))
+
+
+TAKEN = {None: "not used", "terminal": "marks ends", "end_time": "when it ended"}
 
 
 def _columns(facts: Mapping[str, Any]) -> Section:
-    rows = [
-        (
-            name,
-            column_words(column),
-            str(column["missing"] or ""),
-            {None: "not used", "terminal": "marks ends", "end_time": "when it ended"}.get(
-                column["taken_as"], column["taken_as"]
-            ),
-        )
-        for name, column in facts["columns"].items()
-    ]
+    rows = []
+    for name, c in facts["columns"].items():
+        taken = TAKEN.get(c["taken_as"], c["taken_as"])
+        rows.append((name, column_words(c), str(c["missing"] or ""), taken))
     grid = Grid(("column", "holds", "missing", "taken as"), tuple(rows))
     guesses = [note for note in facts["guesses"] if note.code != "split_id"]
-    return Section("Columns", tuple(sentence(note) for note in guesses), grid)
+    return _section("columns", map(sentence, guesses), grid=grid)
 
 
 def column_words(facts: Mapping[str, Any]) -> str:
     """What a column holds, with its range or examples."""
-    holds, n = facts["holds"], facts["distinct"]
-    if holds == "nothing":
-        return "nothing: every cell is empty"
-    if holds == "dates":
-        return f"dates {facts['low']} to {facts['high']}"
-    if holds.startswith("numbers"):
-        words = f"numbers {facts['low']:g} to {facts['high']:g}, {n} different"
-        if n == 1:
-            words = f"the number {facts['low']:g} throughout"
-        return words if holds == "numbers" else f"{words}, and text"
     texts = [text if len(text) <= 24 else f"{text[:23]}…" for text in facts["examples"]]
-    shown = ", ".join(texts) + (" …" if n > len(texts) else "")
-    return f"{n} {'values' if holds == 'categories' else 'different texts'}: {shown}"
+    shown = ", ".join(texts) + (" …" if facts["distinct"] > len(texts) else "")
+    return told(TEXTS["holds"][facts["holds"]], {**facts, "shown": shown})
 
 
 def _gaps(facts: Mapping[str, Any]) -> Iterator[Section]:
-    gaps = facts["gaps"]
+    gaps, dates = facts["gaps"], facts["clock"] == "dates"
     if gaps is None:
         return
-    dates = facts["clock"] == "dates"
 
     def text(gap: float) -> str:
-        if not dates:
-            return f"{gap:.4g}"
-        return f"{gap:.3g} days" if gap != 1 else "1 day"
+        return phrase("inspected.gap_days", gap=gap) if dates else f"{gap:.4g}"
 
     if gaps["min"] == gaps["max"]:
-        yield Section("Time between visits", (f"Always {text(gaps['median'])}.",))
+        always = phrase("inspected.always", gap=text(gaps["median"]))
+        yield Section(phrase("inspected.gaps"), (always,))
         return
-    words = f"From {text(gaps['min'])} to {text(gaps['max'])}, median {text(gaps['median'])}."
+    ends = {"low": text(gaps["min"]), "high": text(gaps["max"]), "median": text(gaps["median"])}
     bars = (
         (f"{b['from']:g} and more" if b["to"] is None else f"{b['from']:g} to {b['to']:g}", b["n"])
         for b in gaps["histogram"]
     )
-    yield Section(f"Time between visits{' (days)' * dates}", (words,), bars=tuple(bars))
+    words = (phrase("inspected.gap_range", **ends),)
+    yield Section(phrase("inspected.gaps", dates=dates), words, bars=tuple(bars))
 
 
-def _transitions(facts: Mapping[str, Any]) -> Section:
+def _transitions(facts: Mapping[str, Any]) -> Iterator[str]:
     report = facts["trajectories"]
     made, lost = report["n_transitions"], sum(report["lost"].values())
-    words = [
-        f"{count(report['n_steps'], 'step')} of {count(report['n_ids'], 'id')} gave "
-        f"{count(made, 'transition')} in {count(facts['chains'], 'unbroken chain')}."
-    ]
+    yield phrase("inspected.steps", **report, chains=facts["chains"])
     if lost:
-        words.append(f"{lost} ({percent(lost / (made + lost))}) could not be used:")
-        words += [f"  {n} because {LOST[reason]}" for reason, n in report["lost"].items()]
+        yield phrase("inspected.unused", lost=lost, share=percent(lost / (made + lost)))
+        yield from (f"  {n} because {LOST[reason]}" for reason, n in report["lost"].items())
     ends = {name: report[name] for name in ("n_ended", "n_censored")}
-    words.append(sentence(Note("ends", facts=ends)))
+    yield sentence(Note("ends", facts=ends))
     rewards = dict(report["rewards"])
     if (used := rewards.pop("used", None)) is not None:
-        if rewards:
-            words.append(f"{count(used['n'], 'reward')} fell into transitions; not used are:")
-        else:
-            words.append(f"All {used['n']} rewards fell into transitions.")
+        yield phrase(f"inspected.{'some' if rewards else 'all'}_rewards", n=used["n"])
         for reason, tally in rewards.items():
-            words.append(f"  {tally['n']} (sum {tally['total']:.6g}) {UNUSED[reason]}")
-    return Section("From visits to transitions", tuple(words))
+            yield f"  {tally['n']} (sum {tally['total']:.6g}) {UNUSED[reason]}"
 
 
 def _model_words(facts: Mapping[str, Any]) -> Iterator[str]:
-    yield (
-        f"{facts['pairs_available']} of {facts['pairs']} pairs of state and action are available, "
-        f"with {facts['next_states']:.3g} possible next states each on average."
-    )
+    yield phrase("inspected.available", **facts)
     if facts["never_left"]:
-        yield f"Never left in the data they came from: {count(facts['never_left'], 'state')}."
+        yield phrase("inspected.never_left", **facts)
     if facts["distance"] is not None:
-        yield (
-            f"Two models differ by {facts['distance']:.3g} per pair on average (L1 distance; 2 is "
-            "the most)."
-        )
+        yield phrase("inspected.distance", **facts)
         low, high = facts["weights"]
         if high > low:
-            yield f"Weights from {low:.3g} to {high:.3g}."
+            yield phrase("inspected.weights", **facts)
     yield from (sentence(note) for note in facts.get("notes", ()))
     if "lam" in facts:
-        yield (
-            f"Discount γ = {facts['gamma']:g}; λ = {facts['lam']:g}, α = {facts['alpha']:g} "
-            f"({facts['criterion']})."
-        )
+        yield phrase("inspected.goal", **facts)
     elif facts["gamma"] is None:
-        yield "The discount is not in the file: --gamma is yours to choose."
+        yield phrase("inspected.no_gamma")
 
 
 def markov_words(facts: Mapping[str, Any]) -> Iterator[str]:
     """Whether the state is enough, from `MarkovCheck.to_dict()`."""
-    n, groups = facts["n_transitions"], facts["n_groups"]
-    if facts["verdict"] == "cannot tell":
-        reason = "the log has no episodes"
-        if facts["reason"] == "too few":
-            reason = (
-                f"there are {n} transitions with a known predecessor, of {groups} ids or "
-                f"episodes; {FEWEST_ROWS} of {FEWEST_GROUPS} are needed"
-            )
-        yield f"Whether the state is enough (Markov) cannot be told: {reason}."
+    gains, verdict = facts["gains"], facts["verdict"]
+    if verdict == "cannot tell":
+        needed = {"rows": FEWEST_ROWS, "groups": FEWEST_GROUPS}
+        yield told(TEXTS["markov"][facts["reason"]], {**facts, **needed})
         return
-    top = facts["gains"][0]
-    gain = f"{top['gain']:+.4f} ± {top['error']:.4f}"
-    held = f"{n} held-out transitions of {groups} ids or episodes"
-    if facts["verdict"] == "no sign":
-        yield (
-            "No sign that the previous state helps to predict the next one: it changes the "
-            f"log-likelihood by {gain} per transition ({held})."
-        )
-    elif facts["verdict"] == "a trace":
-        yield (
-            "The previous state helps to predict the next one by a trace, "
-            f"{100 * expm1(top['gain']):.2g} % in probability (log-likelihood {gain} per "
-            f"transition; {held}): the state is Markov for all practical purposes."
-        )
-    else:
-        yield (
-            "The previous state helps to predict the next one: the state as defined is not Markov. "
-            "It raises the probability of what happened next by "
-            f"{100 * expm1(top['gain']):.1f} % (log-likelihood {gain} per transition; {held})."
-        )
-        yield _markov_advice(facts["gains"])
-
-
-def _markov_advice(gains: list[dict[str, Any]]) -> str:
-    parts = [gain for gain in gains[1:] if gain["helps"]]
-    if not parts:
-        return (
-            "No single column explains it; ids may differ in something that is not measured. "
-            "Consider adding the previous state, or what sets ids apart, to the measurements."
-        )
-    best = max(parts, key=lambda gain: float(gain["gain"]))
-    what = "action" if best["before"] == "action" else f"value of '{best['column']}'"
-    share = 100 * min(best["gain"] / gains[0]["gain"], 1)
-    return (
-        f"Consider adding the previous {what} to the measurements: alone it gives {share:.0f} % of "
-        f"the gain ({best['gain']:+.4f} ± {best['error']:.4f})."
-    )
+    yield told(TEXTS["markov"][verdict], {**facts, "gain": gains[0]})
+    if verdict == "helps":
+        parts = [gain for gain in gains[1:] if gain["helps"]]
+        best = max(parts, key=lambda gain: float(gain["gain"]), default=None)
+        share = 0.0 if best is None else min(best["gain"] / gains[0]["gain"], 1)
+        yield phrase("markov.column" if parts else "markov.no_column", best=best, share=share)

@@ -6,34 +6,28 @@ one style sheet and one script, both inline; its content policy lets nothing els
 any request. Without scripts it reads the same, less sorting, sifting and reading off.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
+
+from markupsafe import Markup, escape
 
 from softrobust._core.files import atomic_write
 from softrobust._core.notes import Level, Note, read_notes
 from softrobust.data.reward_rules import NOISY
 from softrobust.report import sections, words
-from softrobust.report.caution import caution
 from softrobust.report.continuous import vector_context
 from softrobust.report.counts import Seen, count_text
 from softrobust.report.policy import policy_map, policy_table, rule_list
 from softrobust.report.sentences import in_words, speaks_against
+from softrobust.report.svg import Picture
 from softrobust.report.trust import beside, more_data, trust
 from softrobust.report.verdict import certificate_sentences, promise_sentences
-from softrobust.study.rivals import VectorReview
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
-    from softrobust.report.svg import Picture
-    from softrobust.study.review import Review
+from softrobust.study.review import Review, VectorReview
 
 TITLE = "Which policy, and how sure"
 LEARNED = "prior_learned"
@@ -64,8 +58,6 @@ class Report:
 
     def _repr_html_(self) -> str:
         """In a notebook: the page in a frame, so that its style stays its own."""
-        from markupsafe import escape
-
         return (
             f'<iframe title="{escape(TITLE)}" style="width:100%;height:56em;border:0" '
             f'sandbox="allow-scripts" srcdoc="{escape(self.html)}"></iframe>'
@@ -92,7 +84,7 @@ def make_report(
     Parameters
     ----------
     found : Review or VectorReview
-        As `study.review` or `study.rivals` makes it.
+        As `study.review` makes it.
     notes : iterable of Note
         What was assumed, beyond what the log and the models say themselves.
     cautions : iterable of Note
@@ -144,7 +136,7 @@ def make_report(
         ) + [("Prior", line) for line in learned],
         "notes": [text for text in assumed if text not in warned] + other,
         "returns": sections.returns(found, number),
-        "caution": caution(found, number),
+        "caution": sections.caution(found, number),
         "table": policy_table(found, seen),
         "map": policy_map(found, seen),
         "rules": rule_list(found),
@@ -182,7 +174,6 @@ def _page(
 def render(template: str, context: Mapping[str, Any]) -> str:
     """The page, with its one style sheet and its one script."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(
         loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined,
@@ -209,8 +200,6 @@ def render(template: str, context: Mapping[str, Any]) -> str:
 
 def _broken(label: str) -> Markup:
     """A label that may end a line between the columns of a state, and nowhere inside them."""
-    from markupsafe import Markup, escape
-
     return Markup("|<wbr>").join(escape(part) for part in label.split("|"))
 
 

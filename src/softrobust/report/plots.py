@@ -6,8 +6,6 @@ that marks never hide one another and no legend is needed; the tail that CVaR av
 the chosen policy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -16,17 +14,7 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray
 from softrobust.objective import Objective
-from softrobust.report.svg import (
-    LETTER,
-    Picture,
-    Scale,
-    axis_below,
-    line,
-    mark,
-    path,
-    picture,
-    text,
-)
+from softrobust.report import svg
 from softrobust.report.words import measure, shorten
 
 MOST_CURVES = 4  # chosen, nominal, practice and one more: beyond that a picture is a tangle
@@ -68,10 +56,8 @@ class Curve:
         """The kernel estimate at x, (x.size,)."""
         h, live = self.width, self.f > 0
         out = np.zeros_like(x)
-        for z, f in zip(
-            np.array_split(self.z[live], 32), np.array_split(self.f[live], 32), strict=True
-        ):
-            out += np.exp(-0.5 * ((x[:, None] - z) / h) ** 2) @ f
+        for part in np.array_split(np.flatnonzero(live), 32):
+            out += np.exp(-0.5 * ((x[:, None] - self.z[part]) / h) ** 2) @ self.f[part]
         return np.asarray(out / (h * np.sqrt(2 * np.pi)))
 
 
@@ -123,19 +109,19 @@ def _central(curves: Sequence[Curve]) -> tuple[float, float]:
 def density_svg(
     curves: Sequence[Curve], names: Sequence[str], objective: Objective,
     limits: tuple[float, float], about: str = "",
-) -> Picture:  # fmt: skip
+) -> svg.Picture:  # fmt: skip
     """One panel: at most four curves, the chosen policy first, a lane of marks for each below."""
     curves, names = curves[:MOST_CURVES], names[:MOST_CURVES]
-    x = Scale(*limits, MARGIN, WIDTH - MARGIN)
+    x = svg.Scale(*limits, MARGIN, WIDTH - MARGIN)
     lanes = [FLOOR + 22 + LANE * i for i in range(len(curves))]
     bottom = lanes[-1] + 18
     parts = shapes(curves, objective, x)
-    parts.append(line(x.start, FLOOR, x.end, FLOOR, "axis"))
+    parts.append(svg.line(x.start, FLOOR, x.end, FLOOR, "axis"))
     for i, (curve, name) in enumerate(zip(curves, names, strict=True)):
         parts += _lane(curve, name, objective, x, lanes[i], f"k{i + 1}")
-    parts += axis_below(x, bottom, 7)
+    parts += svg.axis_below(x, bottom, 7)
     title = f"How the {measure(objective)} spreads over the models"
-    return picture(WIDTH, bottom + 22, parts, "density", title, about)
+    return svg.picture(WIDTH, bottom + 22, parts, "density", title, about)
 
 
 def scaled(curves: Sequence[Curve]) -> bool:
@@ -144,7 +130,7 @@ def scaled(curves: Sequence[Curve]) -> bool:
     return len(peaks) > 1 and max(peaks) > STEEP * min(peaks)
 
 
-def shapes(curves: Sequence[Curve], objective: Objective, x: Scale) -> list[str]:
+def shapes(curves: Sequence[Curve], objective: Objective, x: svg.Scale) -> list[str]:
     """The curves, the chosen one last and with its tail filled."""
     at = np.linspace(x.low, x.high, POINTS)
     heights = [None if c.flat or _outside(c, x) else c.density(at) for c in curves]
@@ -157,18 +143,18 @@ def shapes(curves: Sequence[Curve], objective: Objective, x: Scale) -> list[str]
             continue
         if height is None:
             place = x(float(curves[i].z[curves[i].f > 0][0]))
-            parts.append(line(place, TOP, place, FLOOR, look))
+            parts.append(svg.line(place, TOP, place, FLOOR, look))
             continue
         y = FLOOR - (FLOOR - TOP) * height / (float(height.max()) if equal else top)
         points = [(x(float(a)), float(b)) for a, b in zip(at, y, strict=True)]
         if i == 0:
             parts += _tail(points, curves[0], objective, x)
-        parts.append(path(points, look))
+        parts.append(svg.path(points, look))
     return parts
 
 
 def _tail(
-    points: list[tuple[float, float]], curve: Curve, objective: Objective, x: Scale
+    points: list[tuple[float, float]], curve: Curve, objective: Objective, x: svg.Scale
 ) -> list[str]:
     if not 0 < objective.tail < 1:
         return []
@@ -178,7 +164,7 @@ def _tail(
         return []
     xs, ys = zip(*points, strict=True)
     end = (edge, float(np.interp(edge, xs, ys)))
-    return [path([(inside[0][0], FLOOR), *inside, end, (edge, FLOOR)], "tail", close=True)]
+    return [svg.path([(inside[0][0], FLOOR), *inside, end, (edge, FLOOR)], "tail", close=True)]
 
 
 def _figures(curve: Curve, objective: Objective) -> list[tuple[str, str, float]]:
@@ -188,37 +174,33 @@ def _figures(curve: Curve, objective: Objective) -> list[tuple[str, str, float]]
         return [("●", "mean", found["mean"])]
     if objective.tail == 0:  # the worst model is its own edge
         return [("◆", "worst", found["cvar"]), ("●", "mean", found["mean"])]
-    return [
-        ("◆", "CVaR", found["cvar"]),
-        ("▲", "VaR", found["var"]),
-        ("●", "mean", found["mean"]),
-    ]
+    return [("◆", "CVaR", found["cvar"]), ("▲", "VaR", found["var"]), ("●", "mean", found["mean"])]
 
 
 def _lane(
-    curve: Curve, name: str, objective: Objective, x: Scale, y: float, look: str
+    curve: Curve, name: str, objective: Objective, x: svg.Scale, y: float, look: str
 ) -> list[str]:
     """CVaR ◆, VaR ▲ and mean ● of one policy on a line of its own, with its name beside them."""
     found = _figures(curve, objective)
     if _outside(curve, x):
         words = f"{shorten(name, 40)}, mean {found[-1][2]:.4g}"
         if found[-1][2] < x.low:
-            return [text(x.start, y + 4, f"← {words}", f"name {look}")]
-        return [text(x.end, y + 4, f"{words} →", f"name {look}", "end")]
+            return [svg.text(x.start, y + 4, f"← {words}", f"name {look}")]
+        return [svg.text(x.end, y + 4, f"{words} →", f"name {look}", "end")]
     places = [x(value) for _, _, value in found]
-    parts = [line(min(places), y, max(places), y, f"curve lane {look}")]
+    parts = [svg.line(min(places), y, max(places), y, f"curve lane {look}")]
     for place, (shape, words, value) in zip(places, found, strict=True):
         hover = f"{name}: {words} {value:.6g}"
-        parts.append(mark(place, y, shape, f"mark {look}", hover))
+        parts.append(svg.mark(place, y, shape, f"mark {look}", hover))
     room_left, room_right = min(places) - 10, WIDTH - max(places) - 10
-    words = shorten(name, max(int(max(room_left, room_right) / LETTER), 2))
-    if room_left >= min(LETTER * len(words), room_right):
-        parts.append(text(min(places) - 10, y + 4, words, f"name {look}", "end"))
+    words = shorten(name, max(int(max(room_left, room_right) / svg.LETTER), 2))
+    if room_left >= min(svg.LETTER * len(words), room_right):
+        parts.append(svg.text(min(places) - 10, y + 4, words, f"name {look}", "end"))
     else:
-        parts.append(text(max(places) + 10, y + 4, words, f"name {look}"))
+        parts.append(svg.text(max(places) + 10, y + 4, words, f"name {look}"))
     return parts
 
 
-def _outside(curve: Curve, x: Scale) -> bool:
+def _outside(curve: Curve, x: svg.Scale) -> bool:
     """Whether the policy's mean lies beyond the ends of the axis."""
     return not x.low <= float(curve.z @ curve.f) <= x.high

@@ -3,11 +3,9 @@
 Every recommended action carries what it rests on: how often it was seen in that state.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +13,17 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import FloatArray
 from softrobust._core.notes import SMALL
 from softrobust.data import END
-from softrobust.models.policy import TimedPolicy
+from softrobust.data.labels import Labels
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.report.counts import Seen
 from softrobust.report.pictures import coverage_svg, strip_svg
+from softrobust.report.sentences import phrase
 from softrobust.report.study_words import rules_sentence
 from softrobust.report.svg import Picture
-from softrobust.report.words import count, label, percent
-from softrobust.solvers.promise import Verdict
-from softrobust.study.compare import SAME
-
-if TYPE_CHECKING:
-    from softrobust.data.labels import Labels
-    from softrobust.models.policy import Policy
-    from softrobust.solvers.promise import Promise
-    from softrobust.study.compare import Compared
-    from softrobust.study.review import Review
-
+from softrobust.report.words import label, percent
+from softrobust.solvers.promise import Promise, Verdict
+from softrobust.study.compare import SAME, Compared
+from softrobust.study.review import Review
 
 MOST_ROWS, SUMMARY_ROWS = 1000, 200
 MOST_MIXED = 5  # actions listed where a policy randomizes
@@ -46,16 +39,19 @@ def stretches(
     policy: Policy, practice: Policy | None, states: Iterable[int], seen: Seen | None = None
 ) -> list[Stretch]:
     """(where, what, states) for neighbouring states in which the same is done."""
-    # Neighbours in the order of states: s − i rises where one is passed over.
-    alike = [
-        (tuple(policy.probs[s]), _purer(policy, practice, s), s - i, s)
-        for i, s in enumerate(states)
+    same = {s: (tuple(policy.probs[s]), _purer(policy, practice, s)) for s in states}
+    return [
+        (_span(policy.states, index), does(policy, practice, index[0], seen), index)
+        for index in neighbours(same)
     ]
-    out = []
-    for _, group in groupby(alike, lambda entry: entry[:3]):
-        index = [s for *_, s in group]
-        out.append((_span(policy.states, index), does(policy, practice, index[0], seen), index))
-    return out
+
+
+def neighbours(same: Mapping[int, Hashable]) -> Iterator[list[int]]:
+    """States that follow one another, and of which the same is said."""
+    # s − i rises where one is passed over.
+    keys = [(key, s - i, s) for i, (s, key) in enumerate(same.items())]
+    for _, group in groupby(keys, lambda entry: entry[:2]):
+        yield [s for *_, s in group]
 
 
 def does(policy: Policy, practice: Policy | None, s: int, seen: Seen | None = None) -> str:
@@ -112,7 +108,7 @@ def changes(
     shown = decided if practice is None else changed(policy, practice, seen)
     found = stretches(policy, practice, map(int, np.flatnonzero(shown)), seen)
     left = sum(len(index) for *_, index in found[most:])
-    rest = [f"{count(left, 'more state')} in policy.csv."] if left else []
+    rest = [phrase("to_do.left", n=left)] if left else []
     if practice is None:
         return found[:most], " ".join(rest)
     apart = np.abs(policy.probs - practice.probs).max(axis=1) > SAME
@@ -121,13 +117,11 @@ def changes(
     new = int((decided & ~practice.decided).sum())
     others = int(decided.sum() - shown.sum() - purer.sum()) - new
     if new:
-        rest.append(f"In {count(new, 'state')} that the log never left: what policy.csv says.")
+        rest.append(phrase("to_do.new", n=new))
     if purer.any() or others:
-        where = "Elsewhere" if found or new else "In every state"
         names = [label(policy.states[int(s)]) for s in np.flatnonzero(purer)]
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        always = f", and always so in {', '.join(names[:MOST_NAMED])}{more}" if names else ""
-        rest.append(f"{where}: what is usually done now{always}.")
+        told = {"names": ", ".join(names[:MOST_NAMED]), "more": max(len(names) - MOST_NAMED, 0)}
+        rest.append(phrase("to_do.rest", first=not (found or new), **told))
     return found[:most], " ".join(rest)
 
 
@@ -139,15 +133,11 @@ def to_do(promise: Promise | None) -> str:
 
 def timed_rows(policy: TimedPolicy) -> tuple[list[tuple[str, str]], str]:
     """What is done step after step in neighbouring states alike, and how many more there are."""
-    states = list(map(int, np.flatnonzero(np.asarray(policy.decided))))
-    alike = [(policy.probs[:, s].tobytes(), s - i, s) for i, s in enumerate(states)]
-    found = []
-    for _, group in groupby(alike, lambda entry: entry[:2]):
-        index = [s for *_, s in group]
-        found.append((_span(policy.states, index), spans(policy, index[0]), len(index)))
-    left = sum(n for *_, n in found[MOST_CHANGES:])
-    rest = f"{count(left, 'more state')} in policy.csv." if left else ""
-    return [(where, f"steps {what}") for where, what, _ in found[:MOST_CHANGES]], rest
+    states = map(int, np.flatnonzero(np.asarray(policy.decided)))
+    found = list(neighbours({s: policy.probs[:, s].tobytes() for s in states}))
+    told = [(_span(policy.states, i), f"steps {spans(policy, i[0])}") for i in found[:MOST_CHANGES]]
+    left = sum(map(len, found[MOST_CHANGES:]))
+    return told, phrase("to_do.left", n=left) if left else ""
 
 
 def spans(policy: TimedPolicy, s: int) -> str:
@@ -174,10 +164,14 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
     policy, states, time = found.chosen.policy, found.problem.models.states, found.visits
     nominal, practice = _policy(found.nominal), _policy(found.practice)
     timed, decided = found.chosen.solution.policy, np.asarray(policy.decided)
-    index = shown = np.flatnonzero(decided)
+    index, cut = np.flatnonzero(decided), ""
+    shown = index
     if len(states) > MOST_ROWS and index.size > SUMMARY_ROWS:
         shown = index[np.argsort(-time[index], kind="stable")[:SUMMARY_ROWS]]
-    differs, unusual = _differs(policy, nominal), changed(policy, practice, seen)
+        share = percent(float(time[shown].sum()))
+        cut = phrase("to_do.cut", n=shown.size, of=index.size, share=share)
+    unusual, other = changed(policy, practice, seen), policy if nominal is None else nominal
+    differs = np.asarray((np.abs(policy.probs - other.probs) > SAME).any(axis=1))
     rows = []
     for s in map(int, shown):
         taken = by_chance(policy.probs[s])
@@ -203,7 +197,7 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
         "rows": rows,
         "timed": isinstance(timed, TimedPolicy),
         "intro": [] if seen is None or not index.size else _intro(index, policy, unusual, seen),
-        "cut": _cut(index, shown, time),
+        "cut": cut,
         "undecided": [label(name) for name in left[:SUMMARY_ROWS]],
         "undecided_more": max(0, len(left) - SUMMARY_ROWS),
         "ends": END in idle,
@@ -214,13 +208,6 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
 
 def _policy(c: Compared | None) -> Policy | None:
     return None if c is None else c.policy
-
-
-def _differs(policy: Policy, other: Policy | None) -> BoolArray:
-    """Where the chance of some action differs by more than rounding."""
-    if other is None:
-        return np.zeros(len(policy.states), bool)
-    return np.asarray((np.abs(policy.probs - other.probs) > SAME).any(axis=1))
 
 
 def by_chance(probs: FloatArray) -> NDArray[np.intp]:
@@ -249,33 +236,14 @@ def _usual(s: int, practice: Policy | None, seen: Seen | None) -> str:
     return label(practice.actions[a]) + share
 
 
-def _cut(index: NDArray[np.intp], shown: NDArray[np.intp], time: FloatArray) -> str:
-    """What a summarised table shows."""
-    if shown.size == index.size:
-        return ""
-    return (
-        f"The table shows {shown.size:,} of the {index.size:,} states with a decision, those "
-        "where the policy spends most of its discounted time "
-        f"({percent(float(time[shown].sum()))} of it)"
-    )
-
-
 def _intro(index: NDArray[np.intp], policy: Policy, unusual: BoolArray, seen: Seen) -> list[str]:
     """Sentences above the table."""
-    n, same = int(unusual[index].sum()), "It does what is usually done in every state."
-    of_all = f"of {count(index.size, 'state')} with a decision"
-    lines = [f"It differs from what is usually done in {n:,} {of_all}." if n else same]
-    few = ((policy.probs[index] > 0) & (seen.n[index] < SMALL)).any(axis=1)
-    if few.any():
-        lines.append(
-            f"In {count(int(few.sum()), 'state')} it takes an action that was seen fewer than "
-            f"{SMALL} times there (marked ⚠)."
-        )
-    return lines
+    lines = [phrase("to_do.differs", n=int(unusual[index].sum()), of=index.size)]
+    few = int(((policy.probs[index] > 0) & (seen.n[index] < SMALL)).any(axis=1).sum())
+    return [*lines, phrase("to_do.few", n=few, small=SMALL)] if few else lines
 
 
-# --------------------------------------------------------------------------------------------------
-# The policy in pictures.
+# -- the policy in pictures --------------------------------------------------------------------
 
 
 def picture_changes(policy: Policy, practice: Policy | None, seen: Seen | None = None) -> Picture:
@@ -318,8 +286,7 @@ def policy_map(found: Review, seen: Seen | None) -> Picture:
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# The policy as a short list of rules with the exact price of simplicity.
+# -- the policy as a short list of rules with the exact price of simplicity --------------------
 
 MOST_LOSS = 0.1  # of what the policy gains over acting at random
 
@@ -331,11 +298,7 @@ def rule_list(found: Review) -> dict[str, Any] | None:
         return None  # "do what is done now" was said
     gain = rules.full_value - found.certificate.uniform_value
     if rules.loss > MOST_LOSS * max(gain, 0.0) + 1e-12:
-        far = (
-            f"No short list of rules comes close: {count(rules.n_leaves, 'rule')} would lose "
-            f"{rules.loss:.3g} by the objective."
-        )
-        return {"sentence": far, "lines": ()}
+        return {"sentence": phrase("to_do.no_rules", r=rules), "lines": ()}
     length = 2 * (rules.n_leaves + len(rules.exceptions))
     if length > int(np.asarray(rules.policy.decided).sum()):
         return None  # a list as long as the table helps nobody

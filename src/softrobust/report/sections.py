@@ -4,43 +4,42 @@ A new section is a function that takes a `Review`, an entry of the context in `p
 the template. What pages of tables and of vectors share takes the run's parts instead.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from softrobust._core import __version__
-from softrobust._core.notes import SMALL
+from softrobust._core.notes import SMALL, Note
+from softrobust.certificate import Certificate
+from softrobust.errors import InputError
+from softrobust.models.policy import TimedPolicy
+from softrobust.objective import Objective
+from softrobust.problem import Problem
 from softrobust.report import plots, verdict, words
-from softrobust.report.counts import command_shown
-from softrobust.report.data_words import TEXTS
-from softrobust.report.pictures import gain_svg
-from softrobust.report.policy import changed, picture_changes, what_to_do
+from softrobust.report.counts import Seen, command_shown
+from softrobust.report.pictures import Spot, alike, frontier_svg, gain_svg, lams, spots
+from softrobust.report.policy import changed, picture_changes, spans, what_to_do
+from softrobust.report.sentences import TEXTS, phrase, sentence
+from softrobust.report.svg import Picture
 from softrobust.report.words import Figures, bad_case, count, label, percent
-from softrobust.study.compare import SAME
-
-if TYPE_CHECKING:
-    from softrobust.certificate import Certificate
-    from softrobust.data import TransitionLog
-    from softrobust.objective import Objective
-    from softrobust.problem import Problem
-    from softrobust.report.counts import Seen
-    from softrobust.report.svg import Picture
-    from softrobust.solvers.base import Solution
-    from softrobust.study.compare import Compared, Reading
-    from softrobust.study.explain import Explanation
-    from softrobust.study.review import Review
+from softrobust.returns.evaluation import AnyPolicy, rules_of
+from softrobust.solvers.base import Solution
+from softrobust.study.compare import SAME, Compared, Reading
+from softrobust.study.explain import Explanation
+from softrobust.study.frontier import FrontierPoint
+from softrobust.study.review import Review
 
 PACKAGES = ("numpy", "scipy", "numba", "highspy")
 LONGEST_STAT = 80
 HASHED = "SHA-256 of the log as it was read (transitions, rewards, episodes, labels, start)"
 PAGE = TEXTS["page"]
 Pairs = list[tuple[str, str]]
+SHOWN_CHANGES = 6  # states in which a point of the frontier acts otherwise
+Group = list[FrontierPoint]
 
 
 # -- the answer --------------------------------------------------------------------------------
@@ -57,13 +56,17 @@ def answer(
     ]
     promised, practice = certificate.promise, found.practice
     others = [c for c in (found.nominal if promised is None else None, practice) if c]
+    held = chosen.heldout  # then the tiles say so
+    n, over = (chosen.train.size, "") if held is None else (held.n_models, ", held-out models")
+    of = "" if objective.against is None else f"{words.measure(objective)} "
+    names = {"mean": f"{of}on average{over}", "cvar": f"{of}in {bad_case(objective)}{over}"}
     tiles = [
         {
-            "name": name,
+            "name": names[key],
             "value": number(chosen.figure(key)),
             "beside": [f"{c.name} {number(c.figure(key))}" for c in others],
         }
-        for name, key in _tile_names(chosen, objective)
+        for key in (names if objective.tail < 1 and n > 1 else ["mean"])
     ]
     alone = practice is None or chosen.same_policy(practice)
     now = None if alone or practice is None else practice.policy
@@ -73,6 +76,7 @@ def answer(
         "do": what_to_do(found, seen),
         "strip": picture_changes(chosen.policy, now, seen),
         "gain": "" if alone else _gain(found),
+        "earned": PAGE["earned_alike" if found.problem.gamma == 1 else "earned"],
         "more": [line for line in (words.no_choice(found.problem),) if line],
         # What is promised stands in the first sentence, and models say more than is promised.
         "tiles": [*tiles, _room(certificate, number)] if promised is None else [],
@@ -90,17 +94,6 @@ def _gain(found: Review) -> Picture:
     if p is not None and p.return_low is not None and p.chance > 0:
         promised = (p.level, p.gain.value, p.gain.low)
     return gain_svg(x, f, found.problem.objective, promised)
-
-
-def _tile_names(chosen: Compared, objective: Objective) -> Pairs:
-    """(name, figure) of the tiles; they say so where they are held out."""
-    held = chosen.heldout
-    n, over = (chosen.train.size, "") if held is None else (held.n_models, ", held-out models")
-    of = "" if objective.against is None else f"{words.measure(objective)} "
-    tiles = [(f"{of}on average{over}", "mean")]
-    if objective.tail < 1 and n > 1:
-        tiles.append((f"{of}in {bad_case(objective)}{over}", "cvar"))
-    return tiles
 
 
 def _room(certificate: Certificate, number: Figures) -> dict[str, Any]:
@@ -135,22 +128,19 @@ def asked(
 
 
 def table_size(found: Review, suppress: bool) -> Pairs:
-    """Rows, pairs, states and actions."""
-    problem = found.problem
-    size = f"{count(problem.n_states, 'state')}, {count(problem.n_actions, 'action')}"
-    return [*([] if found.log is None else _data(found.log, suppress)), ("Size", size)]
-
-
-def _data(log: TransitionLog, suppress: bool) -> Pairs:
-    """How much was seen; with `suppress` what pairs seen five times or more add up to."""
+    """States and actions, and how much was seen: with `suppress` of pairs seen often alone."""
+    problem, log = found.problem, found.log
+    size = ("Size", f"{count(problem.n_states, 'state')}, {count(problem.n_actions, 'action')}")
+    if log is None:
+        return [size]
     counts = np.asarray(log.pair_counts)
     left = f"of {int((~log.sinks).sum()) * log.n_actions:,} pairs of state and action"
     if not suppress:
         seen = f"{int((counts > 0).sum()):,} {left}"
-        return [("Data", words.rows_and_dates(log, log.remarks)), ("Pairs seen", seen)]
+        return [("Data", words.rows_and_dates(log, log.remarks)), ("Pairs seen", seen), size]
     often = counts[counts >= SMALL]
     rows = f"at least {int(often.sum()):,} observed transitions (pairs seen rarely not counted)"
-    return [("Data", rows), (f"Seen {SMALL} times or more", f"{often.size:,} {left}")]
+    return [("Data", rows), (f"Seen {SMALL} times or more", f"{often.size:,} {left}"), size]
 
 
 # -- how good, how bad -------------------------------------------------------------------------
@@ -251,6 +241,95 @@ def _figures(c: Compared, drawn: list[Compared], number: Figures, *, fresh: bool
     return {"name": c.name, "chosen": c.chosen, "ink": ink, "cells": cells}
 
 
+# -- what caution costs ------------------------------------------------------------------------
+#
+# Each point of the frontier of mean against CVaR is the best policy found for one λ; neighbouring λ
+# with the same policy are one point. The page marks where the chosen policy, nominal and practice
+# lie, and lists for every point what it earns and where it acts otherwise than the chosen one.
+
+
+def caution(found: Review, number: Figures) -> dict[str, Any] | None:
+    """The section; None where nothing was asked for."""
+    if found.frontier is None:
+        return None
+    if isinstance(found.frontier, Note):
+        return {"reason": sentence(found.frontier)}
+    alpha, alphas = found.problem.objective.alpha, found.frontier.alphas
+    if alpha not in alphas:
+        raise InputError(
+            f"The frontier is for α = {', '.join(f'{a:g}' for a in alphas)}, and the "
+            f"problem has α = {alpha:g}. Compute it with alphas=({alpha:g},)."
+        )
+    points = found.frontier.column(alphas.index(alpha))
+    groups = alike(points)
+    if len(groups) == 1:
+        one = TEXTS["page"]["one_policy"]
+        return {"reason": "", "lead": one, "steps": (), "small": _proven(points)}
+    steps = [_step(found, group, number) for group in groups]
+    first, last = groups[0][0], groups[-1][-1]
+    own = next((step for step in steps if step["chosen"]), None)
+    lam = found.problem.objective.lam
+    return {
+        "reason": "",
+        "lead": phrase(
+            "frontier.lead", first=first, last=last, words=bad_case(found.problem.objective),
+            means=[number(first.mean), number(last.mean)],
+            bads=[number(first.cvar), number(last.cvar)],
+        ),
+        "svg": _picture(found, points),
+        "steps": steps,
+        "lams": (points[0].lam, points[-1].lam),
+        # Where the slider starts: the question's own λ, or one that this policy is the best for.
+        "own": lam if own is None else float(min(max(lam, own["low"]), own["high"])),
+        "small": phrase("frontier.small", n=found.problem.n_models, proven=_proven(points)),
+    }  # fmt: skip
+
+
+def _picture(found: Review, points: Group) -> Picture:
+    """The frontier, with this policy, nominal and practice on it."""
+    goal, chosen = found.problem.objective, found.chosen
+    own = Spot("this policy", chosen.static["mean"], chosen.static["cvar"])
+    others = [
+        Spot(c.name, c.static["mean"], c.static["cvar"])
+        for c in found.compared[1:]
+        if not c.same_policy(chosen)
+    ]
+    return frontier_svg([(goal.words, spots(points))], others, own, words.measure(goal))
+
+
+def _does(policy: AnyPolicy, s: int) -> str:
+    if isinstance(policy, TimedPolicy):
+        return spans(policy, s)
+    return label(policy.actions[int(policy.decision[s])])
+
+
+def _step(found: Review, group: Group, number: Figures) -> dict[str, Any]:
+    """One policy of the frontier: the λ it is best for, what it earns, what it does otherwise."""
+    p, chosen, own = group[0], found.chosen, lams(group)
+    apart = np.abs(rules_of(chosen.solution.policy) - rules_of(p.policy)) > SAME
+    changed = np.flatnonzero(apart.any(axis=(0, 2)) & found.problem.decided)
+    states, shown = found.problem.models.states, changed[:SHOWN_CHANGES].tolist()
+    names = [f"{label(states[s])}: {_does(p.policy, s)}" for s in shown]
+    mean = number.signed(p.mean - chosen.static["mean"])
+    bad = number.signed(p.cvar - chosen.static["cvar"])
+    told = phrase(
+        "frontier.other" if changed.size else "frontier.this", own=own, mean=mean, bad=bad,
+        names="; ".join(names), more=changed.size - len(names),
+    )  # fmt: skip
+    return {
+        "lams": own, "low": group[0].lam, "high": group[-1].lam, "mean": number(p.mean),
+        "bad": number(p.cvar), "more_mean": mean, "more_bad": bad, "n_changes": int(changed.size),
+        "chosen": not changed.size, "dominated": p.dominated, "told": told,
+    }  # fmt: skip
+
+
+def _proven(points: Group) -> str:
+    """What no proof excludes at some point, as a share of what is to be gained."""
+    left = [p.certificate for p in points if not p.certificate.nothing_better]
+    most = max((1.0 if c.gap_share is None else c.gap_share for c in left), default=0.0)
+    return phrase("frontier.proven" if most <= 1e-3 else "frontier.found", most=percent(most))
+
+
 # -- why ---------------------------------------------------------------------------------------
 
 
@@ -264,7 +343,9 @@ def why(found: Review, seen: Seen | None, number: Figures) -> dict[str, Any]:
         "states": states,
         # The state that stands open: the first that differs from nominal, else the first.
         "first": next(iter([*apart, *found.reasons]), None),
-        "left_out": "" if found.every_state else PAGE["some_states" if states else "too_large"],
+        "left_out": ""
+        if found.every_state
+        else PAGE["some_states" if states else "by_step" if found.chosen.timed else "too_large"],
     }
 
 
@@ -330,8 +411,13 @@ def rerun(
 
 def versions() -> Pairs:
     """Of this package and those that its figures depend on."""
-    own = [("softrobust", __version__), ("python", platform.python_version())]
-    return own + [(name, package_version(name)) for name in PACKAGES]
+    found = [("softrobust", __version__), ("python", platform.python_version())]
+    for name in PACKAGES:
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            found.append((name, "not installed"))
+    return found
 
 
 def _plain(value: object) -> str:
@@ -347,11 +433,3 @@ def without_folder(value: object) -> str:
         if kind(text).is_absolute():
             return kind(text).name
     return text
-
-
-def package_version(package: str) -> str:
-    """Of an installed package."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

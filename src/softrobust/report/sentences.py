@@ -1,22 +1,37 @@
-"""Every note in words: one table from codes to templates, as `data_words` explains them.
+"""Every note in words: one table from codes to templates, in `english.toml`.
 
 A sentence is written for the page and for the terminal alike: what a user could type stands in
 backticks, a number keeps to its sign by a narrow space. It says what is the case; advice that has
 not been shown to help in worlds with a known truth has no place in it.
+
+Another language is another file of that form. A template is a text whose fields are the facts of
+its note, or several in a row; `{by = "rule", merge = …, else = …}` chooses by the value of a fact
+(`of` names the table that it chooses from), `{if = "others", then = …, else = …}` by whether there
+is any. `{n_rows:row has|rows have}` is a count with words that agree with it, `{n_rows:=is|are}`
+the words alone, `{n_seen:times}` how often, `{names:#}` how many, `{share:% .2g}` a percentage; a
+count that may not be shown is None and becomes "some", or "<5 times".
 """
 
 from __future__ import annotations
 
+import math
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from importlib import resources
+from string import Formatter
+from typing import Any, final
 
-from softrobust._core.notes import RECORDED, Level, Note, read_notes
+from softrobust._core.notes import RECORDED, SMALL, Count, Level, Note, read_notes
 from softrobust.errors import InputError
-from softrobust.report.data_words import DATA_WORDS, TEXTS, filled
-from softrobust.report.data_words import some as some
-from softrobust.report.data_words import times as times
 
+TEXTS: dict[str, dict[str, Any]] = tomllib.loads(
+    resources.files("softrobust.report").joinpath("english.toml").read_text(encoding="utf-8")
+)
+LOST, UNUSED = TEXTS["lost"], TEXTS["unused"]
+HIDDEN = f"<{SMALL}"
+SHOWN_NAMES = 8
 GOOD_FIT = 0.999
+LOOSE = 1.0  # observations that borrowing must be worth to be called so
 SHOWN_ROWS = 4
 OF_PROMISE = frozenset({"comparison_blurred", "log_earned", "promise_by_learned", "promise_unseen"})
 
@@ -69,8 +84,8 @@ def sentence(note: Note) -> str:
 
 
 def _sentence(note: Note) -> str:
-    words = WORDS[note.code]
-    text = filled(words if isinstance(words, str) else words(note), note.facts)
+    more = COMPUTED[note.code](note.facts) if note.code in COMPUTED else {}
+    text = told(WORDS[note.code], {**note.facts, **more})
     if note.facts.get("rows") and note["n_rows"] is not None:
         n, shown = note["n_rows"], ", ".join(map(str, note["rows"][:SHOWN_ROWS]))
         rest = f" and {n - SHOWN_ROWS} more" if n > SHOWN_ROWS else ""
@@ -91,138 +106,123 @@ def in_words(notes: Iterable[Note | Mapping[str, Any] | str], suppress: bool = F
     return out if len(hidden) == len(found) else [*out, TEXTS["page"]["left_out"]]
 
 
-# -- notes whose words depend on their facts ---------------------------------------------------
+# -- from templates to words -------------------------------------------------------------------
 
 
-def _saturated(note: Note) -> str:
-    need = "no number of" if note["needed"] is None else "{needed:,}"
-    return (
-        f"{{who}} builds its sets from the quantile at {{level:.6g}}, which {need} draws would "
-        "show; {used:,} were used, so it is their extreme and alpha hardly matters."
-    )
+def phrase(key: str, /, **facts: Any) -> str:
+    """What stands under "section.name" in the file of words, with its facts."""
+    section, _, name = key.partition(".")
+    return told(TEXTS[section][name], facts)
 
 
-def _interval_wide(note: Note) -> str:
-    wide = "unknown" if note["share"] is None else f"{100 * note['share']:.2g} % of the range"
-    return f"The interval of the held-out bad case is {wide} ({{draws:,}} draws were affordable)."
+def told(words: Any, facts: Mapping[str, Any]) -> str:
+    """A template with its facts."""
+    if isinstance(words, str):
+        return words.format_map({name: _Fact(value) for name, value in facts.items()})
+    if isinstance(words, list):
+        return "".join(told(part, facts) for part in words)
+    if "if" in words:
+        return told(words.get("then" if _fact(words["if"], facts) else "else", ""), facts)
+    value = _fact(words["by"], facts)
+    if "of" in words:
+        names = value if isinstance(value, list) else [value]
+        return ", ".join(TEXTS[words["of"]][name] for name in names)
+    case = "none" if value is None else str(value)
+    return told(words[case if case in words and case != "by" else "else"], facts)
 
 
-def _judge(note: Note) -> str:
-    by = "The promise is judged by the learned prior, whose promises were tested in known worlds"
-    if note["solver"] == "improve":
-        by = "`improve` chooses and promises by the learned prior"
-    return f"{by}; models of the posterior '{{posterior}}' say what the policy earns on them."
+def times(n: int | None) -> str:
+    """How often something was seen: "once" has no place here, as hidden counts look alike."""
+    return f"{HIDDEN} times" if n is None else f"{n:,} time{'' if n == 1 else 's'}"
 
 
-def _cut(note: Note) -> str:
-    parts = ", ".join(TEXTS["cut"][part] for part in note["parts"])
-    return f"The time limit of {{seconds:.3g}} s cut short: {parts}. With more time figures differ."
+def _fact(name: str, facts: Mapping[str, Any]) -> Any:
+    """A fact, or a part of one: "e.low", "e[low]"; None where there is none."""
+    try:
+        return Formatter().get_field(name, (), facts)[0]
+    except LookupError:
+        return None
 
 
-def _reward_fitted(note: Note) -> str:
-    start = "The reward is a linear fit of the reward column on (s, a, s′), R² = {r2:.6g}"
-    if note["r2"] >= GOOD_FIT:
-        return f"{start}."
-    return (
-        f"{start}: rewards of the log are not linear, and what is maximised is the fit "
-        "(`--reward-now` and `--reward-next` say the reward itself)."
-    )
+@final
+class _Fact:
+    """A fact inside a template; its parts are facts."""
+
+    def __init__(self, value: Any) -> None:
+        self._held = value
+
+    def __getattr__(self, name: str) -> _Fact:
+        return _Fact(getattr(self._held, name))
+
+    def __getitem__(self, name: str | int) -> _Fact:
+        return _Fact(self._held[name])
+
+    def __format__(self, spec: str) -> str:
+        value = self._held
+        if "|" in spec:
+            one, many = spec.lstrip("=,").split("|")
+            n = len(value) if isinstance(value, list) else 1 if isinstance(value, str) else value
+            words, shown = one if n == 1 else many, f"{value:,}" if spec[0] == "," else f"{self}"
+            return words if spec.startswith("=") else f"{shown} {words}"
+        kind, _, digits = spec.partition(" ")
+        if kind == "%":
+            return f"{100 * value:{digits or '.0f'}} %" if digits or value >= 0.01 else "<1 %"
+        if kind == "share":
+            return f"{100 * value:{'.0f' if value == 0 or value >= 0.01 else '.2g'}} %"
+        if kind == "expm1":
+            return f"{100 * math.expm1(value):{digits}} %"
+        own: dict[str, Callable[[], str]] = {
+            "": lambda: str(self),
+            "and": lambda: " and ".join(f"'{name}'" for name in value),
+            "times": lambda: times(value),
+            "#": lambda: str(len(value)),
+            "quoted": lambda: f"'{value}'" if isinstance(value, str) else str(self),
+        }
+        return own[spec]() if spec in own else f"{value:{spec}}"
+
+    def __str__(self) -> str:
+        if self._held is None:
+            return "some"
+        if isinstance(self._held, list):
+            shown = self._held[:SHOWN_NAMES]
+            text = ", ".join(f"'{x}'" if isinstance(x, str) else f"{x:g}" for x in shown)
+            return text + (" and more" if len(self._held) > SHOWN_NAMES else "")
+        return f"{self._held:,}" if isinstance(self._held, Count) else f"{self._held}"
 
 
-def _box(note: Note) -> str:
-    ends = note["box"].items()
-    parts = ", ".join(f"{name} in {low:.4g} … {high:.4g}" for name, (low, high) in ends)
-    wide = note["widened"]
-    why = "" if wide is None else f", the range of the data widened by {wide:.0%}"
-    # Names of variables may hold braces, which are no fields.
-    safe = parts.replace("{", "{{").replace("}", "}}")
-    return f"Models keep values in a box{why} (`--clip`): {safe}."
+# -- facts that follow from those of a note ----------------------------------------------------
 
 
-def _log_earned(note: Note) -> str:
-    text = (
-        "Of the log, {n_episodes:complete episode|complete episodes} earned {mean:.4g} ± "
-        f"{1.96 * note['se']:.2g} on average; practice, simulated, earns {{simulated:.4g}}"
-    )
-    if note["apart"] is None:
-        return f"{text}."
-    return (
-        f"{text}: {{apart:.1f}} standard errors apart. The models or the picture of practice do "
-        "not fit; do not trust the comparison before you know why."
-    )
-
-
-# What rows may borrow from, by the bases of the learned prior (`posterior.learned`).
-_BASES = TEXTS["bases"]
-LOOSE = 1.0  # observations that borrowing must be worth to be called so
-
-
-def _too_sharp(note: Note) -> str:
-    cure = note.facts.get("cure")
-    advice = "No setting of this posterior cures that; it fades with more rows."
-    if cure:
-        advice = f"Raise {cure} (the prior's mass), or let the prior be learned."
-    return (
-        "Models drawn from this posterior are surer of next states than the log is: where little "
-        f"was seen they say too much. {advice}"
-    )
-
-
-def _learned(note: Note) -> str:
+def _learned(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The source that most weight goes to, the blend's shares counted with their own."""
-    if note["strength"] <= LOOSE:
-        return "Nothing in the log resembles anything: every row rests on its own observations."
-    shares = dict(note["bases"])
+    if facts["strength"] <= LOOSE:
+        return {"source": None}
+    shares = dict(facts["bases"])
     blended = shares.pop("blend", 0.0)
     total: dict[str, float] = {}
     for name, share in shares.items():
-        share += blended * note["blend"].get(name, 0.0)
-        total[_BASES[name]] = total.get(_BASES[name], 0.0) + share
-    source = max(total, key=lambda words: total[words])
-    return f"Rows borrow mostly from {source} (worth {{strength:g}} observations)."
+        source = TEXTS["bases"][name]
+        total[source] = total.get(source, 0.0) + share + blended * facts["blend"].get(name, 0.0)
+    return {"source": max(total, key=lambda words: total[words])}
 
 
-def _foreseen(note: Note) -> str:
-    shown = [f"{score:.3g} under '{name}'" for name, score in note["scores"].items()]
-    return (
-        f"Held-out transitions have a mean log probability of {', '.join(shown)} (the higher, the "
-        "better foreseen)."
-    )
+def _box(facts: Mapping[str, Any]) -> dict[str, Any]:
+    ends = facts["box"].items()
+    return {"told": ", ".join(f"{name} in {a:.4g} … {b:.4g}" for name, (a, b) in ends)}
 
 
-_TOO_LONG = "would take minutes: `softrobust {}` computes it"
-WORDS: dict[str, str | Callable[[Note], str]] = {
-    **DATA_WORDS,
-    **TEXTS["notes"],
-    "prior_too_sharp": _too_sharp,
+def _foreseen(facts: Mapping[str, Any]) -> dict[str, Any]:
+    scores = facts["scores"].items()
+    return {"told": ", ".join(f"{score:.3g} under '{name}'" for name, score in scores)}
+
+
+WORDS: dict[str, Any] = TEXTS["data"] | TEXTS["notes"]
+COMPUTED: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "integers_not_filled": lambda facts: {"negative": facts["smallest"] < 0},
+    "states_never_left": lambda facts: {"more": facts["count"] - len(facts["states"])},
+    "reward_fitted": lambda facts: {"good": facts["r2"] >= GOOD_FIT},
+    "log_earned": lambda facts: {"half": 1.96 * facts["se"]},
     "prior_learned": _learned,
     "prior_foresight": _foreseen,
-    "quantile_saturated": _saturated,
-    "data_unknown": lambda note: (
-        "The value of data is not known here" + (": {text}" if note["text"] else ".")
-    ),
-    "decisions_rarely_seen": lambda note: (
-        f"{100 * note['share']:.0f} % of its decisions were seen fewer than {{fewer_than}} times "
-        "in their state: what they bring is inferred from what resembles them."
-    ),
-    "heldout_interval_wide": _interval_wide,
-    "cut_by_time": _cut,
-    "verdict_close": lambda note: (
-        f"A close verdict: {100 * note['shuffled']:.2g} % of logs in which actions change nothing "
-        f"would show as much ({100 * note['most']:g} % is the limit); another `--seed` may decide "
-        "otherwise."
-    ),
-    "caution_costs": lambda note: (
-        f"By the posterior alone another policy would earn {note['more']:.4g} more by the "
-        f"objective ({100 * note['share']:.2g} % of what is to be gained over acting at random): "
-        "it makes changes whose gain is not clear of its own uncertainty, and those are left out."
-    ),
-    "promise_by_learned": _judge,
-    "reward_fitted": _reward_fitted,
     "box": _box,
-    "comparison_blurred": lambda note: (
-        f"In {100 * note['share']:.2g} % of the models the difference to practice lies within the "
-        "noise of the simulation: there the probability of beating it counts toss-ups."
-    ),
-    "log_earned": _log_earned,
 }

@@ -4,18 +4,17 @@ At most 25 lines: what to do, what it is worth, what speaks against it, and what
 else is asked for (`details`), on the page, and in `solution.json`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from softrobust._core.arrays import IntArray
+from softrobust.certificate import Certificate
 from softrobust.data.labels import Labels
 from softrobust.models.policy import Policy, TimedPolicy
+from softrobust.report import sentences, verdict, words
 from softrobust.report.continuous import bands
-from softrobust.report.data_words import TEXTS
 from softrobust.report.policy import (
     MOST_CHANGES,
     MOST_MIXED,
@@ -25,31 +24,10 @@ from softrobust.report.policy import (
     timed_rows,
     to_do,
 )
-from softrobust.report.sentences import MOST_TOLD, in_words, sorted_notes, speaks_against
 from softrobust.report.study_words import validation_line, validation_sentences
-from softrobust.report.verdict import (
-    bound_sentence,
-    certificate_sentences,
-    earns,
-    first_sentences,
-    nominal_sentence,
-    promise_sentences,
-)
-from softrobust.report.words import (
-    STATUS,
-    Figures,
-    count,
-    label,
-    measure,
-    measured,
-    rows_and_dates,
-)
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 
-if TYPE_CHECKING:
-    from softrobust.certificate import Certificate
-
-TRAINED_FOR = TEXTS["trained_for"]
+TRAINED_FOR = sentences.TEXTS["trained_for"]
 MOST_UPDATES = 8  # changed states that are listed
 MOST_COLUMNS = 4  # measurements that are named
 Lines = Iterator[tuple[str, str]]
@@ -57,15 +35,15 @@ Run = Any  # a run, which is made in a later stage
 
 
 def summary_lines(
-    run: Run, details: bool = False, most: int = MOST_TOLD, rows: int = MOST_CHANGES
+    run: Run, details: bool = False, most: int = sentences.MOST_TOLD, rows: int = MOST_CHANGES
 ) -> Lines:
     """(kind, text) pairs: kind is "head", "text", "caution" (`most`), "note" or "row" (`rows`)."""
     c = run.certificate
     yield "head", "In a sentence"
-    yield "text", next(iter([*first_sentences(c, run.solution.solver), earns(c)]))
+    yield "text", next(iter([*verdict.first_sentences(c, run.solution.solver), verdict.earns(c)]))
     yield "head", to_do(c.promise)
     yield from _by_measurement(run) if run.continuous else _policy_rows(run, rows)
-    against = speaks_against(run.notes, most=most)
+    against = sentences.speaks_against(run.notes, most=most)
     if against or run.validation is not None:
         yield "head", f"What speaks {'for and ' * (run.validation is not None)}against it"
     if run.validation is not None:
@@ -84,18 +62,18 @@ def summary_lines(
 def _details(run: Run) -> Lines:
     """How it was found, what the models say, and every note."""
     c, solver = run.certificate, run.solution.solver
-    cautions, assumed, promise = sorted_notes(run.notes)
+    cautions, assumed, promise = sentences.sorted_notes(run.notes)
     yield "head", "Details"
     drawn = "drawn" if run.log is not None else "given"
-    models = count(run.problem.n_models, "model")
-    yield "text", f"{solver}: {STATUS[run.solution.status]}; {models} {drawn}."
+    models = words.count(run.problem.n_models, "model")
+    yield "text", f"{solver}: {words.STATUS[run.solution.status]}; {models} {drawn}."
     if solver in TRAINED_FOR:
         yield "text", TRAINED_FOR[solver]
-    judged = [] if c.promise is None else promise_sentences(c.promise, solver)[1:]
+    judged = [] if c.promise is None else verdict.promise_sentences(c.promise, solver)[1:]
     held = [] if run.validation is None else validation_sentences(run.validation)
-    for text in [*judged, *held, *certificate_sentences(c)]:
+    for text in [*judged, *held, *verdict.certificate_sentences(c)]:
         yield "text", text
-    for text in in_words([*cautions, *promise, *assumed]):
+    for text in sentences.in_words([*cautions, *promise, *assumed]):
         yield "note", text
 
 
@@ -105,40 +83,35 @@ def file_sentence(source: str, log: Any, problem: Any, notes: Any, visits: Any =
     `visits` is how a table of visits was read: which columns states and actions come from.
     """
     rules = (visits or {}).get("rules", {})
-    of, by = (f" ({label(rules['action'])})", _columns(rules)) if "action" in rules else ("", "")
-    what = f"{count(problem.n_actions, 'action')}{of}"
+    of = f" ({words.label(rules['action'])})" if "action" in rules else ""
+    what = f"{words.count(problem.n_actions, 'action')}{of}"
     if hasattr(problem, "variables"):
         what = f"{', '.join(problem.variables)}, {what}, episodes of {problem.horizon} steps"
     else:
-        what = f"{count(problem.n_states, 'state')}{by}, {what}"
+        what = f"{words.count(problem.n_states, 'state')}{_columns(rules)}, {what}"
         what += "" if problem.horizon is None else f", episodes of {problem.horizon} steps"
-    rows = count(problem.n_models, "model") if log is None else rows_and_dates(log, notes)
+    models = words.count(problem.n_models, "model")
+    rows = models if log is None else words.rows_and_dates(log, notes)
     return f"{source + ': ' if source else ''}{rows}; {what}."
 
 
 def _columns(rules: Any) -> str:
     """The measurements that states are made of."""
-    names = [label(name) for name in rules.get("measurements", ())]
+    names = [words.label(str(name)) for name in rules.get("measurements", ())]
     more = f" and {len(names) - MOST_COLUMNS} more" if len(names) > MOST_COLUMNS else ""
     return f" ({', '.join(names[:MOST_COLUMNS])}{more})" if names else ""
 
 
 def _question(run: Run) -> str:
     """What was asked, in words and letters."""
-    objective, gamma, horizon = run.problem.objective, run.problem.gamma, run.problem.horizon
-    late = f"a reward a step later counts {100 * (1 - gamma):.3g} % less"
-    if horizon is not None and gamma == 1:
-        late = f"all of {horizon} steps count alike"
-    goal = f", {objective.words} {100 * objective.lam:g} % (λ = {objective.lam:g})."
-    if objective.criterion == "percentile":
-        goal = (
-            f"; the goal is the {measure(objective)} that {100 * objective.alpha:g} % of models "
-            "reach."
-        )
-    of = measured(objective)
+    goal, gamma, horizon = run.problem.objective, run.problem.gamma, run.problem.horizon
+    whole = horizon is not None and gamma == 1
+    late = sentences.phrase("summary.late", whole=whole, horizon=horizon, less=1 - gamma)
     earned = [n["formula"] for n in run.notes if n.code == "rewards_formula" and n["formula"]]
-    paid = f"rewards are {earned[0]}, " if earned else ""
-    return f"Asked: {paid}{late} (γ = {gamma:g}){goal}{' ' if of else ''}{of}"
+    return sentences.phrase(
+        "summary.asked", formula=earned[0] if earned else "", late=late, gamma=gamma, goal=goal,
+        measure=words.measure(goal), of=words.measured(goal),
+    )  # fmt: skip
 
 
 def _on_models(run: Run) -> Lines:
@@ -146,10 +119,10 @@ def _on_models(run: Run) -> Lines:
     c = run.certificate
     if run.continuous:
         return
-    yield "text", bound_sentence(c)
+    yield "text", verdict.bound_sentence(c)
     if c.nominal is not None or run.solution.solver == "nominal":
         spread = [0.0, 1.0] if c.nominal is None else c.nominal.about["range"]
-        yield "text", nominal_sentence(c.nominal, Figures.of([np.array(spread)]))
+        yield "text", verdict.nominal_sentence(c.nominal, words.Figures.of([np.array(spread)]))
 
 
 def _policy_rows(run: Run, most: int) -> Lines:
@@ -205,46 +178,27 @@ def _by_measurement(run: Run) -> Lines:
 def update_lines(record: dict[str, Any], certificate: Certificate | None) -> list[str]:
     """What new rows changed, one sentence a line; `record` is the update's own."""
     again = record.get("known_rows", 0)  # older records have none
-    if certificate is None and again:
-        return [f"All {again:,} rows are in the run already: nothing changes."]
     if certificate is None:
-        return ["The new file has no rows: nothing changes."]
+        return [sentences.phrase("summary.known" if again else "summary.empty", again=again)]
     lines = _changes(record["changes"], record["kept"])
-    lines += first_sentences(certificate, "")[:1]
-    besides = f" ({again:,} more are in the run already and count once)" if again else ""
-    lines += [f"{count(record['new_rows'], 'new row')}{besides}.", _drift(record["drift"])]
+    lines += verdict.first_sentences(certificate, "")[:1]
+    lines += [sentences.phrase("summary.new_rows", **record), _drift(record["drift"])]
     if absent := record.get("absent_rows"):
-        lines.append(
-            f"{count(absent, 'row')} of the run {'is' if absent == 1 else 'are'} not in the file, "
-            "though most are: changed or removed since? They still count. If rows were corrected, "
-            "solve the new file afresh."
-        )
+        lines.append(sentences.phrase("summary.absent", n=absent))
     if record["added_states"]:
         lines.append(f"New states: {', '.join(record['added_states'][:8])}.")
     return lines
 
 
 def _changes(changed: list[dict[str, Any]], kept: int) -> list[str]:
-    lines = ["The policy stays as it is."]
-    if changed:
-        lines = [f"The policy changes in {count(len(changed), 'state')}:"]
-        lines += [f"  {_change(change)}" for change in changed[:MOST_UPDATES]]
+    lines = [sentences.phrase("summary.changes" if changed else "summary.stays", n=len(changed))]
+    for c in changed[:MOST_UPDATES]:  # what the change gains, and what the new rows showed
+        lines.append(
+            sentences.phrase("summary.change", **c, old=_taken(c, "before"), new=_taken(c, "after"))
+        )
     if (left := len(changed) - MOST_UPDATES) > 0:
-        lines.append(f"  {count(left, 'more state')}: `--json` has them all.")
-    if kept:
-        lines.append(f"{kept} more changes were proposed that gain no more than the margin.")
-    return lines
-
-
-def _change(c: dict[str, Any]) -> str:
-    """Old and new action, what the change gains, and what the new rows showed."""
-    (b0, a0), (b1, a1) = c["seen_before"], c["seen_after"]
-    return (
-        f"{c['state']}: {_taken(c, 'before')} → {_taken(c, 'after')}, gains {c['gain']:.3g} by the "
-        "objective"
-        f"{' (its share of changes that pay together)' if c['together'] else ''} "
-        f"({c['before']} seen {b0} → {b1} times, {c['after']} seen {a0} → {a1} times)"
-    )
+        lines.append(sentences.phrase("summary.more", n=left))
+    return [*lines, sentences.phrase("summary.kept", n=kept)] if kept else lines
 
 
 def _taken(c: dict[str, Any], when: str) -> str:
@@ -256,16 +210,7 @@ def _taken(c: dict[str, Any], when: str) -> str:
 
 
 def _drift(d: dict[str, Any]) -> str:
-    head = "The new rows are what the old model expects"
-    if d["changed"]:
-        head = "The new rows differ from what the old model expects: has something changed?"
-    elif d["p_value"] is None:
-        head = "No new row can be compared with the old model"
-    parts = []
-    if d["p_value"] is not None:
-        parts.append(f"transitions: {count(d['rows'], 'row')}, p = {d['p_value']:.2g}")
-    if d["impossible"]:
-        parts.append(f"{count(d['impossible'], 'row')} with transitions that it did not know of")
-    if d["reward_p"] is not None:
-        parts.append(f"rewards: p = {d['reward_p']:.2g}")
-    return f"{head} ({'; '.join(parts) or 'nothing to compare'})."
+    known = {"drift_p": d["p_value"] is not None, "drift_new": d["impossible"],
+             "drift_rewards": d["reward_p"] is not None}  # fmt: skip
+    parts = [sentences.phrase(f"summary.{name}", **d) for name, there in known.items() if there]
+    return sentences.phrase("summary.drift", **d, parts="; ".join(parts) or "nothing to compare")

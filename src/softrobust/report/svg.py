@@ -6,8 +6,6 @@ the page (a notebook, a file for a paper) the rules of that sheet become attribu
 PNG and PDF are the same elements on matplotlib's canvas.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -48,15 +46,11 @@ class Scale:
 
     def ticks(self, most: int = 5) -> list[tuple[float, str]]:
         """Round values inside the range, at most `most`, with their texts."""
-        step = _round_step((self.high - self.low) / most)
+        raw = (self.high - self.low) / most
+        power = 10.0 ** math.floor(math.log10(raw))  # steps are 1, 2, 2.5, 5 times such
+        step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [(i * step, tick_text(i * step, step)) for i in range(first, last + 1)]
-
-
-def _round_step(raw: float) -> float:
-    """The next of 1, 2, 2.5, 5 times a power of ten."""
-    power = 10.0 ** math.floor(math.log10(raw))
-    return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
 
 
 def tick_text(value: float, step: float) -> str:
@@ -212,17 +206,14 @@ class Labeller:
             (-gap, gap + 6, "end"), (0.0, -gap - 2, "middle"), (0.0, gap + 10, "middle"),
         ):  # fmt: skip
             left = x + dx - {"start": 0.0, "middle": long / 2, "end": long}[anchor]
-            box = (left, y + dy - 10, left + long, y + dy + 3)
-            if self._free(box):
-                self.taken.append(box)
+            top, right, bottom = y + dy - 10, left + long, y + dy + 3
+            inside = left >= 0 and top >= 0 and right <= self.width and bottom <= self.height
+            if inside and all(
+                right <= a or c <= left or bottom <= b or d <= top for a, b, c, d in self.taken
+            ):
+                self.taken.append((left, top, right, bottom))
                 return text(x + dx, y + dy, words, style, anchor)
         return ""
-
-    def _free(self, box: tuple[float, float, float, float]) -> bool:
-        left, top, right, bottom = box
-        if left < 0 or top < 0 or right > self.width or bottom > self.height:
-            return False
-        return all(right <= a or c <= left or bottom <= b or d <= top for a, b, c, d in self.taken)
 
 
 # -- outside the page --------------------------------------------------------------------------

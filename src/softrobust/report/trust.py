@@ -1,13 +1,13 @@
 """Sections: what data would help, and can it be trusted (draws of the posterior, and checks)."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+import numpy as np
 
 from softrobust._core.notes import Note
-from softrobust.report.data_words import TEXTS
+from softrobust.posterior import Diagnostics
 from softrobust.report.pictures import picture_rehearsal
-from softrobust.report.sentences import in_words, sentence
+from softrobust.report.sentences import TEXTS, in_words, phrase, sentence
 from softrobust.report.study_words import (
     BESIDE,
     CHECK_GLOSS,
@@ -18,16 +18,11 @@ from softrobust.report.study_words import (
     validation_sentences,
 )
 from softrobust.report.svg import Scale, dot, line, picture
-from softrobust.report.words import count
+from softrobust.study.checks import Check, Verdict
 from softrobust.study.foreign import ForeignRehearsal
-
-if TYPE_CHECKING:
-    from softrobust.posterior import Diagnostics
-    from softrobust.posterior.diagnostics import Parameter
-    from softrobust.study.checks import Check, Verdict
-    from softrobust.study.rehearsal import Rehearsal
-    from softrobust.study.review import Review
-    from softrobust.study.value_of_data import DataValue
+from softrobust.study.rehearsal import Rehearsal
+from softrobust.study.review import Review
+from softrobust.study.value_of_data import DataValue
 
 MARKS = {"fine": "✓", "caution": "⚠", "cannot tell": "?"}
 SHOWN_PARAMETERS = 12
@@ -35,18 +30,18 @@ SHOWN_PARAMETERS = 12
 
 def trust(found: Review, suppress: bool, ask_for_checks: bool) -> dict[str, Any] | None:
     """The section; None where nothing is known and nothing can be asked for."""
-    d = found.diagnostics
-    if d is None and found.checks is None and found.rehearsal is None and not ask_for_checks:
+    d, again = found.diagnostics, found.rehearsal
+    if d is None and found.checks is None and again is None and not ask_for_checks:
         return None
     checks = [_check(check, suppress) for check in found.checks or ()]
-    worst = [] if d is None else sorted(d.parameters.items(), key=_worst_first)
+    # A parameter that never moved has no R-hat.
+    known = {} if d is None else d.parameters
+    worst = sorted(known.items(), key=lambda item: -np.nan_to_num(item[1].rhat))
     return {
         "draws": [] if d is None else _draws(d, suppress),
         "parameters": worst[:SHOWN_PARAMETERS],
         "checks": checks,
-        "worlds": picture_rehearsal(found.rehearsal)
-        if isinstance(found.rehearsal, ForeignRehearsal)
-        else "",
+        "worlds": picture_rehearsal(again) if isinstance(again, ForeignRehearsal) else "",
         "missing": "" if checks or not ask_for_checks else TEXTS["page"]["no_checks"],
     }
 
@@ -93,26 +88,13 @@ def _check(check: Check, suppress: bool) -> dict[str, str]:
 
 
 def _draws(d: Diagnostics, suppress: bool) -> list[str]:
-    lines = ["Models are exact and independent draws from the posterior."]
-    if not d.exact:
-        lines = [
-            f"Models come from a sampler: {d.n_draws:,} draws, {d.divergences:,} of them divergent."
-        ]
-    lines += [
-        f"The posterior reproduces the log's {name} (predictive p-value {p:.3f})."
-        for name, p in d.predictive.items()
-        if name not in d.missed
-    ]
+    lines = [phrase("trust.exact" if d.exact else "trust.sampler", d=d)]
+    seen = ((name, p) for name, p in d.predictive.items() if name not in d.missed)
+    lines += [phrase("trust.reproduced", name=name, p=p) for name, p in seen]
     return [*lines, *in_words(d.problems, suppress)]
 
 
-def _worst_first(item: tuple[str, Parameter]) -> float:
-    rhat = item[1].rhat
-    return -rhat if rhat == rhat else 0.0  # a parameter that never moved has none
-
-
-# --------------------------------------------------------------------------------------------------
-# Section: what data would help. Pairs ranked by the value of more observations.
+# -- section: what data would help. Pairs ranked by the value of more observations -------------
 
 TOP = 12
 THIN = 20.0  # effective models after the data below which a value is rough
@@ -127,38 +109,18 @@ def more_data(found: Review) -> dict[str, Any] | None:
     if isinstance(data, Note):
         return {"reason": sentence(data)}
     worth = [v for v in data.values if v.value > 0 and v.high > 0]
-    n = count(data.observations, "more observation")
     if not worth:
-        nothing = f"No pair is worth {n}: no data set that was simulated would change what is best."
-        return {"reason": nothing}
+        return {"reason": phrase("trust.no_data", n=data.observations)}
     top = worth[:TOP]
     reach = max(v.high for v in top)
-    lead = (
-        f"What {n} of one pair would be expected to add to the objective, if the policy were "
-        "chosen again with them."
-    )
+    more = {"more_pairs": len(worth) - len(top), "thin": sum(v.effective_size < THIN for v in top)}
     return {
         "reason": "",
-        "lead": lead,
+        "lead": phrase("trust.data", n=data.observations),
         "rows": [(v, _bar(v, reach)) for v in top],
         "own": found.chosen.policy.decision.tolist(),
-        "more": _more(len(worth) - len(top), sum(v.effective_size < THIN for v in top)),
+        "more": " ".join(phrase(f"trust.{name}", n=n) for name, n in more.items() if n),
     }
-
-
-def _more(left: int, thin: int) -> str:
-    parts = []
-    if left:
-        parts.append(
-            f"{count(left, 'more pair')} with a value {'is' if left == 1 else 'are'} not shown: "
-            "`softrobust value-of-data RUN --json` has them all."
-        )
-    if thin:
-        parts.append(
-            f"{count(thin, 'value')} {'rests' if thin == 1 else 'rest'} on few effective models: "
-            "draw more (`--draws`)."
-        )
-    return " ".join(parts)
 
 
 def _bar(v: DataValue, reach: float) -> str:

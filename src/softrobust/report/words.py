@@ -9,25 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from softrobust._core.notes import Note
 from softrobust.bounds import Covers
+from softrobust.certificate import Estimate
 from softrobust.errors import InputError
-from softrobust.objective import OPTIMUM, PRACTICE_REFERENCE
-from softrobust.report.data_words import TEXTS
+from softrobust.objective import OPTIMUM, PRACTICE_REFERENCE, Objective
+from softrobust.problem import Problem
+from softrobust.report.sentences import TEXTS, phrase
 from softrobust.solvers.base import Status
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from softrobust._core.notes import Note
-    from softrobust.certificate import Estimate
-    from softrobust.objective import Objective
-    from softrobust.problem import Problem
-    from softrobust.study.compare import Compared
-
+from softrobust.study.compare import Compared
 
 MINUS, NARROW, FIRM = "−", "\u202f", "\u00a0"  # spaces at which no line ends
 LONGEST_LABEL = 120
@@ -107,10 +102,7 @@ def rows_and_dates(log: Sized, notes: Iterable[Note]) -> str:
         for name in ("n_rows", "n_ids"):
             if not isinstance(dated.facts.get(name), int | np.integer):
                 raise InputError(f"A remark of the log has no number {name}. Make the log again.")
-        return (
-            f"{count(dated['n_rows'], 'row')} of {count(dated['n_ids'], 'id')}{when}, "
-            f"{count(len(log), 'transition')}"
-        )
+        return phrase("question.visits", **dated.facts, when=when, n=len(log))
     return f"{count(len(log), 'row')}{when}"
 
 
@@ -120,7 +112,8 @@ def percent(share: float) -> str:
         return f"<{NARROW}0.1{NARROW}%"
     if 0.999 < share < 1:
         return f">{NARROW}99.9{NARROW}%"
-    value = round(100 * share, 1 if share < 0.0995 or 0.99 < share < 1 else 0)
+    whole = round(100 * share, 9)  # 399 of 400 are as many, however their weights were summed
+    value = round(whole, 1 if share < 0.0995 or 0.99 < share < 1 else 0)
     return f"{value:g}{NARROW}%"
 
 
@@ -198,13 +191,9 @@ def measured(objective: Objective) -> str:
 def no_choice(problem: Problem) -> str | None:
     """Said first where the data leave nothing to choose."""
     if not problem.decided.any():
-        return "There is nothing to choose: no state has an action that the models know."
-    if (problem.allowed[problem.decided].sum(axis=1) > 1).any():
-        return None
-    return (
-        "There is nothing to choose: in every state only one action may be taken (with a log, only "
-        "one was seen). The figures say what that one way of acting earns."
-    )
+        return phrase("question.nothing")
+    several = (problem.allowed[problem.decided].sum(axis=1) > 1).any()
+    return None if several else phrase("question.one_way")
 
 
 # -- the question ------------------------------------------------------------------------------
@@ -214,23 +203,15 @@ def question(
     gamma: float, objective: Objective, horizon: int | None = None
 ) -> list[tuple[str, str]]:
     """γ, λ and α as people say them."""
-    lam, alpha = objective.lam, objective.alpha
-    weight = f"{lam:g}: the bad case counts {percent(lam)}, the average {percent(1 - lam)}"
-    if objective.criterion == "percentile":
-        weight = f"none: what counts is the {measure(objective)} that {percent(alpha)} of models "
-        weight += "reach"
-    tail = f"{alpha:g}: the bad case is the average over {bad_case(objective)}"
-    if objective.tail == 0:
-        tail = f"{alpha:g}: the bad case is {bad_case(objective)}"
-    elif objective.tail == 1:
-        tail = "0: the bad case is the average over all models, so no caution is asked for"
-    if horizon is not None and gamma == 1:
-        discount = f"1: all of {horizon} steps count alike"
-    else:
-        ahead = f"about {1 / (1 - gamma):.3g} steps ahead matter"
-        less = percent(1 - gamma)
-        discount = f"{gamma:g}: a reward one step later counts {less} less, so {ahead}"
-    asked = [("Discount γ", discount), ("Caution λ", weight), ("Bad case α", tail)]
+    lam, whole = objective.lam, horizon is not None and gamma == 1
+    facts = {
+        "goal": objective, "gamma": gamma, "horizon": horizon, "whole": whole,
+        "less": percent(1 - gamma), "ahead": 0 if whole else 1 / (1 - gamma),
+        "lam": percent(lam), "rest": percent(1 - lam), "share": percent(objective.alpha),
+        "measure": measure(objective), "words": bad_case(objective),
+    }  # fmt: skip
+    names = {"Discount γ": "discount", "Caution λ": "weight", "Bad case α": "tail"}
+    asked = [(name, phrase(f"question.{key}", **facts)) for name, key in names.items()]
     if objective.against is not None:
         asked.append(("Measured against", f"{rival(objective)}. {measured(objective)}"))
     return asked
@@ -242,9 +223,5 @@ def other_questions(problem: Problem, compared: Iterable[Compared]) -> list[str]
     for c in compared:
         s = c.solution
         if s.solver != "nominal" and ((s.objective, s.gamma) != (problem.objective, problem.gamma)):
-            out.append(
-                f"The policy '{c.name}' was found for γ = {s.gamma:g}, λ = {s.objective.lam:g}, "
-                f"α = {s.objective.alpha:g}{against(s.objective)}; all figures here are for the "
-                "question above."
-            )
+            out.append(phrase("question.other", name=c.name, s=s, against=against(s.objective)))
     return out

@@ -19,9 +19,9 @@ from softrobust.returns.evaluation import policy_values as policy_values
 from softrobust.returns.evaluation import return_gradients as return_gradients
 from softrobust.returns.evaluation import state_probabilities as state_probabilities
 from softrobust.returns.evaluation import total_time as total_time
-from softrobust.returns.optimal import ModelOptima as ModelOptima
-from softrobust.returns.optimal import optimal_returns as optimal_returns
+from softrobust.returns.reference import ModelOptima as ModelOptima
 from softrobust.returns.reference import measured as measured
+from softrobust.returns.reference import optimal_returns as optimal_returns
 from softrobust.returns.reference import reference_returns as reference_returns
 from softrobust.returns.reference import reference_size as reference_size
 from softrobust.returns.reference import static_gradient as static_gradient

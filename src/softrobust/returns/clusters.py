@@ -19,8 +19,12 @@ from softrobust._core.settings import whole
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
 from softrobust.returns.evaluation import action_values
-from softrobust.returns.optimal import ModelOptima, optimal_returns
-from softrobust.returns.reference import measured, static_return
+from softrobust.returns.reference import (
+    ModelOptima,
+    measured,
+    optimal_returns,
+    static_return,
+)
 
 
 @final

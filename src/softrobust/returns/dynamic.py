@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
 from softrobust._core.settings import whole
@@ -143,7 +142,7 @@ def worst_mixture(
     points = [f.copy(), objective.worst_case(policy_return(problem, policy), f)]
     while len(points) < starts:
         points.append(objective.worst_case(rng.standard_normal(f.size), f))
-    mixtures = _Mixtures.of(problem, policy)
+    mixtures = _Mixtures(problem, policy)
     best_value, best_xi = np.inf, points[0]
     for start in points[:starts]:
         value, xi = _descend(problem, mixtures, start, steps, tol)
@@ -175,26 +174,14 @@ def _descend(
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
 class _Mixtures:
-    """A policy's own rows in all models, ready to be mixed.
+    """A policy's own rows in all models, ready to be mixed."""
 
-    rows (n_states + 1,), columns (nnz,): one sparsity for all models; P (n_models, nnz),
-    r (n_models, n_states): the policy's transition rows and rewards.
-    """
-
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int32]
-    P: FloatArray
-    r: FloatArray
-    p0: FloatArray
-    gamma: float
-
-    @classmethod
-    def of(cls, problem: Problem, policy: Policy) -> _Mixtures:
-        rows, columns, P = policy_rows(problem, policy.probs)
-        r = policy_reward(problem, policy.probs)
-        return cls(rows, columns, P, r, problem.p0, problem.gamma)
+    def __init__(self, problem: Problem, policy: Policy) -> None:
+        # One sparsity for all models: (n_states + 1,), (nnz,) and (n_models, nnz).
+        self.rows, self.columns, self.P = policy_rows(problem, policy.probs)
+        self.r = policy_reward(problem, policy.probs)  # (n_models, n_states)
+        self.p0, self.gamma = problem.p0, problem.gamma
 
     def value_and_gradient(self, xi: FloatArray) -> tuple[float, FloatArray]:
         """ρ(π, E_ξ[P̂]) and its gradient in ξ."""

@@ -22,17 +22,13 @@ With a horizon H the same functions speak of H steps, by backward and forward re
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, final
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, refuse_if_too_large
+from softrobust._core.arrays import BoolArray, FloatArray, Recent, refuse_if_too_large
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.errors import InputError, SolverError
 from softrobust.kernels.evaluate import (
@@ -63,52 +59,29 @@ KEPT = 16  # evaluations kept per set of models
 DIRECT_STATES = 20_000  # up to here a system that a cycle does not solve is factorised
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Evaluated:
-    """A policy's returns, and all that they depend on besides the models."""
-
-    R: FloatArray
-    gamma: float
-    horizon: int | None
-    p0: FloatArray
-    probs: FloatArray
-    returns: FloatArray
-
-    def serves(self, problem: Problem, probs: FloatArray) -> bool:
-        return (
-            self.R is problem.R
-            and (self.gamma, self.horizon) == (problem.gamma, problem.horizon)
-            and np.array_equal(self.p0, problem.p0)
-            and np.array_equal(self.probs, probs)
-        )
-
-
 # A solver's answer is evaluated again by its certificate and its report, neighbours on a grid often
 # share theirs, and all are measured against the uniform policy: the last few are kept with their
 # models.
-_KEPT: WeakKeyDictionary[Any, deque[_Evaluated]] = WeakKeyDictionary()
+_KEPT: Recent[FloatArray] = Recent(KEPT)
+_SPENT: Recent[FloatArray] = Recent(2)  # occupancies of large models
 
 
 def policy_return(problem: Problem, policy: AnyPolicy) -> FloatArray:
     """(n_models,): ρ(π, P̂^ω) for every model, exact."""
     check_policy(problem, policy)
-    kept = _KEPT.get(problem.models, deque())
-    for evaluated in list(kept):
-        if evaluated.serves(problem, policy.probs):
-            with suppress(ValueError):  # another thread was first
-                kept.remove(evaluated)
-            kept.append(evaluated)  # what is asked for stays: the uniform policy above all
-            return evaluated.returns.copy()
-    return _keep(problem, policy, policy_values(problem, policy)).copy()
+    known = _KEPT.get(problem.models, *_key(problem, policy))
+    if known is None:
+        known = _keep(problem, policy, policy_values(problem, policy))
+    return known.copy()
+
+
+def _key(problem: Problem, policy: AnyPolicy) -> tuple[Any, ...]:
+    return problem.R, problem.gamma, problem.horizon, problem.p0, policy.probs
 
 
 def _keep(problem: Problem, policy: AnyPolicy, V: FloatArray) -> FloatArray:
     """p₀ᵀv^ω of every model, kept for the next who asks."""
-    x = np.asarray(V @ problem.p0)
-    kept = _KEPT.setdefault(problem.models, deque(maxlen=KEPT))
-    kept.append(_Evaluated(problem.R, problem.gamma, problem.horizon, problem.p0, policy.probs, x))
-    return x
+    return _KEPT.put(np.asarray(V @ problem.p0), problem.models, *_key(problem, policy))
 
 
 def policy_values(problem: Problem, policy: AnyPolicy) -> FloatArray:
@@ -131,7 +104,13 @@ def evaluate_policy(
 
 def occupancies(problem: Problem, policy: AnyPolicy) -> FloatArray:
     """(n_models, n_states): discounted state occupancies h^ω; each row sums to `total_time`."""
-    return evaluate_policy(problem, policy)[1]
+    key = (problem.models, *_key(problem, policy))
+    known = _SPENT.get(*key)
+    if known is None:
+        known = evaluate_policy(problem, policy)[1]
+        if problem.n_states > KERNEL_STATES:
+            _SPENT.put(known, *key)
+    return known.copy()
 
 
 def total_time(problem: Problem) -> float:
@@ -264,11 +243,22 @@ def _evaluate(
     h = np.tile(problem.p0, (N, 1))
     if is_large_and_sparse(problem):
         return _krylov(problem, policy.probs, v, h, want_occupancy, deadline)
-    if S > KERNEL_STATES:
-        return _lapack(problem, policy.probs, v, h, want_occupancy, deadline)
-    m, threads = problem.models, N * S**3 > PARALLEL_WORK
+    m = problem.models
     where = (m.indptr, m.next_states, m.prob)
-    evaluate_models(threads, 0, N, *where, policy.probs, problem.gamma, v, h)
+    if S <= KERNEL_STATES:
+        threads = N * S**3 > PARALLEL_WORK
+        evaluate_models(threads, 0, N, *where, policy.probs, problem.gamma, v, h)
+        return v, h
+    from scipy.linalg import lu_factor, lu_solve
+
+    P = np.empty((S, S))
+    for omega in range(N):
+        deadline.check()
+        policy_matrix(*where, N, omega, policy.probs, P)
+        factors = lu_factor(np.eye(S) - problem.gamma * P, overwrite_a=True)
+        v[omega] = lu_solve(factors, v[omega])
+        if want_occupancy:
+            h[omega] = lu_solve(factors, h[omega], trans=1)
     return v, h
 
 
@@ -277,28 +267,6 @@ def is_large_and_sparse(problem: Problem) -> bool:
     S, stored = problem.n_states, problem.models.next_states.size
     pairs = max(int(problem.models.available.sum()), 1)
     return S > 3000 or (S >= SPARSE_STATES and stored < SPARSE_SHARE * S * pairs)
-
-
-def _lapack(
-    problem: Problem,
-    probs: FloatArray,
-    r: FloatArray,
-    p0: FloatArray,
-    want_occupancy: bool,
-    deadline: Deadline,
-) -> tuple[FloatArray, FloatArray]:
-    from scipy.linalg import lu_factor, lu_solve
-
-    m, S = problem.models, problem.n_states
-    v, h, P = r, p0, np.empty((S, S))
-    for omega in range(problem.n_models):
-        deadline.check()
-        policy_matrix(m.indptr, m.next_states, m.prob, m.n_models, omega, probs, P)
-        factors = lu_factor(np.eye(S) - problem.gamma * P, overwrite_a=True)
-        v[omega] = lu_solve(factors, r[omega])
-        if want_occupancy:
-            h[omega] = lu_solve(factors, p0[omega], trans=1)
-    return v, h
 
 
 def _krylov(

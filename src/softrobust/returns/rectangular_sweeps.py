@@ -157,10 +157,7 @@ def _sparse_correction(
     gamma: float,
     residual: FloatArray,
 ) -> FloatArray:
-    """Krylov on what is left after the constant part, which a shift solves exactly.
-
-    Where it does not converge (slow mixing), a direct factorisation, cheap for narrow bands.
-    """
+    """Krylov after a shift for the constant part; where states mix slowly, a factorisation."""
     import scipy.sparse as sp
     from scipy.sparse.linalg import gmres, splu
 
@@ -316,7 +313,15 @@ class Sweeps:
         spare = SLACK * self.rect.lam if float(self.rect.u.min()) < 1 else 0.0
         edge = spare * (self.R_span + self.gamma * float(np.ptp(v)))
         np.add(self.out.ub, slack + edge, out=self.out.ub)
-        self._count(kind, share)
+        game = kind in (S_GAME, SA_GAME)
+        # A game's sweep reads every allowed row, nature's the taken ones; mixed rows read the
+        # models of the tail once more.
+        pairs = self.problem.allowed if game else self.out.d > 0
+        read = share * self.pair_size[pairs].sum() + self.out.read.sum()
+        self.passes += float(read) / self.size
+        self.sweeps += game
+        self.inner_sweeps += not game
+        self.pivots += int(self.out.pivots.sum())
 
     def _finish_games(self, shifted: FloatArray, centre: float) -> None:
         status = self.out.status
@@ -330,17 +335,6 @@ class Sweeps:
         for s in np.flatnonzero(status == UNSETTLED):
             improve_by_lp(self.rect, shifted, centre, int(s), self.out)
             self.fallbacks += 1
-
-    def _count(self, kind: int, share: float) -> None:
-        game = kind in (S_GAME, SA_GAME)
-        # A game's sweep reads every allowed row, nature's the taken ones; mixed rows read the
-        # models of the tail once more.
-        pairs = self.problem.allowed if game else self.out.d > 0
-        read = share * self.pair_size[pairs].sum() + self.out.read.sum()
-        self.passes += float(read) / self.size
-        self.sweeps += game
-        self.inner_sweeps += not game
-        self.pivots += int(self.out.pivots.sum())
 
     @property
     def value(self) -> FloatArray:

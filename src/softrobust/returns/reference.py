@@ -14,15 +14,14 @@ works with the returns x works with x − c. So it is computed here alone, for a
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, replace
-from typing import Any, final
-from weakref import WeakKeyDictionary
+from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from softrobust._core.arrays import FloatArray, seal
-from softrobust.data.rewards import Rewards
+from softrobust._core.arrays import FloatArray, Recent, refuse_if_too_large, seal
+from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import Reference
@@ -35,34 +34,10 @@ from softrobust.returns.evaluation import (
     return_gradients,
     total_time,
 )
-from softrobust.returns.optimal import optimal_returns
 
 EPS = float(np.finfo(np.float64).eps)
 KEPT = 6  # references kept per set of models
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class _Known:
-    """Constants, and all that they depend on besides the models."""
-
-    rewards: Rewards
-    gamma: float
-    horizon: int | None
-    p0: FloatArray
-    reference: Reference
-    returns: FloatArray
-
-    def serves(self, problem: Problem) -> bool:
-        return (
-            self.rewards is problem.paid
-            and (self.gamma, self.horizon) == (problem.gamma, problem.horizon)
-            and self.reference is problem.objective.reference
-            and np.array_equal(self.p0, problem.p0)
-        )
-
-
-_KNOWN: WeakKeyDictionary[Any, deque[_Known]] = WeakKeyDictionary()
+_KNOWN: Recent[FloatArray] = Recent(KEPT)
 
 
 def reference_returns(problem: Problem) -> FloatArray:
@@ -77,13 +52,11 @@ def reference_returns(problem: Problem) -> FloatArray:
                 f"problem has {problem.n_models} models."
             )
         return np.asarray(reference.returns)
-    kept = _KNOWN.setdefault(problem.models, deque(maxlen=KEPT))
-    for known in list(kept):
-        if known.serves(problem):
-            return known.returns
-    c = seal(_computed(problem, reference))
-    kept.append(_Known(problem.paid, problem.gamma, problem.horizon, problem.p0, reference, c))
-    return c
+    key = (problem.paid, problem.gamma, problem.horizon, problem.p0, reference)
+    known = _KNOWN.get(problem.models, *key)
+    if known is None:
+        known = _KNOWN.put(seal(_computed(problem, reference)), problem.models, *key)
+    return known
 
 
 def _computed(problem: Problem, reference: Reference) -> FloatArray:
@@ -135,3 +108,83 @@ def static_gradient(problem: Problem, policy: Policy) -> FloatArray:
     returns, gradients = return_gradients(problem, policy)
     xi = problem.objective.worst_case(measured(problem, returns), problem.models.f)
     return np.asarray(np.einsum("n,nsa->sa", xi, gradients))
+
+
+# --------------------------------------------------------------------------------------------------
+# The optimum of every model on its own: what one could earn if told which model is true. With a
+# finite horizon it has a rule for each step, found backwards:
+#
+#     v^ω_t(s) = max_a R[s, a, ω] + γ P̂^ω_{s,a}ᵀ v^ω_{t+1},   v_H = 0.
+
+PARALLEL_WORK = 200_000  # stored probabilities below which threads cost more than they bring
+ITERATION_LIMIT = 20_000
+FIRST = 8  # models of the first chunk, where a model takes long
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelOptima:
+    """Optimal values V (n_models, n_states), decisions (n_models, n_states), certified brackets.
+
+    `lower` and `upper` (n_models,) bracket p₀ᵀV*_ω, rounding included. With a horizon, V and
+    decisions are those of the first step, and `steps` has the values (horizon + 1, n_models,
+    n_states) and decisions (horizon, n_models, n_states) of all.
+    """
+
+    V: FloatArray
+    decisions: NDArray[np.int64]
+    lower: FloatArray
+    upper: FloatArray
+    steps: tuple[FloatArray, NDArray[np.int64]] | None = None
+
+
+def optimal_returns(
+    problem: Problem, tol: float = 1e-11, deadline: Deadline = NO_LIMIT
+) -> ModelOptima:
+    """Solve every model of the problem exactly, under the allowed actions.
+
+    A model is done when its bracket is narrower than `tol` of its largest value. Once the deadline
+    has passed, the models left get one Bellman step each: brackets are true at any tolerance.
+    """
+    from softrobust.kernels.optimal import solve_models
+
+    m, S, N = problem.models, problem.n_states, problem.n_models
+    if not np.isfinite(problem.R).all():
+        raise InputError("Rewards must be finite to solve the models.")
+    if problem.horizon is not None:
+        return _horizon_optima(problem, problem.horizon)
+    V = np.zeros((N, S))
+    masked = np.where(problem.allowed, problem.R @ m.f, -np.inf)
+    decisions = np.tile(np.argmax(masked, axis=1), (N, 1))
+    below, above = np.empty(N), np.empty(N)
+    large = N > 1 and m.prob.size > PARALLEL_WORK
+    for part in chunks(N, FIRST if large else N):
+        steps = 1 if part.start > 0 and deadline.passed else ITERATION_LIMIT
+        solve_models(
+            large, part.start, part.stop, m.indptr, m.next_states, m.prob, problem.R,
+            problem.allowed, problem.gamma, tol, steps, V, decisions, below, above,
+        )  # fmt: skip
+    start = V @ problem.p0
+    # The sum p₀ᵀv rounds too.
+    slack = 2 * S * np.finfo(float).eps * (np.abs(V) @ problem.p0)
+    total = problem.p0.sum()
+    return ModelOptima(V, decisions, start + total * below - slack, start + total * above + slack)
+
+
+def _horizon_optima(problem: Problem, horizon: int) -> ModelOptima:
+    from softrobust.kernels.evaluate import horizon_optima
+
+    m, (N, S) = problem.models, (problem.n_models, problem.n_states)
+    refuse_if_too_large(
+        16.0 * (horizon + 1) * N * S,
+        "The optimal rules of every model at every step",
+        "Use fewer models, or a shorter horizon.",
+    )
+    V, d, slack = np.empty((horizon + 1, N, S)), np.empty((horizon, N, S), np.int64), np.empty(N)
+    horizon_optima(
+        horizon * m.prob.size > PARALLEL_WORK, 0, N, m.indptr, m.next_states, m.prob, problem.R,
+        problem.allowed, problem.gamma, V, d, slack,
+    )  # fmt: skip
+    start = V[0] @ problem.p0
+    slack = problem.p0.sum() * slack + 2 * S * np.finfo(float).eps * (np.abs(V[0]) @ problem.p0)
+    return ModelOptima(V[0], d[0], start - slack, start + slack, (V, d))

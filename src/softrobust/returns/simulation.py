@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, refuse_if_too_large
 from softrobust._core.settings import whole
-from softrobust.errors import InputError, MissingExtraError, SolverError
+from softrobust.errors import InputError, SolverError, optional
 from softrobust.kernels.evaluate import roll_episodes
 from softrobust.models.continuous import ContinuousModels
 from softrobust.models.continuous_policy import ContinuousPolicy
@@ -60,8 +60,6 @@ class Simulation:
 
     returns: FloatArray
     f: FloatArray
-    horizon: int
-    seed: int | None
     clipped: float
     clipped_episodes: float
     outside: float | None
@@ -160,8 +158,6 @@ def simulate(
     return Simulation(
         frozen(run.returns.reshape(own.n_models, episodes), np.float64),
         own.models.f,
-        own.horizon,
-        seed if isinstance(seed, int) else None,
         run.clipped / run.steps,
         run.clipped_episodes / omega.size,
         run.outside,
@@ -223,7 +219,9 @@ def roll_out_policy(
     whatever the policy: environments that draw all their randomness from their seed then give every
     policy the same luck. `gamma` is the discount of `returns`; an episode is cut after `steps`.
     """
-    world = _environment(env)
+    world = env
+    if isinstance(env, str):
+        world = optional("gymnasium", "gym", "Running an environment").make(env)
     first = int(getattr(world.action_space, "start", 0))
     draws = hasattr(policy, "probs")
     returns, totals = np.zeros(whole("episodes", episodes)), np.zeros(episodes)
@@ -243,16 +241,6 @@ def roll_out_policy(
     if isinstance(env, str):
         world.close()
     return Rollouts(returns, totals, lengths)
-
-
-def _environment(env: Any) -> Any:
-    if not isinstance(env, str):
-        return env
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise MissingExtraError("gymnasium", "gym", "Running an environment") from error
-    return gymnasium.make(env)
 
 
 @final
@@ -408,14 +396,19 @@ def returns_of(
     for simulations: policies with one seed meet the same luck, and so does the reference.
     """
     if isinstance(problem, ContinuousProblem):
-        return _simulated_returns(problem, policy, models, episodes, seed)
+        reference = problem.objective.reference
+        if reference is None:
+            return Returns.of(simulate(problem, policy, models, episodes, seed))
+        if isinstance(seed, np.random.Generator):
+            seed = int(seed.integers(2**62))  # a generator gives its luck once
+        both = (policy, reference.policy)
+        return less(*(Returns.of(simulate(problem, p, models, episodes, seed)) for p in both))
     if isinstance(models, Draws):
         return stream_returns(problem, [policy], models)[0]
     own = problem if models is None else problem.with_models(models)
-    x, none = policy_return(own, policy), own.objective.reference is None
-    return Returns(
-        measured(own, x), own.models.f, reference=None if none else reference_returns(own)
-    )
+    x = measured(own, policy_return(own, policy))
+    off = None if own.objective.reference is None else reference_returns(own)
+    return Returns(x, own.models.f, reference=off)
 
 
 def stream_returns(problem: Problem, policies: Sequence[Policy], draws: Draws) -> list[Returns]:
@@ -439,16 +432,3 @@ def stream_returns(problem: Problem, policies: Sequence[Policy], draws: Draws) -
         )
         for parts in found
     ]  # fmt: skip
-
-
-def _simulated_returns(
-    problem: ContinuousProblem, policy: Any, models: Any, episodes: int, seed: Any
-) -> Returns:
-    """Episode by episode less the reference's, which meets the same luck."""
-    reference = problem.objective.reference
-    if reference is None:
-        return Returns.of(simulate(problem, policy, models, episodes, seed))
-    if isinstance(seed, np.random.Generator):
-        seed = int(seed.integers(2**62))  # a generator gives its luck once
-    own, other = (simulate(problem, p, models, episodes, seed) for p in (policy, reference.policy))
-    return less(Returns.of(own), Returns.of(other))

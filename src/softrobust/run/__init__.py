@@ -1,24 +1,16 @@
 """From a file to a run folder: what the command line does, as functions."""
 
-from softrobust.run.evaluate import run_frontier, write_frontier
-from softrobust.run.folder import Run, check_out, load_run, load_table_run, run_page
-from softrobust.run.line import certified, choose, prepare_search, save_with_search
-from softrobust.run.options import Options, Setup
-from softrobust.run.setup import set_up
-
-__all__ = [
-    "Options",
-    "Run",
-    "Setup",
-    "certified",
-    "check_out",
-    "choose",
-    "load_run",
-    "load_table_run",
-    "prepare_search",
-    "run_frontier",
-    "run_page",
-    "save_with_search",
-    "set_up",
-    "write_frontier",
-]
+from softrobust.run.evaluate import run_frontier as run_frontier
+from softrobust.run.evaluate import write_frontier as write_frontier
+from softrobust.run.folder import Run as Run
+from softrobust.run.folder import check_out as check_out
+from softrobust.run.folder import load_run as load_run
+from softrobust.run.folder import load_table_run as load_table_run
+from softrobust.run.folder import run_page as run_page
+from softrobust.run.options import Options as Options
+from softrobust.run.options import Setup as Setup
+from softrobust.run.setup import set_up as set_up
+from softrobust.run.solve import certified as certified
+from softrobust.run.solve import choose as choose
+from softrobust.run.solve import prepare_search as prepare_search
+from softrobust.run.solve import save_with_search as save_with_search

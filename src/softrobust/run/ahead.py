@@ -1,20 +1,17 @@
 """Compile on a second core what a command will need later.
 
-The first run anywhere compiles its kernels, half of them for certificates, which come last. The
-moment something must be compiled, a helper is started that bounds, solves and certifies a tiny
-problem: through the same calls, so that it compiles the same kernels for the same types. Whoever
-needs a kernel that the other is compiling waits for it (`kernels._jit`).
+The first run anywhere compiles its kernels, half of them for certificates, which come last. So a
+helper (`kernels._jit.compile_beside`) bounds, solves and certifies a tiny problem: through the same
+calls, so that it compiles the same kernels for the same types. Whoever needs a kernel that the
+other is compiling waits for it.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
-import subprocess
 import sys
 import threading
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 
@@ -22,46 +19,32 @@ from softrobust.bounds.best import best_bound
 from softrobust.certificate.posterior import LEAST
 from softrobust.data import TransitionLog
 from softrobust.errors import SoftRobustError
-from softrobust.kernels._jit import beside
-from softrobust.run.jobs.local import cores, isolated, worker_environment
-from softrobust.run.line import certified, choose
+from softrobust.kernels.resemblance import Learned, blend_weights, draw_models, fill_ways
 from softrobust.run.options import Options
 from softrobust.run.setup import set_up
+from softrobust.run.solve import certified, choose
 from softrobust.solvers.base import solve
 from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.solvers.improve import Improve
 from softrobust.solvers.registry import make_solver
 
-BOOT = "from softrobust.run.ahead import compile_for; compile_for(sys.argv[1] or None)"
 S, A, ROWS, MODELS = 4, 2, 60, 12  # of the tiny problem
 
 
-def compile_beside(solver: str | None) -> None:
-    """Start the helper once something must be compiled, unless there is one core only."""
-    if cores() > 1:
-        beside(lambda: _start(solver))
-
-
-def _start(solver: str | None) -> None:
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with suppress(OSError):  # no process to be had: this one compiles everything
-        helper = subprocess.Popen(
-            isolated(BOOT, solver or ""),
-            stdin=subprocess.PIPE,
-            env=os.environ | worker_environment(2),
-            **quiet,
-        )
-        atexit.register(_end, helper)
-
-
-def _end(helper: subprocess.Popen[bytes]) -> None:
-    helper.kill()
-    helper.wait()
+def compile_draws() -> None:
+    """What the learned prior needs while its bases are compiled elsewhere: no row, no draw."""
+    rng, i, x, X = np.random.default_rng(0), np.zeros(1, int), np.zeros(1), np.zeros((1, 1))
+    columns = np.zeros(4, int)[::2]  # a column of a table
+    p = Learned(i[1:], i, columns, x, x, np.zeros(1, bool), i[1:], X, X, x, x)
+    blend_weights(X[:, :0], x[:0], 0, 1.0, x)
+    fill_ways(rng, p, x, 1.0, 0.5, np.zeros((1, 2)), X)
+    draw_models(rng, p, X[None], X[None], i[1:], i[1:], 0, x)
 
 
 def compile_for(solver: str | None) -> None:
     """Bound, solve and certify a tiny problem; ends with the process that holds standard input."""
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+    compile_draws()
     rng = np.random.default_rng(0)
     s, a, to = rng.integers(S, size=ROWS), rng.integers(A, size=ROWS), rng.integers(S, size=ROWS)
     log = TransitionLog.from_arrays(

@@ -5,8 +5,6 @@ the answer of another tool. In states that it does not list, current practice go
 say how many those are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,16 +21,15 @@ from softrobust.objective import NONE
 from softrobust.problem import Problem
 from softrobust.report import picture_frontier
 from softrobust.run.folder import Run
-from softrobust.run.line import certified
 from softrobust.run.options import Setup
 from softrobust.run.setup import read_whole_policy
+from softrobust.run.solve import certified, with_promise
 from softrobust.solvers.base import Solution, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, given, unmasked
-from softrobust.solvers.improve import promise_of
 from softrobust.solvers.practice_class import check_within
 from softrobust.solvers.registry import DEFAULT_SOLVER, make_solver
 from softrobust.study.compare import Compared, compare
-from softrobust.study.frontier import Frontier, frontier, save_frontier_csv
+from softrobust.study.frontier import Frontier, FrontierPoint, frontier, save_frontier_csv
 from softrobust.study.solved import time_share
 
 NAME = "given"
@@ -62,13 +59,7 @@ def evaluate_file(setup: Setup, path: Path, seed: int = 0) -> Run:
         notes.append(Note("policy_forbidden", facts={"states": states}))
     used = replace(setup, problem=problem, notes=(*setup.notes, *notes))
     run = certified(used, given(problem, policy, NAME), seed)
-    if setup.log is None:
-        return run
-    promise = promise_of(
-        setup.log, problem.gamma, policy, lam=problem.objective.lam, horizon=problem.horizon,
-        seed=seed,
-    )  # fmt: skip
-    return replace(run, certificate=replace(run.certificate, promise=promise))
+    return run if setup.log is None else with_promise(run)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -120,8 +111,8 @@ def compare_runs(
 
 
 def _share(limit: float, parts: int) -> float:
-    """Seconds for one of so many parts of the limit, or of what is left of it; some are spare."""
-    return max(0.8 * min(limit, time_bound().left) / max(parts, 1), 0.1)
+    """Seconds for one of so many parts of the limit, or of what is left: certificates take some."""
+    return max(0.6 * min(limit, time_bound().left) / max(parts, 1), 0.1)
 
 
 def _named(run: Run, first: Run) -> Solution:
@@ -161,8 +152,9 @@ def _scored(
     same = (c.policy.decision == first.policy.decision) & decided
     weight = np.where(decided, visits, 0.0)
     proven: dict[str, Any] = dict.fromkeys(("bound", "bound_covers", "gap_abs", "gap_share"))
-    if not (c.policy.probs[~problem.allowed] > 0).any():
-        made = certify(problem, c.policy, None, bounds, time_limit=0)
+    own = c.solution.policy
+    if not ((own.probs > 0) & ~problem.allowed).any():
+        made = certify(problem, own, None, bounds, time_limit=0)
         proven = {name: made.to_dict()[name] for name in proven}
         proven["nothing_better"] = made.nothing_better
     fresh = None if held is None else {"n_models": held.n_models} | {
@@ -184,10 +176,10 @@ def _notes(runs: Sequence[Run]) -> list[Note]:
     first, out = runs[0].problem, []
     for run in runs[1:]:
         own, goal = run.problem, run.problem.objective
-        if goal != first.objective or own.gamma != first.gamma:
+        if (goal, own.gamma, own.horizon) != (first.objective, first.gamma, first.horizon):
             facts = {"run": str(run.path), "first": str(runs[0].path), "gamma": own.gamma,
                      "lam": goal.lam, "alpha": goal.alpha,
-                     "reference": goal.against or NONE}  # fmt: skip
+                     "reference": goal.against or NONE, "horizon": own.horizon or NONE}  # fmt: skip
             out.append(Note("other_question", facts=facts))
     return out
 
@@ -221,18 +213,12 @@ def run_frontier(
     if composite is None or setup.policies is None:
         return found
     named = setup.policies.named
-    points = [
-        [
-            replace(
-                point,
-                policy=composite.lift(point.policy),
-                certificate=replace(point.certificate, bound=named(point.certificate.bound)),
-            )
-            for point in row
-        ]
-        for row in found.points
-    ]
-    return replace(found, points=tuple(map(tuple, points)))
+
+    def lifted(point: FrontierPoint) -> FrontierPoint:
+        made = replace(point.certificate, bound=named(point.certificate.bound))
+        return replace(point, policy=composite.lift(point.policy), certificate=made)
+
+    return replace(found, points=tuple(tuple(map(lifted, row)) for row in found.points))
 
 
 def write_frontier(found: Frontier, out: Path) -> None:

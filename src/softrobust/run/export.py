@@ -5,8 +5,6 @@ JSON is a list of states, and the policy as Python is one file that knows no oth
 names and intervals are those of the package, word for word.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import json
@@ -27,9 +25,9 @@ from softrobust.data.labels import DASHES, as_typed
 from softrobust.data.table import opened
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy, TimedPolicy
-from softrobust.report.sentences import in_words, sorted_notes
+from softrobust.report.sentences import TEXTS, in_words, sorted_notes
 from softrobust.report.summary import summary_lines
-from softrobust.run.folder import Run
+from softrobust.run.folder import Run, refuse_file_of_run
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 
 STATE, ACTION, CHANCES, NOTE = "policy_state", "policy_action", "policy_chances", "policy_note"
@@ -40,10 +38,7 @@ Columns = dict[str, list[Any]]
 
 
 def apply_table(
-    policy: Policy,
-    source: Any,
-    columns: Mapping[str, str] | None = None,
-    seed: int | None = None,
+    policy: Policy, source: Any, columns: Mapping[str, str] | None = None, seed: int | None = None
 ) -> Columns:
     """The cells of a table, and beside each row what the policy does there.
 
@@ -78,20 +73,19 @@ def apply_table(
     for row in rows:
         if row not in found:
             found[row] = _place(policy, row[0] if by_label else dict(zip(needed, row, strict=True)))
-    out: Columns = {name: [] for name in (STATE, ACTION, CHANCES, NOTE)}
+    made = []
     for row in rows:
         s, note = found[row]
-        mix = {} if s is None else _mix(policy, s)
-        action: Any = next(iter(mix)) if len(mix) == 1 else ""
-        if s is not None and len(mix) > 1:
-            action, note = ("", "several actions") if rng is None else (policy.action(
-                policy.states[s], rng), "drawn")  # fmt: skip
-        told = "; ".join(f"{a}: {p:.4g}" for a, p in mix.items()) if len(mix) > 1 else ""
-        for name, cell in zip(
-            out, ("" if s is None else policy.states[s], action, told, note), strict=True
-        ):
-            out[name].append(cell)
-    return cells | out
+        state, mix = ("", {}) if s is None else (policy.states[s], _mix(policy, s))
+        action: Any = next(iter(mix), "")
+        told = ""
+        if len(mix) > 1:
+            note = "several actions" if rng is None else "drawn"
+            action = "" if rng is None else policy.action(state, rng)
+            told = "; ".join(f"{a}: {p:.4g}" for a, p in mix.items())
+        made.append((state, action, told, note))
+    added = enumerate((STATE, ACTION, CHANCES, NOTE))
+    return cells | {name: [row[i] for row in made] for i, name in added}
 
 
 def _place(policy: Policy, case: str | dict[str, str]) -> tuple[int | None, str]:
@@ -117,6 +111,7 @@ def _mix(policy: Policy, s: int) -> dict[str | int, float]:
 
 def write_table(path: Path, columns: Columns) -> None:
     """Columns as CSV or as a workbook, by the name of the file."""
+    refuse_file_of_run(path)
     if path.suffix.lower() == ".xlsx":
         cells = {name: [_as_number(cell) for cell in column] for name, column in columns.items()}
         write_workbook(path, {"policy": cells})
@@ -186,6 +181,7 @@ def _bare(function: Any) -> str:
 
 def export(run: Run, path: Path) -> None:
     """Write a run's policy (.py, .json, .csv), or all that a person reads of it (.xlsx)."""
+    refuse_file_of_run(path)
     kind = path.suffix.lower()
     policy = run.solution.policy
     if kind not in (".py", ".json", ".csv", ".xlsx"):
@@ -220,38 +216,13 @@ def export(run: Run, path: Path) -> None:
 
 # -- the run as a workbook -------------------------------------------------------------------------
 
-FIGURES = {
-    "promise.gain.value": "gain over what is done now, promised: about",
-    "promise.gain.low": "gain over what is done now, promised: at least",
-    "promise.chance": "probability of being better than what is done now",
-    "promise.return": "what it earns in all, promised: about",
-    "promise.return_low": "what it earns in all, promised: at least",
-    "promise.level": "confidence of what is promised",
-    "static.objective": "objective on the models it was chosen on",
-    "static.mean": "average over these models",
-    "static.cvar": "bad case over these models",
-    "heldout.objective.value": "objective on held-out models",
-    "heldout.objective.low": "objective on held-out models: low end",
-    "heldout.objective.high": "objective on held-out models: high end",
-    "heldout.mean.value": "average over held-out models",
-    "heldout.cvar.value": "bad case over held-out models",
-    "bound": "no policy earns more on these models than",
-    "gap_abs": "what the bound leaves open",
-    "uniform_value": "acting at random",
-    "gamma": "discount γ",
-    "lam": "how much the bad case counts, λ",
-    "alpha": "confidence of the bad case, α",
-    "n_models": "models drawn",
-    "seed": "seed",
-}
-
 
 def workbook(run: Run) -> dict[str, Columns]:
     """The sheets: the answer, the policy, figures, cautions and notes."""
     record = run.record()
     lines = [line for line in summary_lines(run) if line[0] in ("head", "text", "row", "caution")]
     cautions, assumed, promise = sorted_notes(run.notes)
-    figures = {told: _figure(record, key) for key, told in FIGURES.items()}
+    figures = {told: _figure(record, key) for key, told in TEXTS["figures"].items()}
     known = {told: value for told, value in figures.items() if value is not None}
     notes = [("caution", text) for text in in_words(cautions)]
     notes += [("note", text) for text in in_words([*promise, *assumed])]

@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -70,7 +70,7 @@ from softrobust.posterior.base import CHECKING
 from softrobust.posterior.diagnostics import foresight
 from softrobust.posterior.learned import FittedLearned
 from softrobust.posterior.registry import POSTERIORS, load_posterior
-from softrobust.posterior.sampling import Draws
+from softrobust.posterior.sampling import Draws, origin
 from softrobust.problem import ContinuousProblem, Problem, load_problem, save_problem
 from softrobust.report import Report, make_report
 from softrobust.report.sentences import in_words
@@ -83,8 +83,14 @@ from softrobust.solvers.baselines.behaviour import RARE, rare_share
 from softrobust.solvers.improve import Improve
 from softrobust.study.checks import load_checks
 from softrobust.study.foreign import SUMMARY, load_rehearsal
-from softrobust.study.review import data_within, frontier_within, review
-from softrobust.study.rivals import VectorReview, follow_rivals, review_vectors
+from softrobust.study.review import (
+    VectorReview,
+    data_within,
+    follow_rivals,
+    frontier_within,
+    review,
+    review_vectors,
+)
 from softrobust.study.validation import Validation
 
 SEARCH, FIT, REFERENCE = "search.npz", "posterior.npz", "reference.npz"
@@ -240,6 +246,15 @@ def check_out(out: Path, force: bool) -> None:
     check_folder(out, force, "force")
 
 
+def refuse_file_of_run(path: Path) -> None:
+    """Refuse to write something else over a file of a run."""
+    if path.name in FILES and (path.resolve().parent / FILE).is_file():
+        raise InputError(
+            f"'{path}' belongs to the run in its folder, which alone writes it. Choose another "
+            "name or folder."
+        )
+
+
 def _write(run: Run, work: Path, name: str) -> None:
     write_json(work / "solution.json", run.record())
     if run.continuous:
@@ -343,8 +358,7 @@ def _vectors_record(problem: ContinuousProblem, r2: float | None) -> dict[str, A
     }
 
 
-# --------------------------------------------------------------------------------------------------
-# A run read back.
+# -- A run read back ---------------------------------------------------------------------------
 
 
 def load_run(path: str | Path) -> Run:
@@ -407,20 +421,27 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
     certificate = understood(lambda: certificate_of(record), folder / "solution.json")
     log = read_log(folder / "log.parquet") if (folder / "log.parquet").exists() else None
     if log is not None and drawn.get("data_hash", log.data_hash) != log.data_hash:
-        raise InputError(
-            f"The files of '{folder}' do not belong together: log.parquet does not hold the rows "
-            "that posterior.json was learned from."
-        )
+        raise apart(folder, "log.parquet has other rows than posterior.json was learned from")
     with rebuilding("posterior", folder / "posterior.json"):
-        posterior = None if log is None or not drawn else fitted_again(drawn, log, folder / FIT)
+        known = origin(problem.models)
+        posterior = (
+            None
+            if log is None or not drawn
+            else fitted_again(drawn, log, folder / FIT, None if known is None else known.posterior)
+        )
     heldout = _heldout(folder, posterior, drawn)
     held, own = None if isinstance(heldout, Draws) else heldout, problem.models
     for name, part in ((FILE, solution.policy), ("heldout.npz", held), ("log.parquet", log)):
         if part is not None and (part.states, part.actions) != (own.states, own.actions):
-            raise InputError(
-                f"The files of '{folder}' do not belong together: {name} has other states or "
-                "actions than problem.npz."
-            )
+            raise apart(folder, f"{name} has other states or actions than problem.npz")
+    for what, said, is_so in (
+        ("discount", solution.gamma, problem.gamma),
+        ("horizon", record.get("horizon", problem.horizon), problem.horizon),
+        ("number of models", solution.n_models, problem.n_models),
+        ("number of steps", getattr(solution.policy, "horizon", problem.horizon), problem.horizon),
+    ):
+        if said != is_so:
+            raise apart(folder, f"the {what} is {said} in {FILE} and {is_so} in problem.npz")
     notes = understood(lambda: notes_of(record), folder / FILE)
     if notes is None:  # an older version kept none
         noted = [] if log is None else coverage_notes(log, problem)
@@ -449,8 +470,16 @@ def _heldout(folder: Path, posterior: Any, drawn: Mapping[str, Any]) -> ModelSet
         return load_models(file)
     if posterior is None or "heldout" not in drawn:
         return None
-    held = posterior.share(CHECKING)
-    return understood(lambda: Draws.again(held, drawn["heldout"]), folder / "posterior.json")
+    held, known = posterior.share(CHECKING), folder / "posterior.json"
+    found = understood(lambda: Draws.again(held, drawn["heldout"]), known)
+    if drawn.get("heldout_models", found.n_models) != found.n_models:
+        raise InputError(f"{known.name}: heldout_models and heldout.models are two numbers.")
+    return found
+
+
+def apart(folder: Path, why: str) -> InputError:
+    """The error that files of a folder are of two runs."""
+    return InputError(f"The files of '{folder}' do not belong together: {why}.")
 
 
 def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> Run:
@@ -470,10 +499,7 @@ def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> R
     own = (problem.variables, problem.actions)
     for name, part in (("policy.npz", solution.policy), ("heldout.npz", heldout)):
         if part is not None and (part.variables, part.actions) != own:
-            raise InputError(
-                f"The files of '{folder}' do not belong together: {name} has other variables or "
-                "actions than models.npz."
-            )
+            raise apart(folder, f"{name} has other variables or actions than models.npz")
     return Run(
         problem,
         solution,
@@ -498,10 +524,18 @@ def _vectors_problem(
     return ContinuousProblem(models, None, earned, gamma, horizon, goal, allowed)
 
 
-def fitted_again(drawn: Mapping[str, Any], log: TransitionLog, file: Path) -> Any:
-    """The posterior of a run, from its record or from `file`; None for classes of the user's."""
+def fitted_again(
+    drawn: Mapping[str, Any], log: TransitionLog, file: Path, known: Any = None
+) -> Any:
+    """The posterior of a run, from its record or from `file`; None for classes of the user's.
+
+    `known` is a fit that may be the one, as with the models that were drawn from it.
+    """
     if drawn["posterior"] == LearnedPosterior.name:
         own = LearnedPosterior(tuple(drawn["strengths"]), drawn["min_count"], drawn["entered"])
+        same = isinstance(known, FittedLearned) and astuple(known.settings) == astuple(own)
+        if same and known.log.data_hash == log.data_hash:
+            return replace(known, log=log)
         return own.fit(log)
     if drawn["posterior"] == DirichletPosterior.name:
         if drawn["support"] == "mask":
@@ -510,8 +544,7 @@ def fitted_again(drawn: Mapping[str, Any], log: TransitionLog, file: Path) -> An
     return load_posterior(file) if drawn["posterior"] in POSTERIORS and file.exists() else None
 
 
-# --------------------------------------------------------------------------------------------------
-# What a solved table calls for, and the page.
+# -- what a solved table calls for, and the page -----------------------------------------------
 
 
 def diagnosed(posterior: Any) -> Diagnostics | None:
@@ -534,12 +567,11 @@ def found_notes(
     """What the solver noted, and where much rests on pairs hardly seen, or on noisy rewards."""
     notes = [*read_notes(solution.stats.get("notes", ())), *own_value_notes(solution)]
     if log is not None:
-        share, _ = rare_share(problem, solution.policy, log)
         noise = reward_noise(problem.rewards, log)
         if noise > 0 and not problem.paid.drawn:
             notes.append(Note("rewards_vary", Level.CAUTION, {"deviation": noise}))
         kept = (solution.solver, solution.status) == (Improve.name, Status.GIVEN)  # practice
-        if share > MUCH and not kept:
+        if not kept and (share := rare_share(problem, solution.policy, log)[0]) > MUCH:
             facts = {"share": share, "fewer_than": RARE}
             notes.append(Note("decisions_rarely_seen", Level.CAUTION, facts))
     return [*notes, *(() if found is None else read_notes(found.problems))]
@@ -618,7 +650,8 @@ def _review_vectors(run: Run) -> VectorReview:
     if found is None:
         assert then.simulation is not None  # of vectors
         where = (run.problem, run.solution, run.heldout, run.log)
-        found = review_vectors(*where, then.simulation.episodes, run.seed)
+        with run_folder(run.path or Path()), rebuilding("solution", FILE):
+            found = review_vectors(*where, then.simulation.episodes, run.seed)
         now, old = found.certificate.sample.objective.value, then.objective.value
         if abs(now - old) > SAME * max(abs(now), abs(old), found.train.size):
             raise InputError(

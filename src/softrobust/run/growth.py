@@ -13,12 +13,11 @@ changes that: its policy stays, and is compared with the best of those that chan
 (`solvers.improve.clear_changes`). What others would earn by the posterior alone is noted.
 """
 
-from __future__ import annotations
-
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from softrobust.posterior.base import CHOOSING
 from softrobust.posterior.sampling import Draws, origin, with_taken
 from softrobust.problem import Problem
 from softrobust.returns import returns_of, stream_returns, uniform_value
+from softrobust.run.options import Setup
 from softrobust.solvers.base import Solution, Solver, solve
 from softrobust.solvers.baselines.behaviour import PRACTICE, behaviour_policy, given
 from softrobust.solvers.baselines.nominal import Nominal
@@ -46,13 +46,9 @@ from softrobust.solvers.exact.milp import MILP
 from softrobust.solvers.exact.randomized import RandomizedAscent
 from softrobust.solvers.improve import Improve, clear_changes
 from softrobust.solvers.practice_class import PracticeClass, solve_within
-from softrobust.solvers.promise import NOISE
+from softrobust.solvers.promise import NOISE, Promise
 from softrobust.solvers.rectangular.rectangular import SRect
 from softrobust.solvers.registry import DEFAULT_SECONDS
-
-if TYPE_CHECKING:
-    from softrobust.run.options import Setup
-    from softrobust.solvers.promise import Promise
 
 SHARE = 0.01
 STALLED = 0.8  # of what was left two looks ago: then more models are not what is wanting
@@ -67,7 +63,8 @@ POOL_SECONDS = 3.0  # so much for a search where somebody gave a limit,
 POOL_NUMBERS, POOL_STEPS = 1e5, 20  # and S·A·N and programs up to which randomizing is tried
 VALIDATION, VALIDATED = 4, 1000  # the stream on which answers are compared, and its models
 CANDIDATES = "candidates"  # among the stats: what each earned there
-LEFT_OVER = 100  # draws of a sampler that are enough for that
+LEFT_OVER = 100  # models that are enough for that
+TRIED, VALIDATING_SHARE = 4, 0.2  # models that are timed, and of the time left, for comparing
 
 
 @final
@@ -137,10 +134,7 @@ def _endless(setup: Setup) -> bool:
 
 
 def _searches(setup: Setup, solver: Solver) -> bool:
-    """Whether the solver's answer is the best on its models, so that more of them make it better.
-
-    Not one that may look at no clock, nor one that takes up the search on models it had before.
-    """
+    """Whether more models make the answer better: it is the best on them, of a fresh search."""
     file, nodes = getattr(solver, "checkpoint", None), getattr(solver, "node_limit", None)
     fresh = nodes is None and (file is None or not Path(file).exists())
     return isinstance(solver, SEARCHING) and setup.problem.horizon is None and fresh
@@ -152,13 +146,9 @@ def _clock() -> Deadline:
 
 
 def _grown(
-    found: Answer,
-    again: Callable[[Setup, Solution | None], Solution],
-    seed: int,
-    many: int,
-    clock: Deadline,
-    seconds: float,
-) -> Answer:
+    found: Answer, again: Callable[[Setup, Solution | None], Solution], seed: int, many: int,
+    clock: Deadline, seconds: float,
+) -> Answer:  # fmt: skip
     """Double the models until little is left, or more do not help, or time is up."""
     while many:
         began = clock.elapsed
@@ -237,8 +227,7 @@ def _proving(solver: Exact | MILP, found: Solution, clock: Deadline) -> Solver:
     return replace(solver, time_limit=limit, start=found.policy)
 
 
-# --------------------------------------------------------------------------------------------------
-# Several answers, compared on models that none was chosen on.
+# -- several answers, compared on models that none was chosen on -------------------------------
 
 
 def best_on_fresh(setup: Setup, own: Solution, seed: int) -> Solution:
@@ -278,20 +267,27 @@ def _searching(problem: Problem, seed: int) -> list[Solver]:
     """A local search, where it is worth its time; its clock is the one that somebody gave."""
     if problem.n_states**2 * problem.R.size > POOL_WORK:
         return []
-    limit = None if time_bound().limit is None else POOL_SECONDS
+    left = VALIDATING_SHARE * time_bound().left
+    limit = None if time_bound().limit is None else max(min(POOL_SECONDS, left), 1e-3)
     return [LocalSearch(starts=QUICK_STARTS, seed=seed, time_limit=limit)]
 
 
-def _on_fresh(setup: Setup, policies: list[Any], seed: int) -> list[float] | None:
+def _on_fresh(
+    setup: Setup, policies: list[Any], seed: int, many: int | None = None
+) -> list[float] | None:
     """The objective of policies on models that serve nothing else; None where there are none.
 
-    A sampler has draws left over from those that the policies were chosen on.
+    A sampler has draws left over from those that the policies were chosen on. Where time is short
+    they are fewer, and none below `LEFT_OVER`.
     """
     problem, n = setup.problem, setup.problem.n_models
     pool = setup.posterior.share(CHOOSING)
     if pool.pool is None:
         root = np.random.SeedSequence(seed, spawn_key=(VALIDATION,))
-        returns = stream_returns(problem, policies, Draws.of(pool, max(n, VALIDATED), root))
+        n = _affordable(problem, policies, Draws.of(pool, many or max(n, VALIDATED), root))
+        if n < LEFT_OVER:
+            return None
+        returns = stream_returns(problem, policies, Draws.of(pool, n, root))
     else:
         drawn = origin(problem.models)
         if drawn is None or pool.pool - n < LEFT_OVER:
@@ -302,6 +298,17 @@ def _on_fresh(setup: Setup, policies: list[Any], seed: int) -> list[float] | Non
     return [problem.objective.value(x.x, x.f) for x in returns]
 
 
+def _affordable(problem: Problem, policies: list[Any], draws: Draws) -> int:
+    """How many of the draws fit into a share of the time that is left, by the first few of them."""
+    clock = time_bound()
+    if clock.limit is None:
+        return draws.n_models
+    began = time.monotonic()
+    stream_returns(problem, policies, draws.part(0, min(TRIED, draws.n_models)))
+    each = (time.monotonic() - began) / TRIED
+    return clock.affords("comparisons", draws.n_models, each, VALIDATING_SHARE, 0)
+
+
 def _close(promise: Promise) -> tuple[Note, ...]:
     """Say so where it is chance which side of a rule the log falls on."""
     if promise.shuffled is None or not 0.1 * NOISE < promise.shuffled < 4 * NOISE:
@@ -310,17 +317,21 @@ def _close(promise: Promise) -> tuple[Note, ...]:
 
 
 def _left_out(found: Answer, seed: int) -> tuple[Note, ...]:
-    """What a policy that is best on the models would earn more, by the posterior alone."""
-    problem = found.setup.problem
-    searching = _searching(problem, seed)
-    if not (found.open and searching) or problem.horizon is not None:
+    """What the best of other policies would earn more, by the posterior alone; in small worlds."""
+    problem = there = found.setup.problem
+    plain = isinstance(problem.objective, SoftRobust) and problem.horizon is None
+    if not plain or problem.n_states > POOL_STATES:
         return ()
-    rival = solve(problem, searching[0])
-    worth = _on_fresh(found.setup, [found.solution.policy, rival.policy], seed)
+    if problem.n_models > VALIDATED:
+        there = problem.with_models(problem.models.select(range(VALIDATED)))
+    rivals = [solve(there, rival) for rival in (Nominal(), *_searching(there, seed))]
+    policies = [found.solution.policy, *(rival.policy for rival in rivals)]
+    worth = _on_fresh(found.setup, policies, seed, VALIDATED)
     if worth is None:
         return ()
-    random, more = uniform_value(problem), worth[1] - worth[0]
-    if more <= max(SHARE * (worth[1] - random), rounding(problem)):
+    best, rival = max(zip(worth[1:], rivals, strict=True), key=lambda pair: pair[0])
+    gained, more = best - uniform_value(problem), best - worth[0]
+    if more <= max(SHARE * gained, rounding(problem)):
         return ()
-    facts = {"more": more, "share": more / (worth[1] - random), "solver": rival.solver}
+    facts = {"more": more, "share": more / gained, "solver": rival.solver}
     return (Note("caution_costs", facts=facts),)

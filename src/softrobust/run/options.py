@@ -1,7 +1,5 @@
 """What a user can say about a run, and the command that says it again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,13 +12,7 @@ from softrobust._core.notes import Note
 from softrobust.data import Trajectories
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
-from softrobust.objective import (
-    REFERENCES,
-    Objective,
-    Percentile,
-    Reference,
-    make_objective,
-)
+from softrobust.objective import REFERENCES, Objective, Percentile, Reference, make_objective
 from softrobust.posterior import Posterior
 from softrobust.report.commands import command_line, flags
 from softrobust.solvers.base import Solver

@@ -1,11 +1,11 @@
 """A rehearsal of a run, on processes or a cluster: every world is a task of its own."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from softrobust._core.limits import time_bound
+from softrobust._core.notes import Level, Note
 from softrobust._core.schema import read_json
 from softrobust.certificate.record import write_json
 from softrobust.data import TransitionLog, read_log
@@ -22,6 +22,7 @@ from softrobust.study.rehearsal import WORLDS, Rehearsal, Stage, repetition, sum
 from softrobust.study.solved import need_log
 
 TIMES, SAMPLED = 200, 20  # worlds of an exact posterior, and of one that a sampler learns anew
+LAST = 1.0  # seconds to end processes and to write
 FILES = {"problem": "problem.npz", "log": "log.parquet", "posterior": "posterior.json"}
 
 
@@ -63,8 +64,10 @@ def rehearse(
     resume: bool = False,
     progress: bool | None = None,
     time_limit: float | None = None,
-) -> Rehearsal | ForeignRehearsal:
+) -> Rehearsal | ForeignRehearsal | Note:
     """Rehearse a run in `times` worlds; results are kept in `out`, one file each, and a summary.
+
+    A note says so where the time was over before any world was done.
 
     A run with the learned posterior is rehearsed by its solver, in worlds of its posterior and in
     foreign ones (`study.foreign`); one with another posterior by `solver` in worlds of that, or
@@ -76,13 +79,16 @@ def rehearse(
     default = isinstance(posterior, FittedLearned)
     plan = _default_plan if default else _own_plan
     tasks, name = plan(folder, times, world, solver, draws, seed)
+    bound = time_bound()  # of the whole command, which has read the run by now
+    left = time_limit if time_limit is None else min(time_limit, max(bound.left - LAST, 1e-3))
     done = run_tasks(
         tasks, out, workers=workers, cluster=cluster, resume=resume, progress=progress,
-        title="rehearsal", time_limit=time_limit,
+        title="rehearsal", time_limit=left,
     )  # fmt: skip
     if not done.results:
-        why = next(iter(done.failed.values()), "the time limit was too short for one world.")
-        raise InputError(f"No rehearsal came to an end: {why}")
+        for why in done.failed.values():
+            raise InputError(f"No rehearsal came to an end: {why}")
+        return Note("no_world_in_time", Level.CAUTION, {"seconds": time_limit})
     results, failed = list(done.results.values()), len(done.failed)
     found = ForeignRehearsal.of(results, failed) if default else summary(results, name, failed)
     write_json(out / SUMMARY, found.to_dict())

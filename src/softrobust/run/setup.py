@@ -1,15 +1,14 @@
 """From a file to a problem: told by its content whether it is a log, models or a saved problem."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from softrobust._core.arrays import BoolArray, IntArray
 from softrobust._core.limits import stage, time_bound
 from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.settings import whole
@@ -19,6 +18,7 @@ from softrobust.data.columns import ACTION, STATE
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.inspection import DECISIVE, OFF, log_alarms
 from softrobust.data.join import relabelled
+from softrobust.data.labels import Labels
 from softrobust.data.log import GIVEN, initial_distribution
 from softrobust.data.readers import kind_of
 from softrobust.data.reward_rules import NOISY
@@ -28,14 +28,10 @@ from softrobust.data.visits import Trajectories, trajectories_of
 from softrobust.errors import InputError
 from softrobust.models.files import read_models
 from softrobust.models.gaussian import GAUSSIAN_FORMAT
+from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy, TimedPolicy, action_shares, read_timed_policy
-from softrobust.objective import REFERENCES, Reference, SoftRobust
-from softrobust.posterior import (
-    DirichletPosterior,
-    FittedLearned,
-    LearnedPosterior,
-    Posterior,
-)
+from softrobust.objective import REFERENCES, Objective, Reference, SoftRobust
+from softrobust.posterior import DirichletPosterior, FittedLearned, LearnedPosterior, Posterior
 from softrobust.posterior.base import CHECKING, CHOOSING, fit_quietly
 from softrobust.posterior.registry import TABLES, make_posterior, settings_of
 from softrobust.posterior.sampling import Draws, stream, with_taken
@@ -54,15 +50,9 @@ from softrobust.run.vectors import set_up_vectors
 from softrobust.solvers.practice_class import PracticeClass
 from softrobust.solvers.promise import practice_of
 
-if TYPE_CHECKING:
-    from softrobust._core.arrays import BoolArray, IntArray
-    from softrobust.data.labels import Labels
-    from softrobust.models.model_set import ModelSet
-    from softrobust.objective import Objective
-
 FEWEST_MODELS, TAIL_MODELS = 300, 30  # drawn at first: in all, and in the bad case
 LARGE_MODELS, LARGE_CELLS = 100, 2**24  # fewer of large models: their probabilities in all
-LEAST_MODELS, TRIAL = 10, 2
+LEAST_MODELS, TRIAL = 5, 2
 DRAWING_SHARE = 0.2  # of the time that is left
 FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with options of their own
 
@@ -96,6 +86,7 @@ def _from_file(path: Path, table: Table, options: Options) -> Setup:
         raise InputError(f"{path.name} holds '{kind}', which is neither a log nor models.")
     if kind == "log":
         options.refuse(MODELS_ONLY, "models", "a log")
+        _of_tables(options.posterior)
         log, made = read_rows(table, options)
         alarms = log_alarms(log, None if made is None else made.who)
         worst = [sentence(note) for note in alarms if note.level is Level.ALARM]
@@ -177,7 +168,7 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
         log,
         models,
         models.gamma if options.gamma is None and models.gamma else options.need_gamma(),
-        options.objective(SoftRobust(), read_reference(options, models)),
+        options.objective(SoftRobust(), read_reference(options, models, options.horizon)),
         _allowed(options.allowed, log.states, log.actions),
         options.horizon,
     )
@@ -257,10 +248,8 @@ def _prior(options: Options) -> Posterior:
         options.refuse((*FLAGS, "settings"), "a posterior that is named")
         return options.posterior
     name = options.posterior or (DirichletPosterior if given else LearnedPosterior).name
+    _of_tables(name)
     known, settings = settings_of(name), dict(options.settings or {})
-    if name not in TABLES:
-        text = f"The posterior '{name}' is for continuous states; this is a table of states."
-        raise InputError(text, arguments=("posterior", "continuous"))
     given += [] if options.min_count is None else ["min_count"]
     if strange := [setting for setting in given if setting not in known]:
         raise InputError(
@@ -275,6 +264,14 @@ def _prior(options: Options) -> Posterior:
         settings["min_count"] = 0 if options.min_count == 0 else 1
     seed = {"seed": options.seed} if "seed" in known else {}
     return make_posterior(name, **(seed | settings))
+
+
+def _of_tables(posterior: Posterior | str | None) -> None:
+    """Refuse the name of a posterior that is for vectors, before columns of a table are missed."""
+    if isinstance(posterior, str) and posterior not in TABLES:
+        settings_of(posterior)  # refuses a name that is none
+        text = f"The posterior '{posterior}' is for continuous states, and this for tables of them."
+        raise InputError(text, arguments=("posterior", "continuous"))
 
 
 def coverage_notes(log: TransitionLog, problem: Problem) -> list[Note]:
@@ -305,7 +302,7 @@ def _from_models(path: Path, options: Options) -> tuple[Problem, tuple[Note, ...
         )
     problem = Problem(
         models,
-        objective=options.objective(SoftRobust(), read_reference(options, models)),
+        objective=options.objective(SoftRobust(), read_reference(options, models, options.horizon)),
         allowed=_allowed(options.allowed, models.states, models.actions),
         horizon=options.horizon,
     )
@@ -315,7 +312,8 @@ def _from_models(path: Path, options: Options) -> tuple[Problem, tuple[Note, ...
 
 def _from_problem(path: Path, options: Options) -> Problem:
     problem = load_problem(path)
-    reference = read_reference(options, problem.models)
+    steps = problem.horizon if options.horizon is None else options.horizon
+    reference = read_reference(options, problem.models, steps)
     changes: dict[str, Any] = {"objective": options.objective(problem.objective, reference)}
     for name in options.given("gamma", "horizon"):
         changes[name] = getattr(options, name)
@@ -327,17 +325,17 @@ def _from_problem(path: Path, options: Options) -> Problem:
     return replace(problem, **changes)
 
 
-def read_reference(options: Options, models: ModelSet) -> Reference | None:
+def read_reference(options: Options, models: ModelSet, horizon: int | None) -> Reference | None:
     """The policy in the file of a reference, if one was named."""
     path = options.reference_file
     if path is None:
         return None
     practice = None if models.taken is None else action_shares(models.taken, models.available)
     rest = None if practice is None else Policy(practice[0], models.states, models.actions)
-    policy, _ = read_whole_policy(path, models, rest)
+    policy, _ = read_whole_policy(path, models, rest, horizon)
     stray = np.argwhere((policy.probs > 0) & ~models.available)
     if stray.size:
-        s, a = (int(i) for i in stray[0])
+        s, a = (int(i) for i in stray[0][-2:])
         raise InputError(
             f"The reference takes action '{models.actions[a]}' in state '{models.states[s]}', and "
             f"no model knows what follows ({len(stray)} such pairs). Correct {path.name}, or keep "

@@ -11,8 +11,6 @@ so one solver's proof judges all. `open_share` is its share of bound − ρ^S of
 where that is nothing).
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math
@@ -39,11 +37,12 @@ from softrobust.objective import NONE, PRACTICE_REFERENCE, Reference, SoftRobust
 from softrobust.posterior import FittedPosterior
 from softrobust.problem import Problem
 from softrobust.returns import policy_return
+from softrobust.returns.evaluation import AnyPolicy
 from softrobust.run import Options, set_up
 from softrobust.run.jobs.run import Outcome, run_tasks
 from softrobust.run.jobs.store import kept_safe
 from softrobust.run.jobs.tasks import Task, task_key, task_seed, versions
-from softrobust.run.sweep_file import Source, Sweep
+from softrobust.run.sweep_file import Sweep
 from softrobust.solvers.base import Status, gap_share, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.registry import make_solver
@@ -75,34 +74,18 @@ HEADER = ("key", "source", "seed", "solver", "lam", "alpha", "status", *FIGURES)
 
 def sweep_tasks(sweep: Sweep) -> list[Task]:
     """The tasks; those that share their data stand together, so that a worker makes it once."""
-    return [
-        _task(sweep, source, seed, lam, alpha, solver)
-        for source in sweep.sources
-        for seed in sweep.seeds
-        for alpha, lam, solver in product(sweep.alphas, sweep.lambdas, sweep.solvers)
-    ]
-
-
-def _task(sweep: Sweep, source: Source, seed: int, lam: float, alpha: float, solver: str) -> Task:
-    return Task(
-        key=task_key(source.name, f"seed{seed}", solver, f"lam{_short(lam)}",
-                     f"alpha{_short(alpha)}"),
-        function=FUNCTION,
-        settings={
-            "source": source.name,
-            "domain": source.domain,
-            "source_settings": dict(source.settings),
-            "seed": seed,
-            "root": sweep.seed,
-            "solver": solver,
-            "lam": lam,
-            "alpha": alpha,
-            "models": sweep.models,
-            "heldout": sweep.heldout,
-            "node_limit": sweep.node_limit,
-        } | ({} if sweep.reference == NONE else {"reference": sweep.reference}),
-        files=source.files,
-    )  # fmt: skip
+    more = {} if sweep.reference == NONE else {"reference": sweep.reference}
+    sizes = {name: getattr(sweep, name) for name in ("models", "heldout", "node_limit")}
+    grid = (sweep.sources, sweep.seeds, sweep.alphas, sweep.lambdas, sweep.solvers)
+    tasks = []
+    for source, seed, alpha, lam, solver in product(*grid):
+        words = (f"seed{seed}", solver, f"lam{_short(lam)}", f"alpha{_short(alpha)}")
+        own: dict[str, Any] = {"source": source.name, "domain": source.domain}
+        own |= {"source_settings": dict(source.settings), "seed": seed, "root": sweep.seed}
+        own |= {"solver": solver, "lam": lam, "alpha": alpha, **sizes, **more}
+        own |= {} if source.horizon is None else {"horizon": source.horizon}
+        tasks.append(Task(task_key(source.name, *words), FUNCTION, own, source.files))
+    return tasks
 
 
 def _short(value: float) -> str:
@@ -135,7 +118,8 @@ def solve_one(
     models: int,
     heldout: int,
     node_limit: int,
-    reference: str = NONE,
+    reference: str | Path = NONE,
+    horizon: int | None = None,
     **files: Path,
 ) -> dict[str, Any]:
     """One task of a sweep: draw (or find) the data, solve, certify, and put it down."""
@@ -143,8 +127,16 @@ def solve_one(
     solver_seed = task_seed(root, source, seed, solver)  # one luck for all λ and α: they compare
     known = {"domain": domain, "settings": source_settings, "seed": data_seed, "models": models}
     places = {name: str(path) for name, path in files.items()}
-    data = _data(json.dumps(known | {"heldout": heldout, "files": places}, sort_keys=True))
-    problem = replace(data.problem, objective=_goal(data, lam, alpha, reference))
+    if isinstance(reference, Path):
+        places["reference"] = str(reference)
+    known |= {"heldout": heldout, "files": places, "horizon": horizon}
+    data = _data(json.dumps(known, sort_keys=True))
+    against: Any = reference
+    if isinstance(reference, Path):  # read with the log
+        against = data.problem.objective.reference
+    elif reference == PRACTICE_REFERENCE:  # what the log shows, whatever the posterior
+        against = Reference(reference, behaviour_policy(data.problem, data.log)[0])
+    problem = replace(data.problem, objective=SoftRobust(lam, alpha, against))
     chosen = make_solver(
         solver, log=data.log, seed=solver_seed, node_limit=node_limit, posterior=data.posterior
     )
@@ -174,17 +166,16 @@ def solve_one(
         **certificate.to_dict(),
         # ρ(π, P*) where the world is known: what no method gets to see.
         "true_return": None if data.true is None else policy_return(data.true, solution.policy)[0],
-        "policy": list(_stretches(solution.policy)),
+        "policy": _rows(solution.policy),
         "versions": versions(),
     }
 
 
-def _goal(data: Data, lam: float, alpha: float, reference: str) -> SoftRobust:
-    """The objective; practice is what the log shows, whatever the posterior."""
-    if reference != PRACTICE_REFERENCE:
-        return SoftRobust(lam, alpha, reference)
-    practice = behaviour_policy(data.problem, data.log)[0]
-    return SoftRobust(lam, alpha, Reference(reference, practice))
+def _rows(policy: AnyPolicy) -> list[list[Any]]:
+    """The policy in stretches; one with a rule for each step has the step before each."""
+    if isinstance(policy, Policy):
+        return list(_stretches(policy))
+    return [[t, *row] for t in range(policy.horizon) for row in _stretches(policy.at(t))]
 
 
 def _stretches(policy: Policy) -> Iterator[list[Any]]:
@@ -202,39 +193,32 @@ def _stretches(policy: Policy) -> Iterator[list[Any]]:
 def _data(known: str) -> Data:
     """The problem and all that belongs to it, made once for the tasks that share it."""
     given = json.loads(known)
-    counts = given["models"], given["heldout"]
-    if given["domain"] is not None:
-        return _from_domain(given["domain"], given["settings"], given["seed"], *counts)
-    return _from_log(given["files"], given["settings"], given["seed"], *counts)
+    return _from_log(given) if given["domain"] is None else _from_domain(given)
 
 
-def _from_domain(
-    name: str, settings: Mapping[str, Any], seed: int, models: int, heldout: int
-) -> Data:
+def _from_domain(given: Mapping[str, Any]) -> Data:
     """The log, posterior and draws of this seed, as `domain.split_problem(seed)` has them."""
-    domain = make_domain(name, **settings)
+    name, seed, horizon = given["domain"], given["seed"], given["horizon"]
+    domain = make_domain(name, **given["settings"])
     if not isinstance(domain, TabularDomain):
         raise InputError(f"The domain '{name}' has continuous states.")
     log = domain.collect(np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0]))
     fitted = domain.posterior().fit(log)
     if not isinstance(fitted, FittedPosterior):
         raise InputError(f"The posterior of {name} does not draw tables.")
-    problem, test = domain.split_problem(seed, models, heldout, fitted=fitted)
+    problem, test = domain.split_problem(seed, given["models"], given["heldout"], fitted=fitted)
     if test is None:
         raise InputError("A sweep needs held-out models: set heldout ≥ 1.")
-    return Data(problem, test, log, fitted, Problem(domain.true_model()))
+    true = replace(Problem(domain.true_model()), horizon=horizon)
+    return Data(replace(problem, horizon=horizon), test, log, fitted, true)
 
 
-def _from_log(
-    files: Mapping[str, str], settings: Mapping[str, Any], seed: int, models: int, heldout: int
-) -> Data:
+def _from_log(given: Mapping[str, Any]) -> Data:
     """The log with its Dirichlet posterior, as `softrobust solve` sets it up."""
-    log = Path(files["log"])
-    given: dict[str, Any] = {name: Path(path) for name, path in files.items() if name != "log"}
-    options = Options(
-        n_models=models, n_test=heldout, seed=seed, posterior="dirichlet", **settings, **given
-    )
-    setup = set_up(log, options)
+    files: dict[str, Any] = {name: Path(path) for name, path in given["files"].items()}
+    log, counts = files.pop("log"), {"n_models": given["models"], "n_test": given["heldout"]}
+    settings = {"posterior": "dirichlet", "seed": given["seed"], "horizon": given["horizon"]}
+    setup = set_up(log, Options(**counts, **settings, **given["settings"], **files))
     if setup.log is None or setup.posterior is None or setup.heldout is None:
         raise InputError(
             f"{log.name} holds models, and a sweep draws its own from a log for every "
@@ -257,16 +241,9 @@ def run_sweep(
         sweep_tasks(sweep), out, workers=workers, cluster=cluster, resume=resume, progress=progress,
         title="sweep",
     )  # fmt: skip
-    record = sweep_record(sweep, outcome)
-    write_sweep(out, sweep, record)
-    return record, outcome
-
-
-def sweep_record(sweep: Sweep, outcome: Outcome) -> dict[str, Any]:
-    """`results.json`: the sweep, every task by key, every setting averaged over its seeds."""
     tasks = {key: dict(outcome.results[key]) for key in sorted(outcome.results)}
     _share_bounds(tasks.values())
-    return {
+    record = {
         "format_version": FORMAT_VERSION,
         "versions": versions(),
         "sweep": sweep.record(),
@@ -274,6 +251,8 @@ def sweep_record(sweep: Sweep, outcome: Outcome) -> dict[str, Any]:
         "tasks": [{"key": key, **result} for key, result in tasks.items()],
         "failed": dict(sorted(outcome.failed.items())),
     }
+    write_sweep(out, sweep, record)
+    return record, outcome
 
 
 def write_sweep(out: Path, sweep: Sweep, record: Mapping[str, Any]) -> None:
@@ -300,19 +279,28 @@ def write_sweep(out: Path, sweep: Sweep, record: Mapping[str, Any]) -> None:
 def _share_bounds(results: Iterable[dict[str, Any]]) -> None:
     """Add `open` and `open_share`, from the least bound of the cell that covers the policy."""
     cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    order = list(Covers)  # each class contains the one before it
     for result in results:
         place = tuple(result[name] for name in ("source", "seed", "lam", "alpha"))
         cells.setdefault(place, []).append(result)
     for cell in cells.values():
         for result in cell:
-            mixed = any(isinstance(action, dict) for _, _, action in result["policy"])
-            valid = [r for r in cell if not mixed or r["bound_covers"] != Covers.DETERMINISTIC]
+            least = order.index(_class(result["policy"]))
+            valid = [r for r in cell if r is result or order.index(r["bound_covers"]) >= least]
             best = min(valid, key=lambda r: float(r["bound"]))
             value = result["static"]["objective"]
             # Rounding must not make a proven optimum exceed its bound.
             bound = Bound(max(best["bound"], value), Covers(best["bound_covers"]), "")
             result["open"] = bound.value - value
             result["open_share"] = gap_share(bound, value, result["uniform_value"])
+
+
+def _class(rows: Sequence[Sequence[Any]]) -> Covers:
+    """The least class that has the policy of these rows."""
+    if any(len(row) == 4 for row in rows):  # with a step
+        return Covers.TIMED
+    mixed = any(isinstance(row[-1], dict) for row in rows)
+    return Covers.STATIONARY if mixed else Covers.DETERMINISTIC
 
 
 def _groups(sweep: Sweep, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -16,11 +16,11 @@
     [[source]]
     log = "pest_log.csv"      # beside this file
     gamma = 0.95
+    horizon = 20              # of a domain, too: steps of an episode; gamma may then be 1
+    reference = "rule.csv"    # a policy to measure against, where [sweep] names none
 
 Everything is checked before any work is done; a name that is not known gets its nearest neighbour.
 """
-
-from __future__ import annotations
 
 import math
 import tomllib
@@ -30,16 +30,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, final
 
+from softrobust._core.files import refuse_streams
 from softrobust._core.settings import did_you_mean, one_of, real, whole
 from softrobust.domains import DOMAINS, make_domain
 from softrobust.domains.base import TabularDomain
 from softrobust.errors import InputError
 from softrobust.objective import NONE, REFERENCES, SoftRobust, check_share
+from softrobust.problem import HORIZON_MOST, check_gamma
+from softrobust.solvers.base import KNOW_HORIZONS
 from softrobust.solvers.registry import SOLVERS
 
 T = TypeVar("T")
 MOST_TASKS, MOST_MODELS = 100_000, 100_000  # beyond them a slip of the pen is likelier than a plan
-FILES = ("log", "states", "initial", "allowed", "reward_table")
+FILES = ("log", "states", "initial", "allowed", "reward_table", "reference")
 
 
 @final
@@ -51,12 +54,14 @@ class Source:
     domain: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
+    horizon: int | None = None
 
     def record(self) -> dict[str, Any]:
         """Plain values, without the places of files."""
         files = {name: path.name for name, path in self.files.items()}
         known = {"name": self.name, "domain": self.domain}
-        return known | {"settings": dict(self.settings), "files": files}
+        steps = {} if self.horizon is None else {"horizon": self.horizon}
+        return known | {"settings": dict(self.settings), "files": files} | steps
 
 
 @final
@@ -85,11 +90,12 @@ class Sweep:
 def read_sweep(path: str | Path) -> Sweep:
     """Read and check a sweep; errors begin with the name of the file."""
     file = Path(path)
+    refuse_streams(file)
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"There is no file '{file}'.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{file.name} cannot be read as TOML: {error}.") from None
     try:
         return _sweep(table, file.resolve().parent)
@@ -112,9 +118,18 @@ def _sweep(table: Mapping[str, Any], folder: Path) -> Sweep:
         raise InputError('[sweep] needs solvers = [...], such as ["exact", "nominal"].')
     settings = {name: check(name, given.get(name, usual)) for name, (check, usual) in SWEEP.items()}
     sweep = Sweep(
-        **settings,
-        sources=tuple(_source(i, source, folder) for i, source in enumerate(sources, 1)),
+        **settings, sources=tuple(_source(i, source, folder) for i, source in enumerate(sources, 1))
     )
+    for source in sweep.sources:
+        strange = [name for name in sweep.solvers if name not in KNOW_HORIZONS]
+        if source.horizon is not None and strange:
+            fit = ", ".join(name for name in SOLVERS if name in KNOW_HORIZONS)
+            raise InputError(
+                f"The solver '{strange[0]}' is for problems without end, and \"{source.name}\" has "
+                f"a horizon. Solvers that know of horizons: {fit}."
+            )
+        if "reference" in source.files and sweep.reference != NONE:
+            raise InputError(f'"{source.name}" has a reference, and [sweep] too. Leave one out.')
     grid = (sweep.solvers, sweep.lambdas, sweep.alphas, sweep.seeds, sweep.sources)
     if (n := math.prod(map(len, grid))) > MOST_TASKS:
         raise InputError(f"The sweep has {n:,} tasks; one folder takes {MOST_TASKS:,}. Split it.")
@@ -138,7 +153,7 @@ def _source(number: int, given: Mapping[str, Any], folder: Path) -> Source:
 
 
 def _domain_source(given: Mapping[str, Any]) -> Source:
-    _known("It", given, ("name", "domain", "settings"))
+    _known("It", given, ("name", "domain", "settings", "horizon"))
     name, settings = given["domain"], given.get("settings", {})
     if not isinstance(name, str) or name not in DOMAINS:
         raise InputError(f"There is no domain '{name}'.{_hint(name, DOMAINS)}")
@@ -149,11 +164,11 @@ def _domain_source(given: Mapping[str, Any]) -> Source:
             f"The domain '{name}' has continuous states, and a sweep runs tabular solvers. "
             "Discretise a log of it, and give that as log = …"
         )
-    return Source(_name(given, name), name, settings)
+    return Source(_name(given, name), name, settings, horizon=_horizon(given))
 
 
 def _log_source(given: Mapping[str, Any], folder: Path) -> Source:
-    _known("It", given, ("name", *FILES, *OPTIONS))
+    _known("It", given, ("name", "horizon", *FILES, *OPTIONS))
     files = {}
     for name in FILES:
         if name in given:
@@ -165,7 +180,13 @@ def _log_source(given: Mapping[str, Any], folder: Path) -> Source:
     if "gamma" not in given:
         raise InputError("A log does not know its discount. Add gamma = 0.95, say.")
     settings = {name: check(name, given[name]) for name, check in OPTIONS.items() if name in given}
-    return Source(_name(given, files["log"].stem), None, settings, files)
+    check_gamma(settings["gamma"], _horizon(given))
+    return Source(_name(given, files["log"].stem), None, settings, files, _horizon(given))
+
+
+def _horizon(given: Mapping[str, Any]) -> int | None:
+    steps = given.get("horizon")
+    return None if steps is None else whole("horizon", steps, most=HORIZON_MOST)
 
 
 def _name(given: Mapping[str, Any], default: str) -> str:
@@ -234,7 +255,7 @@ SWEEP: dict[str, tuple[Check, Any]] = {  # how each setting is checked, and its 
     "seed": (partial(whole, least=0, most=2**63 - 1), 0),
 }
 OPTIONS: dict[str, Check] = {
-    "gamma": partial(real, above=0, below=1),
+    "gamma": partial(real, above=0, most=1),
     "columns": _columns,
     **dict.fromkeys(("reward_default", "strength", "per_cell"), real),
     "support": partial(one_of, words=("neighbours", "visited", "all")),

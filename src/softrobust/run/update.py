@@ -9,8 +9,7 @@ Rows that the run knows already are recognised (`data.join.known_rows`) and left
 be the whole export again. Where none is left, nothing changes.
 """
 
-from __future__ import annotations
-
+import time
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, final
@@ -18,6 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray, entry_keys, found_at
+from softrobust._core.limits import time_bound
 from softrobust._core.notes import read_notes
 from softrobust._core.settings import real
 from softrobust.data import TransitionLog, read_log
@@ -25,19 +25,19 @@ from softrobust.data.join import UNKNOWN, join_logs, known_rows
 from softrobust.data.table import TableFile, opened
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy, action_shares
+from softrobust.models.policy import Policy, action_shares, policy_of
 from softrobust.objective import Objective
 from softrobust.posterior import FittedPosterior
 from softrobust.posterior.base import CHOOSING, FRESH
 from softrobust.posterior.sampling import Draws, with_taken
 from softrobust.problem import Problem
-from softrobust.returns import static_return
+from softrobust.returns import averaged, static_return
+from softrobust.returns.evaluation import AnyPolicy, rules_of
 from softrobust.run.folder import Run
-from softrobust.run.line import certified
 from softrobust.run.options import Options, Setup
 from softrobust.run.setup import on_models, problem_of, read_rows
+from softrobust.run.solve import certified, cut_short, with_promise
 from softrobust.solvers.base import Solver, Status, finish, solve
-from softrobust.solvers.improve import promise_of
 from softrobust.study.solved import need_log, need_stationary
 
 EMPTY = "A log needs at least one transition"
@@ -81,41 +81,38 @@ def update(
     both = join_logs(log, new, known)
     setup = _setup(run, both, path.name)
     problem, both = setup.problem, setup.log
-    need_stationary(run.solution.policy, "An update")
     old = carried(run.solution.policy, problem)
-    if "log" in {f.name for f in fields(solver)}:  # type: ignore[arg-type]
+    settings = {f.name for f in fields(solver)}  # type: ignore[arg-type]
+    if "log" in settings:
         solver = replace(solver, log=both)  # type: ignore[type-var]
+    if "stationary" in settings:  # as the policy is that may be changed
+        solver = replace(solver, stationary=isinstance(old, Policy))  # type: ignore[type-var]
     proposal = solve(problem, solver)
+    if isinstance(old, Policy):
+        need_stationary(proposal.policy, "An update of one rule for all steps")
     policy, gains = adopt(problem, old, proposal.policy, margin)
-    differ = (proposal.policy.decision != policy.decision) & np.asarray(problem.decided)
+    apart = rules_of(proposal.policy).argmax(axis=2) != rules_of(policy).argmax(axis=2)
+    differ = apart.any(axis=0) & np.asarray(problem.decided)
     record |= {
         "data_hash": both.data_hash,
         "drift": drift.to_dict(),
-        "changes": _changes(log, both, old, policy, gains),
+        "changes": _changes(log, both, averaged(problem, old), averaged(problem, policy), gains),
         "kept": int(differ.sum()),
         "added_states": [name for name in both.states if name not in log.states.lookup],
     }
     solution = proposal
-    if not (policy.probs == proposal.policy.probs).all():
+    if not np.array_equal(policy.probs, proposal.policy.probs):
         solution = finish(
             problem, solver=proposal.solver, policy=policy, status=Status.GIVEN,
             bound=proposal.bound, stats={"updated": True},
         )  # fmt: skip
-    made = certified(setup, solution, run.seed)
-    promise = promise_of(
-        both, problem.gamma, solution.policy, lam=problem.objective.lam, horizon=problem.horizon,
-        seed=run.seed,
-    )  # fmt: skip
-    certificate = replace(made.certificate, promise=promise)
-    made = replace(made, certificate=certificate, visits=run.visits, bins=run.bins)
-    return replace(made, updates=(*run.updates, record)), record
+    made = cut_short(with_promise(certified(setup, solution, run.seed)))
+    updates = (*run.updates, record)
+    return replace(made, visits=run.visits, bins=run.bins, updates=updates), record
 
 
 def _read(run: Run, path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
-    """The new rows, from visits as those of the run were, or from a log of transitions.
-
-    None where the file has a header and nothing else.
-    """
+    """The new rows, of visits as those of the run were or of a log; None where there are none."""
     how = run.visits
     try:
         if how is None or columns is not None:
@@ -165,48 +162,65 @@ def _objective_on(objective: Objective, models: ModelSet) -> Objective:
         return goal
     policy = goal.reference.policy
     assert models.taken is not None  # of a log
-    probs = action_shares(models.taken, models.available)[0].copy()
     s, rows = _on_labels(policy, models)
-    probs[s] = rows
-    known = Policy(probs, models.states, models.actions)
+    probs = _for_steps(action_shares(models.taken, models.available)[0], policy)
+    probs[..., s, :] = rows
+    known = policy_of(probs, models.states, models.actions)
     return goal.measured_against(replace(goal.reference, policy=known))
 
 
-def _on_labels(policy: Policy, models: ModelSet) -> tuple[IntArray, FloatArray]:
+def _for_steps(rule: FloatArray, like: AnyPolicy) -> FloatArray:
+    """One rule as often as the other policy has steps."""
+    steps = () if isinstance(like, Policy) else (like.horizon,)
+    return np.broadcast_to(rule, (*steps, *rule.shape)).copy()
+
+
+def _on_labels(policy: AnyPolicy, models: ModelSet) -> tuple[IntArray, FloatArray]:
     """Where the policy's states are among those of the models, and its rows for their actions."""
     s = np.array([models.states.lookup[name] for name in policy.states])
     a = np.array([models.actions.lookup[name] for name in policy.actions])
-    rows = np.zeros((s.size, models.n_actions))
-    rows[:, a] = policy.probs
+    rows = np.zeros((*policy.probs.shape[:-1], models.n_actions))
+    rows[..., a] = policy.probs
     return s, rows
 
 
-def carried(policy: Policy, problem: Problem) -> Policy:
+def carried(policy: AnyPolicy, problem: Problem) -> AnyPolicy:
     """The old policy on the labels of the new problem; states it did not know act uniformly."""
     models = problem.models
-    probs = problem.uniform_policy().probs.copy()
+    probs = _for_steps(problem.uniform_policy().probs, policy)
     s, rows = _on_labels(policy, models)
-    known = np.asarray(policy.decided) & (rows * ~problem.allowed[s] == 0).all(axis=1)
-    probs[s[known]] = rows[known]
-    return Policy(probs, models.states, models.actions, problem.decided)
+    barred = (rows * ~problem.allowed[s]).reshape(-1, *rows.shape[-2:]).any(axis=(0, 2))
+    known = np.asarray(policy.decided) & ~barred
+    probs[..., s[known], :] = rows[..., known, :]
+    made: AnyPolicy = policy_of(probs, models.states, models.actions, problem.decided)
+    return made
 
 
 def adopt(
-    problem: Problem, old: Policy, proposal: Policy, margin: float
-) -> tuple[Policy, dict[int, float]]:
-    """The old policy with the proposed changes that gain more than the margin, and their gains."""
+    problem: Problem, old: AnyPolicy, proposal: AnyPolicy, margin: float
+) -> tuple[AnyPolicy, dict[int, float]]:
+    """The old policy with the proposed changes that gain more than the margin, and their gains.
+
+    A change is of a state, at all steps. Where time is short they are judged together, and not
+    one by one.
+    """
+    began = time.monotonic()
+    new = np.broadcast_to(proposal.probs, old.probs.shape)
     probs, value = old.probs.copy(), static_return(problem, old)
-    differs = (np.abs(old.probs - proposal.probs) > 1e-9).any(axis=1) & np.asarray(problem.decided)
-    todo = [int(s) for s in np.flatnonzero(differs)]
+    each = time.monotonic() - began
+    apart = (np.abs(rules_of(old) - rules_of(proposal)) > 1e-9).any(axis=(0, 2))
+    todo = [int(s) for s in np.flatnonzero(apart & np.asarray(problem.decided))]
     gains: dict[int, float] = {}
 
     def earned(rows: list[int]) -> float:
         trial = probs.copy()
-        trial[rows] = proposal.probs[rows]
+        trial[..., rows, :] = new[..., rows, :]
         return static_return(problem, replace(old, probs=trial)) - value
 
     while todo:
-        single = [earned([s]) for s in todo]
+        n = len(todo)
+        alone = time_bound().affords("changes", n, each, CHANGES_SHARE, 0) == n
+        single = [earned([s]) for s in todo] if alone else [-np.inf]
         best = int(np.argmax(single))
         if single[best] > margin:
             chosen, gain = [todo[best]], single[best]
@@ -214,7 +228,7 @@ def adopt(
             chosen, gain = list(todo), earned(todo)
             if gain <= margin * len(todo) or gain <= 1e-12 * abs(value):
                 break
-        probs[chosen] = proposal.probs[chosen]
+        probs[..., chosen, :] = new[..., chosen, :]
         value += gain
         gains |= {s: gain / len(chosen) for s in chosen}
         todo = [s for s in todo if s not in chosen]
@@ -266,7 +280,9 @@ def _seen(log: TransitionLog, state: str, action: str) -> int:
 # Transitions that the old model holds impossible count as a change when they are more than a few.
 # Rewards are compared pair by pair: with a χ² test where they vary, by value where they do not.
 
-DRAWS = 1000
+DRAWS, FEWEST, TRIAL = 1000, 50, 2
+MOST_CELLS = 2**27  # probabilities of all draws (1 GiB)
+DRIFT_SHARE, CHANGES_SHARE = 0.2, 0.5  # of the time left
 LEVEL = 0.05
 FEW = 0.05  # share of rows the old model holds impossible that may be chance
 
@@ -305,12 +321,22 @@ def drift_test(
     With `old`, the log that the posterior was fitted to, rewards are compared too.
     """
     fresh = posterior.share(FRESH)
-    models = fresh.sample(min(DRAWS, fresh.pool or DRAWS), np.random.default_rng([seed, 7]))
-    known, total = _counts_on(models, new)
+    draws = min(DRAWS, fresh.pool or DRAWS)
+    if fresh.pool is None:
+        began, trial = time.monotonic(), fresh.sample(TRIAL, np.random.default_rng([seed, 9]))
+        each = (time.monotonic() - began) / TRIAL
+        draws = min(draws, max(FEWEST, MOST_CELLS // max(trial.next_states.size, 1)))
+        draws = time_bound().affords("drift", draws, each, DRIFT_SHARE, TRIAL)
+    models = fresh.sample(draws, np.random.default_rng([seed, 7]))
+    pair, s_next, _ = _rows_on(models, new)
+    stored = entry_keys(models.indptr, models.next_states, models.n_states)
+    place, hit = found_at(stored, pair * models.n_states + s_next)
+    known = np.bincount(place[hit], minlength=stored.size)  # of the entries of the models
     rows = int(known.sum())
+    impossible = new.n_rows - rows
     reward_p = None if old is None else reward_test(old, new)
-    if rows == 0:
-        return Drift(None, 0, int(total), reward_p)
+    if rows == 0 or draws < FEWEST:  # too few for a p-value to be small
+        return Drift(None, rows, impossible, reward_p)
     N, indptr = models.n_models, models.indptr
     rng = np.random.default_rng([seed, 8])
     observed, simulated = 0.0, np.zeros(N)
@@ -324,7 +350,7 @@ def drift_test(
         simulated += _deviance(rng.multinomial(n, block), n * mean)
     # The observed value counts as one of the draws: never a p-value of 0.
     p = (1 + int(np.sum(simulated >= observed - 1e-9 * abs(observed)))) / (N + 1)
-    return Drift(float(p), rows, int(total - rows), reward_p)
+    return Drift(float(p), rows, impossible, reward_p)
 
 
 def _deviance(counts: Any, expected: Any) -> Any:
@@ -357,14 +383,6 @@ def reward_test(old: TransitionLog, new: TransitionLog) -> float | None:
     mean = np.bincount(pair, weights=rest, minlength=size)[seen] / n[seen]
     spread = noise**2 * (1 / n[seen] + 1 / before[seen])
     return float(chi2.sf(float((mean**2 / spread).sum()), int(seen.sum())))
-
-
-def _counts_on(models: Any, new: TransitionLog) -> tuple[Any, int]:
-    """Counts of the new rows at the stored entries of the models, and the number of rows."""
-    pair, s_next, _ = _rows_on(models, new)
-    stored = entry_keys(models.indptr, models.next_states, models.n_states)
-    place, hit = found_at(stored, pair * models.n_states + s_next)
-    return np.bincount(place[hit], minlength=stored.size), new.n_rows
 
 
 def _rows_on(old: Any, new: TransitionLog) -> tuple[Any, Any, Any]:

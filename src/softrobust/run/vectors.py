@@ -5,8 +5,6 @@ note: first states of episodes are the start, the longest episode is the horizon
 the reward column is the reward, and values are kept in the range of the data, widened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -150,6 +148,12 @@ def _reference(options: Options, log: ContinuousLog | None) -> Reference | None:
     """The policy to measure against: practice as the log shows it, or one that was saved."""
     path = options.reference_file
     if path is not None:
+        if path.suffix != ".npz":
+            raise InputError(
+                "Where states are vectors, a policy to measure against is a policy.npz of a run; "
+                f"'{path.name}' is none. Solve for it, and give that file of its folder.",
+                arguments=("reference",),
+            )
         return Reference(path.name, load_continuous_policy(path))
     if options.reference == PRACTICE_REFERENCE and log is not None:
         return Reference(PRACTICE_REFERENCE, continuous_behaviour(log).policy)

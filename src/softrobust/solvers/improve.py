@@ -19,7 +19,7 @@ from softrobust._core.settings import instance, whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.policy import TimedPolicy
-from softrobust.solvers.base import SOLVER_SHARE, Solution, Solver, Status, finish
+from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.cautious import clear_pairs
 from softrobust.solvers.practice_class import TOLERANCE, PracticeClass
 from softrobust.solvers.promise import (
@@ -34,6 +34,8 @@ from softrobust.solvers.promise import (
 if TYPE_CHECKING:
     from softrobust.models.policy import Policy
     from softrobust.problem import Problem
+
+PROMISE_SHARE = 0.7  # of the time left: certificates make do with what is left of it
 
 
 @final
@@ -72,7 +74,7 @@ class Improve(Solver):
         ways = candidates_for(caution)
         if self.min_count is not None:
             ways = candidates_for(caution, (max(self.min_count, 1),))
-        with within(SOLVER_SHARE * time_bound().left):
+        with within(PROMISE_SHARE * time_bound().left):
             return choose(
                 self.log, problem.gamma, seed=self.seed, candidates=ways, horizon=problem.horizon
             )
@@ -106,7 +108,7 @@ def clear_changes(problem: Problem, choice: Choice) -> PracticeClass | None:
     if (shares[~available] > 0).any():
         return None
     free = choice.policies.free
-    if found is not None:
+    if found is not None and choice.belief is not None:
         free = clear_pairs(choice.belief, choice.policies, found.caution, choice.policy.probs)
     # What was chosen belongs to it, also where its last step went round in a circle.
     taken = choice.policy.probs > practice.probs + TOLERANCE
@@ -146,7 +148,7 @@ def promise_of(
         return None
     given = np.where(decided[:, None], policy.probs, np.nan)
     ways = candidates_for(2.0 * lam)
-    with within(SOLVER_SHARE * time_bound().left):
+    with within(PROMISE_SHARE * time_bound().left):
         found = choose(
             log, gamma, seed=seed, level=level, candidates=ways, horizon=horizon, given=given
         )

@@ -7,15 +7,17 @@ q of the first that the second does not confirm is the *optimism* of the procedu
 of the gain on the whole log,
 
     confirmed gain  h_ω  =  g_ω·(1 − q·U_ω) + e_ω,      U/0.7 ~ Beta(2, 2),
-    promised gain        =  k·h_ω,      k = t²/(t² + 4),  t = mean(g)/sd(g),
+    promised gain        =  k·h_ω,      k = t²/(t² + 4),  t² = mean(g)²/(var(g) + l²),
 
 since the posterior may be right (the other half merely knew too little), or wrong by more than a
-half can show (both share its assumptions); e is normal with the spread of the splits. The chance of
-a gain is that of h. Its size is shrunk further, by k (in the return, its mean alone): among the
-many logs of which a gain is believed, those whose gain is not clear of its own spread are the ones
-where luck was believed most. The constants are those under which promises came true in worlds made
-for tuning (docs/worlds.md).
-How often a pair must have been seen is chosen by the promise itself: its mean less a share of its
+half can show (both share its assumptions); e is normal with the variance of the splits and l²: l is
+half of the standard error that the gain has by the rows of the changed pairs alone, since what
+resembles them may resemble them less than it seems. The chance of a gain is that of h. Its size is
+shrunk further, by k (in the return, its mean alone): among the many logs of which a gain is
+believed, those whose gain is not clear of its own spread are the ones where luck was believed most.
+The constants are those under which promises came true in worlds made for tuning (docs/worlds.md).
+In the code q is `share`, 0.7 `WRONG`, k `believed`, 4 `FAINT`, l `lone`.
+How often a pair must have been seen is chosen by the promise itself: its mean less its
 spread, among the candidates that most other halves saw gain anything. Where no single change is
 clear, many may be together: every candidate has a bold one beside it, which asks less of each
 change and must be clear as a whole. Practice is among the choices, and stays where no other is
@@ -38,7 +40,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtr
 
 from softrobust._core.arrays import FloatArray, IntArray, seal
 from softrobust._core.limits import OutOfTime, time_bound
@@ -70,15 +72,15 @@ EPISODES = 10
 FEWEST_ROWS = 40  # a half of fewer than twenty rows judges nothing
 WRONG = 0.7  # times what splits show, by which the posterior may be wrong at most
 FAINT = 4.0  # of t²: at this a gain is worth half of what is believed
-CONFIRMED = 0.75  # share of the other halves that must see a gain
+LONE = 0.5  # of the standard error by the rows of the changed pairs alone
+UNSURE = 0.5  # of what hidden causes add: it is read off the traces of what nobody saw
+CONFIRMED = 0.65  # share of the other halves that must see a gain: eight of twelve
 CLEAR = 0.75  # chance below which practice stays
 NOISE = 0.05  # probability of as much in a shuffled log, above which a gain is none
 WIDER = 1.3  # times the spread of what practice earns, for what no row shows
-SHARE = 0.5  # of its spread that is taken from a candidate's mean when candidates are compared
-BOLDER = (
-    0.3  # share of the caution with which many changes may be clear together, if none is alone:
-)
-TOGETHER = 2.0  # times its spread must the gain of a bold choice be
+# A promise takes at least so long by states and pairs seen: a quarter of what it took here
+LEAST_SECONDS = 1e-5
+BOLDER = 0.3  # share of the caution with which many changes may be clear together, if none is alone
 CAUTION = 1.0  # standard deviations by which an action must be better than practice
 ONCE = 1.5  # times as clear must the gain of pairs be that were seen once
 SAME = 1e-12  # shares that differ by no more are equal
@@ -128,13 +130,13 @@ class Candidate:
     @property
     def clear(self) -> bool:
         """Whether other halves confirm it, and a bold one is clear as a whole."""
-        known = not self.bold or self.gain >= TOGETHER * self.believed * self.spread
+        known = not self.bold or self.gain >= self.believed * self.spread
         return self.confirmed >= CONFIRMED and known
 
     @property
     def score(self) -> float:
         """By which candidates are compared."""
-        return self.gain - SHARE * self.spread
+        return self.gain - self.spread
 
 
 def candidates_for(
@@ -234,8 +236,8 @@ class Choice:
         All that were compared.
     policies : PracticeClass
         The class that the policy was chosen from.
-    belief : Belief
-        Posterior, rewards and starts with their draws.
+    belief : Belief or None
+        Posterior, rewards and starts with their draws; None where there was no time for any.
     """
 
     policy: Policy
@@ -244,7 +246,7 @@ class Choice:
     candidate: Candidate | None
     candidates: tuple[Candidate, ...]
     policies: PracticeClass
-    belief: Belief
+    belief: Belief | None
 
 
 def choose(
@@ -293,6 +295,12 @@ def choose(
     thin = thinned(log)
     n_models, n_splits = max(40, round(thin * n_models)), max(2, round(thin * n_splits))
     half = max(8, round(thin * HALF_MODELS))
+    seen = np.asarray(log.pair_counts) > 0
+    if LEAST_SECONDS * log.n_states * int(seen.sum()) > time_bound().left:  # not worth a beginning
+        time_bound().note("promise")
+        free = seen | ~seen.any(axis=1, keepdims=True)
+        shares = practice_of(log, free) if practice is None else np.asarray(practice)
+        return _kept(log, shares, None, Verdict.NO_TIME, level, units(log)[0])
     run = Procedure.of(log, gamma, practice, n_models, half, rng, horizon)
     try:
         return _judged(run, candidates, level, n_splits, rng, given)
@@ -338,7 +346,9 @@ def _judged(
     if not any(moved[i] for i in free):
         return run.keep(Verdict.NO_CHOICE, level, worth, unit, ())
     own, other = run.splits(candidates, groups, n_splits, rng)
-    judged, draws = corrected(candidates, gains, own, other, rng)
+    errors = {id(p): run.alone(p) for p in {id(p): p for p in tried}.values()}
+    alone = np.array([errors[id(p)] for p in tried])
+    judged, draws = corrected(candidates, gains, own, other, alone, rng)
     sound = [i for i in free if moved[i] and judged[i].clear]
     if not sound and given is None:
         return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits)
@@ -353,7 +363,7 @@ def _judged(
     if promise.verdict is Verdict.KEEP and given is None:
         return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits, as_much)
     return Choice(
-        run.made(tried[best]), run.made(run.practice), promise, chosen, tuple(judged),
+        _made(run.log, tried[best]), _made(run.log, run.practice), promise, chosen, tuple(judged),
         run.policies(chosen), run.belief,
     )  # fmt: skip
 
@@ -390,7 +400,8 @@ def lessened(draws: FloatArray, hidden: Hidden, rng: np.random.Generator) -> Flo
     """Draws of a gain less what hidden causes add to it."""
     if hidden is NOTHING:
         return draws
-    return draws - (hidden.bias + hidden.error * rng.standard_normal(draws.size))
+    error = float(np.hypot(hidden.error, UNSURE * hidden.bias))
+    return draws - (hidden.bias + error * rng.standard_normal(draws.size))
 
 
 def corrected(
@@ -398,9 +409,13 @@ def corrected(
     gains: FloatArray,
     own: FloatArray,
     other: FloatArray,
+    alone: FloatArray,
     rng: np.random.Generator,
 ) -> tuple[list[Candidate], list[FloatArray]]:
-    """Candidates with what splits say of them, and draws of their confirmed gain h."""
+    """Candidates with what splits say of them, and draws of their confirmed gain h.
+
+    `alone` are the standard errors of their gains by the rows of changed pairs alone.
+    """
     judged, draws = [], []
     n, overall = gains.shape[1], _unconfirmed(own, other)
     # No candidate is trusted more than the procedure as a whole, and a stranger's choice no more
@@ -408,12 +423,13 @@ def corrected(
     shares = [max(_unconfirmed(own[:, i], other[:, i]), overall) for i in range(len(candidates))]
     for i, candidate in enumerate(candidates):
         share = max(shares) if candidate is FREEST else shares[i]
-        noise = float((own[:, i] - other[:, i]).std()) / np.sqrt(2.0)
+        lone = LONE * float(alone[i])
+        noise = np.sqrt(float((own[:, i] - other[:, i]).var()) / 2.0 + lone**2)
         gain = gains[i] * (1.0 - share * WRONG * rng.beta(2.0, 2.0, n))
         error = np.asarray(rng.standard_normal(n))
         gain += noise * (error - error.mean() if candidate is FREEST else error)
         draws.append(gain)
-        believed = _believed(gains[i])
+        believed = _believed(gains[i], lone)
         judged.append(
             replace(
                 candidate,
@@ -428,10 +444,10 @@ def corrected(
     return judged, draws
 
 
-def _believed(gains: FloatArray) -> float:
+def _believed(gains: FloatArray, lone: float) -> float:
     """k: the share of a mean gain that is believed, by how clear of its spread it is."""
-    mean, spread = float(gains.mean()), float(gains.std())
-    return 0.0 if mean <= 0.0 else mean**2 / (mean**2 + FAINT * spread**2)
+    mean, variance = float(gains.mean()), float(gains.var()) + lone**2
+    return 0.0 if mean <= 0.0 else mean**2 / (mean**2 + FAINT * variance)
 
 
 def _unconfirmed(own: FloatArray, other: FloatArray) -> float:
@@ -446,7 +462,7 @@ def _tail(value: float, null: FloatArray) -> float:
     spread = float(null.std(ddof=1)) * np.sqrt(1.0 + 1.0 / n)
     if spread <= 0.0:
         return 0.0 if value > float(null.mean()) else 1.0
-    return float(student.sf((value - float(null.mean())) / spread, n - 1))
+    return float(stdtr(n - 1, (float(null.mean()) - value) / spread))
 
 
 def units(log: TransitionLog) -> tuple[str, IntArray]:
@@ -553,11 +569,26 @@ class Procedure:
         same = np.asarray((np.abs(probs - self.practice) <= 1e-12).all(axis=1))
         return np.asarray(np.where(same[:, None], usual, probs))
 
-    def made(self, probs: FloatArray) -> Policy:
-        """A `Policy`; nothing is decided in states that were never left."""
-        decided = np.asarray(self.log.pair_counts).sum(axis=1) > 0
-        probs = probs / probs.sum(axis=1, keepdims=True)
-        return Policy(probs, self.log.states, self.log.actions, decided)
+    def alone(self, probs: FloatArray) -> float:
+        """Standard error of the gain of a policy, if every changed pair had its own rows alone."""
+        belief, counts = self.belief, np.asarray(self.log.pair_counts, dtype=np.float64)
+        changed = np.asarray((np.abs(probs - self.practice) > SAME).any(axis=1))
+        if not changed.any():
+            return 0.0
+        time_bound().check()
+        ahead = self.gamma * belief.mean_ahead(probs)[belief.next_states]
+        pair = np.repeat(np.arange(counts.size), np.diff(belief.indptr))
+        noise = 0.0 if belief.rewards is None else belief.rewards.variances.noise
+        variance = np.full(counts.shape, noise)
+        # What is earned and what is left do not make up for each other: one may be misjudged.
+        for x in (belief.fitted.mean_outcomes(), ahead):
+            mean, square = (
+                np.bincount(pair, belief.mean_prob * y, counts.size).reshape(counts.shape)
+                for y in (x, x**2)
+            )
+            variance += np.maximum(square - mean**2, 0.0)
+        weight = (belief.mean_visits(probs) * changed)[:, None] * probs
+        return float(np.sqrt((weight**2 * variance / np.maximum(counts, 0.5)).sum()))
 
     def _half(self, rows: IntArray, rng: np.random.Generator) -> Procedure:
         """The procedure on some of the rows; every pair has a model, so that any can be judged."""
@@ -630,11 +661,33 @@ class Procedure:
         shuffled: float | None = None,
     ) -> Choice:
         """Practice, and what can be said of it."""
-        value = None if worth is None else float(worth.mean())
-        low = None if worth is None else float(np.quantile(worth, 1.0 - level))
-        promise = Promise(
-            verdict, level, value, low, Gain(0.0, 0.0), 0.0, 0.0, 0.0, shuffled, n_splits, unit
-        )
-        policy = self.made(self.practice)
-        nothing = PracticeClass(self.practice, np.zeros(self.practice.shape, dtype=bool))
-        return Choice(policy, policy, promise, None, judged, nothing, self.belief)
+        known = (verdict, level, unit, worth, judged, n_splits, shuffled)
+        return _kept(self.log, self.practice, self.belief, *known)
+
+
+def _made(log: TransitionLog, probs: FloatArray) -> Policy:
+    """A `Policy`; nothing is decided in states that were never left."""
+    decided = np.asarray(log.pair_counts).sum(axis=1) > 0
+    return Policy(probs / probs.sum(axis=1, keepdims=True), log.states, log.actions, decided)
+
+
+def _kept(
+    log: TransitionLog,
+    practice: FloatArray,
+    belief: Belief | None,
+    verdict: Verdict,
+    level: float,
+    unit: str,
+    worth: FloatArray | None = None,
+    judged: tuple[Candidate, ...] = (),
+    n_splits: int = 0,
+    shuffled: float | None = None,
+) -> Choice:
+    """Practice, and what can be said of it."""
+    value = None if worth is None else float(worth.mean())
+    low = None if worth is None else float(np.quantile(worth, 1.0 - level))
+    promise = Promise(
+        verdict, level, value, low, Gain(0.0, 0.0), 0.0, 0.0, 0.0, shuffled, n_splits, unit
+    )
+    policy, nothing = _made(log, practice), np.zeros(practice.shape, dtype=bool)
+    return Choice(policy, policy, promise, None, judged, PracticeClass(practice, nothing), belief)

@@ -160,18 +160,13 @@ def prior_strength(solved: Solved, seed: int = 0) -> Check:
     if not isinstance(posterior, FittedDirichlet):
         return _cannot_tell("prior_strength", "no_strength")
     settings, problem = posterior.settings, solved.problem
-    base = solve(problem, LocalSearch(seed=seed, stationary=True)).policy
-    rows = []
+    base, rows = _searched(problem, seed), []
+    mass = "strength" if settings.per_cell is None else "per_cell"
     for factor in STRENGTHS:
-        mass = settings.per_cell
-        scaled = (
-            replace(settings, strength=settings.strength * factor)
-            if mass is None
-            else replace(settings, per_cell=mass * factor)
-        )
+        scaled = replace(settings, **{mass: getattr(settings, mass) * factor})
         rng = np.random.default_rng([solved.seed, seed, 3])
         models = scaled.fit(log).sample(problem.n_models, rng)
-        other = solve(problem.with_models(models), LocalSearch(seed=seed, stationary=True)).policy
+        other = _searched(problem.with_models(models), seed)
         rows.append({"factor": factor, **_against(solved, base, other)})
     return _alternatives("prior_strength", rows)
 
@@ -185,7 +180,7 @@ def goal(solved: Solved, seed: int = 0) -> Check:
         base, alpha = solved.solution.policy, problem.objective.alpha
         found = [(lam, alpha, _improved(solved, solved.seed, lam)) for lam in LAMBDAS[::2]]
     else:
-        base = solve(problem, LocalSearch(seed=seed, stationary=True)).policy
+        base = _searched(problem, seed)
         grid = solve_grid(
             problem, LocalSearch(starts=3, seed=seed, stationary=True), LAMBDAS, ALPHAS
         )
@@ -200,23 +195,23 @@ def goal(solved: Solved, seed: int = 0) -> Check:
 
 def draws(solved: Solved, seed: int = 0) -> Check:
     """Other draws of the same posterior, as many, twice as many and half as many."""
-    need_log(solved, "Sensitivity to the draws")
+    log, _ = need_log(solved, "Sensitivity to the draws")
     problem, n = solved.problem, solved.problem.n_models
     verdicts: dict[str, dict[str, str]] = {}
     seeds = ("another seed", "a third seed")
     if _default_line(solved):
         base = solved.solution.policy
         found = {name: _improved(solved, solved.seed + 1 + i) for i, name in enumerate(seeds)}
-        verdicts = {name: _other_verdict(solved, base, other) for name, other in found.items()}
+        usual, seen = np.asarray(log.behaviour), np.asarray(log.pair_counts).sum(axis=1) > 0
+        for name, other in found.items():  # what it recommends, where the run does not
+            now, then = ((np.abs(p.probs - usual)[seen] > SAME).any() for p in (base, other))
+            verdicts[name] = {} if now == then else {"verdict": "change" if then else "keep"}
     else:
-        base = solve(problem, LocalSearch(seed=seed, stationary=True)).policy
+        base = _searched(problem, seed)
         sizes = dict.fromkeys(seeds, n)
         sizes |= {"twice as many models": 2 * n, "half as many models": max(n // 2, 2)}
         found = {
-            name: solve(
-                problem.with_models(redraw(solved, many, 100 + i)),
-                LocalSearch(seed=seed, stationary=True),
-            ).policy
+            name: _searched(problem.with_models(redraw(solved, many, 100 + i)), seed)
             for i, (name, many) in enumerate(sizes.items())
         }
     rows: list[dict[str, Any]] = [
@@ -225,17 +220,12 @@ def draws(solved: Solved, seed: int = 0) -> Check:
     return _alternatives("draws", [{**row, **verdicts.get(row["draw"], {})} for row in rows])
 
 
+def _searched(problem: Problem, seed: int, stationary: bool = True) -> Policy:
+    return solve(problem, LocalSearch(seed=seed, stationary=stationary)).policy
+
+
 def _default_line(solved: Solved) -> bool:
     return solved.solution.solver == Improve.name
-
-
-def _other_verdict(solved: Solved, base: Policy, other: Policy) -> dict[str, str]:
-    """`verdict`: what the other policy recommends where that is not what the run recommends."""
-    log, _ = need_log(solved, "Choosing again")
-    usual = np.asarray(log.behaviour)
-    seen = np.asarray(log.pair_counts).sum(axis=1) > 0
-    now, then = (bool((np.abs(p.probs - usual)[seen] > SAME).any()) for p in (base, other))
-    return {} if now == then else {"verdict": "change" if then else "keep"}
 
 
 def _improved(solved: Solved, seed: int, lam: float | None = None) -> Policy:
@@ -297,12 +287,8 @@ def held_out_episodes(solved: Solved, seed: int = 0) -> Check:
     tail = max(e.tail for e in estimates)
     told = [e for e in estimates if e.can_tell]
     apart = [e.name for e in told if not e.meets(low, high)]
-    facts = {
-        "predicted": [low, high],
-        "estimates": [e.to_dict() for e in estimates],
-        "tail": tail,
-        "apart": apart,
-    }
+    known = [e.to_dict() for e in estimates]
+    facts = {"predicted": [low, high], "estimates": known, "tail": tail, "apart": apart}
     if tail > MODEL_TAIL:
         return _cannot_tell("off_policy", "mostly_model", **facts)
     if not apart and all(e.name == "FQE" for e in told):
@@ -322,7 +308,7 @@ def _learned(
     if _default_line(solved):
         return problem, Improve(part, seed).choice(old).policy
     same = not isinstance(solved.solution.policy, TimedPolicy)
-    return problem, solve(problem, LocalSearch(seed=seed, stationary=same)).policy
+    return problem, _searched(problem, seed, same)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -25,13 +25,8 @@ from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import OPTIMUM, Reference, cvar, mean
 from softrobust.posterior.sampling import Draws
 from softrobust.problem import Problem
-from softrobust.returns import (
-    Returns,
-    averaged,
-    policy_return,
-    reference_returns,
-    returns_of,
-)
+from softrobust.returns import Returns, averaged, policy_return, reference_returns, returns_of
+from softrobust.returns.evaluation import rules_of
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import PRACTICE, Behaviour, unmasked
 from softrobust.study.solved import evaluation_seconds
@@ -102,9 +97,8 @@ class Compared:
 
     def same_policy(self, other: Compared) -> bool:
         """Whether both do the same wherever there is something to decide."""
-        decided = np.asarray(self.policy.decided)
-        apart = np.abs(self.policy.probs - other.policy.probs)[decided]
-        return bool((apart <= SAME).all())
+        apart = np.abs(rules_of(self.solution.policy) - rules_of(other.solution.policy))
+        return bool((apart[:, np.asarray(self.policy.decided)] <= SAME).all())
 
 
 def compare(
@@ -132,11 +126,12 @@ def compare(
     # Nominal and practice follow at once, so that they look the same in every report.
     place = {NOMINAL: 0, PRACTICE: 1}
     chosen = [chosen[0], *sorted(chosen[1:], key=lambda found: place.get(found.solver, 2))]
-    names = _distinct([NAMES.get(solution.solver, solution.solver) for solution in chosen])
-    found = [
-        _evaluated(problem, heldout, solution, name, chosen=i == 0)
-        for i, (solution, name) in enumerate(zip(chosen, names, strict=True))
-    ]
+    names = [NAMES.get(solution.solver, solution.solver) for solution in chosen]
+    found = []
+    for i, (solution, name) in enumerate(zip(chosen, names, strict=True)):
+        nth = names[: i + 1].count(name)  # "sa-rect", "sa-rect (2)"
+        told = name if nth == 1 else f"{name} ({nth})"
+        found.append(_evaluated(problem, heldout, solution, told, chosen=i == 0))
     fresh = problem.models.f if heldout is None else heldout.f
     return (found[0], *(_paired(problem, found[0], c, fresh) for c in found[1:]))
 
@@ -173,24 +168,19 @@ def readings(
             few = heldout.select(range(n)) if isinstance(heldout, ModelSet) else heldout.part(0, n)
             where = where.with_models(few)
     f, goal = where.models.f, where.objective
-    x = {c.name: policy_return(where, c.solution.policy) for c in compared if _first(c)}
-    c: dict[str, FloatArray] = {"return": np.zeros(f.size)}
-    practice = next((other.name for other in compared if other.practice), None)
-    if practice is not None:
-        c["gain"] = x[practice]
+    read = [c for c in compared if c.chosen or c.nominal or c.practice]
+    x = {c.name: policy_return(where, c.solution.policy) for c in read}
+    taken = {"return": np.zeros(f.size)}
+    if practice := [x[c.name] for c in read if c.practice]:
+        taken["gain"] = practice[0]
     if OPTIMA * evaluation_seconds(where) <= MOST_SECONDS:
         best = goal.measured_against(Reference(OPTIMUM, allowed=problem.allowed))
-        c["regret"] = reference_returns(replace(where, objective=best))
+        taken["regret"] = reference_returns(replace(where, objective=best))
     return tuple(
-        Reading(name, i == 0, of, mean(own - taken, f), cvar(own - taken, f, goal.alpha))
+        Reading(name, i == 0, of, mean(own - off, f), cvar(own - off, f, goal.alpha))
         for i, (name, own) in enumerate(x.items())
-        for of, taken in c.items()
+        for of, off in taken.items()
     )
-
-
-def _first(c: Compared) -> bool:
-    """The chosen policy, nominal and practice."""
-    return c.chosen or c.nominal or c.practice
 
 
 def _paired(problem: Problem, chosen: Compared, other: Compared, f: FloatArray) -> Compared:
@@ -217,13 +207,3 @@ def _evaluated(
     x, static = None if test is None else test.x, objective.summary(train.x, f)
     shares = averaged(own, solution.policy)
     return Compared(name, chosen, solution, train.x, x, static, fresh, shares=shares)
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Number the second and later solutions of a name: "sa-rect", "sa-rect (2)"."""
-    seen: dict[str, int] = {}
-    out = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return out

@@ -169,11 +169,7 @@ class _Rows:
 def _split_by_reward(
     pair: NDArray[np.int64], to: NDArray[np.int64], p: FloatArray, r: FloatArray, log: TransitionLog
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], FloatArray, FloatArray]:
-    """Every (pair, next state) as up to twenty outcomes of rising reward, as the log shows them.
-
-    A hidden cause may drive rewards as well as transitions; with means alone nature could not
-    reweight them. The rewards of a next state that the log lacks are those of the pair.
-    """
+    """Every (pair, next state) as its rewards in the log, which a hidden cause may drive, too."""
     assert log.reward is not None
     own = log.s.astype(np.int64) * log.n_actions + log.a
     order = np.lexsort((log.reward, own))

@@ -91,7 +91,8 @@ class Explanation:
     models: tuple[tuple[int, float, float], ...]
     # what happens after what is done here in the worst case that the mean model does not expect
     shifts: tuple[Shift, ...]
-    visits: float  # share of discounted time spent here, over the models
+    visits: float  # share of the time spent here, over the models; of discounted time where it is
+    discounted: bool
     # value, mean, cvar: the policy's objective, mean and bad case on these models
     value: float
     mean: float
@@ -159,14 +160,16 @@ def explain_many(
     f = problem.models.f
     xi = np.asarray(problem.objective.worst_case(returns, f))
     tail = tail_weights(returns, f, problem.objective.alpha)
-    if same_everywhere(returns, f):  # any models could be called the worst: none are
+    live = returns[f > 0]
+    if np.ptp(live) <= SAME * np.abs(live).max():  # any models could be called the worst: none are
         xi = tail = f
     ends = problem.horizon is not None  # values are then those of the first step
     q = action_values(problem, horizon_values_of(problem, policy, every=True)[1] if ends else v)
     visits = (f @ h) / total_time(problem)
     own = problem.objective.summary(returns, f)
     nominal = Nominal().solve(problem)
-    price = _price(problem, own, nominal.policy)
+    other = problem.objective.summary(returns_of(problem, nominal.policy).x, f)
+    price = {name: own[name] - other[name] for name in ("mean", "cvar")}
     shares = averaged(problem, nominal.policy)
     top = [int(i) for i in np.lexsort((returns, -(xi - (1 - problem.objective.lam) * f)))]
     shown = [] if xi is f else top[:SHOWN_MODELS]
@@ -186,6 +189,7 @@ def explain_many(
                 models=models,
                 shifts=_shifts(problem, s, row, tail),
                 visits=float(visits[s]),
+                discounted=problem.gamma < 1,
                 value=own["objective"],
                 mean=own["mean"],
                 cvar=own["cvar"],
@@ -196,12 +200,6 @@ def explain_many(
             )
         )
     return out
-
-
-def same_everywhere(returns: FloatArray, f: FloatArray) -> bool:
-    """Whether no model is worse than another, up to rounding."""
-    live = returns[f > 0]
-    return bool(np.ptp(live) <= SAME * np.abs(live).max())
 
 
 def _options(
@@ -233,10 +231,7 @@ def _options(
 
 
 def _shifts(problem: Problem, s: int, row: FloatArray, tail: FloatArray) -> tuple[Shift, ...]:
-    """Next states whose probability differs most in the tail, by at least a percentage point.
-
-    `row` (n_actions,) is what is done in s: the next states are those of the mixture.
-    """
+    """Next states after `row` that the tail changes most, by a percentage point or more."""
     models = problem.models
     own = [(row[a], *models.block(s, int(a))) for a in np.flatnonzero(row > 0)]
     columns = np.unique(np.concatenate([to for _, to, _ in own]))
@@ -251,8 +246,3 @@ def _shifts(problem: Problem, s: int, row: FloatArray, tail: FloatArray) -> tupl
         for j in order
         if abs(worst[j] - mean[j]) >= 0.01
     )
-
-
-def _price(problem: Problem, own: dict[str, float], nominal: Policy) -> dict[str, float]:
-    other = problem.objective.summary(returns_of(problem, nominal).x, problem.models.f)
-    return {"mean": own["mean"] - other["mean"], "cvar": own["cvar"] - other["cvar"]}

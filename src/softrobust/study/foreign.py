@@ -112,12 +112,13 @@ def foreign(drawn: Belief, kind: str, rng: np.random.Generator) -> Belief:
     """The world of a kind around one draw of the posterior (a belief with one model)."""
     if kind == "rougher":
         shape = np.maximum(ROUGH * drawn.mean_prob, 1e-6)
-        return _with_rows(drawn, dirichlet_blocks(drawn.indptr, shape, 1, rng))
-    if kind == "smoother":
-        return _with_rows(drawn, _cells(drawn, _smooth(drawn)))
-    if kind == "shifted":
-        return _with_rows(drawn, _cells(drawn, _exchanged(drawn, rng)))
-    return drawn  # noise is of the log, not of the mean
+        prob = dirichlet_blocks(drawn.indptr, shape, 1, rng)
+    elif kind in ("smoother", "shifted"):
+        prob = _cells(drawn, _smooth(drawn) if kind == "smoother" else _exchanged(drawn, rng))
+    else:
+        return drawn  # noise is of the log, not of the mean
+    # What a transition earns stays.
+    return replace(drawn, prob=prob, R=drawn.fitted.expected_rewards(prob, drawn.parts))
 
 
 def extra_noise(belief: Belief) -> float:
@@ -174,11 +175,6 @@ def _cells(world: Belief, T: FloatArray) -> FloatArray:
     cells = T.reshape(S * A, S)[pair, world.next_states]
     total = np.bincount(pair, cells, S * A)[pair]
     return np.where(total > 0, cells / np.where(total > 0, total, 1.0), world.prob)
-
-
-def _with_rows(world: Belief, prob: FloatArray) -> Belief:
-    """The world with other transitions; what a transition earns stays."""
-    return replace(world, prob=prob, R=world.fitted.expected_rewards(prob, world.parts))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, final
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray
 from softrobust._core.files import atomic_write
-from softrobust._core.limits import LiveLine
+from softrobust._core.limits import LiveLine, time_bound
 from softrobust.bounds import Bound
 from softrobust.certificate import Certificate, certify
 from softrobust.errors import InputError
@@ -27,11 +28,12 @@ from softrobust.models.policy import Policy
 from softrobust.objective import Objective
 from softrobust.problem import Problem
 from softrobust.returns import occupancies, returns_of
+from softrobust.returns.evaluation import AnyPolicy, rules_of
 from softrobust.solvers import Exact, LocalSearch, Solver, Status, solve_grid
-from softrobust.study.solved import need_stationary
 
 POINT_SECONDS = 8.0  # per point, where no time limit is given
 POINT_GAP = 1e-4  # of |value|: closer than a picture shows
+POINTS_SHARE = 0.7  # of the time left: certificates and pictures take the rest
 SAME = 1e-9  # figures that differ by less than this share are the same
 COLUMNS = (
     "alpha", "lam", "mean", "cvar", "var", "objective", "bound", "bound_covers", "gap_share",
@@ -46,7 +48,7 @@ class FrontierPoint:
 
     lam: float
     alpha: float
-    policy: Policy
+    policy: Any  # the same at all steps, or with a rule for each
     policy_id: int  # equal for equal policies
     certificate: Certificate
     status: Status
@@ -120,7 +122,7 @@ def frontier(
     alphas: Sequence[float] = (0.9,),
     solver: Solver | None = None,
     time_limit: float | None = None,
-    also: Sequence[Policy] = (),
+    also: Sequence[AnyPolicy] = (),
 ) -> Frontier:
     """Best policies over a grid of (λ, α), each certified.
 
@@ -128,7 +130,7 @@ def frontier(
     ----------
     solver : Solver, optional
         `Exact` by default: each point is proven, or its gap is known. With a horizon, local search
-        over stationary policies.
+        over stationary policies; those of a solver that is given may have a rule for each step.
     time_limit : float, optional
         Seconds for the whole grid, shared out over its points (default solver only).
     also : sequence of Policy
@@ -147,13 +149,11 @@ def frontier(
     for policy in also:
         pool.add(policy)
     best = {key: pool.best(problem.objective.at(*key)) for key in solved}
-    rows = [
-        [_point(problem, (lam, alpha), best, solved, pool, lams) for alpha in alphas]
-        for lam in lams
+    columns = [
+        _judged([_point(problem, (lam, alpha), best, solved, pool, lams) for lam in lams])
+        for alpha in alphas
     ]
-    columns = [_judged([row[j] for row in rows]) for j in range(len(alphas))]
-    points = tuple(tuple(columns[j][i] for j in range(len(alphas))) for i in range(len(lams)))
-    return Frontier(tuple(lams), tuple(alphas), points)
+    return Frontier(lams, alphas, tuple(zip(*columns, strict=True)))
 
 
 def _grid(name: str, values: Sequence[float]) -> tuple[float, ...]:
@@ -174,22 +174,22 @@ Key = tuple[float, float]
 def _solve_all(
     problem: Problem, solver: Solver, lams: Sequence[float], alphas: Sequence[float], pool: _Pool
 ) -> dict[Key, tuple[Bound | None, Status]]:
-    """Solve every point; its bound and status, its policy into the pool."""
+    """Bound and status of every point; once time is over the best policy of the others is its."""
     out: dict[Key, tuple[Bound | None, Status]] = {}
-    line = LiveLine()
-    for lam in lams:
-        for alpha in alphas:
-            n, total = len(out) + 1, len(lams) * len(alphas)
-            line.update(f"frontier: point {n} of {total}".__str__)
-            warm = solver
-            if isinstance(solver, Exact) and pool.policies:
-                warm = replace(
-                    solver, start=pool.policies[pool.best(problem.objective.at(lam, alpha))]
-                )
-            [[solution]] = solve_grid(problem, warm, [lam], [alpha])
-            need_stationary(solution.policy, "A frontier")
-            pool.add(solution.policy)
-            out[lam, alpha] = (solution.bound, solution.status)
+    line, clock = LiveLine(), time_bound().part(POINTS_SHARE)
+    for lam, alpha in product(lams, alphas):
+        if clock.passed and out:
+            time_bound().note("points")
+            out[lam, alpha] = (None, Status.TIME_LIMIT)
+            continue
+        line.update(f"frontier: point {len(out) + 1} of {len(lams) * len(alphas)}".__str__)
+        known = pool.policies and pool.policies[pool.best(problem.objective.at(lam, alpha))]
+        warm = solver
+        if isinstance(solver, Exact) and isinstance(known, Policy):
+            warm = replace(solver, start=known)
+        [[solution]] = solve_grid(problem, warm, [lam], [alpha])
+        pool.add(solution.policy)
+        out[lam, alpha] = (solution.bound, solution.status)
     line.clear()
     return out
 
@@ -200,11 +200,11 @@ class _Pool:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.policies: list[Policy] = []
+        self.policies: list[AnyPolicy] = []
         self.returns: list[FloatArray] = []
         self.index: dict[bytes, int] = {}
 
-    def add(self, policy: Policy) -> None:
+    def add(self, policy: AnyPolicy) -> None:
         key = policy.probs.tobytes()
         if key not in self.index:
             self.index[key] = len(self.policies)
@@ -221,27 +221,22 @@ class _Pool:
 
 
 def _point(
-    problem: Problem,
-    key: Key,
-    best: dict[Key, int],
-    solved: dict[Key, tuple[Bound | None, Status]],
-    pool: _Pool,
-    lams: Sequence[float],
-) -> FrontierPoint:
+    problem: Problem, key: Key, best: dict[Key, int],
+    solved: dict[Key, tuple[Bound | None, Status]], pool: _Pool, lams: Sequence[float],
+) -> FrontierPoint:  # fmt: skip
     lam, alpha = key
     policy = pool.policies[best[key]]
     bound, status = solved[key]
     there = replace(problem, objective=problem.objective.at(lam, alpha))
     certificate = certify(there, policy, bounds=[] if bound is None else [bound], time_limit=2.0)
-    i = list(lams).index(lam)
-    before = None if i == 0 else pool.policies[best[lams[i - 1], alpha]]
-    changed = () if before is None else _changes(problem, before, policy)
+    before = pool.policies[best[lams[max(lams.index(lam) - 1, 0)], alpha]]
+    changed = _changes(problem, before, policy)
     return FrontierPoint(lam, alpha, policy, best[key], certificate, status, changed, None, False)
 
 
-def _changes(problem: Problem, before: Policy, after: Policy) -> tuple[str, ...]:
+def _changes(problem: Problem, before: AnyPolicy, after: AnyPolicy) -> tuple[str, ...]:
     """States that act differently, among those that either policy reaches."""
-    differs = np.abs(before.probs - after.probs).max(axis=1) > 1e-9
+    differs = np.abs(rules_of(before) - rules_of(after)).max(axis=(0, 2)) > 1e-9
     if not differs.any():
         return ()
     visits = [occupancies(problem, p).max(axis=0) > 1e-12 for p in (before, after)]
@@ -252,17 +247,12 @@ def _changes(problem: Problem, before: Policy, after: Policy) -> tuple[str, ...]
 def _judged(points: list[FrontierPoint]) -> list[FrontierPoint]:
     """Prices along rising λ, and who is dominated."""
     out = []
-    for i, p in enumerate(points):
-        price = None if i == 0 else _price(points[i - 1], p)
+    for before, p in zip([points[0], *points], points, strict=False):
+        gained = p.cvar - before.cvar
+        dear = gained > SAME * max(abs(p.cvar), abs(before.cvar))
+        price = (before.mean - p.mean) / gained if dear else None
         out.append(replace(p, price=price, dominated=any(_dominates(q, p) for q in points)))
     return out
-
-
-def _price(before: FrontierPoint, after: FrontierPoint) -> float | None:
-    gained = after.cvar - before.cvar
-    if gained <= SAME * max(abs(after.cvar), abs(before.cvar)):
-        return None
-    return (before.mean - after.mean) / gained
 
 
 def _dominates(q: FrontierPoint, p: FrontierPoint) -> bool:

@@ -22,18 +22,16 @@ from softrobust.returns.evaluation import AnyPolicy, pair_occupancies, rules_of
 class Episodes:
     """Steps (n_episodes, longest); beyond the end of an episode `live` is False and r is 0."""
 
-    # s, a, s_next: (n_episodes, longest) int
     s: IntArray
     a: IntArray
     s_next: IntArray
-    reward: FloatArray  # (n_episodes, longest)
-    live: BoolArray  # (n_episodes, longest) bool
+    reward: FloatArray
+    live: BoolArray
 
     def __post_init__(self) -> None:
-        for name in ("s", "a", "s_next"):
-            object.__setattr__(self, name, frozen(getattr(self, name), np.int64))
-        object.__setattr__(self, "reward", frozen(self.reward, np.float64))
-        object.__setattr__(self, "live", frozen(self.live, np.bool_))
+        kinds = (np.int64, np.int64, np.int64, np.float64, np.bool_)
+        for name, kind in zip(self.__slots__, kinds, strict=True):
+            object.__setattr__(self, name, frozen(getattr(self, name), kind))
 
     def __len__(self) -> int:
         return int(self.s.shape[0])
@@ -58,13 +56,12 @@ class Episodes:
 
     def until(self, horizon: int | None) -> Self:
         """The steps that a horizon counts."""
-        own = self.s[:, :horizon], self.a[:, :horizon], self.s_next[:, :horizon]
-        return type(self)(*own, self.reward[:, :horizon], self.live[:, :horizon])
+        return type(self)(*(getattr(self, name)[:, :horizon] for name in self.__slots__))
 
     def select(self, which: ArrayLike) -> Self:
         """The chosen episodes."""
-        at = np.arange(len(self))[np.asarray(which)]
-        return type(self)(self.s[at], self.a[at], self.s_next[at], self.reward[at], self.live[at])
+        at = np.asarray(which)
+        return type(self)(*(getattr(self, name)[at] for name in self.__slots__))
 
 
 def episodes_of(log: TransitionLog) -> Episodes:
@@ -151,12 +148,9 @@ def fitted_q(
 
 
 def _evaluate(
-    mean: Problem,
-    policy: AnyPolicy,
-    episodes: Episodes,
-    weight: NDArray[np.generic],
+    mean: Problem, policy: AnyPolicy, episodes: Episodes, weight: NDArray[np.generic],
     fallback: tuple[FloatArray, FloatArray],
-) -> float:
+) -> float:  # fmt: skip
     S, A = mean.n_states, mean.n_actions
     live = episodes.live
     w = np.broadcast_to(np.asarray(weight, np.float64)[:, None], live.shape)[live]
@@ -264,11 +258,7 @@ class OffPolicy:
 
 
 def off_policy(
-    problem: Problem,
-    policy: AnyPolicy,
-    episodes: Episodes,
-    behaviour: FloatArray,
-    seed: int = 0,
+    problem: Problem, policy: AnyPolicy, episodes: Episodes, behaviour: FloatArray, seed: int = 0
 ) -> tuple[OffPolicy, ...]:
     """WIS, PDIS, DR and FQE of a policy.
 
@@ -297,10 +287,13 @@ def off_policy(
     gamma, n, lengths = problem.gamma, len(episodes), episodes.lengths
     discount = episodes.discounts(gamma)
     after = gamma**lengths * V[lengths, episodes.last_state]
+    # The tail of DR cancels: the last γV(s_T) is the model's own.
+    surprise = episodes.reward + gamma * V[t + 1, episodes.s_next] - Q[t, episodes.s, episodes.a]
+    surprise = np.where(episodes.live, surprise, 0.0)
     scores = {
         "WIS": episodes.returns(gamma) + after,
         "PDIS": (w * episodes.reward) @ discount + whole * after,
-        "DR": _doubly_robust(episodes, w, Q, V, gamma),
+        "DR": V[0][episodes.s[:, 0]] + (w * surprise) @ discount,
     }
     size = float(whole.sum() ** 2 / max(np.square(whole).sum(), 1e-300))
     ended = np.asarray(mean.models.sinks)[episodes.last_state] | (lengths == (H or -1))
@@ -318,10 +311,7 @@ def off_policy(
 
 
 def _ratios(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> FloatArray:
-    """w_t (n_episodes, longest), constant after the end of an episode.
-
-    `target` (n_episodes, longest) is what the policy gives to the actions taken.
-    """
+    """w_t (n_episodes, longest) of the policy's `target` chances; constant after an end."""
     taken = behaviour[episodes.s, episodes.a]
     bad = np.argwhere(episodes.live & ~(taken > 0))
     if bad.size:
@@ -332,17 +322,6 @@ def _ratios(target: FloatArray, behaviour: FloatArray, episodes: Episodes) -> Fl
         )
     ratio = np.where(episodes.live, target / np.maximum(taken, 1e-300), 1.0)
     return np.asarray(np.cumprod(ratio, axis=1), dtype=np.float64)
-
-
-def _doubly_robust(
-    episodes: Episodes, w: FloatArray, Q: FloatArray, V: FloatArray, gamma: float
-) -> FloatArray:
-    """The score of every episode; its tail cancels: the last γV(s_T) is the model's own."""
-    t = np.arange(episodes.s.shape[1])
-    ahead = gamma * V[t + 1, episodes.s_next]
-    surprise = episodes.reward + ahead - Q[t, episodes.s, episodes.a]
-    surprise = np.where(episodes.live, surprise, 0.0)
-    return np.asarray(V[0][episodes.s[:, 0]] + (w * surprise) @ episodes.discounts(gamma))
 
 
 def _ratio(score: FloatArray, weight: FloatArray, draws: NDArray[np.int64]) -> Estimate:

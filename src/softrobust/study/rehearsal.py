@@ -84,29 +84,6 @@ class Stage:
         prob = dirichlet_blocks(self.fitted.indptr, self.prior, 1, rng)
         return self.fitted.storage(prob, 1)
 
-    def true_rewards(self, rng: np.random.Generator) -> Rewards:
-        """Rewards of this repetition's world: noisy means are known up to their standard errors."""
-        known = self.problem.rewards
-        if self.noise == 0:
-            return known
-        n = np.maximum(np.asarray(self.log.pair_counts), 1)
-        error = self.noise / np.sqrt(n) * rng.standard_normal(n.shape)
-        return Rewards.of_pairs(known.pairs + error, known.known)
-
-    def paid(self, log: TransitionLog, truth: Rewards, rng: np.random.Generator) -> TransitionLog:
-        """The simulated log with rewards as they would have been recorded."""
-        if self.noise == 0:
-            return log
-        reward = truth.pairs[log.s, log.a] + self.noise * rng.standard_normal(log.n_rows)
-        return replace(log, reward=reward)
-
-    def believed(self, log: TransitionLog) -> Rewards:
-        """Rewards as the line would estimate them from the simulated log."""
-        known = self.problem.rewards
-        if log.reward is None:
-            return known
-        return Rewards.of_pairs(pair_means(log, known.pairs), known.known)
-
     def simulated(self, world: ModelSet, rng: np.random.Generator) -> TransitionLog:
         """A log of the same size in that world: the same starts and lengths of episodes."""
         start, length = _shape(self.log)
@@ -163,14 +140,24 @@ def repetition(
 ) -> dict[str, Any]:
     """Draw a world, learn from a log of it, and compare what is claimed with what is true."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
-    truth, rewards = stage.world(world, rng), stage.true_rewards(rng)
-    batch = stage.paid(stage.simulated(truth, rng), rewards, rng)
+    truth, known = stage.world(world, rng), stage.problem.rewards
+    if stage.noise == 0:
+        batch, rewards = stage.simulated(truth, rng), known
+        believed = known
+    else:  # noisy means are known up to their standard errors, and estimated anew from the log
+        n = np.maximum(np.asarray(stage.log.pair_counts), 1)
+        error = stage.noise / np.sqrt(n) * rng.standard_normal(n.shape)
+        rewards = Rewards.of_pairs(known.pairs + error, known.known)
+        batch = stage.simulated(truth, rng)
+        noise = stage.noise * rng.standard_normal(batch.n_rows)
+        batch = replace(batch, reward=rewards.pairs[batch.s, batch.a] + noise)
+        believed = Rewards.of_pairs(pair_means(batch, known.pairs), known.known)
     fitted = stage.learned(batch)
     drawn = unpaid(fitted.share(CHOOSING).sample(models, rng))
     line = replace(
         stage.problem.with_models(drawn),
         allowed=stage.seen(batch) & drawn.available,
-        rewards=stage.believed(batch),
+        rewards=believed,
     )
     chosen = make_solver(solver, log=batch, seed=number)
     policy, nominal = solve(line, chosen).policy, solve(line, Nominal()).policy
@@ -179,22 +166,15 @@ def repetition(
     fresh = policy_return(line.with_models(unpaid(held.sample(draws, rng))), policy)
     real = replace(unmasked(stage.problem.with_models(truth)), rewards=rewards)
     masked = replace(stage.problem.with_models(truth), rewards=rewards)
+    levels, f = (stage.problem.objective.alpha, 0.5, LEVEL), np.full(fresh.size, 1 / fresh.size)
     return {
         "return": float(policy_return(real, policy)[0]),
         "nominal": float(policy_return(real, nominal)[0]),
         "practice": float(policy_return(real, stage.practice)[0]),
         "best": float(optimal_returns(masked).upper[0]),
-        "claims": {str(level): _claim(fresh, level) for level in _levels(stage.problem)},
+        "claims": {str(level): value_at_risk(fresh, f, level) for level in levels},
         "rows": batch.n_rows,
     }
-
-
-def _levels(problem: Problem) -> tuple[float, ...]:
-    return tuple(dict.fromkeys((problem.objective.alpha, 0.5, LEVEL)))
-
-
-def _claim(fresh: FloatArray, level: float) -> float:
-    return value_at_risk(fresh, np.full(fresh.size, 1 / fresh.size), level)
 
 
 @final

@@ -8,26 +8,39 @@ clock, so that the same question gives the same page everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
-from softrobust._core.notes import Note
-from softrobust.certificate import Certificate, certify
+from softrobust._core.limits import time_bound
+from softrobust._core.notes import Level, Note
+from softrobust.certificate import (
+    PRACTICE,
+    Certificate,
+    certify,
+    paired,
+    paired_difference,
+    simulated_certificate,
+)
+from softrobust.certificate.comparison import blurred
 from softrobust.data import TransitionLog
+from softrobust.data.continuous import ContinuousLog
 from softrobust.errors import InputError
+from softrobust.models.continuous import ContinuousModels
+from softrobust.models.continuous_policy import ConstantPolicy, ContinuousPolicy
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import SoftRobust
 from softrobust.posterior import Diagnostics, FittedPosterior
 from softrobust.posterior.sampling import Draws
-from softrobust.problem import Problem
-from softrobust.returns import reference_size
+from softrobust.problem import ContinuousProblem, Problem
+from softrobust.returns import Paths, Returns, follow, reference_size, returns_of
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import behaviour_policy
+from softrobust.solvers.continuous.behaviour import ContinuousBehaviour, continuous_behaviour
 from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.study.checks import Check
 from softrobust.study.compare import SAME, Compared, Reading, compare, readings
@@ -109,8 +122,14 @@ def review(
     `seconds` are for explanations and rules, told from sizes; `answers` are those of other studies,
     by the names of `Review`: frontier, data, diagnostics, checks, rehearsal, validation.
     """
-    log = getattr(posterior, "log", None) if log is None else log
-    _check_log(problem, log)
+    log, m = getattr(posterior, "log", None) if log is None else log, problem.models
+    seconds = min(seconds, time_bound().left)
+    if log is not None and (log.states != m.states or log.actions != m.actions):
+        raise InputError(
+            f"The log has {len(log.states)} states and {len(log.actions)} actions; the problem has "
+            f"{m.n_states} and {m.n_actions}, or their labels or order differ. Give the log that "
+            "the models were made from."
+        )
     compared = compare(problem, solutions, heldout, log)
     chosen = compared[0]
     if certificate is None:
@@ -129,16 +148,6 @@ def review(
     )  # fmt: skip
 
 
-def _check_log(problem: Problem, log: TransitionLog | None) -> None:
-    m = problem.models
-    if log is not None and (log.states != m.states or log.actions != m.actions):
-        raise InputError(
-            f"The log has {len(log.states)} states and {len(log.actions)} actions; the problem has "
-            f"{m.n_states} and {m.n_actions}, or their labels or order differ. Give the log that "
-            "the models were made from."
-        )
-
-
 def _check_certificate(certificate: Certificate, chosen: Compared, problem: Problem) -> None:
     value, exact = certificate.static["objective"], chosen.static["objective"]
     if abs(value - exact) > 1e-7 * max(abs(value), abs(exact), reference_size(problem)):
@@ -155,10 +164,8 @@ def _to_explain(
     """The states to explain: those that differ from nominal, then the most visited; if all."""
     policy = compared[0].policy
     open_ = np.asarray(policy.decided) & (problem.allowed.sum(axis=1) > 1)
-    differs = np.zeros(problem.n_states, dtype=bool)
-    for c in compared[1:]:
-        if c.nominal:
-            differs |= (np.abs(policy.probs - c.policy.probs) > SAME).any(axis=1)
+    nominal = next((c.policy for c in compared[1:] if c.nominal), policy)
+    differs = np.asarray((np.abs(policy.probs - nominal.probs) > SAME).any(axis=1))
     index = np.flatnonzero(open_)
     order = index[np.lexsort((index, -visits[index], ~differs[index]))]
     options = float(problem.allowed[index].sum()) / max(index.size, 1)
@@ -168,19 +175,14 @@ def _to_explain(
 
 
 def rules_within(
-    problem: Problem,
-    solution: Solution,
-    log: TransitionLog | None = None,
-    seconds: float = SECONDS,
+    problem: Problem, solution: Solution, log: TransitionLog | None = None, seconds: float = SECONDS
 ) -> Rules | None:
     """Rules for the policy; None where they would take long, or there is nothing to shorten."""
-    if isinstance(solution.policy, TimedPolicy):
+    policy = solution.policy
+    if isinstance(policy, TimedPolicy) or evaluation_seconds(problem) * TRIES > seconds:
         return None
-    policy, practice = solution.policy, kept_practice(problem, solution, log)
-    decided = np.asarray(policy.decided)
+    practice, decided = kept_practice(problem, solution, log), np.asarray(policy.decided)
     if int(decided.sum()) < FEWEST_RULED or (practice is None and not policy.deterministic):
-        return None
-    if evaluation_seconds(problem) * TRIES > seconds:
         return None
     if not (problem.allowed[decided].sum(axis=1) > 1).any():
         return None
@@ -207,21 +209,18 @@ def frontier_within(problem: Problem, policy: Policy | TimedPolicy) -> Frontier 
     objective = problem.objective
     if not isinstance(objective, SoftRobust):
         return Note("frontier_without_lambda")
-    if isinstance(policy, TimedPolicy):
-        return Note("frontier_timed")
     if problem.n_models == 1 or objective.tail == 1:
         return Note("frontier_without_trade")
-    each = evaluation_seconds(problem)
+    each, timed = evaluation_seconds(problem), isinstance(policy, TimedPolicy)
     # A point takes some ten evaluations of search, and as many for its bound.
     lams = LAMBDAS if 11 * 20 * each <= MOST_SECONDS else FEW_LAMBDAS
     if len(lams) * 20 * each > MOST_SECONDS:
-        return Note(
-            "frontier_too_long", facts={"states": problem.n_states, "models": problem.n_models}
-        )
+        facts = {"states": problem.n_states, "models": problem.n_models}
+        return Note("frontier_too_long", facts=facts)
     lams = tuple(sorted({*lams, objective.lam}))
-    if problem.n_states <= EXACT_STATES:
+    if problem.n_states <= EXACT_STATES and not timed:
         return frontier(problem, lams, (objective.alpha,), time_limit=EXACT_SECONDS, also=[policy])
-    solver = LocalSearch(starts=3, time_limit=POINT_SECONDS, stationary=True)
+    solver = LocalSearch(starts=3, time_limit=POINT_SECONDS, stationary=not timed)
     return frontier(problem, lams, (objective.alpha,), solver, also=[policy])
 
 
@@ -232,7 +231,12 @@ def data_within(solved: Solved, observations: int = 10) -> DataFound | Note:
         return Note("data_without_criterion")
     if not problem.decided.any():
         return Note("data_without_decision")
-    if _data_seconds(solved) > MOST_SECONDS:
+    if solved.log is not None:  # inverses of every policy and model, then exchanges of rows
+        seconds = POOL * DRAWS * (5e-10 * problem.n_states**3 + 60 * DATA_SETS * STEP)
+    else:
+        pairs = int((problem.models.available & problem.decided[:, None]).sum())
+        seconds = float(pairs * DATA_SETS * problem.n_models * POOL * STEP)
+    if seconds > MOST_SECONDS:
         return Note("data_too_long", facts={"states": problem.n_states})
     try:
         return DataFound(observations, data_values(solved, observations, DRAWS))
@@ -240,9 +244,139 @@ def data_within(solved: Solved, observations: int = 10) -> DataFound | Note:
         return Note("data_unknown", facts={"text": str(error)})
 
 
-def _data_seconds(solved: Solved) -> float:
-    problem = solved.problem
-    if solved.log is not None:  # inverses of every policy and model, then exchanges of rows
-        return POOL * DRAWS * (5e-10 * problem.n_states**3 + 60 * DATA_SETS * STEP)
-    pairs = int((problem.models.available & problem.decided[:, None]).sum())
-    return float(pairs * DATA_SETS * problem.n_models * POOL * STEP)
+# --------------------------------------------------------------------------------------------------
+# A policy for continuous states against what else could be done, all of it simulated.
+#
+# The rivals are current practice, as a log shows it, and doing the same thing always. All meet the
+# same models, starts and luck. With the course of episodes, that is all that a page says.
+
+EPISODES = 30  # per model
+BLURRED = 0.1  # share of models whose difference is noise, from which on it is said
+FAR = 3.0  # standard errors beyond which the log's own returns and practice's are at odds
+FOLLOWED = 10  # episodes per model whose course is shown
+FEWEST = 5  # complete episodes of a log whose average is worth saying
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorReview:
+    """A solved problem with continuous states and everything that is known of it."""
+
+    problem: ContinuousProblem
+    solution: Solution[ContinuousPolicy]
+    certificate: Certificate
+    log: ContinuousLog | None
+    train: Returns  # of the policy on the problem's models
+    fresh: Returns | None  # on held-out models
+    # current practice and constant actions, on held-out models where there are any
+    rivals: Mapping[str, Returns]
+    behaviour: ContinuousBehaviour | None  # current practice, where there is a log
+    # how episodes go: under the policy first, then under practice or, without a log, constants
+    paths: Mapping[str, Paths] = field(default_factory=dict)
+
+    @property
+    def own(self) -> Returns:
+        """On held-out models where there are any, else on the training models."""
+        return self.train if self.fresh is None else self.fresh
+
+
+def review_vectors(
+    problem: ContinuousProblem,
+    solution: Solution[ContinuousPolicy],
+    heldout: ContinuousModels | None,
+    log: ContinuousLog | None,
+    episodes: int = EPISODES,
+    seed: int = 0,
+) -> VectorReview:
+    """Simulate the policy and its rivals with `episodes` episodes per model, and certify it."""
+    behaviour = None if log is None else continuous_behaviour(log)
+    others: dict[str, Any] = {} if behaviour is None else {PRACTICE: behaviour.policy}
+    others |= {f"always {rival.choice}": rival for rival in constants(problem)}
+    train = returns_of(problem, solution.policy, None, episodes, seed)
+    own, fresh = train, None
+    if heldout is not None:
+        own = fresh = returns_of(problem, solution.policy, heldout, episodes, seed)
+    rivals = {
+        name: returns_of(problem, rival, heldout, episodes, seed) for name, rival in others.items()
+    }
+    goal = problem.objective
+    made = simulated_certificate(train, fresh, goal)
+    constant = {
+        name.removeprefix("always "): paired_difference(own, rival, goal)
+        for name, rival in rivals.items()
+        if name != PRACTICE
+    }
+    made = replace(made, constant=constant)
+    if behaviour is not None and log is not None:
+        old, observed = rivals[PRACTICE], observed_returns(problem, log)
+        versus = paired(own, old, goal, PRACTICE, fresh is not None)
+        shares = dict(zip(behaviour.policy.actions, behaviour.shares, strict=True))
+        about = {"shares": shares, "degree": behaviour.degree, "gain": behaviour.gain}
+        versus = replace(versus, about=about | {"observed": observed})
+        made = replace(made, practice=versus, notes=_notes(own, old, observed))
+    return VectorReview(problem, solution, made, log, train, fresh, rivals, behaviour)
+
+
+def follow_rivals(
+    found: VectorReview, heldout: ContinuousModels | None, seed: int = 0
+) -> VectorReview:
+    """The same with the course of episodes under the policy and its first rivals."""
+    policies: dict[str, Any] = {found.solution.solver: found.solution.policy}
+    if found.behaviour is not None:
+        policies[PRACTICE] = found.behaviour.policy
+    else:
+        policies |= {f"always {rival.choice}": rival for rival in constants(found.problem)[:2]}
+    paths = {
+        name: follow(found.problem, policy, heldout, FOLLOWED, seed)
+        for name, policy in policies.items()
+    }
+    return replace(found, paths=paths)
+
+
+def constants(problem: ContinuousProblem) -> list[ConstantPolicy]:
+    """Every allowed action, taken always."""
+    names = [problem.actions[int(a)] for a in np.flatnonzero(problem.allowed)]
+    return [ConstantPolicy(name, problem.variables, problem.actions) for name in names]
+
+
+def _notes(own: Returns, old: Returns, observed: Mapping[str, Any] | None) -> tuple[Note, ...]:
+    """Where the comparison is a toss-up, and whether the models agree with what the log earned."""
+    assert own.noise is not None  # simulated
+    assert old.noise is not None
+    notes, blur = [], blurred(own.noise, old.noise)
+    if blur > BLURRED:
+        notes.append(Note("comparison_blurred", facts={"share": blur}))
+    if observed is not None:
+        mean = float(old.f @ old.plain)
+        spread = float(np.sqrt(old.f @ (old.plain - mean) ** 2))
+        off = abs(observed["mean"] - mean)
+        off /= max(float(np.hypot(observed["se"], spread)), 1e-300)
+        facts = {"mean": observed["mean"], "se": observed["se"], "n_episodes": observed["n"]}
+        level = Level.CAUTION if off > FAR else Level.INFO
+        facts |= {"simulated": mean, "apart": off if off > FAR else None}
+        notes.append(Note("log_earned", level, facts))
+    return tuple(notes)
+
+
+def observed_returns(problem: ContinuousProblem, log: ContinuousLog) -> dict[str, Any] | None:
+    """Discounted returns of the log's complete episodes: mean, its standard error, how many.
+
+    None with fewer than five. Rows of an episode are taken to be in order of time.
+    """
+    if log.episode is None:
+        return None
+    rewards = np.asarray(problem.reward(log.s, log.a.astype(np.int64), log.s_next))
+    if log.terminal is not None:
+        rewards = rewards + problem.models.end_reward * log.terminal
+    found = []
+    order = np.argsort(log.episode, kind="stable")
+    for part in np.split(order, np.flatnonzero(np.diff(log.episode[order])) + 1):
+        rows = part[: problem.horizon]
+        ended = log.terminal is not None and bool(log.terminal[rows[-1]])
+        if rows.size == problem.horizon or ended:
+            found.append(float(rewards[rows] @ problem.gamma ** np.arange(rows.size)))
+    if len(found) < FEWEST:
+        return None
+    x = np.array(found)
+    se = float(x.std(ddof=1) / np.sqrt(x.size))
+    return {"mean": float(x.mean()), "se": se, "n": x.size}

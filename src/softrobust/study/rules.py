@@ -1,6 +1,6 @@
 """Rules from a policy, with the exact price of simplicity.
 
-The search (`rule_search`) moves between trees by their exact objective on all models: down from
+The search (`rule_tree`) moves between trees by their exact objective on all models: down from
 the tree that is the full policy, one rule at a time, and up from a single rule. Where the problem
 is too large for that, a tree is grown on first-order costs: action a instead of π in state s costs
 
@@ -39,15 +39,17 @@ from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 from softrobust.solvers.improve import Improve
 from softrobust.solvers.practice_class import Composite, mixed_problem
-from softrobust.study.rule_search import Ruled, Search, rules_policy
 from softrobust.study.rule_tree import (
     Leaf,
+    Ruled,
+    Search,
     StateColumns,
     Tree,
     grow,
     leaf_of,
     leaves,
     merged,
+    rules_policy,
     state_columns,
     with_actions,
 )
@@ -188,10 +190,7 @@ def simplify(
 
 
 def _changes(problem: Problem, policy: Policy, practice: Policy) -> tuple[Composite, Policy]:
-    """The problem whose actions are the policy's changes and, last, practice; the policy in it.
-
-    Where the policy mixes it is there what it turns to most, or practice where that is nearer.
-    """
+    """The problem whose actions are the policy's changes and practice; what it does most in it."""
     sinks = problem.models.sinks
     usual = np.where(np.asarray(practice.decided)[:, None], practice.probs, policy.probs)
     turned = (policy.probs > usual + SAME) | (policy.probs >= 1 - SAME)
@@ -237,10 +236,6 @@ class _Found:
             self.best[size] = rules
         return rules
 
-    def within(self, rules: Rules) -> bool:
-        """Whether the rules lose no more than they may."""
-        return self.max_loss is None or rules.met is True
-
     def chosen(self, most: int) -> Rules:
         """The smallest within the loss, or the best: the fewest exceptions, then the value."""
         steps: list[tuple[int, float]] = []
@@ -276,7 +271,7 @@ def _by_search(search: Search, made: _Found, most: int) -> None:
     while at is not None:
         if at.n_leaves <= most:
             at = search.climb(at, at.n_leaves)
-            if not made.within(made.note(at.tree, columns)) or at.n_leaves == 1:
+            if made.note(at.tree, columns).met is False or at.n_leaves == 1:
                 break
         at = search.shrink(at)
     search.looks += kept

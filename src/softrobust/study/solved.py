@@ -21,7 +21,7 @@ from softrobust.posterior.base import FRESH
 from softrobust.posterior.belief import Belief
 from softrobust.posterior.learned import FittedLearned, LearnedPosterior
 from softrobust.posterior.reward_draws import drawn_rewards
-from softrobust.posterior.sampling import Draws
+from softrobust.posterior.sampling import Draws, with_taken
 from softrobust.problem import Problem
 from softrobust.returns import occupancies, total_time
 from softrobust.solvers.base import Solution
@@ -135,9 +135,10 @@ def learned_again(
         fitted: FittedPosterior = replace(posterior.settings, min_count=0).fit(part)
     else:
         fitted = posterior.again(part)
-    models = fitted.sample(n, np.random.default_rng(seed))
+    models = with_taken(fitted.sample(n, np.random.default_rng(seed)), part.pair_counts)
     if models.rewards is not None:  # those of its domain, whatever was seen
-        return Problem(models, None, old.p0, old.gamma, old.objective, old.allowed)
+        own = replace(old, models=models, rewards=models.rewards)
+        return replace(own, objective=old.objective.anew())
     allowed = old.allowed & models.available & (np.asarray(part.pair_counts) > 0)
     allowed |= ~allowed.any(axis=1, keepdims=True) & models.available
     rewards = old.rewards

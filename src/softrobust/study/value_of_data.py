@@ -234,18 +234,23 @@ def _by_models(
     problem: Problem, pool: list[Any], pairs: list[tuple[int, int]], m: int, n: int,
     rng: np.random.Generator, objective: SoftRobust,
 ) -> list[DataValue]:  # fmt: skip
-    """Every model is reweighted."""
+    """Every model is reweighted by its likelihood of each of n data sets of m observations."""
     own = unmasked(problem)  # practice may do what the mask forbids
     Z = np.array([returns_of(own, p).x for p in pool])
     order = np.argsort(Z, axis=1).astype(np.int64)
     (base,), (best,) = _best(Z, order, problem.models.f[None, :], objective)
-    out = []
+    out, f = [], problem.models.f
     for s, a in pairs:
-        weights, size = _reweighted(problem, s, a, m, n, rng)
+        _, block = problem.models.block(s, a)
+        source = rng.choice(f.size, size=n, p=f / f.sum())
+        rows = block[source] / block[source].sum(axis=1, keepdims=True)
+        weights = f * _likelihood(rng.multinomial(m, rows), block)
+        weights /= weights.sum(axis=1, keepdims=True)
+        size = 1.0 / np.square(weights).sum(axis=1)
         value, which = _best(Z, order, weights, objective)
         # What today's best policy earns on average after the data has the same expectation as
         # today: as a control variate it removes the luck of the draw.
-        luck = weights @ Z[best] - float(problem.models.f @ Z[best])
+        luck = weights @ Z[best] - float(f @ Z[best])
         out.append(_value(s, a, value - base - luck, which != best, size, float(np.abs(Z).max())))
     return out
 
@@ -278,10 +283,7 @@ def _spread(pair: Pair) -> float:
 def _value(
     s: int, a: int, gain: FloatArray, changed: NDArray[np.bool_], size: FloatArray, scale: float
 ) -> DataValue:
-    """From the gains of every data set; below a billionth of the returns' size they are rounding.
-
-    Where nothing is gained, another policy of the pool is a tie and no change.
-    """
+    """From the gains of every data set; where one is but rounding, another policy is a tie."""
     real = np.abs(gain) > ROUNDING * scale
     gain, changed = np.where(real, gain, 0.0), changed & real
     mean, half = float(gain.mean()), 1.96 * float(gain.std(ddof=1)) / np.sqrt(gain.size)
@@ -308,11 +310,7 @@ def _pairs(problem: Problem, pairs: Sequence[tuple[int, int]] | None) -> list[tu
 def _pool(
     problem: Problem, policy: AnyPolicy, also: Sequence[AnyPolicy], rng: np.random.Generator
 ) -> list[AnyPolicy]:
-    """Policies that some data could make best; duplicates are dropped.
-
-    Beside a policy with a rule for each step stand nominal's and the models' own plans; beside a
-    stationary one, with a horizon or without, their rules for the first step.
-    """
+    """Policies that some data could make best: plans beside a plan, else rules; each once."""
 
     def own(found: ModelOptima, at: int) -> AnyPolicy:
         if found.steps is not None and isinstance(policy, TimedPolicy):
@@ -324,20 +322,6 @@ def _pool(
     pool += [own(optima, int(omega)) for omega in rng.permutation(problem.n_models)[:POOL]]
     usable = [p for p in pool if (p.probs[..., ~problem.models.available] == 0).all()]
     return list({p.probs.tobytes(): p for p in usable}.values())
-
-
-def _reweighted(
-    problem: Problem, s: int, a: int, m: int, n: int, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Weights (n, n_models) after n data sets of m observations each, and their effective sizes."""
-    _, block = problem.models.block(s, a)
-    f = problem.models.f
-    source = rng.choice(f.size, size=n, p=f / f.sum())
-    rows = block[source] / block[source].sum(axis=1, keepdims=True)
-    counts = rng.multinomial(m, rows)
-    weights = f * _likelihood(counts, block)
-    weights /= weights.sum(axis=1, keepdims=True)
-    return weights, 1.0 / np.square(weights).sum(axis=1)
 
 
 def _best(Z: FloatArray, order: Any, W: FloatArray, objective: SoftRobust) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -13,3 +15,10 @@ def contents(out: Path) -> dict[str, bytes]:
         for path in files
         if path.name != "timings.jsonl"
     }
+
+
+def load_results(out: Path) -> dict[str, Any]:
+    """The results of a run folder by key, in the order of the plan; unfinished tasks are absent."""
+    keys = [task["key"] for task in json.loads((out / "plan.json").read_text())["tasks"]]
+    files = {key: out / "results" / f"{key}.json" for key in keys}
+    return {k: json.loads(f.read_text())["result"] for k, f in files.items() if f.exists()}

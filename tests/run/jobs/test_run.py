@@ -19,14 +19,13 @@ from softrobust.run.jobs import (
     StorageError,
     Task,
     failure_file,
-    load_results,
     run_tasks,
     store,
     task_key,
     task_seed,
 )
 from softrobust.run.jobs.local import worker_environment
-from tests.run.jobs.folders import contents
+from tests.run.jobs.folders import contents, load_results
 
 
 def squares(n: int, **more: Any) -> list[Task]:
@@ -65,8 +64,6 @@ def test_results_are_read_back(tmp_path: Path) -> None:
     outcome = run_tasks(squares(3), tmp_path / "out", workers=0)
     assert load_results(tmp_path / "out") == outcome.results
     assert outcome.results["sq2"]["square"] == 4
-    with pytest.raises(InputError, match="no run"):
-        load_results(tmp_path)
 
 
 def test_resuming_does_only_what_is_missing(tmp_path: Path) -> None:
@@ -93,8 +90,6 @@ def test_a_damaged_result_is_computed_again(tmp_path: Path, damage: str) -> None
         file.write_bytes((out / "results" / "sq1.json").read_bytes())
     else:
         file.write_text(damage)
-    with pytest.raises(InputError, match="damaged"):
-        load_results(out)
     run_tasks(squares(3), out, workers=0, resume=True)
     assert contents(out) == before
 

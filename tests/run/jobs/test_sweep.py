@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from softrobust.run.jobs.tasks import plain_result
 from softrobust.run.sweep import average, run_sweep, solve_one
 from softrobust.run.sweep_file import Source, Sweep
 from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.solvers.registry import SOLVERS
 from tests.run.jobs.folders import contents
 
@@ -85,9 +87,37 @@ def test_a_log_of_ones_own() -> None:
     assert result["true_return"] is None
 
 
-def test_a_status_of_a_clock_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from softrobust.solvers.exact.local_search import LocalSearch
+def test_horizons_and_references(tmp_path: Path) -> None:
+    """A timed plan has its own bound; a search over one rule for all steps does not bound it."""
+    plan, river = one("local-search", horizon=3), RiverSwim(n_states=5, steps=30)
+    assert {row[0] for row in plan["policy"]} == {0, 1, 2}
+    assert plan["bound_covers"] in ("timed", "all")
+    problem, _ = river.split_problem(task_seed(0, "river", 3), 12, 40, SoftRobust(0.5, 0.8))
+    same = LocalSearch(seed=plan["solver_seed"]).solve(replace(problem, horizon=3))
+    assert plan["static"]["objective"] == pytest.approx(same.static_value, rel=1e-9)
+    truth = replace(problem.with_models(river.true_model()), horizon=3)
+    assert plan["true_return"] == pytest.approx(policy_return(truth, same.policy)[0], rel=1e-9)
+    rule = tmp_path / "rule.csv"
+    rule.write_text("state,action\nn=0,wait\n")
+    log = ROOT / "examples" / "pest_log.csv"
+    settings: dict[str, Any] = {"domain": None, "source_settings": {"gamma": 0.9}, "log": log}
+    plain, gain = one("nominal", **settings), one("nominal", **settings, reference=rule)
+    assert gain["static"]["mean"] != plain["static"]["mean"]
+    assert gain["policy"] == plain["policy"]
+    results: list[dict[str, Any]] = [
+        {"source": "x", "seed": 0, "lam": 1.0, "alpha": 0.9, "policy": rows, "bound": bound,
+         "bound_covers": covers, "static": {"objective": 1.0}, "uniform_value": 0.0}
+        for rows, bound, covers in (
+            ([[0, "a", "b", "go"]], 3.0, "timed"),
+            ([["a", "b", "go"]], 2.0, "stationary"),
+            ([["a", "b", {"go": 0.5, "stay": 0.5}]], 1.5, "deterministic"),
+        )
+    ]  # fmt: skip
+    sweep_results._share_bounds(results)
+    assert [r["open"] for r in results] == [2.0, 0.5, 0.5]
 
+
+def test_a_status_of_a_clock_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SOLVERS, "hasty", lambda _: LocalSearch(time_limit=1e-9))
     with pytest.raises(SolverError, match="depend on the machine's speed"):
         one("hasty")

@@ -24,6 +24,7 @@ def read(folder: Path, text: str) -> None:
     ("text", "message"),
     [
         ("[sweep", "cannot be read as TOML"),
+        ("x = " + "[" * 9999 + "]" * 9999, "cannot be read as TOML"),
         ("", "[sweep] is missing"),
         (SWEEP, "no [[source]]"),
         ('[sweep]\nsolvers = ["nominal"]\n[source]\ndomain = "riverswim"', "Mind the double"),
@@ -53,7 +54,15 @@ def read(folder: Path, text: str) -> None:
         (SWEEP + SOURCE + "gamma = 0.9\n", "no setting 'gamma'"),
         (SWEEP + '[[source]]\nlog = "no.csv"\ngamma = 0.9', "there is no file"),
         (SWEEP + '[[source]]\nlog = "log.csv"\n', "Add gamma"),
-        (SWEEP + '[[source]]\nlog = "log.csv"\ngamma = 1.0', "gamma must be"),
+        (SWEEP + '[[source]]\nlog = "log.csv"\ngamma = 1.0', "give the horizon too"),
+        (SWEEP + '[[source]]\nlog = "log.csv"\ngamma = 1.5\nhorizon = 3', "gamma must be"),
+        (SWEEP + SOURCE + "horizon = 0\n", "horizon must be a whole number"),
+        ('[sweep]\nsolvers = ["exact"]\n' + SOURCE + "horizon = 3\n", "know of horizons: improve"),
+        (
+            SWEEP + 'reference = "optimum"\n[[source]]\nlog = "log.csv"\ngamma = 0.9\n'
+            'reference = "log.csv"',
+            "Leave one out",
+        ),
         (SWEEP + '[[source]]\nlog = "log.csv"\ngamma = 0.9\ncolumns = ["a"]', "table of names"),
         (SWEEP + '[[source]]\nlog = "log.csv"\ngamma = 0.9\nsupport = "some"', "neighbours"),
         (SWEEP + '[[source]]\nlog = "log.csv"\ngamma = 0.9\ninitial = 3', "name of a file"),

@@ -5,8 +5,6 @@ seconds it had spent. Dask hands its task to another worker, a few times at most
 are plain values; Dask may pickle them on the wire, and nothing of that touches a disk here.
 """
 
-from __future__ import annotations
-
 import logging
 import tempfile
 import threading
@@ -16,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from softrobust.errors import InputError, MissingExtraError, SolverError
+from softrobust.errors import InputError, SolverError, optional
 from softrobust.run.jobs.tasks import Answer, Order, describe, perform_quietly, versions
 
 PATIENCE = 20.0  # seconds for a scheduler to answer, and for its first worker to come
@@ -26,10 +24,7 @@ _ONE_AT_A_TIME = threading.Lock()  # a worker with many threads: kernels may not
 
 def run_cluster(orders: Sequence[Order], address: str, answer: Answer) -> None:
     """Perform the orders on the cluster; `answer` is called here with every reply."""
-    try:
-        import distributed
-    except ImportError:
-        raise MissingExtraError("distributed", "cluster", "A run on a cluster") from None
+    distributed = optional("distributed", "cluster", "A run on a cluster")
     with _quiet(), _client(address) as client:
         waiting = _submit(client, orders)
         ended = distributed.as_completed(list(waiting), loop=client.loop)

@@ -24,7 +24,10 @@ from typing import IO, Any, final
 
 from softrobust._core.limits import Deadline
 from softrobust.errors import SolverError
-from softrobust.run.jobs.tasks import Answer, Order
+from softrobust.kernels._jit import cores as cores
+from softrobust.kernels._jit import isolated as isolated
+from softrobust.kernels._jit import worker_environment as worker_environment
+from softrobust.run.jobs.tasks import Answer, Order, perform
 
 RETRIES = 2
 FALSE_STARTS = 3  # workers in a row that may die before they say they are ready
@@ -32,44 +35,10 @@ TAIL = 4000  # characters kept of what a dead worker wrote to its error stream
 GRACE = 2.0  # seconds after a limit for tasks that were begun
 
 
-def isolated(call: str, *given: str) -> list[str]:
-    """The words that start an interpreter of its own on a line of code, and what that is given.
-
-    It imports from where this one does, without the current folder or what the environment adds.
-    """
-    path = [place for place in sys.path if os.path.isabs(place)]
-    boot = f"import json, sys; sys.path[:] = json.loads(sys.argv.pop()); {call}"
-    return [sys.executable, "-I", "-c", boot, *given, json.dumps(path)]
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def worker_environment(workers: int) -> dict[str, str]:
-    """Threads for a worker: its share of the cores for the kernels, one for linear algebra.
-
-    The kernels give the same digits for any number of threads; BLAS need not, so it gets one
-    everywhere.
-    """
-    share = max(1, cores() // max(workers, 1))
-    own = os.environ.get("NUMBA_NUM_THREADS", "")
-    if own.isdigit() and int(own) > 0:
-        share = min(share, int(own))
-    blas = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-    return {"NUMBA_NUM_THREADS": str(share)} | dict.fromkeys(blas, "1")
-
-
 def run_local(
-    orders: Sequence[Order],
-    workers: int,
-    answer: Answer,
-    deadline: Deadline,
+    orders: Sequence[Order], workers: int, answer: Answer, deadline: Deadline,
     staff: Staff | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Perform the orders on `workers` processes; `answer` is called here with every reply.
 
     `staff` are workers that are there already, and stay unless it ends badly.
@@ -95,6 +64,31 @@ def run_local(
             own.close()
 
 
+def work() -> None:
+    """What a worker does: orders come as JSON lines on its input, replies leave as such.
+
+    When the parent is gone (the input ends) it ends too, in the midst of a task if need be.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    # The output is for replies alone: what a task prints goes to the error stream, which the parent
+    # keeps for its failure report.
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    sys.stdout.flush()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    orders: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            orders.put(line)
+        os._exit(1)  # nobody waits for a reply
+
+    threading.Thread(target=listen, daemon=True).start()
+    reply: dict[str, Any] = {"ready": os.getpid()}
+    while True:
+        print(json.dumps(reply), file=replies, flush=True)
+        reply = perform(json.loads(orders.get()))
+
+
 @final
 class _Worker:
     """A process that takes one task after another, and the errors it writes."""
@@ -103,7 +97,7 @@ class _Worker:
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self.mark = 0  # where the words of the present task begin
         self.process = subprocess.Popen(
-            isolated("from softrobust.run.jobs.worker import main; main()"),
+            isolated("from softrobust.run.jobs.local import work; work()"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,

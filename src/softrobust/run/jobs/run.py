@@ -6,8 +6,6 @@ Replies come back to this process, which alone writes: whatever dies elsewhere, 
 whole or absent, and the bytes do not depend on who computed them, in which order, or how often.
 """
 
-from __future__ import annotations
-
 import base64
 import signal
 import sys
@@ -27,7 +25,7 @@ from softrobust._core.arrays import FloatArray
 from softrobust._core.limits import Deadline, unbounded
 from softrobust.errors import InputError, SolverError
 from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy, TimedPolicy
+from softrobust.models.policy import Policy, TimedPolicy, policy_of
 from softrobust.posterior.diagnostics import PosteriorWarning
 from softrobust.posterior.registry import load_posterior
 from softrobust.posterior.sampling import CREW, KEPT_BYTES, Draws
@@ -140,18 +138,14 @@ def _where(workers: int | None, cluster: str | None) -> tuple[int | None, str | 
         raise InputError(f"The number of workers is 0 or more; it is {workers}.")
     if workers is not None and cluster is not None:
         raise InputError("Give workers or a cluster, not both: a cluster brings its own workers.")
-    if cluster is not None and cluster.startswith(LOCAL):
-        return _local(cluster), None
-    return workers, cluster
-
-
-def _local(address: str) -> int:
-    count = address.removeprefix(LOCAL)
+    if cluster is None or not cluster.startswith(LOCAL):
+        return workers, cluster
+    count = cluster.removeprefix(LOCAL)
     if not count.isdigit() or int(count) < 1:
         raise InputError(
-            f"A local cluster is given as local:N with N ≥ 1, such as local:2; it is '{address}'."
+            f"A local cluster is given as local:N with N ≥ 1, such as local:2; it is '{cluster}'."
         )
-    return int(count)
+    return int(count), None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -262,7 +256,7 @@ def evaluated_shard(
     there = _read(problem, load_problem)
     names = there.models.states, there.models.actions
     own = [np.array(probs, dtype=np.float64) for probs in policies]
-    rules: list[Any] = [TimedPolicy(p, *names) if p.ndim == 3 else Policy(p, *names) for p in own]
+    rules = [policy_of(p, *names) for p in own]
     found = stream_returns(there, rules, _again(posterior, draws))
     return {"returns": [packed(np.stack([x.x, x.plain - x.x])) for x in found]}
 
@@ -311,12 +305,9 @@ def failure_file(out: str | Path, key: str) -> Path:
 
 
 def _perform_all(
-    orders: Sequence[Order],
-    workers: int | None,
-    cluster: str | None,
-    answer: Answer,
+    orders: Sequence[Order], workers: int | None, cluster: str | None, answer: Answer,
     deadline: Deadline,
-) -> None:
+) -> None:  # fmt: skip
     if not orders:
         return
     if cluster is not None:
@@ -339,11 +330,7 @@ class _Interrupted(BaseException):
 
 @contextmanager
 def _interrupts_are_final() -> Iterator[None]:
-    """Make Ctrl-C end the task.
-
-    A solver answers KeyboardInterrupt with the incumbent so far, which is right when a person
-    waits for it and wrong in a run: that result would depend on the moment.
-    """
+    """Make Ctrl-C end the task: a solver's incumbent would depend on the moment."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

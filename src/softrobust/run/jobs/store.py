@@ -9,8 +9,6 @@ A result counts only if it is whole (its own digest agrees) and belongs to the p
 agrees): so a run that was killed at any moment goes on from what is there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,7 +76,7 @@ class Store:
         warned: dict[str, list[str]] = {}
         with suppress(FileNotFoundError):
             for line in (self.out / TIMINGS).read_text("utf-8", "replace").splitlines():
-                with suppress(ValueError, KeyError, TypeError):
+                with suppress(ValueError, KeyError, TypeError, RecursionError):
                     record = json.loads(line)
                     if record["end"] == "done":
                         seconds[record["key"]] = float(record["seconds"])
@@ -133,24 +131,6 @@ def open_store(out: Path, tasks: Sequence[Task], resume: bool, title: str) -> It
         yield store
 
 
-def load_results(out: str | Path) -> dict[str, dict[str, Any]]:
-    """The results of a run folder by key, in the order of the plan; unfinished tasks are absent."""
-    folder = Path(out)
-    found: dict[str, dict[str, Any]] = {}
-    for task in _read_plan(folder)["tasks"]:
-        path = folder / RESULTS / f"{task['key']}.json"
-        if path.exists():
-            result = read_result(path, task["key"], task["hash"])
-            if result is None:
-                raise InputError(
-                    f"{path} is damaged or belongs to another plan. Run with resume=True: it is "
-                    "then computed again.",
-                    arguments={"resume": ""},
-                )
-            found[task["key"]] = result
-    return found
-
-
 def read_result(path: Path, key: str, expected: str) -> dict[str, Any] | None:
     """The result in a file; None unless it is whole and of this very task."""
     try:
@@ -161,7 +141,7 @@ def read_result(path: Path, key: str, expected: str) -> dict[str, Any] | None:
             and isinstance(record["result"], dict)
             and digest_of(record["result"]) == record["digest"]
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return record["result"] if whole else None
 
@@ -204,9 +184,7 @@ def _read_plan(out: Path) -> dict[str, Any]:
             raise TypeError("it has no format_version")
         if plan["format_version"] <= FORMAT_VERSION:
             check(plan, published("plan"), out / PLAN)
-    except FileNotFoundError:
-        raise InputError(f"There is no run in '{out}': it has no {PLAN}.") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             f"{out / PLAN} cannot be read ({error}). Choose another folder and begin again."
         ) from None

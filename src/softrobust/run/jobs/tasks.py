@@ -11,8 +11,6 @@ but JSON values passes between processes. Warnings travel beside the result and 
 that finds its data made by an earlier one does not hear what was said then.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -89,11 +87,9 @@ class Task:
 
     def order(self, record: Mapping[str, Any]) -> Order:
         """The task, with its record in the plan, as it is sent to whoever performs it."""
-        files = {
-            name: [str(path.resolve()), record["files"][name]] for name, path in self.files.items()
-        }
-        body = {"function": self.function, "settings": dict(self.settings), "files": files}
-        return {"key": self.key, **body}
+        places = {name: str(path.resolve()) for name, path in self.files.items()}
+        files = {name: [place, record["files"][name]] for name, place in places.items()}
+        return {name: record[name] for name in ("key", "function", "settings")} | {"files": files}
 
 
 def check_tasks(tasks: Iterable[Task]) -> tuple[Task, ...]:

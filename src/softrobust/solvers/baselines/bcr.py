@@ -197,10 +197,7 @@ def _global_radii(measured: _Distances, sample: DrawnSample, alpha: float) -> Fl
 
 @final
 class _ValueWeights:
-    """Weights of the norm from the nominal value function, at any transition.
-
-    Where z is constant over the support every row has the same value, and weights are 1.
-    """
+    """Weights of the norm from the nominal value function, at any transition; 1 at constant z."""
 
     def __init__(self, problem: Problem, rows: PairRows, norm: str) -> None:
         v, _ = nominal_policy(problem)

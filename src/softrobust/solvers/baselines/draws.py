@@ -195,9 +195,8 @@ class UpperTail:
         """Values (n_samples, n) of the next n draws, with their weights (n,)."""
         live = weights > 0
         x = np.concatenate([self.values, values[:, live]], axis=1)
-        w = np.concatenate(
-            [self.weights, np.broadcast_to(weights[live], (x.shape[0], int(live.sum())))], axis=1
-        )
+        new = np.broadcast_to(weights[live], (x.shape[0], int(live.sum())))
+        w = np.concatenate([self.weights, new], axis=1)
         order = np.argsort(-x, axis=1, kind="stable")
         w = np.take_along_axis(w, order, axis=1)
         keep = int(self._place(np.cumsum(w, axis=1)).max(initial=0)) + 1

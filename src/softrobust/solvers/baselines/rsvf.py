@@ -100,7 +100,7 @@ class RSVF(Iterated):
         v, decision = nominal_policy(problem)
         sets = _Sets(problem, sample, tail, self.support, v)
         while True:
-            operator = BallOperator(problem, sets.at_centre, sets.psi)
+            operator = BallOperator(problem, replace(sets.rows, p=sets.theta.copy()), sets.psi)
             found, status = self.search(operator, v, decision, deadline)
             v, decision = found.v, found.decision
             if status is Status.TIME_LIMIT:
@@ -142,11 +142,6 @@ class _Sets:
         first = self._cut(v, levels)
         self.theta = first.nearest  # one set: its point nearest to the mean row
         self.cuts = [first]
-
-    @property
-    def at_centre(self) -> PairRows:
-        """The rows with θ in place of the mean."""
-        return replace(self.rows, p=self.theta.copy())
 
     def _thresholds(self, v: FloatArray, more: list[IntArray] | None = None) -> FloatArray:
         """VaR^{1−δ/(SA)} of P̂ᵀz for every pair, (S·A,); keys that draws reach go to `more`."""
@@ -195,11 +190,8 @@ class _Sets:
 
     def stats(self) -> dict[str, Any]:
         """What it took."""
-        return {
-            "value_functions": len(self.cuts),
-            "linear_programs": self.programs,
-            "thresholds_lifted": self.lifted,
-        }
+        made = {"value_functions": len(self.cuts), "linear_programs": self.programs}
+        return made | {"thresholds_lifted": self.lifted}
 
 
 def centre(p: FloatArray, Z: FloatArray, levels: FloatArray) -> tuple[FloatArray, float, int]:
@@ -325,7 +317,11 @@ class RSVFSimple(Iterated):
         if lam == 0:
             return nominal_solution(problem, self.name)
         tail, wanted, _ = tail_mass(problem)
-        models = self._models(problem, wanted)
+        models = problem.models if self.draws is None else self.draws
+        if not isinstance(models, ModelSet):  # no more than may stay in memory
+            size = max(problem.models.next_states.size, 1)
+            most = max(KEPT_BYTES // (8 * size), 1)
+            models = models.draw(min(models.count(wanted, size), most))
         sample = DrawnSample(problem, models, wanted)  # checks them
         stats = resolution("RSVF", sample, tail, wanted, warn=True)
         nominal_part = None
@@ -334,14 +330,6 @@ class RSVFSimple(Iterated):
             nominal_part = replace(problem.mean_problem(), models=mean)
         operator = QuantileOperator(problem.with_models(models), tail, lam, nominal_part)
         return self.solution(problem, operator, deadline, stats)
-
-    def _models(self, problem: Problem, wanted: float) -> ModelSet:
-        """The draws, no more than may stay in memory."""
-        if self.draws is None or isinstance(self.draws, ModelSet):
-            return problem.models if self.draws is None else self.draws
-        size = max(problem.models.next_states.size, 1)
-        most = max(KEPT_BYTES // (8 * size), 1)
-        return self.draws.draw(min(self.draws.count(wanted, size), most))
 
 
 def on_common_lists(first: ModelSet, second: ModelSet) -> tuple[ModelSet, ModelSet]:

@@ -98,15 +98,11 @@ class SPIBB(Solver):
             "states_without_behaviour": int((~seen & problem.decided).sum()),
             "behaviour_value": float(problem.p0 @ one_value(single, beta)),
         }
-        found = {"seconds": clock.elapsed} | stats | more | self._notes(problem, rare)
+        found: dict[str, Any] = {"seconds": clock.elapsed} | stats | more
+        if rare.any() and (rare == (problem.allowed & problem.decided[:, None])).all():
+            note = Note("no_pair_free", Level.CAUTION, {"least": self.min_count})
+            found["notes"] = [note.to_dict()]
         return finish(problem, self.name, problem.policy(probs), status, found, v)
-
-    def _notes(self, problem: Problem, rare: BoolArray) -> dict[str, Any]:
-        """Say so where nothing was free to change."""
-        if not rare.any() or (rare != (problem.allowed & problem.decided[:, None])).any():
-            return {}
-        note = Note("no_pair_free", Level.CAUTION, {"least": self.min_count})
-        return {"notes": [note.to_dict()]}
 
     def _greedy(self, Q: FloatArray, beta: FloatArray, rare: BoolArray) -> FloatArray:
         """The best policy of the class for action values Q; −∞ marks what is not allowed."""
@@ -123,12 +119,9 @@ class SPIBB(Solver):
 
 
 def improve(
-    single: Problem,
-    beta: FloatArray,
-    best: Callable[[FloatArray], FloatArray],
-    least: float,
+    single: Problem, beta: FloatArray, best: Callable[[FloatArray], FloatArray], least: float,
     max_rounds: int,
-) -> tuple[FloatArray, FloatArray, Status, int]:
+) -> tuple[FloatArray, FloatArray, Status, int]:  # fmt: skip
     """Policy iteration from β in one model: probabilities, v, how it ended, and after how long.
 
     `best` gives the policy to take for action values Q, −∞ where an action is not allowed. A state
@@ -170,29 +163,23 @@ class SoftSPIBB(Solver):
         clock = Deadline()
         single, _ = empirical_problem(problem, self.log, "Soft-SPIBB")
         beta, seen = action_shares(self.log.pair_counts, problem.allowed)
-        errors = self._errors(problem)
-        probs, v, status, rounds = improve(
-            single, beta, lambda Q: self._improved(Q, beta, errors), STAYS, self.max_rounds
-        )
+        counts = np.where(problem.allowed, self.log.pair_counts, 0)
+        with np.errstate(divide="ignore"):  # infinite where nothing was seen or is allowed
+            errors = np.sqrt(2 * np.log(2 * counts.size / self.delta) / counts)
+
+        def improved(Q: FloatArray) -> FloatArray:
+            out = beta.copy()
+            for row, q, e in zip(out, Q, errors, strict=True):
+                self._move(row, q, e)
+            return np.asarray(out / out.sum(axis=1, keepdims=True))
+
+        probs, v, status, rounds = improve(single, beta, improved, STAYS, self.max_rounds)
         stats = {
             "seconds": clock.elapsed,
             "rounds": rounds,
             "states_without_behaviour": int((~seen & problem.decided).sum()),
         }
         return finish(problem, self.name, problem.policy(probs), status, stats, v)
-
-    def _errors(self, problem: Problem) -> FloatArray:
-        """e(s, a), infinite where nothing was seen or nothing is allowed."""
-        counts = np.where(problem.allowed, self.log.pair_counts, 0)
-        level = 2 * np.log(2 * counts.size / self.delta)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.sqrt(level / counts))
-
-    def _improved(self, Q: FloatArray, beta: FloatArray, errors: FloatArray) -> FloatArray:
-        out = beta.copy()
-        for row, q, e in zip(out, Q, errors, strict=True):
-            self._move(row, q, e)
-        return np.asarray(out / out.sum(axis=1, keepdims=True))
 
     def _move(self, row: FloatArray, q: FloatArray, e: FloatArray) -> None:
         """Move probability of one state upwards in Q, in place."""

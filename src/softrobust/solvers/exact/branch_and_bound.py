@@ -41,7 +41,8 @@ NODE_WORK = 2.0  # a node takes about LEAST_LEAF and this many times N·S³, and
 RELAXATION_MEMORY = 2**30  # bytes of parents' relaxations kept for their children
 WORTH = 1e-3  # share of the gap that a state must promise for its occupancies to be bounded anew
 ROUNDS = 20  # bound, take actions away, bound again; nodes are few where rounds are many
-STALL = 0.02  # share of the gap that a round must close for another to follow
+STALL = 0.01  # share of the gap that a round must close for another to follow
+STRIDE = 0.2  # and from which on priced occupancies alone are bounded anew in the next one
 PAYS = 0.05  # share of the gap that new occupancies must have closed lately to be worth a node
 FEW = 6  # actions of a state up to which they may be peeled off one by one;
 QUARTER = 0.25  # of more, the most promising part goes together
@@ -206,6 +207,7 @@ class Tree:
         renew = self.dual and (self.payoff >= PAYS or self.nodes % 8 == 0)
         priced = not isinstance(self.reduced.problem.objective, Percentile)
         up_to_date = (fresh and not priced) or not renew  # are the occupancies of the actions left?
+        free = True  # are least occupancies at any price bounded anew too?
         for _ in range(ROUNDS):
             keep = relaxation.allowed & (bound.choice > self.floor)
             gone = relaxation.allowed & ~keep
@@ -219,7 +221,7 @@ class Tree:
             try:
                 relaxation = relax(
                     self.reduced, keep, relaxation, deadline, renew, worth,
-                    xi=bound.xi if priced else None,
+                    xi=bound.xi if priced else None, free=free,
                 )  # fmt: skip
             except OutOfTime:
                 break  # the bound before it holds
@@ -228,8 +230,9 @@ class Tree:
             if renew and not up_to_date:
                 self.payoff += 0.5 * (closed - self.payoff)
             up_to_date = True
-            if closed < STALL:
+            if closed < STALL and (free or not priced):
                 break
+            free = closed < STRIDE
         return relaxation, bound
 
     def _worth(self, relaxation: Relaxation, bound: DualBound) -> BoolArray:
@@ -302,9 +305,9 @@ class Tree:
 
 
 def spare_occupancy(relaxation: Relaxation, xi: FloatArray) -> FloatArray:
-    """(S, A): Σ_ω ξ_ω (h_ω(s) − m_ω(s,a))₊·|adv_ω(s,a)|, what the bound does not charge yet."""
-    spare = np.maximum(relaxation.h.T[:, None, :] - relaxation.m, 0.0) * -relaxation.adv
-    return np.asarray(spare @ xi)
+    """(S, A): Σ_ω ξ_ω (h_ω(s)·|adv_ω(s,a)| − charge)₊, what the bound does not charge yet."""
+    charged = relaxation.charges(xi).terms
+    return np.asarray(np.maximum(charged - relaxation.h.T[:, None, :] * relaxation.adv, 0.0) @ xi)
 
 
 def branching_state(relaxation: Relaxation, bound: DualBound, value: float) -> int:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import fits
+from softrobust._core.arrays import BoolArray, fits
 from softrobust._core.files import DAMAGED, atomic_write
 from softrobust._core.limits import Deadline, File, Gap, LiveLine, Seconds, Seed
 from softrobust._core.settings import Natural
@@ -326,7 +326,7 @@ def load_checkpoint(path: str | Path, reduced: Reduced, gap: float) -> Checkpoin
         meta = json.loads(str(stored["meta"]))
         reason = _not_resumable(meta, reduced, gap)
         if not reason:
-            return _state(stored, meta, reduced.allowed.shape, reduced.problem.n_models)
+            return _state(stored, meta, reduced.allowed, reduced.problem.n_models)
     except (*DAMAGED, ValueError) as error:
         reason = f"it cannot be read ({error})"
     raise InputError(
@@ -349,8 +349,9 @@ def _not_resumable(meta: dict[str, Any], reduced: Reduced, gap: float) -> str:
 
 
 def _state(
-    stored: dict[str, Any], meta: dict[str, Any], shape: tuple[int, int], n_models: int
+    stored: dict[str, Any], meta: dict[str, Any], allowed: BoolArray, n_models: int
 ) -> Checkpoint:
+    shape = allowed.shape
     if stored["decision"].shape != (shape[0],) or stored["xi"].shape[1:] != (n_models,):
         raise ValueError("its arrays have other sizes than the problem")
     decision, floats = stored["decision"], [stored[name] for name in ("closed", "bound", "xi")]
@@ -359,9 +360,12 @@ def _state(
     sound = np.isfinite(stored["bound"]).all() and bool(stored["closed"] < np.inf)
     if not sound or ((decision < 0) | (decision >= shape[1])).any():
         raise ValueError("it holds actions or bounds that cannot be")
-    masks = np.unpackbits(stored["allowed"], axis=1, count=shape[0] * shape[1]).astype(bool)
+    masks = np.unpackbits(stored["allowed"], axis=1, count=allowed.size).astype(bool)
+    masks = masks.reshape(-1, *shape)
+    if (masks & ~allowed).any() or not masks.any(axis=2).all():
+        raise ValueError("it holds nodes with actions that are not allowed, or with none")
     nodes = [
-        Node(float(b), mask.reshape(shape), None if np.isnan(xi).any() else xi, None, int(depth))
+        Node(float(b), mask, None if np.isnan(xi).any() else xi, None, int(depth))
         for b, mask, xi, depth in zip(
             stored["bound"], masks, stored["xi"], stored["depth"], strict=True
         )

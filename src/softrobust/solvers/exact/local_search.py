@@ -222,7 +222,7 @@ def make_climber(reduced: Reduced) -> Climber:
     S, A, N = reduced.problem.R.shape
     if reduced.problem.horizon is not None:
         return BlockClimber(reduced)
-    numbers = 2 * S * A * N + 4 * S**2
+    numbers = 4 * S * A * N + 4 * S**2
     if N * S**3 > EXCHANGE_WORK or S * A * N > EXCHANGE_NUMBERS or not fits(8.0 * numbers):
         return BlockClimber(reduced)
     return ExchangeClimber(reduced)
@@ -271,6 +271,8 @@ class ExchangeClimber(Climber):
         super().__init__(reduced)
         p = reduced.problem
         self.X, self.gain = np.zeros((2, p.n_states * p.n_actions, p.n_models))
+        self.spare = np.zeros_like(self.X), np.zeros_like(self.gain), np.zeros_like(self.x)
+        self.ends: dict[bytes, tuple[IntArray, float]] = {}  # of every rule climbed through
         self.live = np.ascontiguousarray(reduced.allowed).reshape(-1)
         self.threads = p.n_models * p.n_states**3 > PARALLEL_WORK
 
@@ -295,25 +297,33 @@ class ExchangeClimber(Climber):
         self.reached = None
         value = self.neighbours(decision)
         self.reached = decision, value
-        block = True
+        path, block = [decision.tobytes()], True
         while not deadline.passed:
             candidate = self.block_move(decision) if block else self.one_move(decision, value)
-            if candidate is None:
-                if not block:
-                    return decision, value, True
-                block = False
-                continue
-            risen = self.neighbours(candidate)
-            if risen > value + self.rise(value):
+            risen = -np.inf
+            if candidate is not None:
+                self._exchange()
+                risen = self.neighbours(candidate)
+            if candidate is not None and risen > value + self.rise(value):
                 self.reached = decision, value = candidate, risen
                 self.moves += 1
+                if decision.tobytes() in self.ends:  # another climb came by here
+                    self.reached = decision, value = self.ends[decision.tobytes()]
+                    return decision, value, True
+                path.append(decision.tobytes())
                 continue
-            # Not better when recomputed exactly: go back, and end if this was the best exchange.
-            value = self.neighbours(decision)
+            if candidate is not None:  # not better when recomputed exactly
+                self._exchange()
             if not block:
+                self.ends.update(dict.fromkeys(path, (decision, value)))
                 return decision, value, True
             block = False
         return decision, value, False
+
+    def _exchange(self) -> None:
+        """Put what is known of one rule aside, or take it back."""
+        known = self.X, self.gain, self.x
+        (self.X, self.gain, self.x), self.spare = self.spare, known
 
     def block_move(self, decision: IntArray) -> IntArray | None:
         """Every state's action of best first-order change under the worst-case ξ."""

@@ -1,7 +1,7 @@
 """SR-MILP on HiGHS (section 4.1): the paper's own route to the best deterministic policy.
 
-The program is that of `milp_model`, with rewards moved and scaled where their size asks for it, and
-u, b and y of order 1. The policy is read from π, and always re-evaluated exactly.
+The program is that of `milp_program`, with rewards moved and scaled where their size asks for it,
+and u, b and y of order 1. The policy is read from π, and always re-evaluated exactly.
 
 HiGHS proposes, and never proves. It works in floating point with tolerances of 1e-7: its bounds
 have been seen below the true optimum by 2e-7 of the returns on well-conditioned programs, and by
@@ -37,7 +37,7 @@ from softrobust.returns import occupancies, static_return
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.exact.local_search import policy_of, search
-from softrobust.solvers.exact.milp_model import (
+from softrobust.solvers.exact.milp_program import (
     FORMULATIONS,
     Conditioned,
     Formulation,

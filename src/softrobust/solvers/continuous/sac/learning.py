@@ -302,12 +302,10 @@ def compiled_block(plan: Plan, world: Traced, length: int, own_data: bool = Fals
     They share the data, or each has its own (a first axis on every array).
     """
 
-    def block(state: State, data: Data) -> tuple[State, Trace]:
-        def one(now: State, _: Any) -> tuple[State, Trace]:
-            return train_once(plan, world, data, now)
-
-        after, trace = jax.lax.scan(one, state, None, length=length)
-        return after, trace
+    def block(state: State, data: Data) -> Any:
+        return jax.lax.scan(
+            lambda now, _: train_once(plan, world, data, now), state, None, length=length
+        )
 
     return jax.jit(jax.vmap(block, in_axes=(0, 0 if own_data else None)))
 

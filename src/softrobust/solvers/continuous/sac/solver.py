@@ -52,8 +52,8 @@ class ActorCritic(Solver, ABC):
     """Settings that the three solvers share."""
 
     continuous: ClassVar[bool] = True
-    robust: ClassVar[bool]  # whether models are combined by their minimum
-    plain: ClassVar[bool]  # whether the mean model is the only one
+    robust: ClassVar[bool] = False  # whether models are combined by their minimum
+    plain: ClassVar[bool] = False  # whether the mean model is the only one
     iterations: Count = 2000  # in each of which
     episodes: Count = 30  # are rolled out, and
     updates: Count = 6  # are made,
@@ -164,7 +164,6 @@ class SAC(ActorCritic):
     """Discrete soft actor-critic in the mean model: the case of one model."""
 
     name: ClassVar[str] = "sac"
-    robust: ClassVar[bool] = False
     plain: ClassVar[bool] = True
 
 
@@ -174,8 +173,6 @@ class SoftRobustSAC(ActorCritic):
     """Targets are the mean over models."""
 
     name: ClassVar[str] = "sr-sac"
-    robust: ClassVar[bool] = False
-    plain: ClassVar[bool] = False
 
 
 @final
@@ -185,7 +182,6 @@ class RobustSAC(ActorCritic):
 
     name: ClassVar[str] = "r-sac"
     robust: ClassVar[bool] = True
-    plain: ClassVar[bool] = False
 
 
 def network_policy(

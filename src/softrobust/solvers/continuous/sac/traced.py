@@ -243,7 +243,9 @@ def world_of(problem: ContinuousProblem, plain: bool) -> tuple[Traced, Data]:
         "f": models.f,
         "gamma": np.array(problem.gamma),
         "end_reward": np.array(models.end_reward),
-        "start": _start_rows(problem),
+        "start": problem.sample_start(START_ROWS, np.random.default_rng(0))
+        if callable(problem.start)
+        else np.asarray(problem.start),
         "action_index": np.flatnonzero(problem.allowed).astype(np.int32),
         "input_centre": centre,
         "input_scale": scale,
@@ -306,9 +308,3 @@ def _parameters(models: ContinuousModels) -> Parameters:
     elif isinstance(models, CallableModels):
         out |= {"own": models.own.astype(np.int32)}
     return out if models.clip is None else out | {"low": models.clip[0], "high": models.clip[1]}
-
-
-def _start_rows(problem: ContinuousProblem) -> FloatArray:
-    if not callable(problem.start):
-        return np.asarray(problem.start)
-    return problem.sample_start(START_ROWS, np.random.default_rng(0))

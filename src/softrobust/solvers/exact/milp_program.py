@@ -104,7 +104,7 @@ def condition(problem: Problem, allowed: BoolArray) -> Conditioned:
     values = problem.R[allowed]
     high, low = float(values.max()), float(values.min())
     largest, middle, half = max(abs(high), abs(low)), 0.5 * (high + low), 0.5 * (high - low)
-    R, C, error = problem.R, 0.0, 0.0
+    R, C, each, error = problem.R, 0.0, 0.0, 0.0
     if abs(middle) > OFFSET * half:
         sums = pair_sums(problem)
         keeps = 1 - problem.gamma * sums  # row sums that miss 1 count in full where γ is near it
@@ -117,7 +117,7 @@ def condition(problem: Problem, allowed: BoolArray) -> Conditioned:
         error = float(reach(problem, sums).max()) * each
     shift = C * float(problem.p0.sum())
     error += (problem.n_states + 4) * EPS * abs(shift)
-    rest = float(np.abs(R[allowed]).max())
+    rest = max(float(np.abs(R[allowed]).max()), each)  # what rounding leaves of equal rewards is 0
     unit = 1.0
     if rest > 0 and not SCALE[0] <= rest <= SCALE[1]:
         unit = float(2.0 ** np.round(np.log2(rest)))  # a power of two: scaling is exact

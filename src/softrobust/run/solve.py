@@ -5,13 +5,11 @@ while `exact` works on one called NAME, its open nodes are in `.NAME.search.npz`
 a run that was killed has them too. A finished folder holds them as `search.npz` where any are left.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +19,22 @@ from softrobust._core.settings import whole
 from softrobust.bounds.best import check_replications
 from softrobust.certificate import (
     Certificate,
+    Comparison,
     certify,
     certify_posterior,
     compare_policies,
     draw_heldout,
 )
 from softrobust.certificate.posterior import INTERVAL_SHARE, LEAST, REPLICATIONS
+from softrobust.data import TransitionLog
 from softrobust.data.bins import interval_of
+from softrobust.data.continuous import ContinuousLog
 from softrobust.errors import InputError
-from softrobust.models.policy import TimedPolicy
+from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.posterior.learned import FittedLearned
-from softrobust.problem import ContinuousProblem
+from softrobust.posterior.sampling import Draws
+from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns import policy_return
 from softrobust.run.folder import CUT, SEARCH, Run, diagnosed, found_notes, own_value_notes
 from softrobust.run.growth import CANDIDATES, Answer, answer
@@ -44,21 +47,12 @@ from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.improve import Improve, promise_of
 from softrobust.solvers.practice_class import solve_within
+from softrobust.solvers.promise import Promise
 from softrobust.solvers.registry import default_solver, make_solver
-from softrobust.study.rivals import EPISODES, review_vectors
+from softrobust.study.review import EPISODES, review_vectors
 from softrobust.study.solved import learned_again
 from softrobust.study.validation import UNITS, Chooser
 from softrobust.study.validation import validate as held_out_data
-
-if TYPE_CHECKING:
-    from softrobust.certificate import Comparison
-    from softrobust.data import TransitionLog
-    from softrobust.data.continuous import ContinuousLog
-    from softrobust.models.model_set import ModelSet
-    from softrobust.models.policy import Policy
-    from softrobust.posterior.sampling import Draws
-    from softrobust.problem import Problem
-    from softrobust.solvers.promise import Promise
 
 
 def choose(
@@ -114,32 +108,44 @@ def choose(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SaturationWarning)  # it is among the notes
         found = answer(setup, solver, seed, n, named)
-    setup, solution, promise = found.setup, found.solution, found.promise
+    setup, solution = found.setup, found.solution
     problem = setup.problem
     run = certified(setup, solution, seed, n, episodes or EPISODES, found)
     if setup.log is not None and not run.continuous:
-        if promise is None:
-            stage("judging by halves of the log")
-            promise = promise_of(
-                setup.log, problem.gamma, solution.policy, lam=problem.objective.lam,
-                horizon=problem.horizon, seed=seed,
-            )  # fmt: skip
-        run = replace(run, certificate=replace(run.certificate, promise=promise))
+        run = with_promise(run, found.promise)
         if isinstance(solution.policy, TimedPolicy):
             facts: dict[str, Any] = {"steps": solution.policy.horizon}
             run = replace(run, notes=(*run.notes, Note("promise_not_timed", Level.CAUTION, facts)))
         else:
-            run = replace(run, notes=(*run.notes, *_judge(setup, solver, promise)))
+            run = replace(run, notes=(*run.notes, *_judge(setup, solver, run.certificate.promise)))
     if validate is not None:
         held = held_out_data(setup.log, problem, _chooser(setup, solver, seed), validate, seed)
         run = replace(run, validation=held)
-    clock = time_bound()
-    if clock.cut:
-        facts = {"parts": list(clock.cut), "seconds": clock.limit}
-        run = replace(run, notes=(*run.notes, Note("cut_by_time", facts=facts)))
+    run = cut_short(run)
     more = {"replications": replications, "episodes": episodes, "validate": validate}
     alone = CANDIDATES not in solution.stats
     return replace(run, command=repeat_command(setup, solver, alone, **more))
+
+
+def cut_short(run: Run) -> Run:
+    """The run with a note of what there was less of for want of time."""
+    clock = time_bound()
+    if not clock.cut:
+        return run
+    facts = {"parts": list(clock.cut), "seconds": clock.limit}
+    return replace(run, notes=(*run.notes, Note("cut_by_time", facts=facts)))
+
+
+def with_promise(run: Run, promise: Promise | None = None) -> Run:
+    """The run with what is promised of its policy, judged by halves of its log."""
+    if promise is None:
+        stage("judging by halves of the log")
+        problem = run.problem
+        promise = promise_of(
+            run.log, problem.gamma, run.solution.policy, lam=problem.objective.lam,
+            horizon=problem.horizon, seed=run.seed,
+        )  # fmt: skip
+    return replace(run, certificate=replace(run.certificate, promise=promise))
 
 
 def _judge(setup: Setup, solver: Solver, promise: Promise | None) -> list[Note]:
@@ -235,8 +241,9 @@ def certified(
         certificate = _certify_table(known, heldout, replications, seed)
         said = found_notes(problem, solution, log, diagnosed(setup.posterior))
         made["heldout"] = heldout
-        more = (*_learned(setup.posterior), *said, *known.notes)
-        more = (*more, *_resolution(setup, solution, certificate))
+        more = (*said, *known.notes, *_resolution(setup, solution, certificate))
+        if isinstance(setup.posterior, FittedLearned):
+            more = (Note("prior_learned", facts=setup.posterior.learned()), *more)
     return Run(
         problem,
         solution,
@@ -266,13 +273,6 @@ def _of_visits(setup: Setup) -> dict[str, Any]:
     states = {name: list(values) for name, values in setup.visits.report.states.items()}
     how = {"rules": said, "read": dict(setup.options.reading or {}), "states": states}
     return {"visits": how, "bins": setup.visits.bins}
-
-
-def _learned(posterior: Any) -> list[Note]:
-    """What a learned prior learned."""
-    if not isinstance(posterior, FittedLearned):
-        return []
-    return [Note("prior_learned", facts=posterior.learned())]
 
 
 def _certify_table(
@@ -322,8 +322,7 @@ def _resolution(setup: Setup, solution: Solution, certificate: Certificate) -> l
     return [Note("heldout_interval_wide", facts={"share": known, "draws": held.n_models})]
 
 
-# --------------------------------------------------------------------------------------------------
-# A search that was cut short.
+# -- A search that was cut short ---------------------------------------------------------------
 
 
 def prepare_search(out: Path | None, solver: str, resume: bool) -> Path | None:
@@ -362,7 +361,7 @@ def _why(out: Path) -> str:
         solver, status = str(record["solver"]), str(record["status"]).replace("_", " ")
         if record["status"] in CUT:
             raise ValueError("there was something to go on with")
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return f"it has no {SEARCH}. Start afresh"
     if solver != Exact.name:
         return f"it was solved by '{solver}', and only 'exact' can be resumed"
