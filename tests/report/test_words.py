@@ -63,7 +63,8 @@ def test_unknown_figures_are_dashes_and_small_gaps_are_written_out() -> None:
 def test_percent_never_rounds_something_to_nothing_or_to_all(share: float) -> None:
     text = percent(share)
     assert (text == "0\u202f%") == (share == 0)
-    assert (text == "100\u202f%") == (share == 1)
+    # Weights that sum to 1 but for rounding are all.
+    assert (text == "100\u202f%") == (round(100 * share, 9) == 100)
 
 
 def test_percent_reads_well() -> None:

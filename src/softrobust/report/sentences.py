@@ -166,7 +166,8 @@ class _Fact:
             return words if spec.startswith("=") else f"{shown} {words}"
         kind, _, digits = spec.partition(" ")
         if kind == "%":
-            return f"{100 * value:{digits or '.0f'}} %" if digits or value >= 0.01 else "<1 %"
+            whole = round(100 * value, 9)  # as many, however weights were summed
+            return f"{whole:{digits or '.0f'}} %" if digits or value >= 0.01 else "<1 %"
         if kind == "share":
             return f"{100 * value:{'.0f' if value == 0 or value >= 0.01 else '.2g'}} %"
         if kind == "expm1":

@@ -53,11 +53,12 @@ def _amount(x: float, up: str = "more", down: str = "less") -> str:
 
 def chance(p: float) -> str:
     """A probability in words: never "100 %" for what is merely likely."""
-    if 0.999 < p < 1:
+    whole = round(100 * p, 9)  # 399 of 400 are as many, however their weights were summed
+    if 99.9 < whole < 100:
         return "more than 99.9 %"
-    if 0 < p < 0.001:
+    if p > 0 and whole < 0.1:
         return "less than 0.1 %"
-    return f"{100 * p:.3g} %"
+    return f"{whole:.3g} %"
 
 
 def earns(c: Certificate, number: Callable[[float], str] = "{:.6g}".format) -> str:
@@ -90,7 +91,7 @@ def by_the_models(c: Comparison) -> str:
     return phrase(
         "verdict.no_gain" if c.ties > ALL else "verdict.by_models", c=c,
         mean=_amount(c.mean.value), bad=_amount(c.cvar.value), words=words.bad_case(c.goal),
-        always=c.chance.value >= 1, chance=chance(c.chance.value), models=_models(c),
+        always=c.chance.value > ALL, chance=chance(c.chance.value), models=_models(c),
     )  # fmt: skip
 
 

@@ -108,12 +108,12 @@ def rows_and_dates(log: Sized, notes: Iterable[Note]) -> str:
 
 def percent(share: float) -> str:
     """A share as a percentage that never rounds something to nothing, nor less than all to all."""
-    if 0 < share < 0.001:
-        return f"<{NARROW}0.1{NARROW}%"
-    if 0.999 < share < 1:
-        return f">{NARROW}99.9{NARROW}%"
     whole = round(100 * share, 9)  # 399 of 400 are as many, however their weights were summed
-    value = round(whole, 1 if share < 0.0995 or 0.99 < share < 1 else 0)
+    if share > 0 and whole < 0.1:
+        return f"<{NARROW}0.1{NARROW}%"
+    if 99.9 < whole < 100:
+        return f">{NARROW}99.9{NARROW}%"
+    value = round(whole, 1 if whole < 9.95 or 99 < whole < 100 else 0)
     return f"{value:g}{NARROW}%"
 
 
