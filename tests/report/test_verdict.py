@@ -90,9 +90,14 @@ def test_no_interval_and_no_difference() -> None:
 @pytest.mark.parametrize(
     ("p", "words"),
     [
-        (1.0, "100 %"), (1 - 2e-16, "100 %"), (0.9999, "more than 99.9 %"), (0.5, "50 %"),
-        (0.9975 - 2e-16, "99.8 %"), (0.00001, "less than 0.1 %"), (1e-300, "less than 0.1 %"),
-    ],  # fmt: skip
+        (1.0, "100 %"),
+        (1 - 2e-16, "100 %"),
+        (0.9999, "more than 99.9 %"),
+        (0.5, "50 %"),
+        (0.9975 - 2e-16, "99.8 %"),
+        (0.00001, "less than 0.1 %"),
+        (1e-300, "less than 0.1 %"),
+    ],
 )
 def test_chances_in_words(p: float, words: str) -> None:
     assert chance(p) == words
