@@ -113,7 +113,12 @@ def static_others(smoke: bool) -> Iterator[Figure]:
 
 @case("static-reference")
 def static_reference(smoke: bool) -> Iterator[Figure]:
-    """The same proofs of the gain over a practice and of the regret, in processor time."""
+    """The same proofs of the gain over a practice and of the regret, in processor time.
+
+    Twice each: to the same share of what is to be gained over acting at random, and to the same
+    absolute gap. The share is the stricter one where a bad case of the gain is smaller than the
+    gain in the bad case: on pest control it leaves 3.5 open against practice, 6.1 without.
+    """
     size = 5 if smoke else 100
     cases = [("pest control 51 × 5, λ = 0.5, to 0.1 %", pest(size), 1e-3)]
     cases.append(("inventory 51 × 41, to 0.1 %", inventory(size), 1e-3))
@@ -121,25 +126,33 @@ def static_reference(smoke: bool) -> Iterator[Figure]:
         cases.append(("riverswim 20 × 2 × 100, exact", riverswim(), 1e-9))
     for name, base, share in cases:
         practice = Reference("practice", base.uniform_policy())  # who acts at random
-        plain = 0.0
+        plain = tolerance = 0.0
         for reference in (None, practice, "optimum"):
             goal = SoftRobust(base.objective.lam, 0.7, reference)
             p = replace(base, objective=goal)
-            local = warm(p)
-            gap = share * (local.static_value - uniform_value(p)) / abs(local.static_value)
-            seconds = np.inf  # the least of three: riverswim takes tenths of a second
-            for _ in range(3):
-                begin = time.process_time()
-                solution = Exact(gap=gap, time_limit=60.0).solve(p)
-                seconds = min(seconds, time.process_time() - begin)
+            local = warm(p).static_value
+            own = share * (local - uniform_value(p))
             if reference is None:
-                plain, nodes = seconds, solution.stats["nodes"]
+                tolerance = own
+                plain, nodes = least_time(p, own / abs(local))
                 continue
-            note = f"{seconds:.2f} s and {solution.stats['nodes']} nodes against {plain:.2f} s and "
-            yield Figure(
-                f"{name}, reference {goal.against}", "the same of the return", seconds / plain,
-                "of its time", "≤ 1.5", f"{note}{nodes} nodes",
-            )  # fmt: skip
+            for which, gap in (("share", own), ("absolute gap", tolerance)):
+                seconds, n = least_time(p, gap / abs(local))
+                note = f"{seconds:.2f} s and {n} nodes against {plain:.2f} s and {nodes} nodes"
+                yield Figure(
+                    f"{name}, reference {goal.against}, same {which}", "the same of the return",
+                    seconds / plain, "of its time", "≤ 1.5", note,
+                )  # fmt: skip
+
+
+def least_time(p: Problem, gap: float) -> tuple[float, int]:
+    """The least of three processor times, as riverswim takes tenths of a second; and nodes."""
+    seconds, nodes = np.inf, 0
+    for _ in range(3):
+        begin = time.process_time()
+        nodes = Exact(gap=gap, time_limit=60.0).solve(p).stats["nodes"]
+        seconds = min(seconds, time.process_time() - begin)
+    return seconds, nodes
 
 
 # Before references, horizons and proofs by our own arithmetic alone; draws its instances itself.

@@ -32,6 +32,7 @@ from softrobust.solvers.exact import local_search
 from softrobust.solvers.exact.local_search import BlockClimber
 from tests.agree.static_instances import brute_force
 from tests.instances import random_policy, random_problem
+from tests.laws.test_bounds import plain
 
 
 class Looks(Deadline):
@@ -93,7 +94,7 @@ def test_a_relaxation_cut_short_is_late_or_true(looks: int) -> None:
         assert looks < n
         return
     assert looks >= n
-    bound = dual_bound(reduced.problem, relaxation, relaxation.terms)
+    bound = dual_bound(reduced.problem, relaxation.allowed, plain(relaxation))
     assert bound.value >= brute_force(problem)
     whole = relax(reduced, reduced.allowed)
     assert (relaxation.m <= whole.m).all()
@@ -116,7 +117,7 @@ def test_the_clock_is_looked_at_between_states_too(monkeypatch: pytest.MonkeyPat
     bounded = (cut.m > 0).any(axis=1)  # (S, N)
     np.testing.assert_array_equal(bounded.sum(axis=0), [S, S, 2] + [0] * (n - 3))
     np.testing.assert_allclose(cut.m[:, :, :2], whole.m[:, :, :2], rtol=1e-12)
-    bound = dual_bound(p, cut, cut.terms)
+    bound = dual_bound(p, cut.allowed, plain(cut))
     assert bound.value >= brute_force(problem)
     # A relaxation cut short is a parent as good as another.
     keep = reduced.allowed.copy()
@@ -172,8 +173,8 @@ def test_no_time_for_the_program_leaves_the_first_weights() -> None:
     reduced = reduce(problem)
     relaxation = relax(reduced, reduced.allowed)
     p = reduced.problem
-    none = dual_bound(p, relaxation, relaxation.terms, deadline=Looks(0))
-    full = dual_bound(p, relaxation, relaxation.terms)
+    none = dual_bound(p, relaxation.allowed, plain(relaxation), deadline=Looks(0))
+    full = dual_bound(p, relaxation.allowed, plain(relaxation))
     assert full.value <= none.value
     assert none.value >= brute_force(problem)
 

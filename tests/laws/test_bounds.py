@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softrobust.bounds import Covers, clairvoyant_bound
-from softrobust.bounds.advantage import relax
+from softrobust.bounds.advantage import Charges, Relaxation, relax
 from softrobust.bounds.best import CLASSES, best_bound, dual_bound, dual_value, into_xi
 from softrobust.bounds.paper_errors import eps1, eps2, paper_errors, reward_radius
 from softrobust.bounds.reduction import reduce
@@ -17,6 +17,12 @@ from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_return, static_return
 from tests.agree.static_instances import all_decisions, all_returns, brute_force
 from tests.instances import random_policy, random_problem
+
+
+def plain(relaxation: Relaxation) -> Charges:
+    """Least occupancies at any price."""
+    return Charges(relaxation.x, relaxation.size, relaxation.terms)
+
 
 SHARES = st.sampled_from([0.0, 0.2, 0.5, 0.9, 1.0])
 
@@ -62,8 +68,8 @@ def test_any_weights_give_a_bound_on_every_choice(problem: Problem, seed: int) -
     lower, upper = soft_robust(p.objective, "test").xi_bounds(p.models.f)
     xi = into_xi(np.random.default_rng(seed).dirichlet(np.ones(p.n_models)), lower, upper)
     for bound in (
-        dual_bound(p, relaxation, relaxation.terms),
-        dual_value(p, relaxation, relaxation.terms, xi),
+        dual_bound(p, relaxation.allowed, plain(relaxation)),
+        dual_value(p, relaxation.allowed, plain(relaxation), xi),
     ):
         for s, a in np.argwhere(p.allowed):
             assert values[decisions[:, s] == a].max() <= bound.choice[s, a]
@@ -73,7 +79,7 @@ def test_any_weights_give_a_bound_on_every_choice(problem: Problem, seed: int) -
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.integers(0, 1000))
 def test_priced_charges_hold_in_every_model_and_for_every_choice(p: Problem, seed: int) -> None:
-    """ρ(π, P̂^ω) ≤ x_ω + Σ_s terms, with fresh prices, in a child, and with prices made anew."""
+    """ρ(π, P̂^ω) ≤ x_ω + Σ_s terms: fresh prices, in a child, made anew, and mixtures of them."""
     reduced, rng = reduce(p), np.random.default_rng(seed)
     p = reduced.problem
     lower, upper = soft_robust(p.objective, "test").xi_bounds(p.models.f)
@@ -82,19 +88,25 @@ def test_priced_charges_hold_in_every_model_and_for_every_choice(p: Problem, see
     fewer = reduced.allowed & (rng.random(reduced.allowed.shape) < 0.7)
     fewer[~fewer.any(axis=1)] = reduced.allowed[~fewer.any(axis=1)]
     child = relax(reduced, fewer, priced, occupancies=False)
-    again = relax(reduced, fewer, priced, xi=xi)
-    paying = relax(reduced, fewer, priced, xi=xi, free=False)
     decisions = all_decisions(p)
+    likely = decisions[rng.integers(len(decisions))]
+    again = relax(reduced, fewer, priced, xi=xi, likely=likely)
+    paying = relax(reduced, fewer, priced, xi=xi, free=False)
     returns = all_returns(p, decisions)
+    older = None
     for relaxation in (priced, child, again, paying):
         inside = relaxation.allowed[np.arange(p.n_states), decisions].all(axis=1)
         charges = relaxation.charges(xi)
+        best = dual_bound(p, relaxation.allowed, charges, xi, older=older)
+        if older is not None:
+            charges = charges.mixed(older, rng.random(p.n_models))
         assert charges.terms.sum() <= 0
-        bound = dual_value(p, relaxation, charges.terms, xi, charges)
+        bound = dual_value(p, relaxation.allowed, charges, xi)
+        older = charges
         for decision, x in zip(decisions[inside], returns[inside], strict=True):
             paid = charges.terms[np.arange(p.n_states), decision].sum(axis=0)
-            assert (x <= relaxation.x + paid + 1e-12 * np.abs(x).max()).all()
-            limit = bound.choice[np.arange(p.n_states), decision].min()
+            assert (x <= charges.x + paid + 1e-12 * np.abs(x).max()).all()
+            limit = np.minimum(bound.choice, best.choice)[np.arange(p.n_states), decision].min()
             assert p.objective.value(x, p.models.f) <= limit
 
 

@@ -23,9 +23,10 @@ Of these inequalities w(s) = min(W, e/D)(s,π(s)) times each, and h ≥ m for wh
     Σ_s h·c ≥ Σ_s [w·p₀ᵀF + (e − wD)·m](s, π(s)) = Σ_s e·[τm' + (1 − τ)m],   m' = p₀ᵀF/D, τ = wD/e:
 
 prices are paid out of the costs of those who avoid. They begin as parts of the costs, but 0 for the
-action of a state that is cheapest in the mean of the models, so that who takes it is charged in
-full, and fall where they use up more of a cost than they should. All this holds in each model,
-whatever its weight.
+likely action of a state (the incumbent's, or else the one that is cheapest in the mean of the
+models), so that who takes it is charged in full, and fall where they use up more of a cost than
+they should. All this holds in each model, whatever its weight. So does every mixture of charges
+found so far, in each model its own, as long as actions are only taken away (`Charges.mixed`).
 
 A `Relaxation` holds V, adv and m; it is tightened, not recomputed, when actions are taken away.
 """
@@ -38,7 +39,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, read_only, refuse_if_too_large
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, read_only, refuse_if_too_large
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.bounds.reduction import EPS, Reduced, reach
 from softrobust.problem import Problem
@@ -52,7 +53,7 @@ FIRST = 4  # models before the first look at the clock,
 TARGET_WORK = 2e8  # and FIRST·S³ times the states whose occupancies are bounded before it
 PRICE = 0.1  # of what is to be charged at s: what avoiding it is to cost at first
 SCALES = (0.3, 1.0)  # parts of the weights that are tried
-MORE = 0.2  # share of what costs have left by which one weight alone may rise
+ALONE = (0.2, 0.5)  # parts of all costs that are tried for one state alone
 FREE = 1  # actions of a state without a price
 TIMES = 3  # rounds of prices where there were none before
 PRICED_WORK = 3e8  # S³·A above which one model's prices would take long
@@ -69,13 +70,38 @@ class Prices:
     used: FloatArray  # (S, A, N)
     start: FloatArray  # (N, S) p₀ᵀF
     weight: FloatArray  # (N, S) W
-    room: FloatArray  # (N, S) by which a weight may rise alone, until e is 0 somewhere
+    most: FloatArray  # (N, S) the greatest W of a state if it is the only one that has any
     rules: NDArray[np.int16]  # (N, S, S) that attain F
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All of them."""
         return tuple(getattr(self, each.name) for each in fields(self))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Charges:
+    """What returns are at most: x_ω + Σ_s terms_ω(s, π(s)) for every allowed π.
+
+    `terms` charge a dear action no more than is good for the sum. To take it away, its state alone
+    may have a part of all costs, one of `ALONE`: then it costs `alone`, and what other states are
+    charged counts by the rest.
+    """
+
+    x: FloatArray  # (N,)
+    size: float  # what x was rounded at
+    terms: FloatArray  # (S, A, N), ≤ 0
+    alone: tuple[FloatArray, ...] = ()  # (S, A, N), ≤ 0
+
+    def mixed(self, older: Charges, part: FloatArray) -> Charges:
+        """In each model `part` (N,) of these and the rest of others: true as both are."""
+        old, size = (1 - 4 * EPS) * (1 - part), max(self.size, older.size)
+        new = (1 - 4 * EPS) * part
+        pairs = zip((self.terms, *self.alone), (older.terms, *older.alone), strict=True)
+        terms, *alone = (new * mine + old * theirs for mine, theirs in pairs)
+        x = part * self.x + (1 - part) * older.x + 4 * EPS * size
+        return Charges(x, size, terms, tuple(alone))
 
 
 @final
@@ -94,6 +120,7 @@ class Relaxation:
     rules: NDArray[np.int16]  # (N, S, S) and the rules that attain them
     h: FloatArray  # (N, S) occupancies of the models' own optimal rules
     prices: Prices | None = None
+    charged: Charges | None = None  # the best mixture known, of these or more actions
 
     @property
     def terms(self) -> FloatArray:
@@ -102,54 +129,41 @@ class Relaxation:
 
     def charges(self, xi: FloatArray) -> Charges:
         """What choices cost with prices, in the sum over states that is best for the weights xi."""
-        best = Charges(self.terms, None, None)
-        p = self.prices
+        best, p = self.terms, self.prices
         if p is None:
-            return best
+            return Charges(self.x, self.size, best, (best,) * len(ALONE))
         c = -self.adv
         live = self.allowed[:, :, None] & (p.used > 0)  # V may have changed since prices were made
         kept = np.where(live, c / np.where(live, p.cost, 1.0), 1.0).min(axis=(0, 1))
+        whole = (1 - 64 * EPS) * np.minimum(kept, 1.0)
         more = np.maximum(p.m - self.m, 0.0)
         per_cost = p.m / np.where(p.start > 0, p.start, np.inf).T[:, None, :]  # 1/D, 0 if no target
-        value = _sum_of_best(self.allowed, best.terms, xi)
-        for scale in SCALES:
-            share = np.minimum(scale, (1 - 64 * EPS) * kept)
+
+        def charged(share: FloatArray, alone: float = 0.0) -> FloatArray:
+            share = (1 - alone) * share
             e = np.maximum((1 - 64 * EPS) * c - (1 + 64 * EPS) * share * p.used, 0.0)
             full = np.maximum(per_cost * e, 1e-300)  # the weight that charges all of e
-            weight = (share * p.weight.T)[:, None, :]
+            w = (share * p.weight.T + alone * whole * p.most.T)[:, None, :]
+            tau = (1 - 64 * EPS) * (np.minimum(w, full) / full)
+            return np.asarray(-e * (self.m + tau * more))
 
-            def charged(w: FloatArray, e: FloatArray = e, full: FloatArray = full) -> FloatArray:
-                tau = (1 - 64 * EPS) * (np.minimum(w, full) / full)
-                return np.asarray(-e * (self.m + tau * more))
-
-            terms = charged(weight)
+        value, used = _sum_of_best(self.allowed, best, xi), 0.0 * whole
+        for scale in SCALES:
+            share = np.minimum(scale, whole)
+            terms = charged(share)
             found = _sum_of_best(self.allowed, terms, xi)
             if found < value:
-                value = found
-                extra = (MORE * share * p.room.T)[:, None, :]
-                best = Charges(terms, charged(weight + extra), 1.0 - MORE)
-        return best
+                value, best, used = found, terms, share
+        alone = tuple(charged(used, part) for part in ALONE)
+        return Charges(self.x, self.size, best, alone)
 
     @property
     def nbytes(self) -> int:
         """Memory held."""
         held = (self.V, self.decisions, self.adv, self.m, self.rules, self.h)
         prices = 0 if self.prices is None else sum(part.nbytes for part in self.prices.arrays)
-        return prices + sum(part.nbytes for part in held)
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Charges:
-    """What choices cost at least.
-
-    `terms` charge a dear action no more than is good for the sum. To take it away, b may rise for
-    it by `MORE`: then it costs `alone`, and what others cost counts by the share `others`.
-    """
-
-    terms: FloatArray  # (S, A, N), ≤ 0
-    alone: FloatArray | None  # (S, A, N), ≤ 0
-    others: float | None
+        charged = 0 if self.charged is None else (1 + len(ALONE)) * self.adv.nbytes
+        return prices + charged + sum(part.nbytes for part in held)
 
 
 def _sum_of_best(allowed: BoolArray, terms: FloatArray, xi: FloatArray) -> float:
@@ -166,6 +180,7 @@ def relax(
     optima: ModelOptima | None = None,
     xi: FloatArray | None = None,
     free: bool = True,
+    likely: IntArray | None = None,
 ) -> Relaxation:
     """The relaxation of `allowed`, starting from that of a larger set.
 
@@ -173,8 +188,9 @@ def relax(
     stay as they were, which is always true. So they do without `occupancies`. `worth` (S,) are the
     states whose occupancies are worth it, all where there is a choice by default; `optima` of the
     models are a start where there is no parent. Given weights `xi` (N,) of the models, losses are
-    priced where that is worth most to them: for deterministic policies alone. Without `free`, only
-    the occupancies of those who pay are bounded anew, once there are any.
+    priced where that is worth most to them: for deterministic policies alone, and so that `likely`
+    (S,), a rule that may well be the best, is charged in full. Without `free`, only the occupancies
+    of those who pay are bounded anew, once there are any.
     """
     p = reduced.problem
     S, A, N = p.R.shape
@@ -206,8 +222,9 @@ def relax(
             tighten(p, allowed, targets, 1, fresh, rules, least, deadline)
         if xi is not None and S**3 * A <= PRICED_WORK:
             now = Relaxation(allowed, V, decisions, upper, x, size, adv, least, rules, h, prices)
-            prices = _priced(p, now, np.flatnonzero(choice), xi, deadline)
-    return Relaxation(allowed, V, decisions, upper, x, size, adv, least, rules, h, prices)
+            prices = _priced(p, now, np.flatnonzero(choice), xi, deadline, likely)
+    known = None if parent is None else parent.charged
+    return Relaxation(allowed, V, decisions, upper, x, size, adv, least, rules, h, prices, known)
 
 
 def _priced(
@@ -216,6 +233,7 @@ def _priced(
     targets: NDArray[np.int64],
     xi: FloatArray,
     deadline: Deadline,
+    likely: IntArray | None,
 ) -> Prices | None:
     """Prices by the costs of now, and what they lead to; None where time is over before.
 
@@ -226,6 +244,8 @@ def _priced(
 
     adv, rows, (N, S) = now.adv, np.arange(now.V.shape[1]), now.V.shape
     mean = np.where(now.allowed, np.einsum("san,ns->sa", adv * -xi, now.h), np.inf)
+    if likely is not None:
+        mean[rows, likely] = np.where(now.allowed[rows, likely], -1.0, np.inf)
     order = np.argsort(mean, axis=1)
     first, second = order[:, 0], order[:, min(1, order.shape[1] - 1)]
     wanted = -np.minimum(adv[rows, first], adv[rows, second])  # (S, N)
@@ -235,7 +255,7 @@ def _priced(
     cost, old = np.where(now.allowed[:, :, None], -adv, 0.0), now.prices
     q = cost.copy() if old is None else np.where((old.q > 0) & (cost > 0), old.q, cost)
     q[rows[:, None], order[:, :FREE]] = 0.0
-    m, used, (start, weight, room) = now.m.copy(), np.zeros_like(cost), np.zeros((3, N, S))
+    m, used, (start, weight, most) = now.m.copy(), np.zeros_like(cost), np.zeros((3, N, S))
     rules = (now if old is None else old).rules.copy()
     models, large = problem.models, _large(problem)
     (allowed,) = read_only(now.allowed)
@@ -246,9 +266,9 @@ def _priced(
             priced_bounds(
                 large, part.start, part.stop, models.indptr, models.next_states, models.prob, cost,
                 wanted, problem.p0, allowed, targets, problem.gamma, fresh, theta, q, rules, m,
-                start, weight, used, room,
+                start, weight, used, most,
             )  # fmt: skip
-    return Prices(q, cost, m, used, start, weight, room, rules)
+    return Prices(q, cost, m, used, start, weight, most, rules)
 
 
 def _start(
@@ -322,9 +342,9 @@ def tighten(
 
 
 def relaxation_bytes(problem: Problem, occupancies: bool = True) -> float:
-    """What `relax` allocates: V, decisions, h, prices; advantages, m, terms; rules; dense rows."""
+    """What `relax` takes: V, decisions, h, prices; advantages, m, charges; rules; dense rows."""
     S, A, N = problem.R.shape
-    size = 72.0 * N * S + 80.0 * S * A * N
+    size = 72.0 * N * S + (80.0 + 16.0 * (1 + len(ALONE))) * S * A * N
     if occupancies and can_bound_occupancies(problem):
         size += 4.0 * N * S**2 + 8.0 * S * A * S * 2
     return float(size)

@@ -53,7 +53,7 @@ value of a fixed policy (`certificate`). Both take the posterior at its word.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, final
 
@@ -64,6 +64,7 @@ from softrobust._core.arrays import BoolArray, FloatArray, Recent, fits
 from softrobust._core.limits import NO_LIMIT, Deadline, OutOfTime, chunks
 from softrobust._core.settings import real
 from softrobust.bounds.advantage import (
+    ALONE,
     Charges,
     Relaxation,
     can_bound_occupancies,
@@ -182,11 +183,14 @@ def best_bound(
         single = percentile_bound(p, relaxation, relaxation.terms)
         better = single.value < bound.value
         return Bound(single.value, covers, "single states") if better else bound
-    dual = dual_bound(p, relaxation, state_terms(relaxation), deadline=deadline)
+    x, size = relaxation.x, relaxation.size
+    charges = Charges(x, size, state_terms(relaxation))
+    dual = dual_bound(p, relaxation.allowed, charges, deadline=deadline)
     if dual.value < bound.value:
         bound = Bound(dual.value, Covers.STATIONARY, "safe dual")
     if covers is Covers.DETERMINISTIC:  # its own bound, unless rounding has put it higher
-        dual = dual_bound(p, relaxation, relaxation.terms, xi=dual.xi, deadline=deadline)
+        charges = Charges(x, size, relaxation.terms)
+        dual = dual_bound(p, relaxation.allowed, charges, xi=dual.xi, deadline=deadline)
         if dual.value < bound.value:
             bound = Bound(dual.value, Covers.DETERMINISTIC, "safe dual")
     return bound
@@ -214,8 +218,8 @@ def _horizon_bound(
     # Rounding of the optima enters once by V, and once more by the advantages.
     x = 2 * optima.upper - V[0] @ p.p0
     allowed = np.tile(reduced.allowed, (terms.shape[0], 1))
-    choices = _Choices(allowed, measured(p, x), float(np.abs(x).max()))
-    dual = dual_bound(p, choices, terms.reshape(-1, A, N), deadline=deadline)
+    charges = Charges(measured(p, x), float(np.abs(x).max()), terms.reshape(-1, A, N))
+    dual = dual_bound(p, allowed, charges, deadline=deadline)
     if dual.value >= known.value:
         return known
     return Bound(dual.value, Covers.TIMED if timed else Covers.STATIONARY, "safe dual")
@@ -242,22 +246,13 @@ def _least_flows(reduced: Reduced, deadline: Deadline) -> FloatArray:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class _Choices:
-    """What the dual reads of a relaxation: allowed (n, n_actions), x of every model, its size."""
-
-    allowed: BoolArray
-    x: FloatArray
-    size: float
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
 class DualBound:
     """UB(ξ), with what it says of every choice."""
 
     value: float
     xi: FloatArray  # (n_models,)
     choice: FloatArray  # (n_states, n_actions) UB(s,a) for allowed actions, −inf for others
+    charges: Charges | None = None  # that led to it
 
 
 def into_xi(xi: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
@@ -273,59 +268,62 @@ def into_xi(xi: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     return point
 
 
-def dual_value(
-    problem: Problem,
-    relaxation: Relaxation | _Choices,
-    terms: FloatArray,
-    xi: FloatArray,
-    charges: Charges | None = None,
-) -> DualBound:
-    """UB for a given ξ ∈ Ξ, rounding included.
-
-    `terms` (n_states, n_actions, n_models) are m·adv, for randomized policies with per-state m, or
-    those of `charges`.
-    """
-    val = np.where(relaxation.allowed, terms @ xi, -np.inf)
+def dual_value(problem: Problem, allowed: BoolArray, charges: Charges, xi: FloatArray) -> DualBound:
+    """UB for a given ξ ∈ Ξ, rounding included; with what a state is charged alone, if known."""
+    val = np.where(allowed, charges.terms @ xi, -np.inf)
     top = val.max(axis=1)
-    base = float(relaxation.x @ xi)
+    base, total = float(charges.x @ xi), float(top.sum())
     # ξ may miss Ξ, and sums their exact value, by a few units in the last place of what is summed.
-    size = relaxation.size + float(-top.sum())
-    slack = 8 * (problem.n_models + terms.shape[0]) * EPS * size
-    value = base + float(top.sum()) + slack
-    choice = value + (val - top[:, None])
-    if charges is not None and charges.alone is not None and charges.others is not None:
-        others = charges.others * (float(top.sum()) - top[:, None])
-        choice = np.minimum(choice, base + slack + others + charges.alone @ xi)
-    return DualBound(value, xi, np.where(relaxation.allowed, choice, -np.inf))
+    slack = 8 * (problem.n_models + allowed.shape[0]) * EPS * (charges.size - total)
+    choice = base + total + slack + (val - top[:, None])
+    for part, alone in zip(ALONE, charges.alone, strict=False):
+        others = (1 - part) * (total - top[:, None])
+        choice = np.minimum(choice, base + slack + others + alone @ xi)
+    choice = np.where(allowed, choice, -np.inf)
+    value = float(choice.max(axis=1).min())  # in every state some action is taken
+    return DualBound(value, xi, np.minimum(choice, value), charges)
 
 
 def dual_bound(
     problem: Problem,
-    relaxation: Relaxation | _Choices,
-    terms: FloatArray,
+    allowed: BoolArray,
+    charges: Charges,
     xi: FloatArray | None = None,
     floor: float = -np.inf,
     deadline: Deadline = NO_LIMIT,
-    charges: Charges | None = None,
+    older: Charges | None = None,
 ) -> DualBound:
     """The best UB over ξ ∈ Ξ, or the best found in time: UB holds for any ξ ∈ Ξ.
 
     `xi` (n_models,) ∈ Ξ is tried first; if it already proves `floor`, the program is not solved.
+    Of `older` charges, true of these actions too, every model takes the part that is best.
     """
     objective, f = soft_robust(problem.objective, "The safe dual bound"), problem.models.f
     lower, upper = objective.xi_bounds(f)
-    clairvoyant = into_xi(objective.worst_case(relaxation.x, f), lower, upper)
-    best = dual_value(problem, relaxation, terms, clairvoyant, charges)
-    if xi is not None and best.value > floor:
-        given = dual_value(problem, relaxation, terms, xi, charges)
-        best = given if given.value < best.value else best
-    if best.value <= floor or not terms.any() or objective.lam == 0:
+    clairvoyant = into_xi(objective.worst_case(charges.x, f), lower, upper)
+    best = dual_value(problem, allowed, charges, clairvoyant)
+    for known in (charges, older):
+        if xi is not None and known is not None and best.value > floor:
+            best = _better(best, dual_value(problem, allowed, known, xi))
+    if best.value <= floor or not charges.terms.any() or objective.lam == 0:
         return best
-    proposal = best_xi(relaxation, terms, lower, upper, best.xi, deadline)
+    proposal = best_xi(allowed, charges, older, lower, upper, best.xi, deadline)
     if proposal is not None:
-        solved = dual_value(problem, relaxation, terms, into_xi(proposal, lower, upper), charges)
-        best = solved if solved.value < best.value else best
+        weights, old = proposal
+        if older is not None:
+            part = 1.0 - old / np.where(weights > 0, weights, np.inf)
+            charges = charges.mixed(older, np.clip(part, 0.0, 1.0))
+        point = into_xi(weights, lower, upper)
+        best = _better(best, dual_value(problem, allowed, charges, point))
     return best
+
+
+def _better(one: DualBound, other: DualBound) -> DualBound:
+    """The lower of two bounds of the same actions, with what either says of every choice."""
+    choice = np.minimum(one.choice, other.choice)
+    value = float(choice.max(axis=1).min())
+    low = one if one.value <= other.value else other
+    return replace(low, value=value, choice=np.minimum(choice, value))
 
 
 def percentile_bound(problem: Problem, relaxation: Relaxation, terms: FloatArray) -> DualBound:
@@ -348,38 +346,44 @@ def percentile_bound(problem: Problem, relaxation: Relaxation, terms: FloatArray
 
 
 def best_xi(
-    relaxation: Relaxation | _Choices,
-    terms: FloatArray,
+    allowed: BoolArray,
+    charges: Charges,
+    older: Charges | None,
     lower: FloatArray,
     upper: FloatArray,
     xi: FloatArray,
     deadline: Deadline = NO_LIMIT,
-) -> FloatArray | None:
+) -> tuple[FloatArray, FloatArray] | None:
     """The ξ ∈ Ξ of least x·ξ + Σ_s t_s, t_s ≥ val(s,a): an LP by row generation; None if it fails.
 
     Only rows that were once the maximum of their state enter. A state with an action of cost 0 in
     every model has t_s = 0 whatever ξ is, and is left out. Of many models only those enter whose
     side is in doubt: the others are at a bound, and enter where reduced costs say otherwise. The
     clock is looked at between two programs, and by HiGHS inside one.
+
+    With `older` charges, y_ω ∈ [0, ξ_ω] is what a model's weight has of these; it comes with ξ.
     """
     from scipy.optimize import linprog
 
     program: Any = linprog
-    allowed = relaxation.allowed
-    paid = ~((terms == 0).all(axis=2) & allowed).any(axis=1)
+    paid = ~((charges.terms == 0).all(axis=2) & allowed).any(axis=1)
     states = np.flatnonzero(paid)
     if states.size == 0:
         return None
-    own, n = terms if paid.all() else terms[states], states.size
-    scale = max(relaxation.size, 1e-300)
-    x = (relaxation.x - relaxation.x.mean()) / scale
+    own, n = charges.terms[states], states.size
+    scale = max(charges.size, 1e-300)
+    x = (charges.x - charges.x.mean()) / scale
+    y, rise, change = np.zeros(0), np.zeros(0), np.zeros((*own.shape[:2], 0))
+    if older is not None:
+        y, rise = np.zeros(xi.size), (older.x - charges.x) / scale
+        change = older.terms[states] - own
     rows: dict[tuple[int, int], None] = {}
-    answer: FloatArray | None = None
+    answer: tuple[FloatArray, FloatArray] | None = None
     open_ = wrong = np.zeros(0, dtype=bool)  # (n_models,): whose ξ the program decides
     for _ in range(ROUNDS):
         if deadline.passed:
             break
-        top = np.argmax(np.where(allowed[states], own @ xi, -np.inf), axis=1)
+        top = np.argmax(np.where(allowed[states], own @ xi + change @ y, -np.inf), axis=1)
         new = [(i, int(a)) for i, a in enumerate(top) if (i, int(a)) not in rows]
         if not open_.size:
             open_, xi = _undecided(x + own[np.arange(n), top].sum(axis=0) / scale, lower, upper)
@@ -388,31 +392,33 @@ def best_xi(
         else:
             open_ = open_ | wrong
         rows.update(dict.fromkeys(new))
-        index, m = np.array(list(rows)), int(open_.sum())
+        index, m, both = np.array(list(rows)), int(open_.sum()), open_[: y.size]
+        k, r = int(both.sum()), len(rows)
         A = own[index[:, 0], index[:, 1]] / scale
-        A_ub = np.zeros((len(rows), m + n))
-        A_ub[:, :m] = A[:, open_]
-        A_ub[np.arange(len(rows)), m + index[:, 0]] = -1.0
+        A_ub = np.zeros((r + k, m + n + k))
+        A_ub[:r, :m] = A[:, open_]
+        A_ub[np.arange(r), m + index[:, 0]] = -1.0
+        A_ub[:r, m + n :] = change[index[:, 0], index[:, 1]][:, both] / scale
+        A_ub[r:, :m], A_ub[r:, m + n :] = -np.eye(k, m), np.eye(k)  # y ≤ ξ
+        bounds = np.column_stack([lower, upper])[open_], [[-np.inf, 0.0]] * n, [[0.0, np.inf]] * k
         result = program(
-            np.concatenate([x[open_], np.ones(n)]),
+            np.concatenate([x[open_], np.ones(n), rise[both]]),
             A_ub=A_ub,
-            b_ub=-A[:, ~open_] @ xi[~open_],
-            A_eq=np.concatenate([np.ones(m), np.zeros(n)])[None, :],
+            b_ub=np.concatenate([-A[:, ~open_] @ xi[~open_], np.zeros(k)]),
+            A_eq=np.concatenate([np.ones(m), np.zeros(n + k)])[None, :],
             b_eq=[1.0 - xi[~open_].sum()],
-            bounds=np.vstack(
-                [np.column_stack([lower, upper])[open_], np.tile([-np.inf, 0.0], (n, 1))]
-            ),
+            bounds=np.vstack([part for part in bounds if len(part)]),
             method="highs",
             options={"time_limit": deadline.left},
         )
         if result.x is None:
             return answer
-        xi = xi.copy()
-        xi[open_] = result.x[:m]
-        answer = xi
+        xi, y = xi.copy(), y.copy()
+        xi[open_], y[both] = result.x[:m], result.x[m + n :]
+        answer = xi, y
         if result.status != 0:  # time is over: no reduced costs
             break
-        cost = x - A.T @ result.ineqlin.marginals - result.eqlin.marginals[0]
+        cost = x - A.T @ result.ineqlin.marginals[:r] - result.eqlin.marginals[0]
         wrong = ~open_ & np.where(xi > lower, cost > COST, cost < -COST)
     return answer
 

@@ -32,7 +32,7 @@ AIM = 0.5  # and the share that its price is set for,
 BEND = 0.7  # by this power of what is missing,
 RISE = 1.5  # at most by this factor a time,
 MOST = 50.0  # and to no more than this many costs
-ANY = 1e100  # a weight that is beyond all others
+ANY, LEAST = 1e100, 1e-290  # a weight that is beyond all others, and what is used at least
 FITS = 4  # rounds in which targets give way where they use up too much
 
 
@@ -297,7 +297,7 @@ def _fit(need, cost, weight, used):
 @kernel
 def _price_model(
     indptr, next_states, prob, cost, wanted, p0, allowed, targets, gamma, fresh, omega, theta, q,
-    rules, m, start, weight, used, room,
+    rules, m, start, weight, used, most,
 ):  # fmt: skip
     S, A, N = cost.shape
     n = targets.size
@@ -344,11 +344,12 @@ def _price_model(
                 q[s, a, omega] = min(min((AIM / share) ** BEND, RISE) * price[k], MOST * paid[k])
     _fit(need, paid, own, sums)
     for i in range(n):
-        most = ANY
+        bound = ANY
         for k in range(S * A):
             if need[i, k] > 0:
-                most = min(most, (paid[k] - sums[k]) / need[i, k])
-        weight[omega, targets[i]], room[omega, targets[i]] = own[i], max(most, 0.0)
+                bound = min(bound, paid[k] / need[i, k])
+                sums[k] = max(sums[k], LEAST)  # used, by however little
+        weight[omega, targets[i]], most[omega, targets[i]] = own[i], bound
     for s in range(S):
         for a in range(A):
             used[s, a, omega] = (1.0 + 8 * (n + 4) * EPS) * sums[s * A + a]
@@ -357,16 +358,16 @@ def _price_model(
 @threaded
 def priced_bounds(
     first, last, indptr, next_states, prob, cost, wanted, p0, allowed, targets, gamma, fresh,
-    theta, q, rules, m, start, weight, used, room,
+    theta, q, rules, m, start, weight, used, most,
 ):  # fmt: skip
     """Occupancies m' (S, A, N) at prices θq, and what the targets together use up of the costs.
 
-    Updates m, start (N, S) = p₀ᵀF, weight (N, S), used (S, A, N), room (N, S), by which a weight
-    may rise alone until nothing is left of some cost, the rules, and the prices q for the next
-    time. `wanted` (S, N) is the cost that a target is to be charged in full.
+    Updates m, start (N, S) = p₀ᵀF, weight (N, S), used (S, A, N), most (N, S), the weight at which
+    a target alone uses up some cost, the rules, and the prices q for the next time. `wanted` (S, N)
+    is the cost that a target is to be charged in full.
     """
     for omega in range(first, last):
         _price_model(
             indptr, next_states, prob, cost, wanted, p0, allowed, targets, gamma, fresh, omega,
-            theta, q, rules, m, start, weight, used, room,
+            theta, q, rules, m, start, weight, used, most,
         )  # fmt: skip

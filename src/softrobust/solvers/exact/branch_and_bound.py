@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 from weakref import WeakSet
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline, OutOfTime
-from softrobust.bounds.advantage import Relaxation, relax
+from softrobust.bounds.advantage import Charges, Relaxation, relax
 from softrobust.bounds.best import DualBound, dual_bound, percentile_bound
 from softrobust.bounds.reduction import Reduced
 from softrobust.objective import Percentile
@@ -200,7 +200,7 @@ class Tree:
         relaxation = relax(
             self.reduced, node.allowed, parent, deadline, self.dual and fresh, optima=self.optima
         )
-        bound = self._dual(relaxation, node.xi, deadline)
+        relaxation, bound = self._dual(relaxation, node.xi, deadline)
         if fresh and self.dual:  # what occupancies close of the clairvoyant bound's own gap
             self.payoff = (node.bound - bound.value) / max(node.bound - self.value, 1e-300)
         # Where occupancies have not paid lately, the parent's serve; every eighth node asks again.
@@ -208,24 +208,26 @@ class Tree:
         priced = not isinstance(self.reduced.problem.objective, Percentile)
         up_to_date = (fresh and not priced) or not renew  # are the occupancies of the actions left?
         free = True  # are least occupancies at any price bounded anew too?
+        whole = not (priced and renew)  # and were they in the last round, or can they not be?
         for _ in range(ROUNDS):
             keep = relaxation.allowed & (bound.choice > self.floor)
             gone = relaxation.allowed & ~keep
             if bound.value <= self.floor or not keep.any(axis=1).all() or deadline.passed:
                 break
-            if up_to_date and not gone.any():
+            if up_to_date and whole and not gone.any():
                 break
             if gone.any():  # what is taken away is closed
                 self.closed = max(self.closed, float(bound.choice[gone].max()))
             worth, before = self._worth(relaxation, bound), bound.value
+            whole = free or not (priced and renew)
             try:
                 relaxation = relax(
                     self.reduced, keep, relaxation, deadline, renew, worth,
-                    xi=bound.xi if priced else None, free=free,
+                    xi=bound.xi if priced else None, free=free, likely=self.decision,
                 )  # fmt: skip
             except OutOfTime:
                 break  # the bound before it holds
-            bound = self._dual(relaxation, bound.xi, deadline)
+            relaxation, bound = self._dual(relaxation, bound.xi, deadline)
             closed = (before - bound.value) / max(before - self.value, 1e-300)
             if renew and not up_to_date:
                 self.payoff += 0.5 * (closed - self.payoff)
@@ -243,16 +245,21 @@ class Tree:
         drop = bound.value - np.where(allowed, estimate, -np.inf).max(axis=1)
         return np.asarray(fixable | (drop > WORTH * (bound.value - self.value)))
 
-    def _dual(self, relaxation: Relaxation, xi: FloatArray | None, deadline: Deadline) -> DualBound:
-        terms = relaxation.terms if self.dual else np.zeros_like(relaxation.adv)
-        if isinstance(self.reduced.problem.objective, Percentile):
-            return percentile_bound(self.reduced.problem, relaxation, terms)
-        p = self.reduced.problem
+    def _dual(
+        self, relaxation: Relaxation, xi: FloatArray | None, deadline: Deadline
+    ) -> tuple[Relaxation, DualBound]:
+        """The bound, and the relaxation with the charges that led to it."""
+        p, allowed = self.reduced.problem, relaxation.allowed
+        if isinstance(p.objective, Percentile):
+            terms = relaxation.terms if self.dual else np.zeros_like(relaxation.adv)
+            return relaxation, percentile_bound(p, relaxation, terms)
         if not self.dual:
-            return dual_bound(p, relaxation, terms, xi, self.floor, deadline)
+            none = Charges(relaxation.x, relaxation.size, np.zeros_like(relaxation.adv))
+            return relaxation, dual_bound(p, allowed, none, xi, self.floor, deadline)
         known = p.objective.worst_case(relaxation.x, p.models.f) if xi is None else xi
-        charges = relaxation.charges(known)
-        return dual_bound(p, relaxation, charges.terms, xi, self.floor, deadline, charges)
+        charges, older = relaxation.charges(known), relaxation.charged
+        bound = dual_bound(p, allowed, charges, xi, self.floor, deadline, older)
+        return replace(relaxation, charged=bound.charges), bound
 
     def _children(
         self, node: Node, relaxation: Relaxation, bound: DualBound, value: float
@@ -306,7 +313,7 @@ class Tree:
 
 def spare_occupancy(relaxation: Relaxation, xi: FloatArray) -> FloatArray:
     """(S, A): Σ_ω ξ_ω (h_ω(s)·|adv_ω(s,a)| − charge)₊, what the bound does not charge yet."""
-    charged = relaxation.charges(xi).terms
+    charged = relaxation.terms if relaxation.charged is None else relaxation.charged.terms
     return np.asarray(np.maximum(charged - relaxation.h.T[:, None, :] * relaxation.adv, 0.0) @ xi)
 
 

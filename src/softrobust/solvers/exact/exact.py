@@ -46,7 +46,8 @@ from softrobust.solvers.exact.enumeration import enumeration_work
 from softrobust.solvers.exact.local_search import policy_of, search
 
 FORMAT, VERSION = "softrobust-branch-and-bound", 1
-STARTS = 10  # of the local search
+STARTS = 10  # of the local search,
+AGREE = 4  # but no more where so many come to the same end: a better one is found on the way
 WARM_STARTS = 3  # beside a policy that was given
 ENUMERATION_WORK = 5e7  # multiply-adds up to which the rules are enumerated before any bound
 OPTIMAL_GAP = 1e-6  # a proven gap at or below this is called optimal
@@ -122,8 +123,8 @@ class _Run:
         starts = STARTS if given is None else WARM_STARTS
         if state is not None and state.starts >= starts:
             starts = 1  # the saved incumbent has been searched for
-        found = search(reduced, starts, self.settings.seed, self.deadline, optima)
-        done = found.starts if found.status is Status.LOCAL_OPTIMUM else 0
+        found = search(reduced, starts, self.settings.seed, self.deadline, optima, agree=AGREE)
+        done = starts if found.status is Status.LOCAL_OPTIMUM else 0
         self.starts = max(done, 0 if state is None else state.starts)
         interrupted = found.status is Status.INTERRUPTED
         # Until it is planted, the tree is closed at a bound that holds.

@@ -142,8 +142,11 @@ def search(
     deadline: Deadline,
     optima: ModelOptima | None = None,
     given: IntArray | None = None,
+    agree: int | None = None,
 ) -> Found:
     """Climb from `given` and `starts` rules; Ctrl-C or the deadline end it with the best so far.
+
+    Where the first `agree` of them have all come to the same value, no more are made.
 
     The first climb gets `CLIMB_SECONDS` however early the deadline is: what
     comes back is the search's policy, never the rule that it set out from.
@@ -158,6 +161,8 @@ def search(
         for start in chain(first, starting_rules(reduced, starts, seed, optima, deadline)):
             if decision is not None and deadline.passed:
                 status = Status.TIME_LIMIT
+                break
+            if agree is not None and hits == tried == agree:
                 break
             tried += 1
             if start.tobytes() in seen:
