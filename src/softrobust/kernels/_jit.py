@@ -57,8 +57,12 @@ REORDER = frozenset({"reassoc", "contract", "nsz", "arcp"})
 FINITE = REORDER | {"nnan", "ninf"}
 EPS = 2.220446049250313e-16  # of float64
 LOCKS = "compiling.lock"
-BOOT = "from softrobust.run.ahead import compile_for; compile_for(sys.argv[1] or None)"
+BOOT = "from softrobust.kernels.ahead import compile_for; compile_for(sys.argv[1] or None)"
 TURNS = 4  # parts of a loop for every thread: some take longer than others
+
+
+class TakenError(Exception):
+    """Another process is compiling this kernel."""
 
 
 class _Compiling(event.Listener):  # type: ignore[misc]
@@ -68,6 +72,7 @@ class _Compiling(event.Listener):  # type: ignore[misc]
         self.line, self.depth, self.inside = LiveLine(), 0, 0
         self.beside: Callable[[], None] | None = None  # called when compiling begins,
         self.helped = False  # once
+        self.shy = False  # whether what another process is at is left to it
 
     def on_start(self, event: Any) -> None:
         """One more kernel, perhaps in the midst of another."""
@@ -117,6 +122,15 @@ class _Compiling(event.Listener):  # type: ignore[misc]
 
 
 _compiling = _Compiling()
+
+
+def compile_if_free(compiled: Any, signature: tuple[Any, ...]) -> None:
+    """Compile a kernel, unless another process is at it."""
+    _compiling.shy = True
+    with suppress(TakenError):
+        compiled.compile(signature)
+
+
 event.register("numba:compile", _compiling)
 
 
@@ -133,12 +147,30 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
     plain = False  # neither optimised nor machine code
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """As numba does, with one list of passes for all, and none for what is declared only."""
+        """No more than drops the addresses of callees: all is optimised together later."""
+        if not _compiling.inside:
+            super()._optimize_functions(ll_module)
+            return
         ll_module.data_layout = self._codegen._data_layout
-        passes, builder = self._codegen._function_pass_manager()
+        passes = binding.create_new_function_pass_manager()
+        passes.add_dead_code_elimination_pass()
+        builder = self._codegen._pass_builder()
         for function in ll_module.functions:
             if not function.is_declaration:
                 passes.run(function, builder)
+
+    def _optimize_final_module(self) -> None:
+        """Once, where numba does it twice; unrolled loops would be twice the code and no faster."""
+        if not _compiling.inside:
+            super()._optimize_final_module()
+            return
+        tuning = binding.create_pipeline_tuning_options(speed_level=3)
+        tuning.loop_vectorization, tuning.slp_vectorization = True, False
+        tuning.loop_unrolling = False
+        builder = binding.create_pass_builder(self._codegen._tm, tuning)
+        passes = builder.getModulePassManager()
+        passes.add_refprune_pass()
+        passes.run(self._final_module, builder)
 
     def keep_plain(self) -> None:
         """Be what callers take in, and no more."""
@@ -403,7 +435,7 @@ def threaded(function: Callable[..., Any]) -> Callable[..., None]:
     """
     one = kernel(entry=True, nogil=True)(function)
 
-    @wraps(function)
+    @wraps(one)
     def run(threads: bool, first: int, last: int, *arguments: Any) -> None:
         n, workers = last - first, get_num_threads() if threads else 1
         parts = min(n, TURNS * workers)
@@ -483,6 +515,8 @@ def _turn(compiled: Any, place: int, name: str) -> Iterator[None]:
         try:
             fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
         except OSError:
+            if _compiling.shy and _compiling.inside == 1:
+                raise TakenError from None
             _compiling.say(name)
             fcntl.lockf(locks, fcntl.LOCK_EX, 1, place)
             _compiling.done()
