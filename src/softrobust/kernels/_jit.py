@@ -147,17 +147,10 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
     plain = False  # neither optimised nor machine code
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """No more than drops the addresses of callees: all is optimised together later."""
+        """All are optimised together later."""
         if not _compiling.inside:
             super()._optimize_functions(ll_module)
-            return
         ll_module.data_layout = self._codegen._data_layout
-        passes = binding.create_new_function_pass_manager()
-        passes.add_dead_code_elimination_pass()
-        builder = self._codegen._pass_builder()
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
         """Once, where numba does it twice; unrolled loops would be twice the code and no faster."""
@@ -211,6 +204,7 @@ def _take_in_plain() -> None:
     """Let numba make `_Library`s; those without a way in stay plain inside kernels of ours."""
     owner = codegen.JITCPUCodegen
     get_executable, set_env = CPUContext.get_executable, owner.set_env
+    add_address = CPUContext.add_dynamic_addr
 
     def executable(self: Any, library: Any, fndesc: Any, env: Any) -> Any:
         ours = _compiling.inside and isinstance(library, _Library) and not library._finalized
@@ -231,7 +225,13 @@ def _take_in_plain() -> None:
         if self._engine.get_global_value_address(name):  # plain code is nowhere in memory
             set_env(self, name, env)
 
+    def address(self: Any, builder: Any, place: int, info: str) -> Any:
+        if _compiling.inside and info == "CPUDispatcher":  # of a callee, which nobody asks for
+            return cgutils.voidptr_t(None)
+        return add_address(self, builder, place, info)
+
     owner._library_class, owner.set_env = _Library, set_present
+    CPUContext.add_dynamic_addr = address
     CPUContext.get_executable = executable
 
 

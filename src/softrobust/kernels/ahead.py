@@ -7,6 +7,7 @@ is at; whoever needs a kernel that the other is compiling waits for it.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -52,6 +53,7 @@ def kernels_for(solver: str | None) -> Iterator[tuple[Any, tuple[Any, ...]]]:
 
 def compile_for(solver: str | None) -> None:
     """Compile them; ends with the process that holds standard input."""
+    gc.disable()
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
     for kernel, signature in kernels_for(solver):
         compile_if_free(kernel, signature)
