@@ -107,17 +107,15 @@ class _Compiling(event.Listener):  # type: ignore[misc]
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
         """No search for garbage meanwhile, a sixth of the time: compiling drops millions."""
-        lock = getattr(binding.ffi.lib, "_lock", None)
-        collected, told = gc.isenabled(), getattr(lock, "_cblist", [])
+        collected = gc.isenabled()
         gc.disable()
         self.inside += 1
-        listeners, told[:] = told[:], []  # nor does anybody time a hundred thousand short calls
         try:
             yield
         finally:
             self.inside -= 1
-            told[:] = listeners
             if collected:
+                gc.freeze()  # nor one afterwards: 100 MB, until the process ends
                 gc.enable()
 
 
