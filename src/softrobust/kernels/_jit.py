@@ -57,8 +57,12 @@ REORDER = frozenset({"reassoc", "contract", "nsz", "arcp"})
 FINITE = REORDER | {"nnan", "ninf"}
 EPS = 2.220446049250313e-16  # of float64
 LOCKS = "compiling.lock"
-BOOT = "from softrobust.run.ahead import compile_for; compile_for(sys.argv[1] or None)"
+BOOT = "from softrobust.kernels.ahead import compile_for; compile_for(sys.argv[1] or None)"
 TURNS = 4  # parts of a loop for every thread: some take longer than others
+
+
+class TakenError(Exception):
+    """Another process is compiling this kernel."""
 
 
 class _Compiling(event.Listener):  # type: ignore[misc]
@@ -68,6 +72,7 @@ class _Compiling(event.Listener):  # type: ignore[misc]
         self.line, self.depth, self.inside = LiveLine(), 0, 0
         self.beside: Callable[[], None] | None = None  # called when compiling begins,
         self.helped = False  # once
+        self.shy = False  # whether what another process is at is left to it
 
     def on_start(self, event: Any) -> None:
         """One more kernel, perhaps in the midst of another."""
@@ -102,21 +107,28 @@ class _Compiling(event.Listener):  # type: ignore[misc]
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
         """No search for garbage meanwhile, a sixth of the time: compiling drops millions."""
-        lock = getattr(binding.ffi.lib, "_lock", None)
-        collected, told = gc.isenabled(), getattr(lock, "_cblist", [])
+        collected = gc.isenabled()
         gc.disable()
         self.inside += 1
-        listeners, told[:] = told[:], []  # nor does anybody time a hundred thousand short calls
         try:
             yield
         finally:
             self.inside -= 1
-            told[:] = listeners
             if collected:
+                gc.freeze()  # nor one afterwards: 100 MB, until the process ends
                 gc.enable()
 
 
 _compiling = _Compiling()
+
+
+def compile_if_free(compiled: Any, signature: tuple[Any, ...]) -> None:
+    """Compile a kernel, unless another process is at it."""
+    _compiling.shy = True
+    with suppress(TakenError):
+        compiled.compile(signature)
+
+
 event.register("numba:compile", _compiling)
 
 
@@ -133,12 +145,23 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
     plain = False  # neither optimised nor machine code
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """As numba does, with one list of passes for all, and none for what is declared only."""
+        """All are optimised together later."""
+        if not _compiling.inside:
+            super()._optimize_functions(ll_module)
         ll_module.data_layout = self._codegen._data_layout
-        passes, builder = self._codegen._function_pass_manager()
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
+
+    def _optimize_final_module(self) -> None:
+        """Once, where numba does it twice; unrolled loops would be twice the code and no faster."""
+        if not _compiling.inside:
+            super()._optimize_final_module()
+            return
+        tuning = binding.create_pipeline_tuning_options(speed_level=3)
+        tuning.loop_vectorization, tuning.slp_vectorization = True, False
+        tuning.loop_unrolling = False
+        builder = binding.create_pass_builder(self._codegen._tm, tuning)
+        passes = builder.getModulePassManager()
+        passes.add_refprune_pass()
+        passes.run(self._final_module, builder)
 
     def keep_plain(self) -> None:
         """Be what callers take in, and no more."""
@@ -179,6 +202,7 @@ def _take_in_plain() -> None:
     """Let numba make `_Library`s; those without a way in stay plain inside kernels of ours."""
     owner = codegen.JITCPUCodegen
     get_executable, set_env = CPUContext.get_executable, owner.set_env
+    add_address = CPUContext.add_dynamic_addr
 
     def executable(self: Any, library: Any, fndesc: Any, env: Any) -> Any:
         ours = _compiling.inside and isinstance(library, _Library) and not library._finalized
@@ -199,7 +223,13 @@ def _take_in_plain() -> None:
         if self._engine.get_global_value_address(name):  # plain code is nowhere in memory
             set_env(self, name, env)
 
+    def address(self: Any, builder: Any, place: int, info: str) -> Any:
+        if _compiling.inside and info == "CPUDispatcher":  # of a callee, which nobody asks for
+            return cgutils.voidptr_t(None)
+        return add_address(self, builder, place, info)
+
     owner._library_class, owner.set_env = _Library, set_present
+    CPUContext.add_dynamic_addr = address
     CPUContext.get_executable = executable
 
 
@@ -403,7 +433,7 @@ def threaded(function: Callable[..., Any]) -> Callable[..., None]:
     """
     one = kernel(entry=True, nogil=True)(function)
 
-    @wraps(function)
+    @wraps(one)
     def run(threads: bool, first: int, last: int, *arguments: Any) -> None:
         n, workers = last - first, get_num_threads() if threads else 1
         parts = min(n, TURNS * workers)
@@ -483,6 +513,8 @@ def _turn(compiled: Any, place: int, name: str) -> Iterator[None]:
         try:
             fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
         except OSError:
+            if _compiling.shy and _compiling.inside == 1:
+                raise TakenError from None
             _compiling.say(name)
             fcntl.lockf(locks, fcntl.LOCK_EX, 1, place)
             _compiling.done()

@@ -232,7 +232,8 @@ class _Common:
         kept[still] = False
         kept[still, rows[still] // self.n_actions] = True
         at, columns = np.nonzero(kept)
-        return np.concatenate([[0], np.cumsum(np.bincount(at, minlength=rows.size))]), columns
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=rows.size))])
+        return indptr, np.ascontiguousarray(columns)
 
     def _heaviest(self, rows: IntArray, kept: BoolArray) -> None:
         """kept (n_rows, S) ← the `WIDTH` next states of most base mass, and all that were seen."""
