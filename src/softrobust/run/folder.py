@@ -409,7 +409,9 @@ def load_table_run(path: str | Path) -> Run:
     run = load_run(path)
     if run.continuous:
         raise InputError(
-            f"'{path}' is a run with continuous states, and this is for tables of states only."
+            f"'{path}' is a run with continuous states, and this is for tables of states only: it "
+            "counts rows of pairs and changes single actions, and vectors have neither. Such a run "
+            "has report, apply and export; for the rest, cut the states into bins and solve those."
         )
     return run
 

@@ -97,6 +97,8 @@ def _from_file(path: Path, table: Table, options: Options) -> Setup:
                 arguments={"anyway": ""},
             )
         setup = _from_log(log, options, str(path) if is_minari(path) else path.name)
+        if setup.problem.models.n_actions > 1:  # a posterior may know more than the log shows
+            alarms = [note for note in alarms if note.code != "one_action"]
         return replace(setup, visits=made, notes=(*alarms, *setup.notes))
     options.refuse(LOG_ONLY, "a log", "models")
     notes: tuple[Note, ...] = ()
