@@ -26,6 +26,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, final
 
@@ -549,6 +550,7 @@ def fitted_again(
 # -- what a solved table calls for, and the page -----------------------------------------------
 
 
+@lru_cache(maxsize=1)  # the run's notes ask, and then its page
 def diagnosed(posterior: Any) -> Diagnostics | None:
     """Diagnostics where they cost little: of the closed form, and of chains, which need them."""
     cheap = isinstance(posterior, FittedDirichlet) or getattr(posterior, "pool", None) is not None
