@@ -223,13 +223,14 @@ def test_what_asks_about_a_table_refuses_vectors_in_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = make_domain("cancer", episodes=8, horizon=15).collect(0)
-    made = choose(log, sr.SRVI(iterations=2, episodes=2, batch=10), gamma=0.9, n_models=3, n_test=3, episodes=2)
+    solver = sr.SRVI(iterations=2, episodes=2, batch=10)
+    made = choose(log, solver, gamma=0.9, n_models=3, n_test=3, episodes=2)
     made.save(tmp_path / "run")
     run, table = str(tmp_path / "run"), str(tmp_path / "run" / "policy.csv")
     more = {"evaluate": ["--policy", table], "update": [table], "explain": ["--state", "0"]}
     for verb in ("evaluate", "explain", "check", "rehearse", "value-of-data", "update", "rules"):
         assert command([verb, run, *more.get(verb, [])]) == 2, verb
-        assert "Such a run has report, apply and export" in " ".join(capsys.readouterr().err.split())
+        assert "report, apply and export" in " ".join(capsys.readouterr().err.split())
     for verb in ("evaluate", "frontier"):
         assert command([verb, table, "--continuous", *more.get(verb, [])]) == 2
         assert "cut the vectors into bins first" in " ".join(capsys.readouterr().err.split())
