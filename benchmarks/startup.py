@@ -42,7 +42,7 @@ def startup(smoke: bool) -> Iterator[Figure]:
 
 def timed(words: Sequence[str], cache: str | None = None) -> tuple[float, float]:
     """Seconds on the wall and on processors of one command, helpers included."""
-    code = f"from softrobust.cli.main import run; run({list(words)!r})"
+    code = f"from softrobust.cli.main import run; raise SystemExit(run({list(words)!r}))"
     began, before = time.perf_counter(), os.times()
     env = os.environ | ({} if cache is None else {"NUMBA_CACHE_DIR": cache})
     subprocess.run([sys.executable, "-c", code], check=True, env=env, stdout=subprocess.DEVNULL)

@@ -137,7 +137,7 @@ def limits(smoke: bool) -> Iterator[Figure]:
 def _limited(folder: str) -> dict[str, list[str]]:
     """The verbs that have a time limit: those of a log, of models and of a run."""
     log, run, models = f"{folder}/log.csv", f"{folder}/run", f"{folder}/models.npz"
-    timed(["sample", log, "--models", "100", "--set", "min_count=0", "--out", models])
+    timed(["sample", log, "--models", "100", "--out", models])
     ask = ["--gamma", "0.95"]
     others = "exact,randomized,local-search,s-rect,nominal"
     return {

@@ -18,10 +18,12 @@ from softrobust.posterior import ExternalPosterior, Frame
 from softrobust.posterior.base import CHECKING, CHOOSING, FRESH
 from softrobust.posterior.sampling import Draws
 from softrobust.report.summary import summary_lines
-from softrobust.run import Run, choose, load_run
+from softrobust.run import Run, choose, load_run, run_frontier, run_page
+from softrobust.run.evaluate import evaluate_file, setup_of
 from softrobust.run.rehearsal import rehearse
 from softrobust.run.update import update
 from softrobust.study.checks import check_run
+from softrobust.study.explain import explain
 from softrobust.study.value_of_data import data_values
 
 SHOP = {"capacity": 3, "max_order": 2, "max_demand": 4}
@@ -69,9 +71,11 @@ def test_the_whole_line(name: str, settings: dict[str, Any], tmp_path: Path) -> 
     if name == "draws":
         settings = {"file": file_of_draws(tmp_path)}
     made = choose(
-        log, sr.LocalSearch(), replications=0, gamma=0.9, posterior=name, settings=settings,
-        n_models=8, n_test=20,
+        log, sr.LocalSearch(), replications=4, gamma=0.9, posterior=name, settings=settings,
+        n_models=6, n_test=20,
     )  # fmt: skip
+    assert made.certificate.posterior is not None
+    assert made.certificate.promise is not None or "promise_unseen" in {n.code for n in made.notes}
     made.save(tmp_path / "run")
     read = load_run(tmp_path / "run")
     assert read.posterior.describe() == made.posterior.describe()
@@ -82,6 +86,12 @@ def test_the_whole_line(name: str, settings: dict[str, Any], tmp_path: Path) -> 
     assert read.record()["heldout"] == made.record()["heldout"]
     assert len(list(check_run(read))) == 7
     assert data_values(read, draws=20)
+    setup = setup_of(read)
+    given = evaluate_file(setup, tmp_path / "run" / "policy.csv")
+    np.testing.assert_array_equal(given.solution.policy.probs, made.solution.policy.probs)
+    assert len(run_frontier(setup, [0.0, 1.0], [0.8]).points) == 2
+    assert explain(read.problem, read.solution.policy, read.problem.models.states[0], read.log)
+    assert run_page(read, tmp_path / "page.html").html
     learns = name != "draws"
     new = sold(12) if name == "demand" else walk(18, seed=1)
     write_log_csv(new, tmp_path / "new.csv")
@@ -105,8 +115,8 @@ def _rehearsed(read: Run, out: Path, learns: bool) -> None:
         with pytest.raises(sr.InputError, match="sampled elsewhere"):
             rehearse(read, out, 1, workers=0, progress=False)
         return
-    found = rehearse(read, out, 1, solver="nominal", workers=0, progress=False)
-    assert (out / "summary.json").exists() or found is not None
+    found = rehearse(read, out, 2, solver="nominal", workers=0, progress=False)
+    assert not found.to_dict()["failed"]
 
 
 @pytest.mark.parametrize(("name", "settings"), [("tied", {}), ("demand", SHOP)])
@@ -207,6 +217,24 @@ def test_a_posterior_of_vectors_is_refused_before_columns_are_missed(
     assert command(words) == 2
     told = " ".join(capsys.readouterr().err.split())
     assert "'regression' is for continuous states, and this for tables of them." in told
+
+
+def test_what_asks_about_a_table_refuses_vectors_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = make_domain("cancer", episodes=8, horizon=15).collect(0)
+    solver = sr.SRVI(iterations=2, episodes=2, batch=10)
+    made = choose(log, solver, gamma=0.9, n_models=3, n_test=3, episodes=2)
+    made.save(tmp_path / "run")
+    run, table = str(tmp_path / "run"), str(tmp_path / "run" / "policy.csv")
+    more = {"evaluate": ["--policy", table], "update": [table], "explain": ["--state", "0"]}
+    for verb in ("evaluate", "explain", "check", "rehearse", "value-of-data", "update", "rules"):
+        assert command([verb, run, *more.get(verb, [])]) == 2, verb
+        assert "report, apply and export" in " ".join(capsys.readouterr().err.split())
+    for verb in ("evaluate", "frontier"):
+        assert command([verb, table, "--continuous", *more.get(verb, [])]) == 2
+        assert "cut the vectors into bins first" in " ".join(capsys.readouterr().err.split())
+    assert command(["report", run, "--quiet"]) == 0
 
 
 def test_who_judges_is_said(tmp_path: Path) -> None:

@@ -270,7 +270,7 @@ def _replicate(
         if len(bounds) == 1 and seconds is not None:  # depends on the clock, not on what was seen
             took = spent.elapsed - drawing
             left = seconds - drawing
-            if took > left:
+            if took > left or LEAST * took > 0.5 * time_bound().left:
                 break
             replications = int(np.clip(left / max(took, 1e-9), LEAST, replications))
         if len(bounds) == replications:

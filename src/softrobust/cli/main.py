@@ -26,6 +26,8 @@ from softrobust.errors import InputError, SoftRobustError
 
 # What the library calls by the name of a function, and no verb has as an option.
 OTHERWISE = {"read_trajectories": "begin with `softrobust inspect`"}
+NOT_HERE = {"--continuous": "Vectors are for solve, and their runs for report, apply and export; "
+            "this verb asks about a table of states: cut the vectors into bins first."}  # fmt: skip
 CREWED = ("solve", "frontier", "evaluate")
 LONG = 400  # characters of a word, beyond which it is no word that anybody reads
 app = typer.Typer(
@@ -143,7 +145,8 @@ def _usage_or_bug(error: Exception, debug: bool) -> int:
     """Usage errors of the parser are bad input; the rest is a failure worth a report."""
     message = getattr(error, "format_message", None)
     if callable(message):
-        _say(message() or str(error))
+        told = message() or str(error)
+        _say(". ".join([told, *(why for flag, why in NOT_HERE.items() if told.endswith(flag))]))
         return int(getattr(error, "exit_code", 2)) or 2
     if type(error).__name__ == "Abort":
         _say("Aborted.")

@@ -509,5 +509,5 @@ def _refuse_unknown(
         f"Every allowed action needs a reward: {state}, {action}{more} has none in the log or the "
         "reward table. Give it in a reward table, give a default, or allow only actions that were "
         "seen.",
-        arguments={"reward_table": "FILE", "reward_default": "VALUE", "min_count": "1"},
+        arguments={"reward_table": "FILE", "reward_default": "VALUE", "allowed": "FILE"},
     )

@@ -23,7 +23,7 @@ from softrobust.report import picture_frontier
 from softrobust.run.folder import Run
 from softrobust.run.options import Setup
 from softrobust.run.setup import read_whole_policy
-from softrobust.run.solve import certified, with_promise
+from softrobust.run.solve import certified, cut_notes, with_promise
 from softrobust.solvers.base import Solution, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, given, unmasked
 from softrobust.solvers.practice_class import check_within
@@ -33,6 +33,7 @@ from softrobust.study.frontier import Frontier, FrontierPoint, frontier, save_fr
 from softrobust.study.solved import time_share
 
 NAME = "given"
+LAST_SHARE = 0.3  # of the time of a comparison: where less is left, no other solver begins
 
 
 def setup_of(run: Run) -> Setup:
@@ -86,12 +87,16 @@ def compare_runs(
     first = runs[0]
     problem = first.problem
     solutions = [_named(run, first) for run in runs]
+    clock = time_bound()
     for i, name in enumerate(solvers):
         limit = None if time_limit is None else _share(time_limit, len(solvers) - i)
         made = make_solver(
             name, log=first.log, time_limit=limit, seed=seed, posterior=first.posterior
         )
-        solutions.append(solve(problem, made))
+        if i and clock.left < LAST_SHARE * (clock.limit or 0.0):
+            clock.note("solvers")
+        else:
+            solutions.append(solve(problem, made))
     compared = compare(problem, solutions, first.heldout, first.log)
     asked_here = [run.solution for run in runs if same_question(run.problem, problem)]
     proven = [*asked_here, *solutions[len(runs) :]]
@@ -106,7 +111,7 @@ def compare_runs(
         "n_states": problem.n_states,
         "n_models": problem.n_models,
         "policies": [_scored(problem, c, compared[0], shared, visits) for c in compared],
-        "notes": [note.to_dict() for note in _notes(runs)],
+        "notes": [note.to_dict() for note in (*_notes(runs), *cut_notes())],
     }
 
 

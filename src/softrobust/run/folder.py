@@ -26,6 +26,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, final
 
@@ -409,7 +410,9 @@ def load_table_run(path: str | Path) -> Run:
     run = load_run(path)
     if run.continuous:
         raise InputError(
-            f"'{path}' is a run with continuous states, and this is for tables of states only."
+            f"'{path}' is a run with continuous states, and this is for tables of states only: it "
+            "counts rows of pairs and changes single actions, and vectors have neither. Such a run "
+            "has report, apply and export; for the rest, cut the states into bins and solve those."
         )
     return run
 
@@ -547,6 +550,7 @@ def fitted_again(
 # -- what a solved table calls for, and the page -----------------------------------------------
 
 
+@lru_cache(maxsize=1)  # the run's notes ask, and then its page
 def diagnosed(posterior: Any) -> Diagnostics | None:
     """Diagnostics where they cost little: of the closed form, and of chains, which need them."""
     cheap = isinstance(posterior, FittedDirichlet) or getattr(posterior, "pool", None) is not None

@@ -37,6 +37,7 @@ from softrobust.posterior.registry import TABLES, make_posterior, settings_of
 from softrobust.posterior.sampling import Draws, stream, with_taken
 from softrobust.problem import Problem, load_problem
 from softrobust.report.sentences import sentence
+from softrobust.returns import policy_return
 from softrobust.run.options import (
     LOG_ONLY,
     MODELS_ONLY,
@@ -53,7 +54,8 @@ from softrobust.solvers.promise import practice_of
 FEWEST_MODELS, TAIL_MODELS = 300, 30  # drawn at first: in all, and in the bad case
 LARGE_MODELS, LARGE_CELLS = 100, 2**24  # fewer of large models: their probabilities in all
 LEAST_MODELS, TRIAL = 5, 2
-DRAWING_SHARE = 0.2  # of the time that is left
+DRAWING_SHARE, EVALUATING_SHARE = 0.2, 0.04  # of the time left, for drawing and for one policy
+LARGE_STATES = 200  # from here on what models cost is tried before they are drawn
 FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with options of their own
 
 
@@ -97,6 +99,8 @@ def _from_file(path: Path, table: Table, options: Options) -> Setup:
                 arguments={"anyway": ""},
             )
         setup = _from_log(log, options, str(path) if is_minari(path) else path.name)
+        if setup.problem.models.n_actions > 1:  # a posterior may know more than the log shows
+            alarms = [note for note in alarms if note.code != "one_action"]
         return replace(setup, visits=made, notes=(*alarms, *setup.notes))
     options.refuse(LOG_ONLY, "a log", "models")
     notes: tuple[Note, ...] = ()
@@ -149,8 +153,7 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     stage("drawing models")
     n = options.n_models
     if n is None:
-        alpha = SoftRobust().alpha if options.alpha is None else options.alpha
-        n = first_models(alpha, fitted.share(CHOOSING), options.seed)
+        n = first_models(fitted.share(CHOOSING), options)
     models = Draws.of(fitted.share(CHOOSING), n, train_seed).models
     own = models.rewards
     if own is not None and not own.drawn and own is not log.rewards:
@@ -189,17 +192,29 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     )  # fmt: skip
 
 
-def first_models(alpha: float, posterior: Any, seed: int) -> int:
+def first_models(posterior: Any, options: Options) -> int:
     """As many models as a first answer needs: thirty in the bad case, if time and memory allow."""
-    tail = max(1.0 - alpha, TAIL_MODELS / MOST)
+    alpha = SoftRobust().alpha if options.alpha is None else options.alpha
+    tail, clock = max(1.0 - alpha, TAIL_MODELS / MOST), time_bound()
     n = max(FEWEST_MODELS, math.ceil(TAIL_MODELS / tail - 1e-9))
     if posterior.pool is not None:
         return min(n, int(posterior.pool))
     began = time.monotonic()
-    cells = posterior.sample(TRIAL, np.random.default_rng([seed, 12])).next_states.size
+    trial = posterior.sample(TRIAL, np.random.default_rng([options.seed, 12]))
     each = (time.monotonic() - began) / TRIAL
-    n = min(n, max(LARGE_MODELS, LARGE_CELLS // max(int(cells), 1)))
-    return time_bound().affords("models", n, each, DRAWING_SHARE, LEAST_MODELS)
+    n = min(n, max(LARGE_MODELS, LARGE_CELLS // max(int(trial.next_states.size), 1)))
+    n = clock.affords("models", n, each, DRAWING_SHARE, LEAST_MODELS)
+    if clock.limit is None or trial.n_states < LARGE_STATES:
+        return n
+    gamma = trial.gamma or options.need_gamma()
+    pays = np.random.default_rng(0).random((trial.n_states, trial.n_actions))
+    for i in range(TRIAL):  # the first has its kernels compiled
+        model = replace(trial.select([i]), rewards=None)
+        one = Problem(model, pays, gamma=gamma, horizon=options.horizon)
+        began = time.monotonic()
+        policy_return(one, one.uniform_policy())
+        each = time.monotonic() - began
+    return clock.affords("models", n, each, EVALUATING_SHARE, LEAST_MODELS)
 
 
 def on_models(log: TransitionLog, fitted: Any, models: ModelSet) -> tuple[TransitionLog, Any]:

@@ -129,11 +129,14 @@ def choose(
 
 def cut_short(run: Run) -> Run:
     """The run with a note of what there was less of for want of time."""
+    return replace(run, notes=(*run.notes, *cut_notes()))
+
+
+def cut_notes() -> tuple[Note, ...]:
+    """What there was less of for want of time, if anything."""
     clock = time_bound()
-    if not clock.cut:
-        return run
     facts = {"parts": list(clock.cut), "seconds": clock.limit}
-    return replace(run, notes=(*run.notes, Note("cut_by_time", facts=facts)))
+    return (Note("cut_by_time", facts=facts),) if clock.cut else ()
 
 
 def with_promise(run: Run, promise: Promise | None = None) -> Run:

@@ -25,7 +25,14 @@ from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import OPTIMUM, Reference, cvar, mean
 from softrobust.posterior.sampling import Draws
 from softrobust.problem import Problem
-from softrobust.returns import Returns, averaged, policy_return, reference_returns, returns_of
+from softrobust.returns import (
+    Returns,
+    averaged,
+    policy_return,
+    reference_returns,
+    returns_of,
+    stream_returns,
+)
 from softrobust.returns.evaluation import rules_of
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import PRACTICE, Behaviour, unmasked
@@ -127,11 +134,11 @@ def compare(
     place = {NOMINAL: 0, PRACTICE: 1}
     chosen = [chosen[0], *sorted(chosen[1:], key=lambda found: place.get(found.solver, 2))]
     names = [NAMES.get(solution.solver, solution.solver) for solution in chosen]
-    found = []
+    found, tests = [], _fresh(problem, chosen, heldout)
     for i, (solution, name) in enumerate(zip(chosen, names, strict=True)):
         nth = names[: i + 1].count(name)  # "sa-rect", "sa-rect (2)"
         told = name if nth == 1 else f"{name} ({nth})"
-        found.append(_evaluated(problem, heldout, solution, told, chosen=i == 0))
+        found.append(_evaluated(problem, tests[i], solution, told, chosen=i == 0))
     fresh = problem.models.f if heldout is None else heldout.f
     return (found[0], *(_paired(problem, found[0], c, fresh) for c in found[1:]))
 
@@ -191,18 +198,30 @@ def _paired(problem: Problem, chosen: Compared, other: Compared, f: FloatArray) 
     return replace(other, versus=found)
 
 
+def _fresh(
+    problem: Problem, solutions: Sequence[Solution], heldout: ModelSet | Draws | None
+) -> list[Returns | None]:
+    """Of each solution on held-out models; a stream is drawn once for all that keep to the mask."""
+    if heldout is None:
+        return [None] * len(solutions)
+    kept = [found for found in solutions if found.solver != PRACTICE]
+    if isinstance(heldout, Draws):
+        known = iter(stream_returns(problem, [found.policy for found in kept], heldout))
+    else:
+        known = (returns_of(problem, found.policy, heldout) for found in kept)
+    free = unmasked(problem)
+    return [
+        returns_of(free, found.policy, heldout) if found.solver == PRACTICE else next(known)
+        for found in solutions
+    ]
+
+
 def _evaluated(
-    problem: Problem,
-    heldout: ModelSet | Draws | None,
-    solution: Solution,
-    name: str,
-    *,
-    chosen: bool,
+    problem: Problem, test: Returns | None, solution: Solution, name: str, *, chosen: bool
 ) -> Compared:
     objective, f = problem.objective, problem.models.f
     own = unmasked(problem) if solution.solver == PRACTICE else problem
     train = returns_of(own, solution.policy)
-    test = None if heldout is None else returns_of(own, solution.policy, heldout)
     fresh = None if test is None else held_out(train, test, objective)
     x, static = None if test is None else test.x, objective.summary(train.x, f)
     shares = averaged(own, solution.policy)

@@ -38,6 +38,7 @@ from softrobust.posterior.base import CHECKING, CHOOSING, FRESH
 from softrobust.posterior.dirichlet import dirichlet_blocks
 from softrobust.problem import Problem
 from softrobust.returns import optimal_returns, policy_return
+from softrobust.returns.evaluation import AnyPolicy
 from softrobust.returns.simulation import simulate_table
 from softrobust.solvers.base import solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
@@ -135,6 +136,12 @@ def _shape(log: TransitionLog) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return log.s[breaks].astype(np.int64), np.diff(np.append(breaks, log.n_rows))
 
 
+def _going_on(policy: AnyPolicy, practice: Policy) -> AnyPolicy:
+    """The policy, and practice in states that the log of its world never showed."""
+    decided = np.asarray(policy.decided)[:, None]
+    return replace(policy, probs=np.where(decided, policy.probs, practice.probs))
+
+
 def repetition(
     stage: Stage, number: int, world: str, solver: str, models: int, draws: int, seed: int
 ) -> dict[str, Any]:
@@ -161,6 +168,7 @@ def repetition(
     )
     chosen = make_solver(solver, log=batch, seed=number)
     policy, nominal = solve(line, chosen).policy, solve(line, Nominal()).policy
+    there, usual = (_going_on(x, stage.practice) for x in (policy, nominal))
     held = fitted.share(CHECKING)
     draws = draws if held.pool is None else min(draws, held.pool)
     fresh = policy_return(line.with_models(unpaid(held.sample(draws, rng))), policy)
@@ -168,8 +176,8 @@ def repetition(
     masked = replace(stage.problem.with_models(truth), rewards=rewards)
     levels, f = (stage.problem.objective.alpha, 0.5, LEVEL), np.full(fresh.size, 1 / fresh.size)
     return {
-        "return": float(policy_return(real, policy)[0]),
-        "nominal": float(policy_return(real, nominal)[0]),
+        "return": float(policy_return(real, there)[0]),
+        "nominal": float(policy_return(real, usual)[0]),
         "practice": float(policy_return(real, stage.practice)[0]),
         "best": float(optimal_returns(masked).upper[0]),
         "claims": {str(level): value_at_risk(fresh, f, level) for level in levels},
