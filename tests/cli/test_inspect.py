@@ -70,6 +70,16 @@ def test_from_visits_to_a_policy_by_pasting(
     assert run(["inspect", "visits.csv", "--events", "events.csv"]) == 0
     (again,) = next_lines(capsys.readouterr().out)
     assert again.endswith("--out run-2")
+    # Whatever reads how the table was read says which file is damaged, and what makes it again.
+    file = folder / "run" / "visits.json"
+    sound = json.loads(file.read_text(encoding="utf-8"))
+    for damage in ({"states": -1}, {"rules": sound["rules"] | {"action": 3}}):
+        file.write_text(json.dumps(sound | damage), encoding="utf-8")
+        for verb in (["apply", "run", "--measure", "x=1"], ["report", "run"]):
+            assert run(verb) == 2
+            said = " ".join(capsys.readouterr().err.split())
+            assert "visits.json" in said
+            assert "--out run --force" in said
 
 
 def test_a_log_as_csv_keeps_its_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,3 +98,9 @@ def test_refused() -> None:
         m.split(3)
     with pytest.raises(InputError, match="positive weight"):
         m.select(np.zeros(3, bool))
+
+
+def test_scales_have_one_axis() -> None:
+    one = np.ones(1)
+    with pytest.raises(InputError, match=r"scaling\.out_centre must have one axis"):
+        Scaling(one, one, np.ones((1, 1)), one, one)

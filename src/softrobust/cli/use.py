@@ -35,6 +35,7 @@ def apply(
     """
     from softrobust._core.schema import published, read_json
     from softrobust.certificate import load_solution
+    from softrobust.certificate.record import run_folder
     from softrobust.models import Policy, TimedPolicy
     from softrobust.models.lookahead import load_continuous_policy
 
@@ -79,7 +80,8 @@ def apply(
         measured = pairs_of(measure, "--measure")
         visits = run / "visits.json"
         if measured and visits.is_file():  # states of one column alone are not called by its name
-            known = read_json(visits, published("visits"))["states"]
+            with run_folder(run):
+                known = read_json(visits, published("visits"))["states"]
             stray = [name for name in measured if name not in known]
             if stray:
                 raise InputError(

@@ -118,6 +118,9 @@ class Scaling:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
+            if getattr(self, name).ndim != 1:
+                shape = getattr(self, name).shape
+                raise InputError(f"scaling.{name} must have one axis; its shape is {shape}.")
 
 
 @final
