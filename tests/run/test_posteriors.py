@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,20 @@ def test_draws_of_one_use_serve_no_other(tmp_path: Path) -> None:
     assert len({row.tobytes() for row in rows}) == 90
     with pytest.raises(sr.InputError, match="31 models were asked for, and 30 draws were kept"):
         fitted.share(CHOOSING).sample(31)
+
+
+def test_rewards_that_sampled_models_lack_come_from_the_log(tmp_path: Path) -> None:
+    """As `sample` writes them: with those of its log, and a pair that this never saw."""
+    log = walk(4)
+    models = sr.DirichletPosterior(min_count=0, support="all").fit(log).sample(30, seed=3)
+    assert log.rewards is not None
+    sr.save_models(tmp_path / "draws.npz", replace(models, rewards=log.rewards, p0=log.p0))
+    asked: dict[str, Any] = {"gamma": 0.9, "n_models": 5, "n_test": 5, "posterior": "draws",
+                             "settings": {"file": str(tmp_path / "draws.npz")}}  # fmt: skip
+    with pytest.raises(sr.InputError, match="Every allowed action needs a reward"):
+        choose(log, sr.Nominal(), replications=0, **asked)
+    told = log.with_reward_table(None, 0.5)
+    assert choose(told, sr.Nominal(), replications=0, **asked).problem.R.max() >= 0.5
 
 
 def test_ones_own_draws_and_objects(tmp_path: Path) -> None:

@@ -218,8 +218,9 @@ class DrawsPosterior(Posterior):
         name = Path(self.file).name  # where it lies is no part of the fit
         Frame(models.states, models.actions, models.rewards).transitions(log, name)
         own = models.rewards
-        if own is not None and own.kind == "pair" and not own.known[models.available].all():
-            models = replace(models, rewards=None)  # `sample` wrote those of a log: this one's are
+        of_log = own is not None and any(note.code == "rewards_of_log" for note in own.notes)
+        if own is not None and of_log and not own.known[models.available].all():
+            models = replace(models, rewards=None)  # `sample` wrote those of a log; this one's do
         return FittedDraws(DrawsPosterior(name), log, models)
 
     def restore(self, log: Any, arrays: Mapping[str, NDArray[Any]]) -> FittedDraws:
