@@ -106,9 +106,10 @@ class TransitionLog(OfStates):
                 f"A log needs at least one transition: {self.rows.source} has none. "
                 "Check that it is the right file."
             )
-        for name, n in (("s", self.n_states), ("a", self.n_actions), ("s_next", self.n_states)):
+        most = {"s": self.n_states, "a": self.n_actions, "s_next": self.n_states}
+        for name, n in (most | {"episode": np.iinfo(np.int32).max}).items():
             codes = getattr(self, name)
-            if codes.min() < 0 or codes.max() >= n:
+            if codes is not None and (codes.min() < 0 or codes.max() >= n):
                 i = int(np.flatnonzero((codes < 0) | (codes >= n))[0])
                 raise InputError(
                     f"Indices in '{name}' must be from 0 to {n - 1}: {self.rows.where(i)} has "
