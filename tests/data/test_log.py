@@ -174,7 +174,7 @@ def test_indices_must_fit_the_labels() -> None:
     log = small()
     with pytest.raises(InputError, match="'a' must be from 0 to 1: row 3 of the arrays has 7"):
         dataclasses.replace(log, a=np.array([0, 1, 7]))
-    with pytest.raises(InputError, match="'episode' must be from 0 .* has -1"):
+    with pytest.raises(InputError, match=r"'episode' must be from 0 .* has -1"):
         dataclasses.replace(log, episode=np.array([0, -1, 0]))
 
 
