@@ -77,6 +77,17 @@ def test_verdicts_follow_from_the_numbers() -> None:
     assert next(found for text, found in verdicts.items() if "λ = 0" in text) == ["not held"]
 
 
+def test_a_return_beyond_sense_counts_as_run_away() -> None:
+    def run(mean: float) -> dict[str, Any]:
+        one = {"mean": mean, "cvar": 1.0}
+        return {**dict.fromkeys(("training", "held-out", "true"), one), "about": {"status": "x"}}
+
+    logs = [{"srvi 1": run(4.0)}, {"srvi 1": run(2e13)}, {"srvi 1": {"failed": "left"}}]
+    found = cancer._variant(logs)["srvi 1"]
+    assert found["held-out"] == [4.0, None, None]
+    assert found["failed"] == [None, "A mean return of 2e+13 over models.", "left"]
+
+
 def some_agents(seeds: list[int]) -> Agents:
     """Two settings: one never treats, the other does as it likes."""
     rng, shape = np.random.default_rng(0), (2, len(seeds))
