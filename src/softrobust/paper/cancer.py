@@ -40,7 +40,16 @@ from softrobust.paper.cancer_sac import (
     settings_of,
     train_agents,
 )
-from softrobust.paper.claims import Claim, Measured, claimed, mean_interval, more, tabled, told
+from softrobust.paper.claims import (
+    Claim,
+    Measured,
+    claimed,
+    interval_of,
+    mean_interval,
+    more,
+    tabled,
+    told,
+)
 from softrobust.paper.figures import COLOURS, Label, new_figure, place, plain, short
 from softrobust.problem import ContinuousProblem
 from softrobust.returns.simulation import simulate
@@ -59,6 +68,7 @@ MEASURES = ("mean", "cvar")
 AWAY = 1e4  # a mean return that is beyond all sense: never treating costs some 30
 MARGIN = 0.05  # of return: about 1 % of what treating well earns
 NAME = "cancer"
+MORE_DATA = "ten times the data"  # the variant
 FORMS = {"drawn": False, "greedy": True}
 LABELS: dict[str, str] = catalogue()["cancer"]["labels"]
 LOOKS = {
@@ -492,6 +502,14 @@ def _remarks(numbers: Mapping[str, Any], settings: Settings, x: Scores) -> list[
         least = min(costs, key=lambda c: c[1].low)
         most = max(costs, key=lambda c: c[1].high)
         out.append(told(NAME, "damped", least=least, most=most))
+    if MORE_DATA in numbers["variants"]:
+        name = f"srvi {settings['lams'][-1]:g}"
+        found = numbers["variants"][MORE_DATA][name]
+        fine = [i for i, why in enumerate(found["failed"]) if why is None]
+        few = x[name, "held-out", "mean"][fine] - x[name, "true", "mean"][fine]
+        many = np.array([found["held-out"][i] - found["true"][i] for i in fine])
+        gaps = {k: interval_of(mean_interval(v)) for k, v in (("few", few), ("many", many))}
+        out.append(told(NAME, "data", lam=settings["lams"][-1], n=len(fine), **gaps))
     return out
 
 
