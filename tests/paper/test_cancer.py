@@ -20,7 +20,8 @@ SAC = {
 }  # fmt: skip
 SETTINGS: dict[str, Any] = {
     "seeds": [0, 1, 2, 3], "lams": [0.0, 0.25, 0.75, 1.0], "alpha": 0.9, "n_train": 4, "n_test": 4,
-    "episodes": 2, "seed": 0, "trained": True, "sac": SAC, "variants": {"": {}, "damped": {}},
+    "episodes": 2, "seed": 0, "trained": True, "sac": SAC,
+    "variants": {"": {}, "damped": {}, cancer.MORE_DATA: {"logs": 2}},
 }  # fmt: skip
 
 
@@ -50,9 +51,11 @@ def made_up(levels: dict[str, tuple[float, float]]) -> dict[str, Any]:
         for m in ("sr-sac", "r-sac")
     }  # fmt: skip
     every = {"": rivals, "damped": rivals}  # a variant with rivals is judged like the figure
-    found = findings(SETTINGS, main, {"": runs, "damped": runs}, every)
+    variants = {"": runs, "damped": runs, cancer.MORE_DATA: runs[:2]}
+    found = findings(SETTINGS, main, variants, every)
     json.dumps(found.numbers, allow_nan=False)
     assert "a device" in found.remarks[0]
+    assert "same 2 logs: 1.01 [1.01, 1.01] with 600" in found.remarks[-1]
     assert Cancer().draw(found.numbers).axes
     return {c.text: [str(d.verdict) for d in found.claims if d.text == c.text]
             for c in found.claims}  # fmt: skip
@@ -75,6 +78,17 @@ def test_verdicts_follow_from_the_numbers() -> None:
     assert (tuned, table) == (["not held"] * 4, ["held"] * 4)
     verdicts = made_up({**IDEAL, "srvi 0": (3.0, 5.0)})
     assert next(found for text, found in verdicts.items() if "λ = 0" in text) == ["not held"]
+
+
+def test_a_return_beyond_sense_counts_as_run_away() -> None:
+    def run(mean: float) -> dict[str, Any]:
+        one = {"mean": mean, "cvar": 1.0}
+        return {**dict.fromkeys(("training", "held-out", "true"), one), "about": {"status": "x"}}
+
+    logs = [{"srvi 1": run(4.0)}, {"srvi 1": run(2e13)}, {"srvi 1": {"failed": "left"}}]
+    found = cancer._variant(logs)["srvi 1"]
+    assert found["held-out"] == [4.0, None, None]
+    assert found["failed"] == [None, "A mean return of 2e+13 over models.", "left"]
 
 
 def some_agents(seeds: list[int]) -> Agents:

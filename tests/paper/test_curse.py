@@ -33,6 +33,9 @@ def test_end_to_end(tmp_path: Path) -> None:
     # The static method announces the training value; so own and training surprises agree.
     own, training = (results["numbers"]["average"][f"static/{e}"] for e in ("own", "training"))
     assert own == training
+    # The picture shows the surprise that the verdict on the dynamic method rests on.
+    judged = results["claims"][1]["measured"][1]
+    assert results["numbers"]["dynamic"]["value"] == pytest.approx(-judged["value"])
 
 
 def test_resume_gives_the_same_file(tmp_path: Path) -> None:

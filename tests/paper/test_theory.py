@@ -154,8 +154,8 @@ def test_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not done.failed
     texts = {c["claim"]: c["verdict"] for c in done.results["claims"]}
     assert texts["Theorem 5.1 holds as corrected."] == "held"
-    worlds = {"riverswim": {"depth": 1, "seeds": [0, 1]},
-              "hiv": {"depth": 1, "seeds": [0]}}  # fmt: skip
+    worlds = {"riverswim": {"depth": 1, "posteriors": 2},
+              "hiv": {"depth": 1, "posteriors": 1}}  # fmt: skip
     settings = {"worlds": worlds, "n_train": 10, "steps": 1, "starts": 1, "lams": [1.0]}
     done = reproduce(Learning(), tmp_path, workers=0, settings=settings, progress=False)
     assert not done.failed

@@ -40,7 +40,16 @@ from softrobust.paper.cancer_sac import (
     settings_of,
     train_agents,
 )
-from softrobust.paper.claims import Claim, Measured, claimed, mean_interval, more, tabled, told
+from softrobust.paper.claims import (
+    Claim,
+    Measured,
+    claimed,
+    interval_of,
+    mean_interval,
+    more,
+    tabled,
+    told,
+)
 from softrobust.paper.figures import COLOURS, Label, new_figure, place, plain, short
 from softrobust.problem import ContinuousProblem
 from softrobust.returns.simulation import simulate
@@ -56,8 +65,10 @@ HOME = Path("docs") / "results" / "cancer"
 TRUE_EPISODES = 50  # in the simulator itself, for each episode per posterior model
 WORDS = ("training", "held-out")
 MEASURES = ("mean", "cvar")
+AWAY = 1e4  # a mean return that is beyond all sense: never treating costs some 30
 MARGIN = 0.05  # of return: about 1 % of what treating well earns
 NAME = "cancer"
+MORE_DATA = "ten times the data"  # the variant
 FORMS = {"drawn": False, "greedy": True}
 LABELS: dict[str, str] = catalogue()["cancer"]["labels"]
 LOOKS = {
@@ -221,11 +232,11 @@ class Cancer(Experiment):
         }
         for m, what in product(METHODS, ("table", *MEASURES)):
             main[f"{m} {what}"] = [log[what] for log in rivals[""][m]["logs"]]
-        away = {name: sum("failed" in x for x in logs) for name, logs in main.items()}
+        away = {name: sum(_away(x) is not None for x in logs) for name, logs in main.items()}
         needed = [name for name, n in away.items() if n and name != "rpvi-control"]
         if needed:
             raise SolverError(f"{needed[0]} ran away in {away[needed[0]]} logs: see its task.")
-        main = {name: [x for x in logs if "failed" not in x] for name, logs in main.items()}
+        main = {name: [x for x in logs if _away(x) is None] for name, logs in main.items()}
         return findings(settings, main, runs, rivals)
 
     def draw(self, numbers: Mapping[str, Any]) -> Figure:
@@ -354,20 +365,28 @@ def _beside(
 ) -> dict[str, list[Mapping[str, Any]]]:
     """SRVI and its rivals in a variant, on the logs on which no run of SRVI ran away."""
     names = [name for name in runs[0] if name.startswith("srvi")]
-    fine = [i for i, log in enumerate(runs) if not any("failed" in log[name] for name in names)]
+    fine = [i for i, log in enumerate(runs) if all(_away(log[name]) is None for name in names)]
     out = {name: [runs[i][name] for i in fine] for name in names}
     for (m, found), what in product(rivals.items(), ("table", *MEASURES)):
         out[f"{m} {what}"] = [found["logs"][i][what] for i in fine]
     return out
 
 
+def _away(run: Mapping[str, Any]) -> str | None:
+    """Why a run counts as one that ran away: its error, or a return that nobody is paid."""
+    if "failed" in run:
+        return str(run["failed"])
+    most = max(abs(run[w]["mean"]) for w in WORDS)
+    return f"A mean return of {most:.2g} over models." if most > AWAY else None
+
+
 def _variant(logs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Per λ: how many logs failed, and of the others the figures."""
     out = {}
     for name in logs[0]:
-        fine = [log[name] if "failed" not in log[name] else None for log in logs]
+        fine = [log[name] if _away(log[name]) is None else None for log in logs]
         out[name] = {
-            "failed": [log[name].get("failed") for log in logs],
+            "failed": [_away(log[name]) for log in logs],
             "settled": [x["about"]["status"] == "tolerance_reached" for x in fine if x],
             **{w: [x[w]["mean"] if x else None for x in fine] for w in (*WORDS, "true")},
             **{f"{w} cvar": [x[w]["cvar"] if x else None for x in fine] for w in WORDS},
@@ -483,6 +502,14 @@ def _remarks(numbers: Mapping[str, Any], settings: Settings, x: Scores) -> list[
         least = min(costs, key=lambda c: c[1].low)
         most = max(costs, key=lambda c: c[1].high)
         out.append(told(NAME, "damped", least=least, most=most))
+    if MORE_DATA in numbers["variants"]:
+        name = f"srvi {settings['lams'][-1]:g}"
+        found = numbers["variants"][MORE_DATA][name]
+        fine = [i for i, why in enumerate(found["failed"]) if why is None]
+        few = x[name, "held-out", "mean"][fine] - x[name, "true", "mean"][fine]
+        many = np.array([found["held-out"][i] - found["true"][i] for i in fine])
+        gaps = {k: interval_of(mean_interval(v)) for k, v in (("few", few), ("many", many))}
+        out.append(told(NAME, "data", lam=settings["lams"][-1], n=len(fine), **gaps))
     return out
 
 

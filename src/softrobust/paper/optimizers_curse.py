@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from softrobust._core.arrays import FloatArray
 from softrobust.domains import random_mdp
 from softrobust.objective import SoftRobust
 from softrobust.paper.base import Experiment, Findings, Groups, Results, Settings, blocks, catalogue
@@ -50,6 +51,11 @@ POLICIES: dict[str, str] = catalogue()["optimizers-curse"]["policies"]
 ESTIMATES: dict[str, str] = catalogue()["optimizers-curse"]["estimates"]
 PLAIN = ("empirical", "dynamic", "static")  # the policies of λ = 0
 NAME = "optimizers-curse"
+BY_SIZE = {  # of the right panel
+    "N={}": ("static: true − training", COLOURS[6]),
+    "N={}/fresh": ("static: fresh − training", COLOURS[2]),
+    "dynamic": ("dynamic: fresh − its own value", COLOURS[0]),
+}
 NEAR = 0.1  # "eliminated": within this share of the empirical method's surprise
 
 
@@ -126,6 +132,7 @@ class OptimizersCurse(Experiment):
         means = {name: mean_interval(x) for name, x in surprise.items()}
         numbers = {
             "sizes": settings["sizes"],
+            "dynamic": mean_interval(_own_less_fresh(surprise, "dynamic")).as_dict(),
             "main": settings["main"],
             "average": {name: i.as_dict() for name, i in means.items()},
             # One average per block of repetitions; the single ones are in the files of the tasks.
@@ -141,8 +148,16 @@ class OptimizersCurse(Experiment):
         left, right = figure.subplots(1, 2, width_ratios=[2.1, 1])
         means = {name: Interval.from_dict(d) for name, d in numbers["average"].items()}
         _policies(left, means, numbers["main"])
-        _sizes(right, means, numbers["sizes"])
+        dynamic = {numbers["main"]: Interval.from_dict(numbers["dynamic"])}
+        sizes = {k: {n: means[k.format(n)] for n in numbers["sizes"]} for k in list(BY_SIZE)[:2]}
+        _sizes(right, {**sizes, "dynamic": dynamic})
         return figure
+
+
+def _own_less_fresh(surprise: Mapping[str, list[float]], name: str) -> FloatArray:
+    """Surprises at what a method announces, less those at the value on fresh draws."""
+    own, fresh = (np.asarray(surprise[f"{name}/{estimate}"]) for estimate in ("own", "fresh"))
+    return np.asarray(own - fresh)
 
 
 def _tables(means: Mapping[str, Interval], settings: Settings) -> list[dict[str, Any]]:
@@ -163,15 +178,14 @@ def _claims(surprise: dict[str, list[float]], settings: Settings) -> list[Claim]
     Given the log, the true model is one more draw from the posterior: both have the same
     expectation, and the average over draws has less noise.
     """
-    own = {name: np.asarray(surprise[f"{name}/own"]) for name in POLICIES}
-    fresh = {name: own[name] - np.asarray(surprise[f"{name}/fresh"]) for name in PLAIN}
+    fresh = {name: _own_less_fresh(surprise, name) for name in PLAIN}
     curse = mean_interval(-fresh["empirical"])
     near = NEAR * abs(curse.value)
     largest = max(settings["sizes"])
     last = np.asarray(surprise[f"N={largest}/fresh"])
     facts = {"near": 100 * NEAR, "main": settings["main"], "largest": largest}
     less = mean_interval(fresh["dynamic"] - fresh["empirical"])
-    static, robust = mean_interval(fresh["static"]), mean_interval(own["static-robust"])
+    static, robust = mean_interval(fresh["static"]), mean_interval(surprise["static-robust/own"])
     tiny, most = -1e-9 * abs(curse.value), f"surprise, static, N = {largest}"
     parts = {
         "empirical": [more("minus the surprise, empirical", curse)],
@@ -200,24 +214,22 @@ def _policies(axes: Axes, means: Mapping[str, Any], main: int) -> None:
     plain(axes, "x")
 
 
-def _sizes(axes: Axes, means: Mapping[str, Any], sizes: list[int]) -> None:
-    for key, colour, label in (
-        ("N={}", COLOURS[6], "true return"),
-        ("N={}/fresh", COLOURS[2], "fresh value"),
-    ):
-        found = [means[key.format(n)] for n in sizes]
-        shift = 1.0 if key == "N={}" else 1.08
-        x = [n * shift for n in sizes]
-        y = [i.value for i in found]
+def _sizes(axes: Axes, found: Mapping[str, Mapping[int, Interval]]) -> None:
+    """By number of draws; the series stand beside each other."""
+    sizes = list(found[next(iter(BY_SIZE))])
+    for (key, (label, colour)), shift in zip(BY_SIZE.items(), (1.0, 1.08, 0.92), strict=True):
+        y = [i.value for i in found[key].values()]
+        ends = [[i.value - i.low for i in found[key].values()],
+                [i.high - i.value for i in found[key].values()]]  # fmt: skip
         axes.errorbar(
-            x, y, yerr=[[i.value - i.low for i in found], [i.high - i.value for i in found]],
-            color=colour, marker="o", markersize=5, linewidth=1.4, label=f"{label} − training",
+            [n * shift for n in found[key]], y, yerr=ends, color=colour, marker="o", markersize=5,
+            linewidth=1.4, label=label,
         )  # fmt: skip
     axes.axhline(0, color=INK, linewidth=0.9)
     axes.set_xscale("log")
     axes.set_xticks(sizes, [str(n) for n in sizes])
     axes.minorticks_off()
     axes.set_xlabel("training draws N")
-    axes.set_title("static policy, λ = 0, by N", fontsize=10)
-    axes.legend(frameon=False, fontsize=8.5, loc="lower center", bbox_to_anchor=(0.5, 1.07))
+    axes.set_title("closer: λ = 0, by N", fontsize=10)
+    axes.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.4, 1.07))
     plain(axes)

@@ -554,7 +554,7 @@ def _gain(
 def _learning_worlds(settings: Settings) -> dict[str, tuple[dict[str, Any], list[int]]]:
     """Settings and seeds by world; that of the public file is left out where it is not."""
     return {
-        world: ({"depth": own["depth"]}, own["seeds"])
+        world: ({"depth": own["depth"]}, list(range(own["posteriors"])))
         for world, own in settings["worlds"].items()
         if world != "hiv" or HIV.exists()
     }
