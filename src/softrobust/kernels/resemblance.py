@@ -789,7 +789,7 @@ def fill_ways(rng, p, blend, pseudo, doubt, base, edges):
 def draw_models(rng, p, bases, edges, of, models, n_models, out):
     """Fill models (n,) of `out`, laid out as `ModelSet.prob`: model i by what set of[i] learned.
 
-    bases (sets, n_bases + 1, nnz) and edges (sets, n_rows, K); a model takes a way for every row,
+    bases (sets, nnz, n_bases + 1) and edges (sets, n_rows, K); a model takes a way for every row,
     and a row of Dirichlet(counts + c·base). Gamma variates are taken in logarithms, so that small
     concentrations do not underflow; all of a model at once, since one does not wait for the next.
     """
@@ -807,7 +807,7 @@ def draw_models(rng, p, bases, edges, of, models, n_models, out):
                     high = mid
             strength = p.strengths[k % C]
             for j in range(indptr[i], indptr[i + 1]):
-                shape[j] = counts[j] + strength * bases[r, k // C, j]
+                shape[j] = counts[j] + strength * bases[r, j, k // C]
         for j in range(counts.size):
             log_g[j], less[j] = 0.0, 0.0
             if shape[j] >= 0.3:
@@ -834,15 +834,14 @@ def learn_set(
     rng: np.random.Generator, p: Learned, g: Tokens, x: Sums, r: Room, steps: int, pseudo: float,
     doubt: float, base: FloatArray, edges: FloatArray,
 ) -> None:  # fmt: skip
-    """Fill base (n_bases + 1, nnz) and edges (n_rows, K) from bootstrapped transitions.
+    """Fill base (nnz, n_bases + 1) and edges (n_rows, K) from bootstrapped transitions.
 
     `g.w`, `x` and `r` are written over.
     """
     cell = np.flatnonzero((p.counts > 0) & np.repeat(p.live, np.diff(p.indptr)))
-    blend, found = np.empty(g.n_bases), np.empty((p.columns.size, g.n_bases + 1))
+    blend = np.empty(g.n_bases)
     rng.standard_gamma(p.n, out=g.w)
-    bases_at(p.rows, g, x, r, p.indptr, p.columns, found, True)
+    bases_at(p.rows, g, x, r, p.indptr, p.columns, base, True)
     seen = rng.standard_gamma(p.counts[cell])
-    blend_weights(np.ascontiguousarray(found[cell, :-1].T), seen, steps, pseudo, blend)
-    fill_ways(rng, p, blend, pseudo, doubt, found, edges)
-    base[:] = found.T  # a draw reads one base of a row
+    blend_weights(np.ascontiguousarray(base[cell, :-1].T), seen, steps, pseudo, blend)
+    fill_ways(rng, p, blend, pseudo, doubt, base, edges)

@@ -325,7 +325,7 @@ class _Sets:
     common: _Common
     start: kernels.Learned
     n: int
-    base: FloatArray  # (kept, n_bases + 1, nnz), with the blend
+    base: FloatArray  # (kept, nnz, n_bases + 1), with the blend
     edges: FloatArray  # (kept, n_rows, K)
     done: BoolArray  # (kept,)
 
@@ -336,7 +336,7 @@ class _Sets:
         size = 8.0 * (fitted.columns.size * wide + start.responsible.size)
         n = min(most, max(REPLICATES, int(SET_BYTES / size)))
         kept = min(n, int(SET_BYTES / size))
-        base = np.empty((kept, wide, fitted.columns.size))
+        base = np.empty((kept, fitted.columns.size, wide))
         edges = np.empty((kept, *start.responsible.shape))
         return cls(fitted.common, start, n, base, edges, np.zeros(kept, dtype=bool))
 
