@@ -422,6 +422,7 @@ def test_what_takes_long_of_a_large_log_is_kept(
     for found_again in ("learned._Common._heaviest", "reward_draws._evidence"):
         monkeypatch.delattr(f"softrobust.posterior.{found_again}")
     again = load_posterior(tmp_path / "fit.npz")
+    assert isinstance(again, FittedLearned)
     here, there = (fit.sample(3, seed=1) for fit in (fitted, again))
     np.testing.assert_array_equal(here.prob, there.prob)
     assert here.rewards is not None
