@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
@@ -267,6 +266,8 @@ class _Common:
 
     def _heaviest(self, rows: IntArray, kept: BoolArray) -> None:
         """kept (n_rows, S) ← the `WIDTH` next states of most base mass, and all that were seen."""
+        from numba import get_num_threads
+
         S = self.live.size
         some, threads = max(1, TRIED // S), get_num_threads()
         every, counting = np.tile(np.arange(S), some), [*range(self.n_bases)]
