@@ -409,6 +409,32 @@ def test_replicates_are_the_same_kept_or_not(monkeypatch: pytest.MonkeyPatch) ->
     np.testing.assert_array_equal(here.prob, kept.sample(200, seed=5).prob)
 
 
+def test_what_takes_long_of_a_large_log_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The support of wide rows and the variances of rewards are read, not found again."""
+    rng = np.random.default_rng(0)
+    s, a = np.tile(np.arange(130), 2), rng.integers(0, 2, 260)
+    to = np.clip(s + a - rng.integers(0, 2, 260), 0, 129)
+    log = TransitionLog.from_arrays(s, a, to, s / 9.0 + rng.normal(size=260))
+    fitted = LearnedPosterior().fit(log)
+    fitted.save(tmp_path / "fit.npz")
+    for found_again in ("learned._Common._heaviest", "reward_draws._evidence"):
+        monkeypatch.delattr(f"softrobust.posterior.{found_again}")
+    again = load_posterior(tmp_path / "fit.npz")
+    assert isinstance(again, FittedLearned)
+    here, there = (fit.sample(3, seed=1) for fit in (fitted, again))
+    np.testing.assert_array_equal(here.prob, there.prob)
+    assert here.rewards is not None
+    assert there.rewards is not None
+    np.testing.assert_array_equal(here.rewards.values, there.rewards.values)
+    arrays = dict(np.load(tmp_path / "fit.npz"))
+    arrays["own:columns"] = np.zeros_like(arrays["own:columns"])
+    np.savez(tmp_path / "fit.npz", **arrays)
+    with pytest.raises(InputError, match=r"fit\.npz: .*miss some that the log shows"):
+        load_posterior(tmp_path / "fit.npz")
+
+
 def test_draws_are_independent() -> None:
     """Models of one call have no more in common than those of two: what they share is the fit."""
     fitted = LearnedPosterior().fit(walk(60))

@@ -61,6 +61,18 @@ def test_a_short_run_resumed_saved_and_extended(tmp_path: Path) -> None:
     assert {"mu", "mu0", "mu1", "mu2", "ext_mu", "sigma[4]"} <= set(names)
 
 
+def test_what_the_largest_population_hides_is_noticed() -> None:
+    """Rows that end at 50 look like little growth; where there are none, nothing is said."""
+    rng = np.random.default_rng(0)
+    n, a = rng.integers(0, 51, 150), np.arange(150) % 5
+    to = np.clip(np.round(n * rng.normal(2.0, 0.3, 150)) + 3, 0, 50).astype(int)
+    name = "share of full populations"
+    assert name in short_fit(TransitionLog.from_arrays(n, a, to)).diagnostics().missed
+    few = np.round(n / 3) + 3
+    free = short_fit(TransitionLog.from_arrays(n, a, few.astype(int))).diagnostics()
+    assert free.predictive[name] == 0.5
+
+
 @pytest.mark.parametrize(
     ("log", "message"),
     [

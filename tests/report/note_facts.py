@@ -17,7 +17,7 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "chains_disagree": {"parameter": "theta", "rhat": 1.2, "most": 1.01, "parameters": 2},
     "few_effective_draws": {"parameter": "theta", "effective_size": 90.0, "least": 400.0},
     "transitions_diverged": {"diverged": 3, "draws": 800},
-    "prior_too_sharp": {"statistic": "transitions", "p": 0.001, "cure": "strength"},
+    "prior_too_sharp": {"statistic": "transitions", "p": 0.001, "cure": "learned"},
     "statistic_missed": {"statistic": "level", "p": 0.999},
     "prior_learned": {"bases": {"near": 0.3, "other": 0.4, "blend": 0.3}, "strength": 16.0,
                       "blend": {"near": 0.9, "other": 0.1}, "borrowed": 0.7},

@@ -52,6 +52,7 @@ CLOSENESS = np.array(
     [math.exp(-q / (2.0 * SAME_PLACE**2)) + 0.1 * math.exp(-q / 18.0) for q in range(83)]
 )
 LEAK = 0.1  # of the plain base that goes to the marginal
+UNDERFLOW = -746.0  # e^x is 0 below, and takes long to be found so
 
 
 class Tokens(NamedTuple):
@@ -706,35 +707,6 @@ def bases_at(rows, g, x, r, indptr, columns, out, fill):
     return lost
 
 
-@kernel
-def _draw_rows(rng, indptr, counts, base, pick, strength, omega, n_models, out):
-    """Fill model `omega` of `out`, laid out as `ModelSet.prob`: Dirichlet(counts + c·base) rows.
-
-    `base` (nnz, n_bases + 1), the blend last. Gamma variates are taken in logarithms, so that small
-    concentrations do not underflow.
-    """
-    for i in range(indptr.size - 1):
-        lo, hi = indptr[i], indptr[i + 1]
-        at = lo * n_models + omega * (hi - lo) - lo
-        top = -np.inf
-        for j in range(lo, hi):
-            shape = counts[j] + strength[i] * base[j, pick[i]]
-            if shape <= 0.0:
-                g = -np.inf
-            elif shape >= 0.3:
-                g = np.log(rng.standard_gamma(shape))
-            else:
-                g = np.log(rng.standard_gamma(shape + 1.0)) - rng.standard_exponential() / shape
-            out[at + j] = g
-            top = max(top, g)
-        total = 0.0
-        for j in range(lo, hi):
-            out[at + j] = np.exp(out[at + j] - top)
-            total += out[at + j]
-        for j in range(lo, hi):
-            out[at + j] /= total
-
-
 @kernel(fastmath=REORDER, nogil=True)
 def blend_weights(B, n, steps, pseudo, w):
     """w (n_bases,) ← weights under which n (m,) transitions at bases B (n_bases, m) are likeliest.
@@ -817,20 +789,45 @@ def fill_ways(rng, p, blend, pseudo, doubt, base, edges):
 def draw_models(rng, p, bases, edges, of, models, n_models, out):
     """Fill models (n,) of `out`, laid out as `ModelSet.prob`: model i by what set of[i] learned.
 
-    bases (sets, nnz, n_bases + 1) and edges (sets, n_rows, K); a model takes a way and a row for
-    every pair.
+    bases (sets, nnz, n_bases + 1) and edges (sets, n_rows, K); a model takes a way for every row,
+    and a row of Dirichlet(counts + c·base). Gamma variates are taken in logarithms, so that small
+    concentrations do not underflow; all of a model at once, since one does not wait for the next.
     """
-    p = bundled(p)
-    n_rows, K, C = p.rows.size, p.loose.size, p.strengths.size
-    pick, strength = np.empty(n_rows, dtype=np.int64), np.empty(n_rows)
+    n_rows, K, C, indptr, counts = p.rows.size, p.loose.size, p.strengths.size, p.indptr, p.counts
+    shape, log_g, less = np.empty(counts.size), np.empty(counts.size), np.empty(counts.size)
     for m in range(models.size):
         r = of[m]
         for i in range(n_rows):
-            u, k = rng.random() * edges[r, i, K - 1], 0
-            while k < K - 1 and u > edges[r, i, k]:
-                k += 1
-            pick[i], strength[i] = k // C, p.strengths[k % C]
-        _draw_rows(rng, p.indptr, p.counts, bases[r], pick, strength, models[m], n_models, out)
+            u, k, high = rng.random() * edges[r, i, K - 1], 0, K - 1
+            while k < high:  # the first edge that is not below u
+                mid = (k + high) // 2
+                if u > edges[r, i, mid]:
+                    k = mid + 1
+                else:
+                    high = mid
+            strength = p.strengths[k % C]
+            for j in range(indptr[i], indptr[i + 1]):
+                shape[j] = counts[j] + strength * bases[r, j, k // C]
+        for j in range(counts.size):
+            log_g[j], less[j] = 0.0, 0.0
+            if shape[j] >= 0.3:
+                log_g[j] = rng.standard_gamma(shape[j])
+            elif shape[j] > 0.0:
+                log_g[j] = rng.standard_gamma(shape[j] + 1.0)
+                less[j] = rng.standard_exponential() / shape[j]
+        for j in range(counts.size):
+            log_g[j] = np.log(log_g[j]) - less[j]
+        for i in range(n_rows):
+            lo, hi = indptr[i], indptr[i + 1]
+            at, top, total = lo * n_models + models[m] * (hi - lo) - lo, -np.inf, 0.0
+            for j in range(lo, hi):
+                top = max(top, log_g[j])
+            for j in range(lo, hi):
+                g = log_g[j] - top
+                out[at + j] = np.exp(g) if g > UNDERFLOW else 0.0
+                total += out[at + j]
+            for j in range(lo, hi):
+                out[at + j] /= total
 
 
 def learn_set(

@@ -65,9 +65,7 @@ class Diagnostics:
     # statistic → p-value: posterior predictive checks; values near 0 or 1 say that the model misses
     # the statistic
     predictive: Mapping[str, float] = field(default_factory=dict)
-    # the setting of the posterior that makes its rows less sharp, if it has one. A wider support
-    # does not: rows are as sharp as their prior mass is small, wherever it lies.
-    cure: str = ""
+    cure: str = ""  # the posterior whose rows are as sharp as the log says, where there is one
 
     @classmethod
     def of_exact(cls, predictive: Mapping[str, float] | None = None, cure: str = "") -> Diagnostics:
@@ -130,9 +128,8 @@ class Diagnostics:
         lines = []
         for note in self.problems:
             facts = ", ".join(f"{name} {value}" for name, value in note.facts.items())
-            cure = note.facts.get("cure")
-            prior = f"raise {cure}, or learn the prior (LearnedPosterior)"
-            lines.append(f"{note.code} ({facts}): {prior if cure else REMEDIES[note.code]}")
+            learn = "learn the prior (LearnedPosterior)" if note.facts.get("cure") else None
+            lines.append(f"{note.code} ({facts}): {learn or REMEDIES[note.code]}")
         if lines:
             warnings.warn("; ".join(lines) + ".", PosteriorWarning, stacklevel=3)
 

@@ -200,8 +200,7 @@ class FittedDirichlet(FittedPosterior):
     def diagnostics(self) -> Diagnostics:
         """Draws are exact; the predictive check asks whether the log is typical of the models."""
         models = self.sample(check_size(self.next_states.size), seed=0)
-        cure = "strength" if self.settings.per_cell is None else "per_cell"
-        return Diagnostics.of_exact({TRANSITIONS: predictive_check(models, self.log)}, cure)
+        return Diagnostics.of_exact({TRANSITIONS: predictive_check(models, self.log)}, "learned")
 
     def describe(self) -> dict[str, Any]:
         """Settings and data hash."""

@@ -19,10 +19,13 @@ rows. Where the log's rewards vary, mean rewards are drawn with the models (`rew
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, seal
@@ -33,7 +36,7 @@ from softrobust.errors import InputError
 from softrobust.kernels import resemblance as kernels
 from softrobust.kernels.evaluate import expected_in_models
 from softrobust.models.model_set import ModelSet
-from softrobust.posterior.base import FittedPosterior, Posterior, check_count
+from softrobust.posterior.base import Arrays, FittedPosterior, Posterior, check_count
 from softrobust.posterior.diagnostics import TRANSITIONS, Diagnostics, check_size, predictive_check
 from softrobust.posterior.resemblance import Geometry, Tokens
 from softrobust.posterior.reward_draws import RewardPosterior, Variances, drawn_rewards
@@ -104,11 +107,7 @@ class LearnedPosterior(Posterior):
         `geometry` spares reading the labels, `variances` (of a larger log) learning those of
         rewards.
         """
-        known = _known(log)
-        common = known.get(_Common)
-        if common is None or (geometry is not None and geometry is not common.geometry):
-            geometry = Geometry.of(log.states) if geometry is None else geometry
-            common = known[_Common] = _Common.of(log, geometry, Tokens.of(log))
+        known, common = _known(log), _common(log, geometry)
         geometry, tokens = common.geometry, common.tokens
         seen = np.asarray(log.pair_counts)
         entered = np.bincount(log.s_next, minlength=log.n_states)
@@ -150,6 +149,17 @@ class LearnedPosterior(Posterior):
             dropped, rewards,
         )  # fmt: skip
 
+    def restore(self, log: TransitionLog, arrays: Mapping[str, NDArray[Any]]) -> FittedLearned:
+        """Fitted again; what takes seconds of a large log was kept."""
+        if "columns" in arrays:
+            common = _common(log)
+            common.keep(*(arrays[name].astype(np.int64) for name in ("rows", "indptr", "columns")))
+            if "variances" in arrays and drawn_rewards(log):
+                *numbers, blocks = np.split(arrays["variances"], [1, 2, 3])
+                learned = Variances(blocks, *(float(x[0]) for x in numbers))
+                _known(log)[RewardPosterior] = RewardPosterior.fit(log, common.geometry, learned)
+        return self.fit(log)
+
 
 # What was learned of the last log's transitions, as long as they live: it is often fitted to twice.
 _LAST: list[tuple[tuple[Any, ...], tuple[Any, ...], dict[Any, Any]]] = []
@@ -165,6 +175,16 @@ def _known(log: TransitionLog) -> dict[Any, Any]:
             return known
     _LAST[:] = [(about, tuple(weakref.ref(x, lambda _: _LAST.clear()) for x in arrays), {})]
     return _LAST[0][2]
+
+
+def _common(log: TransitionLog, geometry: Geometry | None = None) -> _Common:
+    """What all rows of a log share, learned once."""
+    known = _known(log)
+    common: _Common | None = known.get(_Common)
+    if common is None or (geometry is not None and geometry is not common.geometry):
+        geometry = Geometry.of(log.states) if geometry is None else geometry
+        common = known[_Common] = _Common.of(log, geometry, Tokens.of(log))
+    return common
 
 
 @final
@@ -235,21 +255,40 @@ class _Common:
         indptr = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=rows.size))])
         return indptr, np.ascontiguousarray(columns)
 
+    def keep(self, rows: IntArray, indptr: IntArray, columns: IntArray) -> None:
+        """Take the support of rows as it was found before; what was seen must be in it."""
+        kept = np.zeros((rows.size, self.live.size), dtype=bool)
+        kept[np.repeat(np.arange(rows.size), np.diff(indptr)), columns] = True
+        for i, row in enumerate(rows):
+            if not kept[i, self.tokens.t[self.tokens.first[row] : self.tokens.last[row]]].all():
+                raise InputError("The kept next states of a row miss some that the log shows.")
+        self.heavy[rows.tobytes()] = kept
+
     def _heaviest(self, rows: IntArray, kept: BoolArray) -> None:
         """kept (n_rows, S) ← the `WIDTH` next states of most base mass, and all that were seen."""
+        from numba import get_num_threads
+
         S = self.live.size
+        some, threads = max(1, TRIED // S), get_num_threads()
+        every, counting = np.tile(np.arange(S), some), [*range(self.n_bases)]
+        counting.remove(kernels.ALL)
         tokens, sums, room = self.empty(self.tokens.n, S)
-        some = max(1, TRIED // S)
-        every, weight = np.tile(np.arange(S), some), np.ones(self.n_bases)
-        weight[kernels.ALL] = 0.0
-        base = np.empty((some * S, self.n_bases))
-        for first in range(0, rows.size, some):
-            part = rows[first : first + some]
-            indptr, cells = np.arange(part.size + 1) * S, part.size * S
-            kernels.bases_at(part, tokens, sums, room, indptr, every[:cells], base, first == 0)
-            mass = (base[:cells] @ weight).reshape(-1, S)
-            best = np.argpartition(-mass, WIDTH, axis=1)[:, :WIDTH]
-            np.put_along_axis(kept[first : first + some], best, True, axis=1)
+        kernels.bases_at(rows[:0], tokens, sums, room, every[:1], every, np.empty((0, 1)), True)
+
+        def fill(start: int) -> None:
+            own, base = kernels.room(tokens, room.inside.size), np.empty((some * S, self.n_bases))
+            for first in range(start * some, rows.size, threads * some):
+                part = rows[first : first + some]
+                indptr, cells = np.arange(part.size + 1) * S, part.size * S
+                kernels.bases_at(part, tokens, sums, own, indptr, every[:cells], base, False)
+                mass = np.zeros(cells)
+                for k in counting:  # in one order: on every machine the same of many that are equal
+                    mass += base[:cells, k]
+                best = np.argpartition(-mass.reshape(-1, S), WIDTH, axis=1)[:, :WIDTH]
+                np.put_along_axis(kept[first : first + some], best, True, axis=1)
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(fill, range(threads)))
         kept &= self.live
         for i, row in enumerate(rows):
             kept[i, self.tokens.t[self.tokens.first[row] : self.tokens.last[row]]] = True
@@ -377,6 +416,17 @@ class FittedLearned(FittedPosterior):
     dropped: float
     rewards: RewardPosterior | None
     sets: list[_Sets] = field(default_factory=list)  # once somebody draws
+
+    def arrays(self) -> Arrays:
+        """What takes seconds to find again: the support of large logs, and their variances."""
+        if self.common.live.sum() <= WIDTH:
+            return {}
+        small = np.uint16 if self.log.n_states <= 2**16 else np.int64
+        found = {"rows": self.rows, "indptr": self.indptr, "columns": self.columns.astype(small)}
+        if self.rewards is not None:
+            v = self.rewards.variances
+            found["variances"] = np.concatenate([[v.noise, v.freedom, v.apart], v.blocks])
+        return found
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -541,7 +591,7 @@ class FittedLearned(FittedPosterior):
         return ModelSet(
             indptr=np.concatenate([[0], np.cumsum(widths)]),
             next_states=self.columns.astype(np.int32),
-            prob=prob,
+            prob=seal(prob),
             f=np.full(n, 1.0 / n),
             states=self.log.states,
             actions=self.log.actions,

@@ -214,6 +214,9 @@ class FittedPopulation(FittedPosterior):
             "mean next population": float(np.mean(new.mean(axis=1) > y.mean())),
             "spread of next populations": float(np.mean(spread > seen)),
         }
+        # The likelihood knows no largest population: where many rows end there, it misses growth.
+        full, seen = (new >= K - 0.5).mean(axis=1), (y >= K - 0.5).mean()
+        checks["share of full populations"] = float(((full > seen) + 0.5 * (full == seen)).mean())
         return Diagnostics.of_chains(shown, self.chains.diverging, checks)
 
     def arrays(self) -> Arrays:

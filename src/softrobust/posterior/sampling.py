@@ -175,9 +175,11 @@ class Draws:
         start, stop = self.first // self.block, -(-(self.first + self.n_models) // self.block)
         left, threads = self.n_models, get_num_threads()
         with ThreadPoolExecutor(threads) as pool:
-            ahead = [pool.submit(self.drawn, b) for b in range(start, min(start + threads, stop))]
-            todo = deque(ahead)
-            for b in range(start + threads, stop + threads):
+            # Two for each thread: one is drawn while another waits for its turn.
+            todo = deque(
+                pool.submit(self.drawn, b) for b in range(start, min(start + 2 * threads, stop))
+            )
+            for b in range(start + 2 * threads, stop + 2 * threads):
                 models = todo.popleft().result()
                 if b < stop:
                     todo.append(pool.submit(self.drawn, b))

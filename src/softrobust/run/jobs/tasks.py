@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -144,13 +145,16 @@ def task_seed(root: int, *coordinates: object) -> int:
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     """Versions of softrobust and of what its numbers hang on."""
-    found = {"softrobust": __version__}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "absent"
-    return found
+    return {"softrobust": __version__} | {package: _version(package) for package in packages}
+
+
+@cache
+def _version(package: str) -> str:
+    """Of a package; looking it up takes longer than many a task."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
 
 
 def make_plan(tasks: Sequence[Task], title: str = "") -> dict[str, Any]:
