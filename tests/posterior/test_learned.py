@@ -124,6 +124,36 @@ def test_ends_belong_to_states() -> None:
     assert 0.3 < base_of(log, "n=0", "rare", "leave")["(end)"] < 0.7
 
 
+def loads(n: int, moved: bool) -> TransitionLog:
+    """A load that goes up and down, and a mode that actions set; or a load that they move, too."""
+    rng = np.random.default_rng(0)
+    rows, load, mode = [], 0, "eco"
+    for _ in range(n):
+        a = "to full" if rng.random() < (0.05 if load < 2 else 0.95) else "to eco"
+        up = (a == "to full") if moved else rng.random() < 0.5
+        t, to = min(max(load + (1 if up else -1), 0), 3), a.removeprefix("to ")
+        rows.append((f"load={load}|mode={mode}", a, f"load={t}|mode={to}", 1.0))
+        load, mode = int(rng.integers(4)) if moved else t, to
+    return TransitionLog.from_arrays(*zip(*rows, strict=True))
+
+
+def test_what_actions_do_not_move_is_learned_from_all_of_them() -> None:
+    """ "to full" is rare at low loads: elsewhere it was seen at the border, where loads fall."""
+    log = loads(1500, moved=False)
+    fitted = LearnedPosterior().fit(log)
+    assert fitted.common.free.tolist() == [True, False]
+    row = base_of(log, "load=1|mode=eco", "to full", "outside")
+    assert row["load=0|mode=full"] == pytest.approx(0.5, abs=0.08)
+    assert row["load=2|mode=full"] == pytest.approx(0.5, abs=0.08)
+    assert fitted.learned()["bases"]["outside"] > 0.3
+
+
+def test_columns_that_actions_move_have_no_such_base() -> None:
+    fitted = LearnedPosterior().fit(loads(1500, moved=True))
+    assert not fitted.common.free.any()
+    assert "outside" not in fitted.learned()["bases"]
+
+
 @pytest.mark.parametrize(
     ("names", "columns"),
     [

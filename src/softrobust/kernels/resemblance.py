@@ -27,6 +27,8 @@ data lean on coarser ones, one pseudo-observation a step:
                 comes in: every action has a push (its displacement beyond that of the state), so
                 an order of 4 at stock 2 is like one of 6 at stock 0
    13 columns   each column moves on its own, as the action moved it in near states
+   14 outside   the same, but columns that actions do not move (demand, weather, prices) as any
+                action saw them move here and in near states
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust.kernels._jit import REORDER, bundled, kernel
 
 PLAIN, ALL, MARGINAL, OTHER, SAME, FAR, MID, NEAR, PLACE, DRIFT = range(10)
-LEAVE, EDGE, AFTER, COLUMNS = range(10, 14)
+LEAVE, EDGE, AFTER, COLUMNS, OUTSIDE = range(10, 15)
 BORDER_STEPS = 3  # of EM, for what lies beyond borders
 PUSH_STEPS = 2  # times that every action's push is searched,
 REACH = 16  # as far as this from where the search begins,
@@ -51,6 +53,7 @@ FAR_OFF = 9  # ranks: the largest of these distances
 CLOSENESS = np.array(
     [math.exp(-q / (2.0 * SAME_PLACE**2)) + 0.1 * math.exp(-q / 18.0) for q in range(83)]
 )
+ELSEWHERE = 0.05  # weight of near states in columns that move alike whatever is done
 LEAK = 0.1  # of the plain base that goes to the marginal
 UNDERFLOW = -746.0  # e^x is 0 below, and takes long to be found so
 
@@ -84,6 +87,7 @@ class Tokens(NamedTuple):
     main: int
     lot_ptr: IntArray
     lots: IntArray
+    free: BoolArray  # (columns,) that actions do not move
 
 
 class Sums(NamedTuple):
@@ -287,8 +291,8 @@ def _row_bases(g, x, r, row, columns, B):
             B[LEAVE, j] = B[NEAR, j] * stays if inside else B[OTHER, j]
         _edge(g, x, r, s, lo, hi, columns, B)
         _after(g, r, s, a, n, B)
-        if B.shape[0] > COLUMNS:
-            _columns(g, r, s, columns, B)
+        for k in range(COLUMNS, B.shape[0]):
+            _columns(g, r, row, columns, B, k)
     elif located:
         for k in range(FAR, B.shape[0]):
             for j in range(n):
@@ -628,11 +632,32 @@ def _after(g, r, s, a, n, B):
 
 
 @kernel
-def _columns(g, r, s, columns, B):
-    """B[COLUMNS] ← product over columns of where near states' transitions moved that column."""
+def _moved(g, s, s2, t2, j):
+    """The rank of column j in s after what moved it from s2 to t2."""
+    here, before, after = g.ranks[s, j], g.ranks[s2, j], g.ranks[t2, j]
+    if g.numeric[j]:
+        return min(max(here + after - before, 0), g.sizes[j] - 1)
+    return here if after == before else after
+
+
+@kernel
+def _alike(g, s, s2):
+    """Whether states differ only in columns that actions do not move."""
+    alike = True
+    for j in range(g.sizes.size):
+        alike = alike and (g.free[j] or g.ranks[s, j] == g.ranks[s2, j])
+    return alike
+
+
+@kernel
+def _columns(g, r, row, columns, B, k):
+    """B[k] ← product over columns of where near states' transitions moved that column.
+
+    Of those of the action; for `OUTSIDE` in free columns of any action, those here included.
+    """
     source, target, by_near, by_wide, live = g.s, g.t, g.near, g.wide, g.live
-    ranks, sizes, numeric, shares, moves = g.ranks, g.sizes, g.numeric, r.share, r.last[2]
-    n, d, item, total = columns.size, sizes.size, r.item, 0.0
+    ranks, sizes, shares, moves = g.ranks, g.sizes, r.share, r.last[2]
+    n, d, item, total, s = columns.size, sizes.size, r.item, 0.0, row // g.n_actions
     placed, place, mass, off = g.placed, r.place, r.mass, r.off
     longest = 0
     for j in range(d):
@@ -640,23 +665,29 @@ def _columns(g, r, s, columns, B):
     move = np.zeros((d, longest))
     for h in range(r.last[3]):
         s2, t2 = source[item[h]], target[item[h]]
-        share = shares[h] * (0.01 if h < moves else by_near[s, s2] + 0.1 * by_wide[s, s2])
+        close = 0.01 if h < moves else by_near[s, s2] + 0.1 * by_wide[s, s2]
+        if k == OUTSIDE:
+            close = 1.0 if h >= moves and _alike(g, s, s2) else ELSEWHERE * close
+        share = shares[h] * close
         total += share
         if not placed[t2]:
-            _add(placed, place, mass, off, B, COLUMNS, t2, share)
+            _add(placed, place, mass, off, B, k, t2, share)
             continue
         for j in range(d):
-            if numeric[j]:
-                rank = ranks[s, j] + ranks[t2, j] - ranks[s2, j]
-                rank = min(max(rank, 0), sizes[j] - 1)
-            elif ranks[t2, j] == ranks[s2, j]:
-                rank = ranks[s, j]
-            else:
-                rank = ranks[t2, j]
-            move[j, rank] += share
+            if k != OUTSIDE or not g.free[j]:
+                move[j, _moved(g, s, s2, t2, j)] += share
+    if k == OUTSIDE:
+        for h in range(r.last[0]):
+            s2 = r.near[h]
+            share = 1.0 if s2 == s else ELSEWHERE * by_near[s, s2]
+            for other in range(s2 * g.n_actions, (s2 + 1) * g.n_actions):
+                for i in range(g.pair_lo[other], g.pair_hi[other] if other != row else 0):
+                    for j in range(d):
+                        if g.free[j] and placed[target[i]]:
+                            move[j, _moved(g, s, s2, target[i], j)] += share * g.w[i]
     if total <= 1e-12:
         for j in range(n):
-            B[COLUMNS, j] = B[MARGINAL, j]
+            B[k, j] = B[MARGINAL, j]
         return
     for j in range(d):
         weight = 0.5
@@ -665,7 +696,7 @@ def _columns(g, r, s, columns, B):
             weight += move[j, rank]
         for rank in range(sizes[j]):
             move[j, rank] = (move[j, rank] + 0.5 / sizes[j]) / weight
-    stay, whole = max(total - mass[COLUMNS], 0.0), 0.0  # the mass so far is what left them all
+    stay, whole = max(total - mass[k], 0.0), 0.0  # the mass so far is what left them all
     for t in range(live.size):
         if live[t] and placed[t]:
             p = 1.0
@@ -673,12 +704,12 @@ def _columns(g, r, s, columns, B):
                 p *= move[j, ranks[t, j]]
             whole += p
             if place[t] >= 0:
-                B[COLUMNS, place[t]] = p
+                B[k, place[t]] = p
     for j in range(n):
         if placed[columns[j]]:
-            B[COLUMNS, j] *= stay / whole if whole > 0.0 else 0.0
-    mass[COLUMNS] = total
-    _blend_down(mass, off, B, n, COLUMNS, MARGINAL)
+            B[k, j] *= stay / whole if whole > 0.0 else 0.0
+    mass[k] = total
+    _blend_down(mass, off, B, n, k, MARGINAL)
 
 
 @kernel(nogil=True)

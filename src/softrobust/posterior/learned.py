@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 BASES = (
     "plain", "all", "marginal", "other", "same", "far", "mid", "near", "place", "drift", "leave",
-    "edge", "after", "columns",
+    "edge", "after", "columns", "outside",
 )  # fmt: skip
 BLEND = "blend"
 Parts = tuple[FloatArray, FloatArray, FloatArray]  # of rewards: rows, next states, last steps
@@ -199,6 +199,7 @@ class _Common:
     push: IntArray
     moves: tuple[IntArray, IntArray, IntArray]  # as `kernels.Tokens` has them
     lots: tuple[int, IntArray, IntArray]
+    free: BoolArray  # (n_columns,) that actions do not move
     heavy: dict[bytes, BoolArray] = field(default_factory=dict)  # by rows, the last ones
 
     @classmethod
@@ -207,7 +208,7 @@ class _Common:
         live[log.s] = True
         live[log.s_next] = True
         push = np.zeros((log.n_actions, geometry.sizes.size), dtype=np.int64)
-        how = (geometry.moves(tokens), geometry.lots())
+        how = (geometry.moves(tokens), geometry.lots(), geometry.unmoved(tokens))
         common = cls(geometry, tokens, live, log.n_actions, push, *how)
         if geometry.has_coordinates:
             kernels.fill_pushes(common.weighted(tokens.n), push)
@@ -218,7 +219,7 @@ class _Common:
         g = self.geometry
         if not g.has_coordinates:
             return kernels.FAR
-        return kernels.COLUMNS + int(g.sizes.size > 1)
+        return kernels.COLUMNS + int(g.sizes.size > 1) * (1 + int(self.free.any()))
 
     def weighted(self, w: FloatArray) -> kernels.Tokens:
         """The tokens with weights w."""
@@ -226,7 +227,7 @@ class _Common:
         return kernels.Tokens(
             self.n_actions, self.n_bases, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks,
             g.sizes, g.numeric, g.lookup, g.near, g.wide, g.placed, self.live, self.push,
-            *self.moves, *self.lots,
+            *self.moves, *self.lots, self.free,
         )  # fmt: skip
 
     def empty(self, w: FloatArray, width: int) -> tuple[kernels.Tokens, kernels.Sums, kernels.Room]:

@@ -14,6 +14,7 @@ from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from softrobust._core.arrays import FloatArray, IntArray, counted
 from softrobust.data import TransitionLog
@@ -95,6 +96,26 @@ class Geometry:
         lookup[code[placed]] = np.flatnonzero(placed)
         near, wide = _kernels(ranks, numeric, placed)
         return cls(ranks, sizes, numeric, lookup, near, wide, placed)
+
+    def unmoved(self, tokens: Tokens) -> NDArray[np.bool_]:
+        """(n_columns,): those that actions do not move, by evidence.
+
+        Where a column goes from a state is Dirichlet(½, …) for all actions together, or for each.
+        """
+        inside = self.placed[tokens.s] & self.placed[tokens.t]
+        a = np.repeat(np.arange(tokens.action_ptr.size - 1), np.diff(tokens.action_ptr))[inside]
+        s, t, n = tokens.s[inside], tokens.t[inside], tokens.n[inside]
+        out = np.zeros(self.sizes.size, dtype=bool)
+        for j, size in enumerate(self.sizes):
+            known = []
+            for who in (s, s * a.max(initial=0) + s + a):
+                rows, of = np.unique(who, return_inverse=True)
+                cells = np.bincount(of * size + self.ranks[t, j], n, rows.size * size)
+                total = cells.reshape(-1, size).sum(axis=1)
+                inner = gammaln(0.5 + cells).sum() - gammaln(0.5) * cells.size
+                known.append(inner + (gammaln(0.5 * size) - gammaln(0.5 * size + total)).sum())
+            out[j] = known[0] > known[1]
+        return out
 
     def moves(self, tokens: Tokens) -> tuple[IntArray, IntArray, IntArray]:
         """Transitions of an action that are the same displacement, as `kernels.Tokens` has them.
