@@ -203,6 +203,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         ({"n_models": 9}, "the number of models is 9 in solution"),
         ({"alpha": 0.5}, r"the alpha is 0\.5 in solution"),
         ({"bound": -1e9}, r"solution\.json: the bound -1e\+09 is below the value"),
+        ({"files": "<script>"}, "files must be an object; it is '<script>'"),
         ({"files": {"problem.npz": "0"}}, r"problem\.npz is not the file that solution\.json was"),
         ({"horizon": 3}, "the horizon is 3 in solution"),
         ({"policy": [record["policy"]]}, "the number of steps is 1 in solution"),

@@ -156,11 +156,11 @@ def run_folder(folder: Path) -> Iterator[None]:
         raise InputError(f"{words} {AGAIN}: `{command}`.", arguments=error.arguments) from None
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of the sealed files in a folder, by name."""
+def digests(folder: Path, of: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """SHA-256 of the sealed files in a folder, or of those named in `of`."""
     found = {}
     for file in sorted(folder.iterdir()):
-        if file.suffix in SEALED and file.is_file():
+        if file.suffix in SEALED and file.is_file() and (of is None or file.name in of):
             with file.open("rb") as raw:
                 found[file.name] = hashlib.file_digest(raw, "sha256").hexdigest()
     return found
@@ -168,10 +168,12 @@ def digests(folder: Path) -> dict[str, str]:
 
 def changed(folder: Path) -> list[str]:
     """Sealed files of a run that are not as they were written; none where nothing is known."""
-    kept: Mapping[str, str] = {}
-    with suppress(InputError, OSError, TypeError, KeyError):
-        kept = dict(read_json(folder / FILE)["files"])
-    now = digests(folder) if kept else {}
+    kept: Any = None
+    with suppress(InputError, TypeError, KeyError):
+        kept = read_json(folder / FILE)["files"]
+    if not isinstance(kept, dict):
+        return []
+    now = digests(folder, kept)
     return [name for name, digest in kept.items() if now.get(name) != digest]
 
 
