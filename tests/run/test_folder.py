@@ -206,7 +206,8 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         ({"files": "<script>"}, "files must be an object; it is '<script>'"),
         ({"files": {"problem.npz": "0"}}, r"problem\.npz is not the file that solution\.json was"),
         ({"horizon": 3}, "the horizon is 3 in solution"),
-        ({"policy": [record["policy"]]}, "the number of steps is 1 in solution"),
+        ({"policy": [record["policy"]], "files": {}}, "the number of steps is 1 in solution"),
+        ({"states": ["x", *record["states"][1:]]}, r"states, actions or policy are not those"),
         ({"notes": [{"code": "rewards_vary", "level": "info", "facts": {}}]}, "lacks or garbles"),
     ):
         file.write_text(json.dumps(record | change))

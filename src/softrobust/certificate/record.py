@@ -127,7 +127,18 @@ def read_record(path: str | Path) -> tuple[dict[str, Any], Path]:
     record = {"kind": TABULAR} | record
     if version == FORMAT_VERSION:
         check(record, published("solution"), file)
+        own = decision_digest(record)
+        if record.get("files", {}).get(FILE, own) != own:
+            raise InputError(
+                f"{file}: states, actions or policy are not those that it was written with."
+            )
     return record, file
+
+
+def decision_digest(record: Mapping[str, Any]) -> str:
+    """SHA-256 of what a user acts on: states, actions and the policy."""
+    parts = [record.get(name) for name in ("states", "actions", "policy", "decided")]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def understood(make: Callable[[], T], file: Path) -> T:
@@ -174,7 +185,7 @@ def changed(folder: Path) -> list[str]:
     if not isinstance(kept, dict):
         return []
     now = digests(folder, kept)
-    return [name for name, digest in kept.items() if now.get(name) != digest]
+    return [name for name, digest in kept.items() if name != FILE and now.get(name) != digest]
 
 
 def solution_of(record: Mapping[str, Any], file: Path) -> Solution[Any]:

@@ -43,6 +43,7 @@ from softrobust.certificate.record import (
     FILE,
     certificate_of,
     changed,
+    decision_digest,
     digests,
     notes_of,
     objective_of,
@@ -78,6 +79,7 @@ from softrobust.problem import ContinuousProblem, Problem, load_problem, save_pr
 from softrobust.report import Report, make_report
 from softrobust.report.sentences import in_words
 from softrobust.report.trust import check_lines, rehearsal_lines
+from softrobust.report.words import rows_and_dates
 from softrobust.run.jobs.store import check_folder
 from softrobust.run.options import folder_command
 from softrobust.run.setup import FLAGS, coverage_notes
@@ -297,7 +299,8 @@ def _write(run: Run, work: Path, name: str) -> None:
         write_json(work / "visits.json", dict(run.visits))
     if run.bins is not None:
         run.bins.save(work / "bins.npz")
-    write_json(work / FILE, run.record() | {"files": digests(work)})
+    record = run.record()
+    write_json(work / FILE, record | {"files": {FILE: decision_digest(record)} | digests(work)})
     hint = f"`softrobust report {name}` adds the frontier, the value of data and checks."
     run_page(replace(run, path=None), work / "report.html", name=name, hint=hint).save(
         work / "report.html"
@@ -398,6 +401,7 @@ def _read(folder: Path) -> Run:
     visits = folder / "visits.json"
     with rebuilding("solution", file):
         in_words(run.notes)  # a note without its facts is found here, not in the midst of a page
+        rows_and_dates(() if run.log is None else run.log, run.notes)
     return replace(
         run,
         source=record.get("source", ""),
@@ -432,6 +436,7 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
         raise apart(folder, "log.parquet has other rows than posterior.json was learned from")
     with rebuilding("log", folder / "log.parquet"):
         in_words(() if log is None else log.notes)  # as with those of the run
+        rows_and_dates((), () if log is None else log.remarks)
     with rebuilding("posterior", folder / "posterior.json"):
         known = origin(problem.models)
         posterior = (
