@@ -127,8 +127,9 @@ def read_record(path: str | Path) -> tuple[dict[str, Any], Path]:
     record = {"kind": TABULAR} | record
     if version == FORMAT_VERSION:
         check(record, published("solution"), file)
+        kept: Mapping[str, str] = record.get("files", {})
         own = decision_digest(record)
-        if record.get("files", {}).get(FILE, own) != own:
+        if kept.get(FILE, own) != own:
             raise InputError(
                 f"{file}: states, actions or policy are not those that it was written with."
             )
