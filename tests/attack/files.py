@@ -20,6 +20,8 @@ import numpy as np
 from tests.attack import Attack, Promise, Said, TooLong, must, own_place, say, within
 from tests.attack.mutate import mutate, pick
 
+# The last one is what kernels say that were compiled with NUMBA_BOUNDSCHECK=1.
+SIGNS = ("unexpected", "This is a bug", "Traceback", "Error:", "(index is out of bounds)")
 BLOCK = 500  # attempts that share a process
 LONGEST = 60.0  # seconds; whole files take at most three
 QUICK = ("--models", "8", "--test-models", "10", "--gamma", "0.9")
@@ -397,7 +399,7 @@ def _copy(home: Path, case: Path, scene: str, file: str, verb: str) -> None:
 def _fault(code: int, words: str, file: str) -> str | None:
     """What is wrong with how it ended, if anything."""
     lines = " ".join(words.split())
-    if any(sign in lines for sign in ("unexpected", "This is a bug", "Traceback", "Error:")):
+    if any(sign in lines for sign in SIGNS):
         return "not refused in words"
     if code not in (0, 1, 2):
         return f"exit code {code}"

@@ -140,6 +140,19 @@ def test_damaged_and_foreign_files(tmp_path: Path) -> None:
         load_continuous_policy(path)
 
 
+@pytest.mark.parametrize("name", ["w", "u", "model_scaling_out_centre"])
+def test_arrays_that_do_not_fit_are_refused(name: str, tmp_path: Path) -> None:
+    """Compiled loops look at no bounds: what is too short or too long must not reach them."""
+    path = tmp_path / "p.npz"
+    solved("s").save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    for wrong in (np.concatenate([arrays[name]] * 2), arrays[name][:-1]):
+        np.savez(path, **arrays | {name: wrong})
+        with pytest.raises(InputError, match=f"{name.removeprefix('model_scaling_')} must have"):
+            load_continuous_policy(path)
+
+
 @pytest.mark.parametrize("allowed", [[False, False], [True], [[True, True]]])
 def test_a_file_that_allows_no_action_is_refused(allowed: object, tmp_path: Path) -> None:
     path = tmp_path / "p.npz"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +101,13 @@ def test_refused() -> None:
         m.select(np.zeros(3, bool))
 
 
-def test_scales_have_one_axis() -> None:
-    one = np.ones(1)
-    with pytest.raises(InputError, match=r"scaling\.out_centre must have one axis"):
-        Scaling(one, one, np.ones((1, 1)), one, one)
+def test_scales_fit_the_models() -> None:
+    m = models()
+    for name in Scaling.__slots__:
+        longer = replace(m.scaling, **{name: np.ones(99)})
+        with pytest.raises(InputError, match=rf"scaling\.{name} must have shape"):
+            replace(m, scaling=longer)
+        with pytest.raises(InputError, match=rf"scaling\.{name} must be finite"):
+            replace(m.scaling, **{name: np.full(1, np.nan)})
+    with pytest.raises(InputError, match="start must have shape"):
+        replace(FRAME, start=np.ones((1, 99)))

@@ -22,7 +22,7 @@ from softrobust.cli.main import run as run_cli
 from softrobust.data import read_log
 from softrobust.errors import InputError
 from softrobust.models.continuous_policy import ContinuousPolicy
-from softrobust.problem import ContinuousProblem
+from softrobust.problem import ContinuousProblem, save_problem
 from softrobust.report.sentences import WORDS, in_words
 from softrobust.run import Options, Run, choose, load_run, load_table_run, run_page, set_up
 from softrobust.run.folder import FILES
@@ -201,13 +201,31 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         ({"bound": float("inf")}, "Infinity, which is no number"),
         ({"gamma": 0.8}, r"together: the discount is 0\.8 in solution\.json and 0\.9"),
         ({"n_models": 9}, "the number of models is 9 in solution"),
+        ({"alpha": 0.5}, r"the alpha is 0\.5 in solution"),
+        ({"bound": -1e9}, r"solution\.json: the bound -1e\+09 is below the value"),
+        ({"files": "<script>"}, "files must be an object; it is '<script>'"),
+        ({"files": {"problem.npz": "0"}}, r"problem\.npz is not the file that solution\.json was"),
         ({"horizon": 3}, "the horizon is 3 in solution"),
-        ({"policy": [record["policy"]]}, "the number of steps is 1 in solution"),
+        ({"policy": [record["policy"]], "files": {}}, "the number of steps is 1 in solution"),
+        ({"states": ["x", *record["states"][1:]]}, r"states, actions or policy are not those"),
         ({"notes": [{"code": "rewards_vary", "level": "info", "facts": {}}]}, "lacks or garbles"),
     ):
         file.write_text(json.dumps(record | change))
         with pytest.raises(InputError, match=words):
             load_run(tmp_path / "run")
+
+
+def test_a_file_of_another_run_is_named(tmp_path: Path) -> None:
+    """One that can be read, too: no other check need see that it is not the one."""
+    run = table_run(tmp_path)
+    run.save(tmp_path / "run")
+    other = replace(run.problem, p0=np.eye(run.problem.n_states)[1])
+    save_problem(tmp_path / "run" / "problem.npz", other)
+    with pytest.raises(InputError, match=r"problem\.npz is not the file .* To make the run again"):
+        load_run(tmp_path / "run")
+    (tmp_path / "run" / "problem.npz").unlink()
+    with pytest.raises(InputError, match=r"problem\.npz"):
+        load_run(tmp_path / "run")
 
 
 def test_a_run_is_written_over_another_whole(

@@ -16,7 +16,12 @@ from softrobust.problem import Problem
 from softrobust.returns import static_return
 from softrobust.solvers import Solution, Status, solve
 from softrobust.solvers.baselines.behaviour import given
-from softrobust.solvers.exact.randomized import Deterministic, RandomizedAscent
+from softrobust.solvers.exact.randomized import (
+    Deterministic,
+    RandomizedAscent,
+    _gradients,
+    _program,
+)
 from tests.instances import random_problem
 
 
@@ -98,6 +103,25 @@ def test_between_deterministic_optimum_and_bound(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(25, 500))
 def test_between_deterministic_optimum_and_bound_many(seed: int) -> None:
     check(seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_step_earns_what_its_program_promises(seed: int) -> None:
+    """The dual's multipliers are a step within the trust region, worth the dual's value."""
+    problem, radius = instance(seed), 0.3
+    probs = problem.uniform_policy().probs
+    returns, gradients = _gradients(problem, problem.uniform_policy())
+    step, promised = _program(problem, probs, returns, gradients, radius)
+    if step is None:  # nothing to decide
+        assert (problem.allowed.sum(axis=1) <= 1).all()
+        return
+    assert np.abs(step).max() <= radius + 1e-9
+    assert (probs + step >= -1e-9).all()
+    assert np.abs(step.sum(axis=1)).max() <= 1e-9
+    linear = returns + (gradients * step).sum(axis=(1, 2))
+    value = problem.objective.value(linear, problem.models.f)
+    assert promised == pytest.approx(value, rel=1e-7, abs=1e-7)
+    assert promised >= problem.objective.value(returns, problem.models.f) - 1e-7
 
 
 def test_time_limit_still_gives_a_policy() -> None:

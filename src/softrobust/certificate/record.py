@@ -7,6 +7,7 @@ of runs with continuous states, are read too.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ from softrobust._core.files import atomic_write, rebuilding
 from softrobust._core.notes import RECORDED, Level, Note, read_notes
 from softrobust._core.schema import check, published, read_json
 from softrobust.bounds import Bound, Covers, PaperErrors
-from softrobust.certificate.certify import Certificate
+from softrobust.certificate.certify import ROUNDING, Certificate
 from softrobust.certificate.comparison import Comparison
 from softrobust.certificate.intervals import FIGURES, Estimate, Quality, Sample
 from softrobust.certificate.posterior import PosteriorCertificate
@@ -36,6 +37,7 @@ FORMAT_VERSION = 3  # 3: one format for tables and vectors; notes, nominal, how 
 FILE, POLICY_FILE = "solution.json", "policy.npz"
 TABULAR, CONTINUOUS = "tabular", "continuous"
 T = TypeVar("T")
+SEALED = (".npz", ".parquet")  # files that nobody edits: solution.json keeps their digests
 AGAIN = "To make the run again"
 
 
@@ -125,7 +127,19 @@ def read_record(path: str | Path) -> tuple[dict[str, Any], Path]:
     record = {"kind": TABULAR} | record
     if version == FORMAT_VERSION:
         check(record, published("solution"), file)
+        kept: Any = record.get("files", {})
+        own = decision_digest(record)
+        if kept.get(FILE, own) != own:
+            raise InputError(
+                f"{file}: states, actions or policy are not those that it was written with."
+            )
     return record, file
+
+
+def decision_digest(record: Mapping[str, Any]) -> str:
+    """SHA-256 of what a user acts on: states, actions and the policy."""
+    parts = [record.get(name) for name in ("states", "actions", "policy", "decided")]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def understood(make: Callable[[], T], file: Path) -> T:
@@ -142,14 +156,37 @@ def run_folder(folder: Path) -> Iterator[None]:
     except InputError as error:
         if AGAIN in str(error):
             raise
-        command = "solve"
+        odd, words, command = changed(folder), str(error), "solve"
+        if odd and not any(name in words for name in odd):
+            words = f"{odd[0]}: {words}"
         for name in (FILE, "posterior.json"):  # either may be the damaged one
             with suppress(InputError, TypeError, KeyError):
                 found = str(read_json(folder / name)["command"])
                 if found.startswith("softrobust ") and found.isprintable() and len(found) < 1000:
                     command = f"{found} --out {folder} --force"
                     break
-        raise InputError(f"{error} {AGAIN}: `{command}`.", arguments=error.arguments) from None
+        raise InputError(f"{words} {AGAIN}: `{command}`.", arguments=error.arguments) from None
+
+
+def digests(folder: Path, of: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """SHA-256 of the sealed files in a folder, or of those named in `of`."""
+    found = {}
+    for file in sorted(folder.iterdir()):
+        if file.suffix in SEALED and file.is_file() and (of is None or file.name in of):
+            with file.open("rb") as raw:
+                found[file.name] = hashlib.file_digest(raw, "sha256").hexdigest()
+    return found
+
+
+def changed(folder: Path) -> list[str]:
+    """Sealed files of a run that are not as they were written; none where nothing is known."""
+    kept: Any = None
+    with suppress(InputError, TypeError, KeyError):
+        kept = read_json(folder / FILE)["files"]
+    if not isinstance(kept, dict):
+        return []
+    now = digests(folder, kept)
+    return [name for name, digest in kept.items() if name != FILE and now.get(name) != digest]
 
 
 def solution_of(record: Mapping[str, Any], file: Path) -> Solution[Any]:
@@ -172,6 +209,9 @@ def _solution(record: Mapping[str, Any], policy: Any) -> Solution[Any]:
     }
     if policy is not None:
         return Solution(policy=policy, **common)
+    value, bound, least = record["static"]["objective"], record["bound"], record.get("rounding", 0)
+    if value - bound > max(least, ROUNDING * max(abs(value), abs(bound))):
+        raise InputError(f"the bound {bound:.6g} is below the value {value:.6g} that it bounds.")
     probs = np.array(record["policy"], dtype=np.float64)
     policy = policy_of(
         probs,
@@ -181,11 +221,11 @@ def _solution(record: Mapping[str, Any], policy: Any) -> Solution[Any]:
     )
     return Solution(
         policy=policy,
-        value=record["static"]["objective"],
+        value=value,
         uniform_value=record["uniform_value"],
         v=None if record["v"] is None else np.array(record["v"], dtype=np.float64),
-        bound=Bound(record["bound"], Covers(record["bound_covers"]), record["bound_method"]),
-        rounding=record.get("rounding", 0.0),
+        bound=Bound(bound, Covers(record["bound_covers"]), record["bound_method"]),
+        rounding=least,
         **common,
     )
 

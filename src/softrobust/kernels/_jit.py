@@ -34,18 +34,16 @@ from contextlib import contextmanager, suppress
 from functools import cache, partial, wraps
 from itertools import pairwise
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 from llvmlite import binding
 from numba import __version__ as numba_version
 from numba import _dynfunc, extending, get_num_threads, njit, types
-from numba.core import cgutils, codegen, event, imputils, ir
+from numba.core import cgutils, codegen, event, imputils
 from numba.core.base import BaseContext
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu import CPUContext
 from numba.core.environment import lookup_environment
-from numba.core.runtime.context import NRTContext
 from numba.core.targetconfig import ConfigStack as TargetConfigStack
 from numba.core.typing.templates import AttributeTemplate, _OverloadFunctionTemplate
 from numba.extending import intrinsic, overload
@@ -276,37 +274,11 @@ def _remember() -> None:
             refresh(self)
             self._counted = count(self)
 
-    @cache
-    def counted(manager: Any, kind: Any) -> bool:
-        return bool(manager[kind].contains_nrt_meminfo())
-
-    def owners(self: Any, builder: Any, kind: Any, value: Any) -> Any:
-        manager = self._context.data_model_manager
-        model = manager[kind]
-        found = [(kind, model.get_nrt_meminfo(builder, value))] if model.has_nrt_meminfo() else []
-        for part, get in model.traverse(builder):
-            if counted(manager, part):  # numba takes all parts out of an array, to look for owners
-                found += owners(self, builder, part, get(value))
-        return found
-
-    def variables(self: Any, value: Any) -> list[Any]:
-        if not isinstance(value, dict | list | tuple):
-            value = (value,) if type(value) is ir.Var else getattr(value, "list_vars", tuple)()
-            return list(value)
-        found = []
-        for x in value.values() if isinstance(value, dict) else value:
-            if type(x) is ir.Var:
-                found.append(x)
-            elif type(x) not in (ir.Loc, str, int, NoneType):
-                found += variables(self, x)
-        return found
-
     overload(_mismatch)(arrayobj.ol_raise_with_shape_context_generic)
     arrayobj.raise_with_shape_context = _mismatch  # whose words take longer than most kernels
     types.BaseFunction.get_call_type = call_type
     _OverloadFunctionTemplate._get_impl = implementation
-    BaseContext.refresh, NRTContext.get_meminfos = refresh_if_new, owners
-    ir.Inst._rec_list_vars = variables
+    BaseContext.refresh = refresh_if_new
 
 
 if re.match(r"0\.6\d\.", numba_version):

@@ -42,7 +42,8 @@ def _types(words: str, module: Any) -> Iterator[Any]:
 def kernels_for(solver: str | None) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """The kernels that a solver (None: the default) needs, with their types."""
     for part in tomllib.loads(Path(__file__).with_suffix(".toml").read_text())["kernels"]:
-        if solver in part.pop("solvers", [solver]):
+        asked = solver in part.pop("solvers", [solver])
+        if solver not in part.pop("but", []) and asked:
             for name, words in part.items():
                 file, kernel = name.split(".")
                 module = import_module(f"softrobust.kernels.{file}")

@@ -66,7 +66,8 @@ class GaussianFrame:
             if value is not None:
                 object.__setattr__(self, name, shaped(name, value, np.float64, shape))
         if self.start is not None:
-            object.__setattr__(self, "start", frozen(np.atleast_2d(self.start), np.float64))
+            start = frozen(np.atleast_2d(self.start), np.float64)
+            object.__setattr__(self, "start", shaped("start", start, np.float64, (len(start), d)))
 
     def reward(self, s: ArrayLike, s_next: ArrayLike) -> FloatArray:
         """The part of r(s, a, s′) that s and s′ give, for arrays (…, n_variables)."""
@@ -117,10 +118,10 @@ class Scaling:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
-            if getattr(self, name).ndim != 1:
-                shape = getattr(self, name).shape
-                raise InputError(f"scaling.{name} must have one axis; its shape is {shape}.")
+            x = frozen(getattr(self, name), np.float64)
+            object.__setattr__(self, name, x)
+            if not np.isfinite(x).all() or (name.endswith("scale") and (x <= 0).any()):
+                raise InputError(f"scaling.{name} must be finite, and a scale above 0.")
 
 
 @final
@@ -163,6 +164,9 @@ class GaussianModels(ContinuousModels):
         put(self, "noise", shaped("noise", self.noise, np.float64, (N, 1, d), (N, F, d)))
         if not (np.isfinite(self.weights).all() and (self.noise >= 0).all()):
             raise InputError("Weights must be finite and noise weights at least 0.")
+        sizes = {"centre": F, "scale": F, "out_centre": d, "out_scale": d}
+        for name, n in (sizes | {"noise_scale": self.noise.shape[1]}).items():
+            shaped(f"scaling.{name}", getattr(self.scaling, name), np.float64, (n,))
         put(self, "clip", check_box("clip", self.clip, self.frame.variables))
         put(self, "seen", check_box("seen", self.seen, self.frame.variables))
         if self.end_weights is not None:

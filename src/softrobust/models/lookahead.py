@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 
 import numpy as np
 
-from softrobust._core.arrays import BoolArray, FloatArray, frozen
+from softrobust._core.arrays import BoolArray, FloatArray, frozen, shaped
 from softrobust._core.files import read_npz, rebuilding, under
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
@@ -134,6 +134,13 @@ class LookaheadPolicy(ContinuousPolicy):
     def __post_init__(self) -> None:
         for name in ("variables", "actions"):
             object.__setattr__(self, name, getattr(self.expectation.models, name))
+        ahead, update = self.expectation, self.update
+        n = ahead.features.transform(np.zeros((1, len(self.variables)))).shape[1]
+        shaped("w", self.w, np.float64, (n,))
+        shaped("u", update.u, np.float64, (ahead.models.n_models,))
+        shaped("allowed", update.allowed, np.bool_, (len(self.actions),))
+        if not (update.allowed.any() and (update.u >= 0).all()):
+            raise InputError("'allowed' must name an action, and 'u' be at least 0.")
 
     def _probs(self, s: FloatArray) -> FloatArray:
         return self.update.decide(self.expectation.values(s, self.w, self.gamma)).d

@@ -42,6 +42,9 @@ from softrobust.certificate.record import (
     CONTINUOUS,
     FILE,
     certificate_of,
+    changed,
+    decision_digest,
+    digests,
     notes_of,
     objective_of,
     read_record,
@@ -76,6 +79,7 @@ from softrobust.problem import ContinuousProblem, Problem, load_problem, save_pr
 from softrobust.report import Report, make_report
 from softrobust.report.sentences import in_words
 from softrobust.report.trust import check_lines, rehearsal_lines
+from softrobust.report.words import rows_and_dates
 from softrobust.run.jobs.store import check_folder
 from softrobust.run.options import folder_command
 from softrobust.run.setup import FLAGS, coverage_notes
@@ -257,7 +261,6 @@ def refuse_file_of_run(path: Path) -> None:
 
 
 def _write(run: Run, work: Path, name: str) -> None:
-    write_json(work / "solution.json", run.record())
     if run.continuous:
         run.solution.policy.save(work / "policy.npz")
         if run.problem.objective.reference is not None:
@@ -296,6 +299,8 @@ def _write(run: Run, work: Path, name: str) -> None:
         write_json(work / "visits.json", dict(run.visits))
     if run.bins is not None:
         run.bins.save(work / "bins.npz")
+    record = run.record()
+    write_json(work / FILE, record | {"files": {FILE: decision_digest(record)} | digests(work)})
     hint = f"`softrobust report {name}` adds the frontier, the value of data and checks."
     run_page(replace(run, path=None), work / "report.html", name=name, hint=hint).save(
         work / "report.html"
@@ -373,7 +378,10 @@ def load_run(path: str | Path) -> Run:
     if not (folder / FILE).exists():
         raise InputError(f"'{folder}' is not a run folder: it has no {FILE}. Solve again.")
     with run_folder(folder), locked(folder, shared=True):
-        return _read(folder)
+        run = _read(folder)
+        if odd := changed(folder):
+            raise apart(folder, f"{odd[0]} is not the file that {FILE} was written with")
+        return run
 
 
 def _read(folder: Path) -> Run:
@@ -393,6 +401,7 @@ def _read(folder: Path) -> Run:
     visits = folder / "visits.json"
     with rebuilding("solution", file):
         in_words(run.notes)  # a note without its facts is found here, not in the midst of a page
+        rows_and_dates(() if run.log is None else run.log, run.notes)
     return replace(
         run,
         source=record.get("source", ""),
@@ -425,6 +434,9 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
     log = read_log(folder / "log.parquet") if (folder / "log.parquet").exists() else None
     if log is not None and drawn.get("data_hash", log.data_hash) != log.data_hash:
         raise apart(folder, "log.parquet has other rows than posterior.json was learned from")
+    with rebuilding("log", folder / "log.parquet"):
+        in_words(() if log is None else log.notes)  # as with those of the run
+        rows_and_dates((), () if log is None else log.remarks)
     with rebuilding("posterior", folder / "posterior.json"):
         known = origin(problem.models)
         posterior = (
@@ -440,6 +452,10 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
     for what, said, is_so in (
         ("discount", solution.gamma, problem.gamma),
         ("horizon", record.get("horizon", problem.horizon), problem.horizon),
+        *(
+            (what, getattr(solution.objective, what), getattr(problem.objective, what))
+            for what in ("criterion", "lam", "alpha", "against")
+        ),
         ("number of models", solution.n_models, problem.n_models),
         ("number of steps", getattr(solution.policy, "horizon", problem.horizon), problem.horizon),
     ):
@@ -493,9 +509,10 @@ def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> R
         raise InputError(f"'{folder}' lacks models.npz or a linear reward: it cannot be read back.")
     against = folder / REFERENCE
     known = load_continuous_policy(against) if against.exists() else None
-    problem = understood(
-        lambda: _vectors_problem(load_gaussian(models), reward, record, known), file
-    )
+    drawn = load_gaussian(models)
+    if drawn.frame.start is None:
+        raise InputError(f"{models.name} does not say where episodes start.")
+    problem = understood(lambda: _vectors_problem(drawn, reward, record, known), file)
     with rebuilding("log", log):
         seen = read_continuous_log(log, problem.actions) if log.exists() else None
     heldout = load_gaussian(held) if held.exists() else None

@@ -6,10 +6,12 @@ and u, b and y of order 1. The policy is read from π, and always re-evaluated e
 HiGHS proposes, and never proves. It works in floating point with tolerances of 1e-7: its bounds
 have been seen below the true optimum by 2e-7 of the returns on well-conditioned programs, and by
 all of it where γ was near 1 (its presolve then cuts off feasible rules), although the policy it
-called optimal earned exactly what it said. So the proof is that of `Exact`, from HiGHS's policy on:
-an enumeration, or branch and bound, each with its own account of rounding. Where that does not end
-in its share of the time, the bound is the least it had reached, at worst the clairvoyant one. What
-HiGHS said is kept as `stats["highs_bound"]`.
+called optimal earned exactly what it said. So the proof is that of `Exact`: an enumeration, or
+branch and bound, each with its own account of rounding. It is tried first, from the local search's
+policy on. Where it ends, HiGHS has nothing left to find, and is heard for some seconds only; else
+the proof goes on from HiGHS's policy, and where that does not end in its share of the time, the
+bound is the least it had reached, at worst the clairvoyant one. What HiGHS said is kept as
+`stats["highs_bound"]`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from softrobust._core.arrays import IntArray
 from softrobust._core.files import atomic_write
 from softrobust._core.limits import Deadline, Gap, Seconds, Seed
 from softrobust._core.settings import Natural, one_of
-from softrobust.bounds import Bound, Covers, clairvoyant_bound
+from softrobust.bounds import Covers, clairvoyant_bound
 from softrobust.bounds.best import best_bound
 from softrobust.bounds.reduction import Reduced, reduce
 from softrobust.errors import InputError, SolverError
@@ -53,8 +55,10 @@ GAP, FEASIBILITY = 1e-9, 1e-6  # that another solver needs
 SMALL = 1e-12  # probabilities below HiGHS's 1e-9 count too
 STARTS = 10
 BUILD_SHARE = 1 / 3  # of the time left, for bounds on occupancies,
-HIGHS_SHARE = 0.8  # of what is then left, for HiGHS: the proof is to have the rest,
+HIGHS_SHARE = 0.8  # of what is then left, for HiGHS: the proofs before and after have the rest,
+HEARD_SECONDS = 2.0  # for HiGHS where the best policy is proven, unless nobody set a clock,
 PROOF_NODES = 10_000  # or so many nodes where there is no limit at all
+PROVEN = (Status.OPTIMAL, Status.TOLERANCE_REACHED)
 
 
 @final
@@ -103,51 +107,53 @@ class MILP(Solver):
             built = deadline.elapsed
             # Before HiGHS, which will use up the time: this bound costs a fraction of a second.
             known = best_bound(problem, Covers.DETERMINISTIC, deadline.left)
+            stats: dict[str, Any] = {"local_search_value": found.value, "build_seconds": built}
+            proof, until = None, deadline.part(HIGHS_SHARE)
+            if self.formulation != "paper":
+                proof = self._proof(problem, local, deadline.part(1 - HIGHS_SHARE), stats)
+                local = proof.policy
         except KeyboardInterrupt:
             return self._only_local(problem, local, deadline)
-        stats: dict[str, Any] = {"local_search_value": found.value, "build_seconds": built}
+        done = proof is not None and proof.status in (*PROVEN, Status.INTERRUPTED)
+        if done and self.time_limit is not None:
+            until = Deadline(min(HEARD_SECONDS, until.left))
         if terms.unit != 1.0 or terms.shift != 0.0:
             stats |= {"rewards_shift": terms.shift, "rewards_unit": terms.unit}
         start = None if self.formulation == "paper" else found.decision
-        until = deadline.part(HIGHS_SHARE)
-        decision, status = self._run(reduced, model, terms, start, until, stats)
-        policy = local
+        decision, status, policy = None, Status.INTERRUPTED, local
+        if proof is None or proof.status is not Status.INTERRUPTED:
+            decision, status = self._run(reduced, model, terms, start, until, stats)
         if decision is not None:
             proposed = policy_of(problem, reduced, decision)
             stats["milp_value"] = static_return(problem, proposed)
-            policy = proposed if stats["milp_value"] > found.value else local
-        return self._proven(problem, policy, status, known, deadline, stats)
-
-    def _proven(
-        self,
-        problem: Problem,
-        policy: Policy,
-        status: Status,
-        known: Bound,
-        deadline: Deadline,
-        stats: dict[str, Any],
-    ) -> Solution:
-        """The proof from HiGHS's policy on; after Ctrl-C the bound that was known before."""
-        if status is not Status.INTERRUPTED:
-            nodes = self.node_limit
-            if self.time_limit is None and nodes is None:
-                nodes = PROOF_NODES
-            left = None if self.time_limit is None else max(deadline.left, 1e-3)
+            policy = proposed if stats["milp_value"] > static_return(problem, local) else local
+        if status is not Status.INTERRUPTED and not done:
             try:
-                proof = Exact(self.gap, nodes, left, self.seed, start=policy).solve(problem)
-            except KeyboardInterrupt:
+                proof = self._proof(problem, policy, deadline, stats)
+            except KeyboardInterrupt:  # the bound that was known before
                 status = Status.INTERRUPTED
-            else:
-                stats |= {
-                    "proof_seconds": proof.stats["seconds"],
-                    "proof_nodes": proof.stats["nodes"],
-                }
-                policy, status = proof.policy, proof.status
-                known = min(known, proof.bound or known, key=lambda bound: bound.value)
+        if proof is not None:
+            known = min(known, proof.bound or known, key=lambda bound: bound.value)
+            if status is not Status.INTERRUPTED:
+                policy, status = (policy if done else proof.policy), proof.status
         # Rounding never makes the two cross.
         bound = replace(known, value=max(known.value, static_return(problem, policy)))
         stats["seconds"] = deadline.elapsed
         return finish(problem, self.name, policy, status, stats, bound=bound)
+
+    def _proof(
+        self, problem: Problem, policy: Policy, clock: Deadline, stats: dict[str, Any]
+    ) -> Solution:
+        """Our own proof, from a policy on."""
+        nodes, left = self.node_limit, None
+        if self.time_limit is not None:
+            left = max(clock.left, 1e-3)
+        elif nodes is None:
+            nodes = PROOF_NODES
+        proof = Exact(self.gap, nodes, left, self.seed, start=policy).solve(problem)
+        for name in ("seconds", "nodes"):
+            stats[f"proof_{name}"] = stats.get(f"proof_{name}", 0) + proof.stats[name]
+        return proof
 
     def _only_local(self, problem: Problem, policy: Policy, deadline: Deadline) -> Solution:
         """Ctrl-C before HiGHS began: the local search's policy with the clairvoyant bound."""

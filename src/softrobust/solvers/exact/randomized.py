@@ -31,15 +31,21 @@ from softrobust.bounds.reduction import count_policies, onto, reduce
 from softrobust.models.policy import Policy
 from softrobust.objective import EDGE, soft_robust
 from softrobust.problem import Problem
-from softrobust.returns import check_policy, measured, return_gradients, static_return
+from softrobust.returns import (
+    check_policy,
+    measured,
+    return_gradients,
+    static_return,
+    uniform_value,
+)
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.exact.local_search import ExchangeClimber, LocalSearch, policy_of
-from softrobust.solvers.rectangular.rectangular import SRect
 
-FEW = 2e6  # policies up to which the proven deterministic optimum is a start too
+FEW = 1e4  # policies up to which the proven deterministic optimum is a start too
 EXACT_SECONDS = 5.0  # for that start: its incumbent is as good a start as its proof
 EXACT_NODES = 200  # instead, where no clock is to be looked at
+ALIKE, SAME = 4, 1e-6  # starts that end within this share of the gain over acting at random
 NEGLIGIBLE = 1e-9  # action probabilities below this are dropped if the value allows
 
 
@@ -52,7 +58,7 @@ class RandomizedAscent(Solver):
     ----------
     starts : int
         Random policies besides the fixed starts: local search (on small problems the proven
-        deterministic optimum), the S-rectangular policy and the uniform one.
+        deterministic optimum) and the uniform one. None is made once `ALIKE` have ended alike.
     steps : int
         Linear programs per start.
     tol : float
@@ -74,16 +80,20 @@ class RandomizedAscent(Solver):
         soft_robust(problem.objective, "The ascent over randomized policies")
         deadline = Deadline(self.time_limit)
         status, best, programs, source = Status.LOCAL_OPTIMUM, None, 0, ""
-        deterministic = -np.inf
+        deterministic, base, ends = -np.inf, uniform_value(problem), []
         for name, start in self._starts(problem, deadline):
             climb = _climb(problem, start, self.steps, self.tol, deadline)
             programs += climb.programs
+            ends.append(climb.value)
             if name in ("exact", "local-search"):
                 deterministic = max(deterministic, static_return(problem, start))
             if best is None or climb.value > best.value:
                 best, source = climb, name
             if deadline.passed:
                 status = Status.TIME_LIMIT
+                break
+            least = best.value - SAME * (best.value - base)
+            if sum(value >= least for value in ends) >= ALIKE:
                 break
         assert best is not None  # the first start is always climbed
         stats = {
@@ -107,7 +117,6 @@ class RandomizedAscent(Solver):
         else:
             yield "local-search", LocalSearch(time_limit=limit).solve(problem).policy
         yield "uniform", problem.uniform_policy()
-        yield "s-rect", SRect(tol=1e-6, time_limit=limit).solve(problem).policy
         rng = np.random.default_rng(self.seed)
         for _ in range(self.starts):
             draws = rng.standard_exponential(problem.allowed.shape) * problem.allowed
@@ -168,10 +177,14 @@ def _without_traces(problem: Problem, policy: Policy, value: float, programs: in
 def _program(
     problem: Problem, probs: FloatArray, returns: FloatArray, gradients: FloatArray, radius: float
 ) -> tuple[FloatArray | None, float]:
-    """The step d (n_states, n_actions) of the linear program, and the value it promises."""
+    """The step d (n_states, n_actions) of the linear program, and the value it promises.
+
+    Its dual is solved, which has a row for each d and not for each model: nature's q against the
+    prices of what bounds d, and d are the multipliers of its rows.
+    """
     from scipy.optimize import linprog
 
-    f, lam, alpha = problem.models.f, problem.objective.lam, problem.objective.alpha
+    f, lam, tail = problem.models.f, problem.objective.lam, 1.0 - problem.objective.alpha
     live = np.flatnonzero(f > 0)
     free = (problem.allowed & (problem.allowed.sum(axis=1) > 1)[:, None]).reshape(-1)
     pairs = np.flatnonzero(free)
@@ -179,37 +192,27 @@ def _program(
         return None, -np.inf
     g = gradients.reshape(f.size, -1)[np.ix_(live, pairs)]
     n, k = live.size, pairs.size
-    # Columns: d (k), b, y (n). λ = 0 leaves b and y without effect; α = 1 has no room for y.
-    tail = 1.0 - alpha
-    room = 0.0 if tail <= EDGE else np.inf
-    cost = np.concatenate([(1 - lam) * f[live] @ g, [lam], np.zeros(n)])
-    if tail > EDGE:
-        cost[k + 1 :] = -lam * f[live] / tail
-    upper = np.hstack([-g, np.ones((n, 1)), -np.eye(n)])
     states, place = np.unique(pairs // problem.n_actions, return_inverse=True)
-    sums = np.zeros((states.size, k + 1 + n))
-    sums[place, np.arange(k)] = 1.0
     now = probs.reshape(-1)[pairs]
     low, high = np.maximum(-now, -radius), np.minimum(1 - now, radius)
-    spread = float(np.abs(returns[live]).max()) + 1.0
-    reach = spread + float(np.abs(g).sum(axis=1).max())  # b is a return, so it is bounded
-    bounds: Any = np.vstack(  # linprog takes rows (low, high); its stubs know pairs only
-        [
-            np.column_stack([low, high]),
-            [[-reach, reach]],
-            np.column_stack([np.zeros(n), np.full(n, room)]),
-        ]
-    )
+    # Columns: q (n), the prices of high (k) and low (k) and of Σ_a d(s, a) = 0. q sums to 1.
+    sums = np.eye(states.size)[place]
+    rows = np.hstack([-lam * g.T, np.eye(k), -np.eye(k), sums])
+    total = np.concatenate([np.ones(n), np.zeros(rows.shape[1] - n)])
+    cost = np.concatenate([lam * returns[live], high, -low, np.zeros(states.size)])
+    bounds: Any = np.tile([0.0, np.inf], (cost.size, 1))  # its stubs know lists of pairs only
+    if tail > EDGE:
+        bounds[:n, 1] = f[live] / tail
+    bounds[n + 2 * k :, 0] = -np.inf
     result = linprog(
-        -cost, A_ub=upper, b_ub=returns[live], A_eq=sums, b_eq=np.zeros(states.size),
+        cost, A_eq=np.vstack([rows, total]), b_eq=np.append((1 - lam) * f[live] @ g, 1.0),
         bounds=bounds, method="highs",
     )  # fmt: skip
-    if result.status != 0 or result.x is None or result.fun is None:
+    if result.status != 0 or result.fun is None:
         return None, -np.inf
     step = np.zeros(probs.size)
-    step[pairs] = result.x[:k]
-    promised = (1 - lam) * float(f @ returns) - float(result.fun)
-    return step.reshape(probs.shape), promised
+    step[pairs] = result.eqlin.marginals[:k]
+    return step.reshape(probs.shape), (1 - lam) * float(f @ returns) + float(result.fun)
 
 
 @final
