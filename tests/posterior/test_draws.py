@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,12 @@ def test_the_demo_folder_is_small_and_whole(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.problem.R, run.problem.R)
     page = run_page(again, tmp_path / "page.html")
     page.save(tmp_path / "page.html")
-    # A folder of an older version holds the models themselves.
+    # A folder of an older version holds the models themselves, and no digests.
     held = run.heldout.models
+    solution = tmp_path / "run" / "solution.json"
+    record = json.loads(solution.read_text())
+    del record["files"]
+    solution.write_text(json.dumps(record))
     (tmp_path / "run" / "posterior.json").write_text(
         (tmp_path / "run" / "posterior.json").read_text().replace('"heldout": {', '"unused": {')
     )

@@ -226,6 +226,11 @@ def test_a_file_of_another_run_is_named(tmp_path: Path) -> None:
     (tmp_path / "run" / "problem.npz").unlink()
     with pytest.raises(InputError, match=r"problem\.npz"):
         load_run(tmp_path / "run")
+    run.save(tmp_path / "run")
+    drawn = tmp_path / "run" / "posterior.json"
+    drawn.write_text(json.dumps(json.loads(drawn.read_text()) | {"per_cell": 0.25}))
+    with pytest.raises(InputError, match=r"posterior\.json is not the file"):
+        load_run(tmp_path / "run")
 
 
 def test_a_run_is_written_over_another_whole(

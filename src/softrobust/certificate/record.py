@@ -37,7 +37,8 @@ FORMAT_VERSION = 3  # 3: one format for tables and vectors; notes, nominal, how 
 FILE, POLICY_FILE = "solution.json", "policy.npz"
 TABULAR, CONTINUOUS = "tabular", "continuous"
 T = TypeVar("T")
-SEALED = (".npz", ".parquet")  # files that nobody edits: solution.json keeps their digests
+# Files that nobody edits: solution.json keeps their digests
+SEALED = (".npz", ".parquet", "posterior.json")
 AGAIN = "To make the run again"
 
 
@@ -172,7 +173,7 @@ def digests(folder: Path, of: Mapping[str, Any] | None = None) -> dict[str, str]
     """SHA-256 of the sealed files in a folder, or of those named in `of`."""
     found = {}
     for file in sorted(folder.iterdir()):
-        if file.suffix in SEALED and file.is_file() and (of is None or file.name in of):
+        if file.name.endswith(SEALED) and file.is_file() and (of is None or file.name in of):
             with file.open("rb") as raw:
                 found[file.name] = hashlib.file_digest(raw, "sha256").hexdigest()
     return found
