@@ -226,7 +226,7 @@ def test_a_file_of_another_run_is_named(tmp_path: Path) -> None:
     (tmp_path / "run" / "problem.npz").unlink()
     with pytest.raises(InputError, match=r"problem\.npz"):
         load_run(tmp_path / "run")
-    run.save(tmp_path / "run")
+    run.save(tmp_path / "run", force=True)
     drawn = tmp_path / "run" / "posterior.json"
     drawn.write_text(json.dumps(json.loads(drawn.read_text()) | {"per_cell": 0.25}))
     with pytest.raises(InputError, match=r"posterior\.json is not the file"):
