@@ -70,6 +70,7 @@ def test_solve_writes_a_short_page_and_report_the_full_one(
 def test_the_certificate_is_the_one_of_the_run(folder: Run) -> None:
     record = json.loads((folder.path / "solution.json").read_text(encoding="utf-8"))
     assert folder.certificate.to_dict().items() <= record.items()
+    assert record.pop("files").keys() >= {"solution.json", "posterior.json", "problem.npz"}
     assert folder.record() == record
     practice = behaviour_policy(folder.problem, folder.log)[0]
     again = certify(folder.problem, folder.solution, folder.heldout, practice=practice)
