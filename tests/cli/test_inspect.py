@@ -72,14 +72,22 @@ def test_from_visits_to_a_policy_by_pasting(
     assert again.endswith("--out run-2")
     # Whatever reads how the table was read says which file is damaged, and what makes it again.
     file = folder / "run" / "visits.json"
-    sound = json.loads(file.read_text(encoding="utf-8"))
-    for damage in ({"states": -1}, {"rules": sound["rules"] | {"action": 3}}):
+    text = file.read_text(encoding="utf-8")
+    sound = json.loads(text)
+    said_where, reported = ["apply", "run", "--measure", "x=1"], ["report", "run"]
+    for damage, verbs in (
+        ({"states": -1}, (said_where, reported)), ({"states": {}}, (said_where,)),
+        ({"rules": sound["rules"] | {"action": 3}}, (said_where, reported)),
+    ):  # fmt: skip
         file.write_text(json.dumps(sound | damage), encoding="utf-8")
-        for verb in (["apply", "run", "--measure", "x=1"], ["report", "run"]):
+        for verb in verbs:
             assert run(verb) == 2
             said = " ".join(capsys.readouterr().err.split())
             assert "visits.json" in said
             assert "--out run --force" in said
+    file.write_text(text, encoding="utf-8")  # as it was: the slip is the user's
+    assert run(said_where) == 2
+    assert "A state is made of" in capsys.readouterr().err
 
 
 def test_a_log_as_csv_keeps_its_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

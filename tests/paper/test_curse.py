@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,8 @@ def test_resume_gives_the_same_file(tmp_path: Path) -> None:
     known = again.out / "run.json"  # what it took is kept, and read like any input
     whole = known.read_text(encoding="utf-8")
     for text, word in (("{", "cannot be read as JSON"), (whole.replace("{}", "3", 1), "failed"),
-                       (whole.replace('"numpy"', '"numpy_"', 1), "versions.numpy")):  # fmt: skip
+                       (whole.replace('"numpy"', '"numpy_"', 1), "versions.numpy"),
+                       (re.sub('"tasks": .', '"tasks": 0', whole), "tasks")):  # fmt: skip
         known.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match=rf"run\.json.*{word}.*Remove it"):
             reproduce(

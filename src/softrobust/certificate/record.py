@@ -38,7 +38,7 @@ FILE, POLICY_FILE = "solution.json", "policy.npz"
 TABULAR, CONTINUOUS = "tabular", "continuous"
 T = TypeVar("T")
 # Files that nobody edits: solution.json keeps their digests
-SEALED = (".npz", ".parquet", "posterior.json")
+SEALED = (".npz", ".parquet", "posterior.json", "visits.json")
 AGAIN = "To make the run again"
 
 

@@ -35,7 +35,7 @@ def apply(
     """
     from softrobust._core.schema import published, read_json
     from softrobust.certificate import load_solution
-    from softrobust.certificate.record import run_folder
+    from softrobust.certificate.record import changed, run_folder
     from softrobust.models import Policy, TimedPolicy
     from softrobust.models.lookahead import load_continuous_policy
 
@@ -82,7 +82,9 @@ def apply(
         if measured and visits.is_file():  # states of one column alone are not called by its name
             with run_folder(run):
                 known = read_json(visits, published("visits"))["states"]
-            stray = [name for name in measured if name not in known]
+                stray = [name for name in measured if name not in known]
+                if stray and visits.name in changed(run):  # not a slip of the user
+                    raise InputError(f"{visits} is not as the run wrote it.")
             if stray:
                 raise InputError(
                     f"A state is made of {', '.join(known)}; --measure got '{stray[0]}'."

@@ -174,10 +174,11 @@ def reproduce(
 
 def _kept(path: Path) -> dict[str, Any]:
     """What an earlier run took."""
-    text, number = {"type": "string"}, {"type": "number"}
+    text, number = {"type": "string"}, {"type": "number", "minimum": 0}
     named = {"type": "object", "additionalProperties": text}
     properties = {
-        "machine": text, "workers": {"type": ["integer", "string", "null"]}, "tasks": number,
+        "machine": text, "workers": {"type": ["integer", "string", "null"]},
+        "tasks": {"type": "integer", "minimum": 1},
         "wall_seconds": number, "task_seconds": number, "failed": named,
         "versions": named | {"required": ["softrobust", "python", "numpy"]},
         "load_at_start": {"type": ["number", "null"]},
