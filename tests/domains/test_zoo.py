@@ -130,3 +130,12 @@ def test_worlds_are_checked_and_can_be_added(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("softrobust.domains.zoo.WORLDS", dict(WORLDS))
     register("short pest", lambda _: replace(pest, name="short pest", sizes=(Size(1, 5),) * 3))
     assert make_world("short pest").draw_log(2, 0).n_rows == 5
+
+
+@pytest.mark.parametrize(("family", "seed"), [("flow", 7069), ("sparse", 7092)])
+def test_a_family_leaves_out_what_is_no_world(family: str, seed: int) -> None:
+    """Rounding had made a probability of demand negative; all returns of an attempt were equal."""
+    world = make_world(family, seed)
+    assert world.optimum > world.practice_return
+    assert np.allclose(world.P.sum(axis=2), 1.0)
+    assert (np.asarray(world.P) >= 0.0).all()

@@ -54,7 +54,8 @@ class Family:
         for attempt in range(ATTEMPTS):
             drawn = self.make(np.random.default_rng([self.key, seed, attempt]))
             made = World(sizes=(drawn.pop("size"),) * 3, **named, **drawn)
-            if self.least < (made.optimum - made.practice_return) / _range(made) < self.most:
+            gain, most = made.optimum - made.practice_return, _range(made)
+            if most > 0 and self.least < gain / most < self.most:
                 return made
         raise SolverError(f"No world of '{self.name}' came within its limits in {ATTEMPTS} trials.")
 
@@ -217,7 +218,7 @@ def _stock(rng: Rng) -> dict[str, Any]:
     mean, units = rng.uniform(1, S / 3), np.arange(S + int(orders.max()) + 1)
     even = rng.random() < 0.5
     demand = poisson.pmf(units, mean) if even else nbinom.pmf(units, 2, 2 / (2 + mean))
-    demand[-1] += 1 - demand.sum()
+    demand[-1] = max(demand[-1] + 1 - demand.sum(), 0.0)
     price = rng.uniform(1, 5)
     bought, fixed = price * rng.uniform(0.2, 0.7), price * rng.choice([0, 0.5, 2])
     held = price * rng.choice([0.02, 0.05, 0.2])
