@@ -45,7 +45,7 @@ from softrobust.objective import EDGE, SoftRobust, value_at_risk
 from softrobust.posterior import FittedPosterior
 from softrobust.posterior.base import CHECKING, FRESH
 from softrobust.posterior.learned import FittedLearned
-from softrobust.posterior.sampling import Draws, stream
+from softrobust.posterior.sampling import Draws, side_by_side, stream
 from softrobust.returns import Returns, returns_of, uniform_value
 from softrobust.solvers.base import gap_share
 from softrobust.solvers.exact.exact import Exact, few_rules
@@ -219,7 +219,7 @@ def certify_posterior(
             some = SECONDS / replication_seconds(problem, n, covers if among is None else among)
             replications = 0 if some < 1 else int(np.clip(some, LEAST, replications))
         fresh = _draws(problem, posterior, n, replications, seconds, rng)
-        bounds, returns = _replicate(problem, policy, fresh, among, replications, seconds)
+        bounds, returns = _replicate(problem, policy, fresh, n, among, replications, seconds)
     except InputError as error:  # a sampler that has kept too few draws
         return _without(problem, heldout, covers, Note(RECORDED, facts={"text": str(error)}))
     if len(bounds) < LEAST:
@@ -248,12 +248,24 @@ def _replicate(
     problem: Problem,
     policy: Policy | TimedPolicy,
     fresh: Iterable[ModelSet],
+    n: int,
     among: PracticeClass | Covers | None,
     replications: int,
     seconds: float | None,
 ) -> tuple[list[Bound], list[FloatArray]]:
-    """Bounds of the replications and the policy's returns there; only one where it takes long."""
+    """Bounds of the replications and the policy's returns there; only one where it takes long.
+
+    Where work is counted and not timed, they are made side by side.
+    """
     each = None if seconds is None else seconds / replications
+
+    def one(models: ModelSet) -> tuple[Bound, FloatArray]:
+        there = problem.with_models(models)
+        return _bound(there, policy, among, each), returns_of(there, policy).x
+
+    if each is None and time_bound().limit is None and _together(problem, n, replications):
+        found = side_by_side(one, fresh)
+        return [bound for bound, _ in found], [x for _, x in found]
     bounds: list[Bound] = []
     returns: list[FloatArray] = []
     # Where nobody has set a limit, what other processes do does not count.
@@ -262,9 +274,9 @@ def _replicate(
     for models in fresh:
         if not bounds:  # all may have been drawn at once
             drawing = spent.elapsed
-        there = problem.with_models(models)
-        bounds.append(_bound(there, policy, among, each))
-        returns.append(returns_of(there, policy).x)
+        bound, x = one(models)
+        bounds.append(bound)
+        returns.append(x)
         if time_bound().passed:
             break
         if len(bounds) == 1 and seconds is not None:  # depends on the clock, not on what was seen
@@ -292,9 +304,6 @@ def _draws(
     that replications have none in common.
     """
     draw: Draw = posterior.sample if isinstance(posterior, FittedPosterior) else posterior
-    own = problem.models.rewards  # as many numbers as there are probabilities, where they are drawn
-    numbers = 2 if own is not None and own.kind == "model" else 1
-    size = 8.0 * numbers * problem.models.next_states.size
     if not replications:
         return
     if seconds is not None and time_bound().limit is not None:  # a few show if a set can be drawn
@@ -302,13 +311,20 @@ def _draws(
         draw(min(n, TRIAL), rng.spawn(1)[0])
         if n / min(n, TRIAL) * (time.monotonic() - began) * LEAST > seconds:
             return
-    if size * n * replications > POOL_BYTES:
+    if not _together(problem, n, replications):
         for _ in range(replications):
             yield draw(n, rng)
         return
     pool = draw(n * replications, rng)
     for i in range(replications):
         yield pool.select(np.arange(i * n, (i + 1) * n))
+
+
+def _together(problem: Problem, n: int, replications: int) -> bool:
+    """Whether the models of all replications fit into memory at once."""
+    own = problem.models.rewards  # as many numbers as there are probabilities, where they are drawn
+    numbers = 2 if own is not None and own.kind == "model" else 1
+    return 8.0 * numbers * problem.models.next_states.size * n * replications <= POOL_BYTES
 
 
 def _bound(

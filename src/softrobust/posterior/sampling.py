@@ -13,11 +13,11 @@ drawn beside it; the first n of a stream are the first n of any longer one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self, final
+from typing import Any, Protocol, Self, TypeVar, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -28,11 +28,25 @@ from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.base import FittedPosterior
 
+T = TypeVar("T")
 Density = Callable[[FloatArray], FloatArray]
 NODES = 2001
 NEGLIGIBLE = 40.0  # e^−40 of the mode's density
 BLOCK, BLOCK_PAIRS = 128, 16_384  # models of one seed, and their rows in all, at most
 KEPT_BYTES = 256 * 2**20  # of models that are kept for the next who asks
+
+
+def side_by_side(work: Callable[[ModelSet], T], sets: Iterable[ModelSet]) -> list[T]:
+    """Results of `work` on sets of models, in order, made by as many threads as kernels have."""
+    from numba import get_num_threads
+
+    with ThreadPoolExecutor(get_num_threads()) as pool:
+        todo = [pool.submit(copy_context().run, work, models) for models in sets]
+        try:
+            return [each.result() for each in todo]
+        finally:  # after an interrupt nothing new is begun
+            for each in todo:
+                each.cancel()
 
 
 def dirichlet_rows(rng: np.random.Generator, shape: FloatArray, n: int) -> FloatArray:
@@ -169,11 +183,17 @@ class Draws:
             self._kept.extend(kept)
 
     def _ahead(self) -> Iterator[ModelSet]:
-        """Blocks in order, while threads draw the next ones."""
+        """Blocks in order, while threads draw the next ones; one thread draws and waits for none."""
         from numba import get_num_threads
 
         start, stop = self.first // self.block, -(-(self.first + self.n_models) // self.block)
         left, threads = self.n_models, get_num_threads()
+        if threads == 1:
+            for b in range(start, stop):
+                models = self.drawn(b)
+                yield models if left >= self.block else models.select(range(left))
+                left -= self.block
+            return
         with ThreadPoolExecutor(threads) as pool:
             # Two for each thread: one is drawn while another waits for its turn.
             todo = deque(

@@ -7,6 +7,8 @@ a run that was killed has them too. A finished folder holds them as `search.npz`
 
 import json
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,12 @@ from softrobust.certificate import (
     compare_policies,
     draw_heldout,
 )
-from softrobust.certificate.posterior import INTERVAL_SHARE, LEAST, REPLICATIONS
+from softrobust.certificate.posterior import (
+    INTERVAL_SHARE,
+    LEAST,
+    REPLICATIONS,
+    PosteriorCertificate,
+)
 from softrobust.data import TransitionLog
 from softrobust.data.bins import interval_of
 from softrobust.data.continuous import ContinuousLog
@@ -285,14 +292,25 @@ def _certify_table(
     problem, policy = setup.problem, solution.policy
     bounds = [] if solution.bound is None else [solution.bound]
     practice = None if setup.log is None else behaviour_policy(problem, setup.log)[0]
-    made = certify(problem, policy, heldout, bounds, practice=practice)
-    if replications and setup.posterior is not None:
+
+    def of_sample() -> Certificate:
+        return certify(problem, policy, heldout, bounds, practice=practice)
+
+    def of_posterior() -> PosteriorCertificate | None:
+        if not replications or setup.posterior is None or found.under is not None:
+            return found.under
+        where = (problem, policy, setup.posterior, None, replications)
+        return certify_posterior(*where, seed=seed, among=found.among)
+
+    if time_bound().limit is None:  # neither looks at a clock: side by side
+        with ThreadPoolExecutor(1) as pool:
+            later = pool.submit(copy_context().run, of_posterior)
+            made, under = of_sample(), later.result()
+    else:
+        made, under = of_sample(), of_posterior()
+    if replications and under is not None:
         # Held-out models from a file need not be draws of this posterior.
         held = made.heldout if setup.heldout_drawn else None
-        under = found.under
-        if under is None:
-            where = (problem, policy, setup.posterior, None, replications)
-            under = certify_posterior(*where, seed=seed, among=found.among)
         made = replace(made, posterior=under.held_out(problem, held))
     if solution.solver == Nominal.name:
         return made
