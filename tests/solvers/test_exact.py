@@ -121,6 +121,11 @@ def test_a_checkpoint_of_another_problem_is_refused(tmp_path: Path) -> None:
     np.savez(path, **arrays | node)
     with pytest.raises(InputError, match="nodes with actions that are not allowed, or with none"):
         Exact(checkpoint=path).solve(river())
+    meta = json.loads(str(arrays["meta"]))
+    for name, value in (("error", -np.inf), ("rounding", -1.0), ("nodes", np.nan)):
+        np.savez(path, **arrays | {"meta": np.array(json.dumps(meta | {name: value}))})
+        with pytest.raises(InputError, match="counts or errors that cannot be"):
+            Exact(checkpoint=path).solve(river())
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(InputError, match="cannot be resumed"):
         Exact(checkpoint=path).solve(river())

@@ -193,9 +193,9 @@ def update_lines(record: dict[str, Any], certificate: Certificate | None) -> lis
 def _changes(changed: list[dict[str, Any]], kept: int) -> list[str]:
     lines = [sentences.phrase("summary.changes" if changed else "summary.stays", n=len(changed))]
     for c in changed[:MOST_UPDATES]:  # what the change gains, and what the new rows showed
-        lines.append(
-            sentences.phrase("summary.change", **c, old=_taken(c, "before"), new=_taken(c, "after"))
-        )
+        taken = {"old": _taken(c, "before"), "new": _taken(c, "after")}
+        other = c["before"] != c["after"]
+        lines.append(sentences.phrase("summary.change", **c, **taken, other=other))
     if (left := len(changed) - MOST_UPDATES) > 0:
         lines.append(sentences.phrase("summary.more", n=left))
     return [*lines, sentences.phrase("summary.kept", n=kept)] if kept else lines

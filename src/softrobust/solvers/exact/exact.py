@@ -371,10 +371,15 @@ def _state(
             stored["bound"], masks, stored["xi"], stored["depth"], strict=True
         )
     ]
+    names = ("nodes", "seconds", "starts", "rounding", "error")  # older files lack the last ones
+    numbers = {
+        name: float(meta[name] if name in names[:2] else meta.get(name, 0)) for name in names
+    }
+    if not all(0.0 <= number < np.inf for number in numbers.values()):
+        raise ValueError("it holds counts or errors that cannot be")
     return Checkpoint(
-        stored["decision"], float(stored["closed"]), int(meta["nodes"]), float(meta["seconds"]),
-        nodes, int(meta.get("starts", 0)), float(meta.get("rounding", 0.0)),
-        float(meta.get("error", 0.0)),
+        stored["decision"], float(stored["closed"]), int(numbers["nodes"]), numbers["seconds"],
+        nodes, int(numbers["starts"]), numbers["rounding"], numbers["error"],
     )  # fmt: skip
 
 
