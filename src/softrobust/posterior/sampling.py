@@ -183,7 +183,7 @@ class Draws:
             self._kept.extend(kept)
 
     def _ahead(self) -> Iterator[ModelSet]:
-        """Blocks in order, while threads draw the next ones; one thread draws and waits for none."""
+        """Blocks in order, while threads draw the next ones; a single thread draws by itself."""
         from numba import get_num_threads
 
         start, stop = self.first // self.block, -(-(self.first + self.n_models) // self.block)
