@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from softrobust.data import read_log
 from softrobust.errors import InputError
 from softrobust.models import load_models
 from softrobust.models.gaussian import load_gaussian
-from softrobust.posterior import load_posterior, population
+from softrobust.posterior import Fitted, load_posterior, population
 from softrobust.problem import Problem
 
 
@@ -144,3 +145,21 @@ def test_folders_are_checked_first(tmp_path: Path) -> None:
         sample(tmp_path / "log.csv", tmp_path / "no" / "models.npz")
     with pytest.raises(InputError, match="no folder"):
         collect("riverswim", tmp_path / "no" / "log.csv")
+
+
+def test_sample_writes_both_files_or_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, out = tmp_path / "log.csv", tmp_path / "models.npz"
+    assert run(["collect", "riverswim", "--out", str(log)]) == 0
+    out.write_bytes(b"what was there")
+    words = ["sample", str(log), "--models", "3", "--out", str(out), "--save"]
+    monkeypatch.setattr(Fitted, "save", no_room)
+    assert run([*words, str(tmp_path / "fit.npz")]) != 0
+    assert "No space left" in capsys.readouterr().err
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log.csv", "models.npz"]
+    assert out.read_bytes() == b"what was there"
+
+
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")

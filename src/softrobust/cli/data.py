@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from softrobust.cli.options import pairs_of, settings_of
@@ -67,15 +69,21 @@ def sample(
     whole("--models", models)  # before a sampler runs for minutes
     fitted = _fit(log, _settings(posterior, domain, settings_of(set_), seed))
     drawn = fitted.sample(models, seed)
-    if isinstance(drawn, GaussianModels):
-        save_gaussian(out, drawn)
-    else:
+    if not isinstance(drawn, GaussianModels):
         own = getattr(fitted, "log", None)
         if drawn.rewards is None and isinstance(own, TransitionLog):
             drawn = replace(drawn, rewards=own.rewards, p0=own.p0)
-        save_models(out, drawn)
-    if save is not None:
-        fitted.save(save)
+    with ExitStack() as places:  # both are written before either takes its place
+        ready = {}
+        for path in (out, save):
+            if path is not None:
+                place = TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
+                ready[path] = Path(places.enter_context(place)) / path.name
+        (save_gaussian if isinstance(drawn, GaussianModels) else save_models)(ready[out], drawn)
+        if save is not None:
+            fitted.save(ready[save])
+        for path, made in ready.items():
+            made.replace(path)
     if not quiet or json:
         _show(fitted, drawn, [path for path in (out, save) if path is not None], json)
 
