@@ -275,6 +275,8 @@ class ForeignRehearsal:
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`."""
         total, *kinds = (_kind(found) for found in (record["total"], *record["kinds"]))
+        if not kinds or sum(kind.n for kind in kinds) != total.n:
+            raise ValueError("the worlds of its kinds are not all that it counts")
         worlds = ((str(k), float(a), float(b), kept) for k, a, b, kept in record.get("worlds", ()))
         return cls(total, tuple(kinds), record["failed"], tuple(worlds))
 
