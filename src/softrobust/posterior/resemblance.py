@@ -109,10 +109,10 @@ class Geometry:
         for j, size in enumerate(self.sizes):
             known = []
             for who in (s, s * a.max(initial=0) + s + a):
-                rows, of = np.unique(who, return_inverse=True)
-                cells = np.bincount(of * size + self.ranks[t, j], n, rows.size * size)
-                total = cells.reshape(-1, size).sum(axis=1)
-                inner = gammaln(0.5 + cells).sum() - gammaln(0.5) * cells.size
+                of = np.unique(who, return_inverse=True)[1]
+                at = np.unique(of * size + self.ranks[t, j], return_inverse=True)[1]
+                inner = (gammaln(0.5 + np.bincount(at, n)) - gammaln(0.5)).sum()
+                total = np.bincount(of, n)
                 known.append(inner + (gammaln(0.5 * size) - gammaln(0.5 * size + total)).sum())
             out[j] = known[0] > known[1]
         return out
