@@ -174,8 +174,8 @@ def test_the_verb_keeps_its_verdict_and_the_page_shows_it(
     assert run_cli(["report", str(folder.path), "--quick", "--out", str(page)]) == 0
     said = page.read_text(encoding="utf-8").split('<section id="policy">')[0]
     assert "In 5 known worlds, 4 of them unlike the models" in said
-    for damage in ({"total": {}}, {"kinds": []}, {"kinds": record["kinds"][1:]}):
-        file.write_text(json.dumps(record | damage), encoding="utf-8")
+    for damage in ('{"total": {}}', '{"kinds": []}', json.dumps({"kinds": record["kinds"][1:]})):
+        file.write_text(json.dumps(record | json.loads(damage)), encoding="utf-8")
         with pytest.raises(InputError, match="Rehearse the run again"):
             load_rehearsal(file)
     assert load_rehearsal(tmp_path / "none.json") is None
