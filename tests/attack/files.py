@@ -21,7 +21,7 @@ from tests.attack import Attack, Promise, Said, TooLong, must, own_place, say, w
 from tests.attack.mutate import mutate, pick
 
 # The last one is what kernels say that were compiled with NUMBA_BOUNDSCHECK=1.
-SIGNS = ("unexpected", "This is a bug", "Traceback", "Error:", "(index is out of bounds)")
+SIGNS = ("An unexpected", "This is a bug", "Traceback", "Error:", "(index is out of bounds)")
 BLOCK = 500  # attempts that share a process
 LONGEST = 60.0  # seconds; whole files take at most three
 QUICK = ("--models", "8", "--test-models", "10", "--gamma", "0.9")
