@@ -10,8 +10,9 @@ of the gain on the whole log,
     promised gain        =  k·h_ω,      k = t²/(t² + 4),  t² = mean(g)²/(var(g) + l²),
 
 since the posterior may be right (the other half merely knew too little), or wrong by more than a
-half can show (both share its assumptions); e is normal with the variance of the splits and l²: l is
-half of the standard error that the gain has by the rows of the changed pairs alone, since what
+half can show (both share its assumptions); e is normal with a quarter of the variance between
+halves (a half has twice the variance of the log, their difference four times) and l²: l is half of
+the standard error that the gain has by the rows of the changed pairs alone, since what
 resembles them may resemble them less than it seems. The chance of a gain is that of h. Its size is
 shrunk further, by k (in the return, its mean alone): among the many logs of which a gain is
 believed, those whose gain is not clear of its own spread are the ones where luck was believed most.
@@ -72,6 +73,7 @@ EPISODES = 10
 FEWEST_ROWS = 40  # a half of fewer than twenty rows judges nothing
 WRONG = 0.7  # times what splits show, by which the posterior may be wrong at most
 FAINT = 4.0  # of t²: at this a gain is worth half of what is believed
+HALVES = 4.0  # a half has twice the variance of the log, and the difference of two has four times
 LONE = 0.5  # of the standard error by the rows of the changed pairs alone
 UNSURE = 0.5  # of what hidden causes add: it is read off the traces of what nobody saw
 CONFIRMED = 0.65  # share of the other halves that must see a gain: eight of twelve
@@ -424,7 +426,7 @@ def corrected(
     for i, candidate in enumerate(candidates):
         share = max(shares) if candidate is FREEST else shares[i]
         lone = LONE * float(alone[i])
-        noise = np.sqrt(float((own[:, i] - other[:, i]).var()) / 2.0 + lone**2)
+        noise = np.sqrt(float((own[:, i] - other[:, i]).var()) / HALVES + lone**2)
         gain = gains[i] * (1.0 - share * WRONG * rng.beta(2.0, 2.0, n))
         error = np.asarray(rng.standard_normal(n))
         gain += noise * (error - error.mean() if candidate is FREEST else error)
