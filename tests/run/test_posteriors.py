@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import softrobust as sr
-from softrobust._core.limits import time_bound, unbounded, within
+from softrobust._core.limits import Deadline, time_bound, unbounded, within
 from softrobust.cli.main import run as command
 from softrobust.data.readers import write_log_csv
 from softrobust.domains import make_domain
-from softrobust.posterior import ExternalPosterior, Frame
+from softrobust.posterior import ExternalPosterior, Frame, LearnedPosterior
 from softrobust.posterior.base import CHECKING, CHOOSING, FRESH
-from softrobust.posterior.sampling import Draws
+from softrobust.posterior.sampling import Draws, origin
 from softrobust.report.summary import summary_lines
 from softrobust.run import Run, choose, load_run, run_frontier, run_page
 from softrobust.run.evaluate import evaluate_file, setup_of
@@ -293,6 +293,28 @@ def test_a_limit_bounds_the_whole_command(
         assert "--time-limit 0.001" in record["command"]
         if not solver:
             assert record["promise"]["verdict"] == "no_time"
+
+
+def test_a_limit_bounds_models_that_were_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that were drawn in time are the first of the stream."""
+    write_log_csv(walk(), tmp_path / "log.csv")
+    words = ["solve", str(tmp_path / "log.csv"), "--gamma", "0.9", "--models", "100000"]
+    assert command([*words, "--time-limit", "0.5", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    (cut,) = [note for note in record["notes"] if note["code"] == "cut_by_time"]
+    assert "models" in cut["facts"]["parts"]
+    posterior = LearnedPosterior().fit(walk())
+    for clock in (Deadline(1e-9), Deadline(0.05)):
+        draws = Draws.of(posterior, 100_000, 3)
+        some = draws.within(clock, 200)
+        assert 200 <= some.n_models < 100_000
+        whole = draws.part(0, some.n_models).models
+        assert np.array_equal(some.prob, whole.prob)
+        drawn = origin(some)
+        assert drawn is not None
+        assert drawn.n_models == some.n_models
 
 
 def test_bounds_are_nested_and_remember_what_was_cut() -> None:

@@ -304,13 +304,14 @@ def _draws(
     that replications have none in common.
     """
     draw: Draw = posterior.sample if isinstance(posterior, FittedPosterior) else posterior
-    if not replications:
+    if not replications or time_bound().passed:
         return
     if seconds is not None and time_bound().limit is not None:  # a few show if a set can be drawn
-        began = time.monotonic()
-        draw(min(n, TRIAL), rng.spawn(1)[0])
-        if n / min(n, TRIAL) * (time.monotonic() - began) * LEAST > seconds:
-            return
+        for few, times in ((1, 10.0), (min(n, TRIAL), 1.0)):  # one alone takes longer than others
+            began = time.monotonic()
+            draw(few, rng.spawn(1)[0])
+            if n / few * (time.monotonic() - began) * LEAST > times * seconds:
+                return
     if not _together(problem, n, replications):
         for _ in range(replications):
             yield draw(n, rng)
@@ -502,11 +503,12 @@ def draw_heldout(
         most = max(most // LEARNED, 50)
     clock = time_bound()
     if clock.limit is not None:
-        began, trial = time.monotonic(), Draws.of(posterior, TRIAL, stream(seed, TRIAL_STREAM))
+        few = 2 if clock.passed else TRIAL
+        began, trial = time.monotonic(), Draws.of(posterior, few, stream(seed, TRIAL_STREAM))
         returns_of(problem, policy, trial)
-        each = (time.monotonic() - began) / TRIAL
-        most = clock.affords("heldout", most, 3 * each, HELD_SHARE, TRIAL)  # pilot, rivals, report
-        if most <= TRIAL:  # they are drawn already
+        each = (time.monotonic() - began) / few
+        most = clock.affords("heldout", most, 3 * each, HELD_SHARE, few)  # pilot, rivals, report
+        if most <= few:  # they are drawn already
             return trial
     n = min(PILOT, most)
     if spread > 1e-9 * own.size:  # else all returns are equal

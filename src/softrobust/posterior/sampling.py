@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Protocol, Self, TypeVar, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large, seal
+from softrobust._core.limits import NO_LIMIT, Deadline
 from softrobust._core.settings import whole
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
@@ -122,6 +124,8 @@ class Crew(Protocol):
 
 CREW: ContextVar[Crew | None] = ContextVar("crew", default=None)
 SHARD, SHARDED = 2048, 4096  # models of one part, and of a stream that is worth cutting into parts
+ROUND = 64 * SHARD  # models that are asked of others at a time
+JOINED = 64  # blocks that are laid out at a time
 
 
 # How a set of models was drawn, as long as it lives: files keep that in place of its arrays.
@@ -216,13 +220,30 @@ class Draws:
     @property
     def models(self) -> ModelSet:
         """All of them at once."""
-        parts, crew = self.blocks(), self.crew
+        return self.within(NO_LIMIT)
+
+    def within(self, clock: Deadline, least: int = 1) -> ModelSet:
+        """All of them at once; or, once the time is over, those that are drawn, whole blocks."""
+        crew, drawn = self.crew, self
+        parts = iter(self.blocks() if crew is None else self._by(crew))
         one = next(parts)
-        size = 8.0 * one.next_states.size * self.n_models
+        values = 1 if one.rewards is None or one.rewards.kind != "model" else 2
+        size = 8.0 * values * one.next_states.size * self.n_models
         refuse_if_too_large(size, f"{self.n_models} models", "Draw fewer, or narrow the support.")
-        found = joined([one, *parts] if crew is None else crew.models(self))
-        _ORIGIN[found] = replace(self, _kept=[])
+        if clock.limit is not None:
+            some, n = deque[ModelSet](), one.n_models
+            while n < self.n_models and (n < least or not clock.passed):
+                some.append(next(parts))
+                n += some[-1].n_models
+            parts, drawn = (some.popleft() for _ in range(len(some))), self.part(0, n)
+        found = joined(one, parts, drawn.n_models)
+        _ORIGIN[found] = replace(drawn, _kept=[])
         return found
+
+    def _by(self, crew: Crew) -> Iterator[ModelSet]:
+        """The models in order, drawn by others."""
+        for first in range(0, self.n_models, ROUND):
+            yield from crew.models(self.part(first, min(ROUND, self.n_models - first)))
 
     @property
     def crew(self) -> Crew | None:
@@ -280,25 +301,46 @@ def with_taken(models: ModelSet, taken: IntArray) -> ModelSet:
     return found
 
 
-def joined(parts: list[ModelSet]) -> ModelSet:
-    """Sets of equally weighted models of one storage as one set."""
-    if len(parts) == 1:
-        return parts[0]
-    one, n = parts[0], sum(part.n_models for part in parts)
+def joined(one: ModelSet, parts: Iterator[ModelSet], n: int) -> ModelSet:
+    """Sets of equally weighted models of one storage as one set of n models."""
+    if one.n_models == n:
+        return one
+    own = one.rewards if one.rewards is not None and one.rewards.kind == "model" else None
+    prob = np.empty(int(one.indptr[-1]) * n)
+    values = None if own is None else np.empty_like(prob)
+    first = 0
+    for some in _batches(chain([one], parts)):
+        length = sum(part.n_models for part in some)
+        _place([part.prob for part in some], some, first, n, prob)
+        if values is not None:
+            paid = [part.rewards.values for part in some if part.rewards is not None]
+            _place(paid, some, first, n, values)
+        first += length
     rewards = one.rewards
-    if rewards is not None and rewards.kind == "model":
-        values = [part.rewards.values for part in parts if part.rewards is not None]
-        rewards = replace(rewards, per_model=_interleaved(parts, values, n))
-    prob = _interleaved(parts, [part.prob for part in parts], n)
-    return replace(one, prob=prob, f=np.full(n, 1.0 / n), rewards=rewards)
+    if own is not None and values is not None:
+        rewards = replace(own, per_model=seal(values))
+    return replace(one, prob=seal(prob), f=np.full(n, 1.0 / n), rewards=rewards)
 
 
-def _interleaved(parts: list[ModelSet], flat: list[FloatArray], n: int) -> FloatArray:
-    """Arrays laid out as `ModelSet.prob`, pair after pair."""
-    indptr = parts[0].indptr
-    out = np.empty(int(indptr[-1]) * n)
+def _batches(parts: Iterable[ModelSet]) -> Iterator[list[ModelSet]]:
+    """Parts in order, some at a time: those of large models are many, and each has many rows."""
+    some: list[ModelSet] = []
+    for part in parts:
+        some.append(part)
+        if len(some) == JOINED:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _place(
+    flat: list[FloatArray], parts: list[ModelSet], first: int, n: int, out: FloatArray
+) -> None:
+    """Arrays laid out as `ModelSet.prob`, pair after pair, as models from `first` on of n."""
+    indptr, sizes = parts[0].indptr, [part.n_models for part in parts]
     for k in np.flatnonzero(np.diff(indptr)):
         lo, hi = indptr[k], indptr[k + 1]
-        pieces = [x[lo * p.n_models : hi * p.n_models] for p, x in zip(parts, flat, strict=True)]
-        np.concatenate(pieces, out=out[lo * n : hi * n])
-    return seal(out)
+        pieces = [x[lo * m : hi * m] for m, x in zip(sizes, flat, strict=True)]
+        start = lo * n + (hi - lo) * first
+        np.concatenate(pieces, out=out[start : start + (hi - lo) * sum(sizes)])

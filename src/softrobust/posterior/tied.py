@@ -99,7 +99,8 @@ class TiedPosterior(Posterior):
         if log.end is not None and self.frame is None:
             raise InputError(
                 "A posterior of moves needs states on a line; this log has terminal rows, whose "
-                "'(end)' is on no line. Use DirichletPosterior, or drop the terminal column."
+                "'(end)' is on no line. Choose another posterior, or drop the terminal column.",
+                arguments={"posterior": "dirichlet"},
             )
         frame = Frame(log.states, log.actions, log.rewards, log.p0, None)
         frame = frame if self.frame is None else self.frame
@@ -114,8 +115,9 @@ class TiedPosterior(Posterior):
             i = int(wrong[0])
             raise InputError(
                 f"Every transition must be one of the moves {self.moves}: {_told(log, i)} moves by "
-                f"{int(step[i])} ({wrong.size} such rows). Correct the row, add the move, or use "
-                "DirichletPosterior."
+                f"{int(step[i])} ({wrong.size} such rows). Correct the row, add the move, or "
+                "choose another posterior.",
+                arguments={"posterior": "dirichlet"},
             )
         j = order[at]
         self._check_known(log, frame, t, j)

@@ -63,7 +63,7 @@ def _purer(policy: Policy, practice: Policy | None, s: int) -> bool:
     """Whether what is usually done is now done always."""
     if practice is None or policy.probs[s].max() < 1 - SAME:
         return False
-    return bool(practice.decided[s] and policy.decision[s] == practice.decision[s])
+    return bool(practice.decided[s] and policy.probs[s].argmax() == practice.probs[s].argmax())
 
 
 def _span(states: Labels, index: list[int]) -> str:
@@ -251,11 +251,10 @@ def picture_changes(policy: Policy, practice: Policy | None, seen: Seen | None =
     if practice is None:
         return Picture("")
     index, apart = np.flatnonzero(np.asarray(policy.decided)), changed(policy, practice, seen)
-    now = [
-        practice.actions[int(practice.decision[s])] if practice.decided[s] else "" for s in index
-    ]
+    before, after = practice.decision, policy.decision
+    now = [practice.actions[int(before[s])] if practice.decided[s] else "" for s in index]
     then = [
-        f"{'always ' * _purer(policy, practice, s)}{label(policy.actions[int(policy.decision[s])])}"
+        f"{'always ' * _purer(policy, practice, s)}{label(policy.actions[int(after[s])])}"
         if apart[s]
         else None
         for s in index.tolist()

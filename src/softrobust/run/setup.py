@@ -53,7 +53,7 @@ from softrobust.solvers.promise import practice_of
 
 FEWEST_MODELS, TAIL_MODELS = 300, 30  # drawn at first: in all, and in the bad case
 LARGE_MODELS, LARGE_CELLS = 100, 2**24  # fewer of large models: their probabilities in all
-LEAST_MODELS, TRIAL = 5, 2
+LEAST_MODELS = 2
 DRAWING_SHARE, EVALUATING_SHARE = 0.2, 0.04  # of the time left, for drawing and for one policy
 LARGE_STATES = 200  # from here on what models cost is tried before they are drawn
 FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with options of their own
@@ -151,10 +151,10 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     stage("fitting the posterior")
     fitted = fit_quietly(_prior(options), log)
     stage("drawing models")
-    n = options.n_models
+    n, pool = options.n_models, fitted.share(CHOOSING)
     if n is None:
-        n = first_models(fitted.share(CHOOSING), options)
-    models = Draws.of(fitted.share(CHOOSING), n, train_seed).models
+        n = first_models(pool, options)
+    models = in_time(Draws.of(pool, n, train_seed))
     own = models.rewards
     if own is not None and not own.drawn and own is not log.rewards:
         given = ("reward_table", "reward_default")
@@ -199,22 +199,28 @@ def first_models(posterior: Any, options: Options) -> int:
     n = max(FEWEST_MODELS, math.ceil(TAIL_MODELS / tail - 1e-9))
     if posterior.pool is not None:
         return min(n, int(posterior.pool))
-    began = time.monotonic()
-    trial = posterior.sample(TRIAL, np.random.default_rng([options.seed, 12]))
-    each = (time.monotonic() - began) / TRIAL
-    n = min(n, max(LARGE_MODELS, LARGE_CELLS // max(int(trial.next_states.size), 1)))
-    n = clock.affords("models", n, each, DRAWING_SHARE, LEAST_MODELS)
-    if clock.limit is None or trial.n_states < LARGE_STATES:
+    if clock.passed:  # not even one more is drawn to see how large they are
+        return clock.affords("models", n, math.inf, 1.0, LEAST_MODELS)
+    one = posterior.sample(1, np.random.default_rng([options.seed, 12]))
+    n = min(n, max(LARGE_MODELS, LARGE_CELLS // max(int(one.next_states.size), 1)))
+    if clock.limit is None or one.n_states < LARGE_STATES:
         return n
-    gamma = trial.gamma or options.need_gamma()
-    pays = np.random.default_rng(0).random((trial.n_states, trial.n_actions))
-    for i in range(TRIAL):  # the first has its kernels compiled
-        model = replace(trial.select([i]), rewards=None)
-        one = Problem(model, pays, gamma=gamma, horizon=options.horizon)
+    gamma = one.gamma or options.need_gamma()
+    pays = np.random.default_rng(0).random((one.n_states, one.n_actions))
+    tried = Problem(replace(one, rewards=None), pays, gamma=gamma, horizon=options.horizon)
+    for _ in range(2):  # the first has its kernels compiled
         began = time.monotonic()
-        policy_return(one, one.uniform_policy())
+        policy_return(tried, tried.uniform_policy())
         each = time.monotonic() - began
     return clock.affords("models", n, each, EVALUATING_SHARE, LEAST_MODELS)
+
+
+def in_time(draws: Draws) -> ModelSet:
+    """The models, or as many as are drawn in a part of the time that is left."""
+    models = draws.within(time_bound().part(DRAWING_SHARE), LEAST_MODELS)
+    if models.n_models < draws.n_models:
+        time_bound().note("models")
+    return models
 
 
 def on_models(log: TransitionLog, fitted: Any, models: ModelSet) -> tuple[TransitionLog, Any]:

@@ -35,7 +35,7 @@ from softrobust.returns import averaged, static_return
 from softrobust.returns.evaluation import AnyPolicy, rules_of
 from softrobust.run.folder import Run
 from softrobust.run.options import Options, Setup
-from softrobust.run.setup import on_models, problem_of, read_rows
+from softrobust.run.setup import in_time, on_models, problem_of, read_rows
 from softrobust.run.solve import certified, cut_short, with_promise
 from softrobust.solvers.base import Solver, Status, finish, solve
 from softrobust.study.solved import need_log, need_stationary
@@ -142,7 +142,7 @@ def _setup(run: Run, log: TransitionLog, source: str) -> Setup:
     # The run's own seed: what changes comes from the new rows, not from other random numbers.
     train_seed, test_seed = np.random.SeedSequence(run.seed).spawn(2)
     old = run.problem
-    models = Draws.of(fitted.share(CHOOSING), old.n_models, train_seed).models
+    models = in_time(Draws.of(fitted.share(CHOOSING), old.n_models, train_seed))
     log, fitted = on_models(log, fitted, models)
     barred = old.models.available & ~old.allowed  # what the user forbade, not what was unseen
     allowed = np.ones((models.n_states, models.n_actions), dtype=bool)
