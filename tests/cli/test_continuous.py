@@ -14,7 +14,9 @@ import pytest
 
 from softrobust.certificate import load_solution
 from softrobust.cli.main import run
+from softrobust.cli.options import observation_of
 from softrobust.domains import CancerGrowth
+from softrobust.errors import InputError
 from softrobust.models.gaussian import load_gaussian, save_gaussian
 from softrobust.models.lookahead import load_continuous_policy
 
@@ -369,3 +371,10 @@ def test_apply_asks_for_what_the_run_needs(
     ):
         assert run(["apply", str(out), *words]) == 2
         assert answer in said(capsys)
+
+
+def test_numbers_in_order_need_no_names() -> None:
+    """Whatever the variables are called, by a damaged file too."""
+    assert observation_of("0.3,1", ["=", "a,b"]) == [0.3, 1.0]
+    with pytest.raises(InputError, match="it got 'x,1'"):
+        observation_of("x,1", ["=", "a,b"])

@@ -151,15 +151,18 @@ def clip_of(text: str | None) -> dict[str, tuple[float, float]] | float | None:
 
 def observation_of(text: str, variables: Sequence[str]) -> list[float]:
     """`C=0,P=7.1` in any order, or plain numbers in the order of the variables."""
-    parts = split_words(text)
+    parts, rule = split_words(text), "An observation is written as x=1.5,y=2 or 1.5,2"
     if not any("=" in part for part in parts):
         if len(parts) != len(variables):
             raise InputError(
                 f"An observation has {len(variables)} numbers ({', '.join(variables)}); "
                 f"{len(parts)} came."
             )
-        parts = [f"{name}={part}" for name, part in zip(variables, parts, strict=True)]
-    values = _pairs(parts, float, "An observation is written as x=1.5,y=2 or 1.5,2")
+        try:
+            return [float(part) for part in parts]
+        except ValueError:
+            raise InputError(f"{rule}; it got '{text}'.") from None
+    values = _pairs(parts, float, rule)
     unknown = [name for name in values if name not in variables]
     if unknown:
         raise InputError(f"Unknown variable '{unknown[0]}'; there are {', '.join(variables)}.")

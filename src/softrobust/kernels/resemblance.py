@@ -107,7 +107,8 @@ class Room(NamedTuple):
     seen: IntArray  # (S,) the last row after whose state it was seen under another action
     near: IntArray  # (S,) states near the row's, of which there are
     last: IntArray  # (4,) so many; the state that they and `drift` are for; moves, and all items
-    item: IntArray  # (2·n,) tokens whose displacements are carried to the row, first all moves
+    item: IntArray  # (2·n,) tokens whose displacements are carried to the row, first all moves,
+    to: IntArray  # (2·n,) the states that they lead to there, −1 for none,
     share: FloatArray  # (2·n,) and their weights
     drift: FloatArray  # (S,)
     whole: FloatArray  # (5,) all tokens, to unplaced ones, 1/live, share unplaced; sum of `drift`
@@ -129,7 +130,9 @@ def room(g: Tokens, width: int) -> Room:
     shapes = ((S,), (5,), (g.n_actions,), (d,), (g.n_bases,), (g.n_bases,), (width,), (d, width),
               (d, width), (d,), (d,))  # fmt: skip
     last, item = np.full(4, -1, dtype=np.int64), np.empty(2 * g.s.size, dtype=np.int64)
-    made: tuple[Any, ...] = (*none, last, item, np.empty(item.size), *map(np.empty, shapes))
+    made: tuple[Any, ...] = (
+        *none, last, item, np.empty_like(item), np.empty(item.size), *map(np.empty, shapes)
+    )  # fmt: skip
     return Room(*made)
 
 
@@ -303,9 +306,10 @@ def _row_bases(g, x, r, row, columns, B):
 
 @kernel
 def _gather(g, x, r, s, a, lo, hi):
-    """r.item, r.share ← all moves of the action, less the row's own tokens; then tokens near s."""
+    """r.item, to, share ← all moves of the action less the row's own tokens; then tokens near s."""
     pair_lo, pair_hi, weight, last, A = g.pair_lo, g.pair_hi, g.w, r.last, g.n_actions
-    n, item, share, near = 0, r.item, r.share, r.near
+    source, target, ranks, sizes, numeric = g.s, g.t, g.ranks, g.sizes, g.numeric
+    n, item, share, near, lookup, placed, to = 0, r.item, r.share, r.near, g.lookup, g.placed, r.to
     for m in range(g.move_ptr[a], g.move_ptr[a + 1]):
         item[n], share[n] = g.mover[m], x.moved[m]
         n += 1
@@ -320,22 +324,24 @@ def _gather(g, x, r, s, a, lo, hi):
                 item[n], share[n] = i, weight[i]
                 n += 1
     last[3] = n
+    for h in range(n):
+        i = item[h]
+        to[h] = shifted(s, source[i], target[i], ranks, sizes, numeric, lookup, placed)
 
 
 @kernel
 def _displaced(g, r, s, lo, hi, columns, B):
     """B[FAR … DRIFT] ← displacements carried to s, and places near it."""
     source, target, weight, by_near, by_wide = g.s, g.t, g.w, g.near, g.wide
-    ranks, sizes, numeric, lookup = g.ranks, g.sizes, g.numeric, g.lookup
     n, item, share, drift, moves = columns.size, r.item, r.share, r.drift, r.last[2]
     placed, place, mass, off = g.placed, r.place, r.mass, r.off
     for h in range(r.last[3]):
-        s2, t2 = source[item[h]], target[item[h]]
-        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
+        to = r.to[h]
         if h < moves:
             if to >= 0:
                 _add(placed, place, mass, off, B, FAR, to, share[h])
             continue
+        s2, t2 = source[item[h]], target[item[h]]
         near = by_near[s, s2] * share[h]
         _add(placed, place, mass, off, B, PLACE, t2, near)
         if to >= 0:
@@ -362,16 +368,15 @@ def _moves(g, r, s, n):
     weight.
     """
     source, target, by_near, by_wide = g.s, g.t, g.near, g.wide
-    ranks, sizes, numeric, lookup, placed = g.ranks, g.sizes, g.numeric, g.lookup, g.placed
-    shares, moves, items = r.share, r.last[2], r.last[3]
+    ranks, sizes, numeric, placed = g.ranks, g.sizes, g.numeric, g.placed
+    shares, moves, items, led = r.share, r.last[2], r.last[3], r.to
     inside, stop, crossing, item, place = r.inside, r.stop, r.crossing, r.item, r.place
     inside[:n] = 0.0
     stop[:, :n] = 0.0
     crossing[:] = 0.0
     total = 0.0
     for h in range(items):
-        s2, t2 = source[item[h]], target[item[h]]
-        to = shifted(s, s2, t2, ranks, sizes, numeric, lookup, placed)
+        s2, t2, to = source[item[h]], target[item[h]], led[h]
         if to < 0:
             continue
         share = shares[h] * (0.01 if h < moves else by_near[s, s2] + 0.1 * by_wide[s, s2])
@@ -400,11 +405,11 @@ def _moves(g, r, s, n):
 
 
 @kernel(inline=True)
-def _likely(inside, stop, crossing, halt, out, j):
-    """How likely a next state is, by what is inside and beyond borders."""
-    total = inside[j]
+def _likely(inside, stop, crossing, halt, out, i, j):
+    """How likely a next state is, by what is inside (place i) and beyond borders (place j)."""
+    total = inside[i]
     for k in range(crossing.size):
-        total += halt[k] * stop[k, j] + (1.0 - halt[k]) * crossing[k] * out[k, j]
+        total += halt[k] * stop[k, i] + (1.0 - halt[k]) * crossing[k] * out[k, j]
     return total
 
 
@@ -426,7 +431,9 @@ def _fill_sums(g, x, r):
     if g.sizes.size == 0:
         return
     stops, beyond = np.empty(all_stops.size), np.empty(all_beyond.shape)
-    for _ in range(BORDER_STEPS):
+    # Where moves lead does not change from step to step.
+    led, crossed = np.zeros((halt.size + 1, target.size)), np.zeros((pair_lo.size, halt.size))
+    for step in range(BORDER_STEPS):
         _begin(g, x, r)
         stops[:] = 0.0
         beyond[:] = 0.0
@@ -434,11 +441,19 @@ def _fill_sums(g, x, r):
             s, a, lo, hi = row // A, row % A, pair_lo[row], pair_hi[row]
             if hi == lo or not placed[s]:
                 continue
-            _around(g, r, s, False)
-            _gather(g, x, r, s, a, lo, hi)
-            for i in range(lo, hi):
-                place[target[i]] = i - lo
-            _moves(g, r, s, hi - lo)
+            if step == 0:
+                _around(g, r, s, False)
+                _gather(g, x, r, s, a, lo, hi)
+                for i in range(lo, hi):
+                    place[target[i]] = i - lo
+                _moves(g, r, s, hi - lo)
+                for i in range(lo, hi):
+                    place[target[i]] = -1
+                    led[halt.size, i] = inside[i - lo]
+                    for k in range(halt.size):
+                        led[k, i] = stop[k, i - lo]
+                for k in range(halt.size):
+                    crossed[row, k] = crossing[k]
             for k in range(halt.size):
                 stays, goes = max(all_stops[k], 0.0) + 0.5, gone[k] + 0.5
                 halt[k] = stays / (stays + goes)
@@ -447,13 +462,12 @@ def _fill_sums(g, x, r):
                     out[k, i - lo] = (max(all_beyond[k, target[i]], 0.0) + 0.5 * anywhere) / goes
             for i in range(lo, hi):
                 j = i - lo
-                place[target[i]] = -1
-                total = _likely(inside, stop, crossing, halt, out, j)
+                total = _likely(led[halt.size], led, crossed[row], halt, out, i, j)
                 if total <= 0.0:
                     continue
                 for k in range(halt.size):
-                    stops[k] += weight[i] * halt[k] * stop[k, j] / total
-                    onward = (1.0 - halt[k]) * crossing[k] * out[k, j]
+                    stops[k] += weight[i] * halt[k] * led[k, i] / total
+                    onward = (1.0 - halt[k]) * crossed[row, k] * out[k, j]
                     beyond[k, target[i]] += weight[i] * onward / total
         for k in range(halt.size):
             all_stops[k] = stops[k]
@@ -546,7 +560,7 @@ def _edge(g, x, r, s, lo, hi, columns, B):
     own = np.zeros((hi - lo, halt.size, 2))  # what the row itself says of stops, and of the rest
     for i in range(lo, hi):
         j = place[target[i]]
-        likely = _likely(inside, stop, crossing, halt, out, j) if j >= 0 else 0.0
+        likely = _likely(inside, stop, crossing, halt, out, j, j) if j >= 0 else 0.0
         if likely > 0.0:
             for k in range(halt.size):
                 own[i - lo, k, 0] = weight[i] * halt[k] * stop[k, j] / likely
@@ -569,7 +583,7 @@ def _edge(g, x, r, s, lo, hi, columns, B):
             out[k, j] = (max(out[k, j], 0.0) + 0.5 * B[MARGINAL, j]) / gone
     mass[EDGE] = total
     for j in range(n):
-        B[EDGE, j] = total * _likely(inside, stop, crossing, halt, out, j)
+        B[EDGE, j] = total * _likely(inside, stop, crossing, halt, out, j, j)
     _blend_down(mass, off, B, n, EDGE, MARGINAL)
 
 

@@ -54,7 +54,7 @@ from softrobust.solvers.promise import practice_of
 FEWEST_MODELS, TAIL_MODELS = 300, 30  # drawn at first: in all, and in the bad case
 LARGE_MODELS, LARGE_CELLS = 100, 2**24  # fewer of large models: their probabilities in all
 LEAST_MODELS = 2
-DRAWING_SHARE, EVALUATING_SHARE = 0.2, 0.04  # of the time left, for drawing and for one policy
+DRAWING_SHARE, EVALUATING_SHARE = 0.2, 0.02  # of the time left, for drawing and for one policy
 LARGE_STATES = 200  # from here on what models cost is tried before they are drawn
 FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with options of their own
 
