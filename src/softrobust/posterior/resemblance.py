@@ -183,14 +183,15 @@ def _kernels(
     ranks: IntArray, numeric: NDArray[np.bool_], placed: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
     """exp(−d²/2h²) for both widths; words that differ are one rank apart."""
-    square = np.zeros((ranks.shape[0], ranks.shape[0]))
+    square = np.zeros((ranks.shape[0], ranks.shape[0]), dtype=np.int64)
     for j in range(numeric.size):
         gap = ranks[:, None, j] - ranks[None, :, j]
         square += gap**2 if numeric[j] else (gap != 0)
     out = []
     for width in (NARROW, WIDE):
-        kernel = np.exp(-square / (2 * width**2))
-        kernel[kernel < 1e-3] = 0.0
+        by_square = np.exp(-np.arange(int(14 * width**2) + 2) / (2 * width**2))  # to e^−7 and on
+        by_square[by_square < 1e-3] = 0.0
+        kernel = np.take(by_square, square, mode="clip")
         kernel[~placed], kernel[:, ~placed] = 0.0, 0.0
         out.append(kernel)
     return out[0], out[1]
