@@ -184,3 +184,17 @@ def test_references_that_cannot_be() -> None:
     assert repr(SoftRobust(0.5, 0.9, "practice")) == (
         "SoftRobust(lam=0.5, alpha=0.9, reference='practice')"
     )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_of_the_regret_allow_for_what_optima_are_known_to(seed: int) -> None:
+    """Of one model the best regret is 0, however large the values that it is a difference of."""
+    rng = np.random.default_rng(seed)
+    models = ModelSet.from_dense(rng.dirichlet(np.full(4, 0.5), size=(1, 4, 3)))
+    paid, goal = 50 * rng.normal(size=(4, 3)), SoftRobust(1.0, 0.9, "optimum")
+    problem = Problem(models, paid, rng.dirichlet(np.ones(4)), 0.9999, goal)
+    found = solve(problem, Exact())
+    assert found.bound is not None
+    assert clairvoyant_bound(problem).value >= 0.0
+    assert found.bound.value >= 0.0
+    assert certify(problem, found).bound.value >= 0.0

@@ -148,3 +148,19 @@ def test_the_helper_compiles_what_runs_need() -> None:
     log = str(Path(__file__).parents[2] / "examples" / "pest_log.csv")
     found = subprocess.check_output([sys.executable, "-c", VAIN, log], text=True)
     assert found == ""
+
+
+def test_settings_of_a_stranger_are_not_read(tmp_path: Path) -> None:
+    """Numba would take where compiled code lies from a file of the current folder, and run it."""
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: evil\n", encoding="utf-8")
+    code = (
+        "import yaml, softrobust.kernels, sys; from numba.core import config; "
+        "config.reload_config(); print(repr(config.CACHE_DIR), sys.modules['yaml'] is yaml)"
+    )
+    own = {name: x for name, x in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=own, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["''", "True"]
+    assert done.stderr == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from softrobust._core.schema import check, published, read_json
+from softrobust.cli.main import run
 from softrobust.errors import InputError
 from tests.attack.files import prepare
 from tests.attack.mutate import mutate_json
@@ -68,3 +70,28 @@ def test_mutated_files_through_every_verb(tmp_path: Path, monkeypatch: pytest.Mo
     attack = prepare(tmp_path)
     for seed in range(300):
         assert attack(np.random.default_rng([2026, seed])) is None
+
+
+def test_files_that_are_not_ours_are_refused_by_name(tmp_path: Path) -> None:
+    """One that is far too large is not read at all; a member of an archive may be no array."""
+    large = tmp_path / "solution.json"
+    with large.open("wb") as file:
+        file.truncate(2**33)
+    with pytest.raises(InputError, match=r"solution\.json has 8192 MiB"):
+        read_json(large)
+    np.savez(tmp_path / "models.npz", states=np.arange(3))
+    with zipfile.ZipFile(tmp_path / "models.npz", "a") as archive:
+        archive.writestr("actions.npy", b"hello")
+    for words in (["inspect"], ["solve", "--gamma", "0.9"]):
+        assert run([words[0], str(tmp_path / "models.npz"), *words[1:]]) == 2
+
+
+def test_rewards_too_large_to_add_up_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.csv"
+    for size in ("1e70", "1e160"):
+        rows = [f"s0,x,s1,{sign}{size}" for sign in ("", "-")]
+        log.write_text("\n".join(["state,action,next_state,reward", *rows]), encoding="utf-8")
+        assert run(["solve", str(log), "--gamma", "0.9"]) == 2
+        assert "row 2 of log.csv" in capsys.readouterr().err

@@ -253,6 +253,12 @@ def open_npz(path: Path) -> Iterator[Any]:
                         f"'{name[:60]}'), not an .npz file of arrays. Take the table out of it and "
                         "save that as CSV in UTF-8."
                     )
+                with file.zip.open(name) as member:
+                    if member.read(6) != b"\x93NUMPY":  # numpy would hand it on as bytes
+                        raise InputError(
+                            f"The file {path.name} holds no array in '{name[:-4][:60]}'. Write it "
+                            "again."
+                        )
             yield file
     except InputError:
         raise

@@ -19,12 +19,15 @@ from softrobust.errors import InputError
 
 Schema = Mapping[str, Any]
 SHOWN = 60  # characters of a value that is refused
+LARGEST = 2**28  # bytes of a file of JSON
 
 
 def read_json(path: Path, schema: Schema | None = None) -> Any:
     """What a file of JSON holds, if it keeps to the schema."""
     refuse_streams(path)
     try:
+        if (size := path.stat().st_size) > LARGEST:
+            raise InputError(f"{path} has {size / 2**20:.0f} MiB, which none of our files has.")
         value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None

@@ -4,6 +4,7 @@ from softrobust.bounds.best import Bound as Bound
 from softrobust.bounds.best import Covers as Covers
 from softrobust.bounds.best import ReplicationBound as ReplicationBound
 from softrobust.bounds.best import best_bound as best_bound
+from softrobust.bounds.best import bound_of as bound_of
 from softrobust.bounds.best import clairvoyant_bound as clairvoyant_bound
 from softrobust.bounds.best import replication_bound as replication_bound
 from softrobust.bounds.paper_errors import PaperErrors as PaperErrors

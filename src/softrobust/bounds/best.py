@@ -81,6 +81,7 @@ from softrobust.returns import (
     action_values,
     measured,
     optimal_returns,
+    reference_error,
     reference_size,
 )
 
@@ -136,7 +137,12 @@ def clairvoyant_bound(
     value = problem.objective.most(measured(problem, upper), problem.models.f)
     # x − c is rounded at the size of both.
     rounding = 8 * EPS * (float(np.abs(upper).max()) + reference_size(problem))
-    return Bound(float(value + rounding), Covers.ALL, "clairvoyant")
+    return bound_of(problem, float(value + rounding), Covers.ALL, "clairvoyant")
+
+
+def bound_of(problem: Problem, value: float, covers: Covers, method: str) -> Bound:
+    """The bound of a measure that was taken against what the reference earns at most."""
+    return Bound(value + reference_error(problem), covers, method)
 
 
 def _optima(problem: Problem, deadline: Deadline) -> FloatArray:
@@ -182,17 +188,17 @@ def best_bound(
     if percentile:
         single = percentile_bound(p, relaxation, relaxation.terms)
         better = single.value < bound.value
-        return Bound(single.value, covers, "single states") if better else bound
+        return bound_of(p, single.value, covers, "single states") if better else bound
     x, size = relaxation.x, relaxation.size
     charges = Charges(x, size, state_terms(relaxation))
     dual = dual_bound(p, relaxation.allowed, charges, deadline=deadline)
     if dual.value < bound.value:
-        bound = Bound(dual.value, Covers.STATIONARY, "safe dual")
+        bound = bound_of(p, dual.value, Covers.STATIONARY, "safe dual")
     if covers is Covers.DETERMINISTIC:  # its own bound, unless rounding has put it higher
         charges = Charges(x, size, relaxation.terms)
         dual = dual_bound(p, relaxation.allowed, charges, xi=dual.xi, deadline=deadline)
         if dual.value < bound.value:
-            bound = Bound(dual.value, Covers.DETERMINISTIC, "safe dual")
+            bound = bound_of(p, dual.value, Covers.DETERMINISTIC, "safe dual")
     return bound
 
 
@@ -222,7 +228,7 @@ def _horizon_bound(
     dual = dual_bound(p, allowed, charges, deadline=deadline)
     if dual.value >= known.value:
         return known
-    return Bound(dual.value, Covers.TIMED if timed else Covers.STATIONARY, "safe dual")
+    return bound_of(p, dual.value, Covers.TIMED if timed else Covers.STATIONARY, "safe dual")
 
 
 def _least_flows(reduced: Reduced, deadline: Deadline) -> FloatArray:

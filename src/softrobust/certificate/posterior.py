@@ -339,7 +339,7 @@ def _bound(
         inside = among.composite(problem)
         own = inside.corner(policy) if isinstance(policy, Policy) else None
         there = own or inside.problem.uniform_policy()
-        return among.named(_bound(inside.problem, there, None, seconds))
+        return among.named(problem, _bound(inside.problem, there, None, seconds))
     covers = class_of(policy) if among is None else among
     method = _method(problem, problem.n_models, covers, seconds is None)
     if method == CLAIRVOYANT:

@@ -50,6 +50,9 @@ def _crew(verb: Callable[..., None], options: dict[str, Any]) -> AbstractContext
     return Crew(workers, cluster)
 
 
+KEEPING = ("rehearse", "reproduce", "sweep")  # what they have done is in files, one by one
+
+
 def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     """Answer Ctrl-C in words: the parser would turn it into an exit code and say nothing."""
 
@@ -62,8 +65,12 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
             with within(limit), _crew(verb, options):  # the whole command, not the solver alone
                 verb(*words, **options)
         except KeyboardInterrupt as error:  # a run that can go on says so itself
-            asked = _flags(error, verb.__name__)
-            _say(f"{error}{asked}" if str(error) else "Interrupted; nothing was written.")
+            asked, text = _flags(error, verb.__name__), str(error)
+            if not text:
+                text = "Interrupted; nothing was written."
+                if verb.__name__ in KEEPING:
+                    text = "Interrupted; what was done is kept, and --resume goes on with the rest."
+            _say(f"{text}{asked}")
             raise typer.Exit(130) from None
         finally:
             stage()

@@ -46,6 +46,9 @@ def sweep(
     elif not quiet:
         print_sweep(record, outcome.warnings, folder)
     if outcome.failed:
+        if quiet and not json:
+            key, why = next(iter(outcome.failed.items()))
+            say(f"{len(outcome.failed)} of the tasks failed, first {key}: {why}", error=True)
         raise typer.Exit(1)
 
 

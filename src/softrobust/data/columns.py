@@ -26,6 +26,7 @@ from softrobust.errors import InputError
 CellKind = Literal["label", "number", "flag", "group"]
 Named = Mapping[str, str] | None  # role → column name, where that is no alias
 MISSING = -1
+LARGEST = 1e100  # numbers whose squares can still be added up
 # Spellings of "no value" in exports; a state or action may still be called "none".
 MISSING_TEXTS = frozenset({"", ".", "na", "nan", "n/a", "#n/a", "<na>", "null"})
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -427,7 +428,7 @@ class CellReader:
                     values[i] = float(text if number else "no number")
                 except (TypeError, ValueError):
                     raise _not_a_number(i, text, self._what) from None
-        bad = ~np.isfinite(values)
+        bad = ~(np.abs(values) <= LARGEST)
         if bad.any():
             raise _not_a_number(int(np.argmax(bad)), values[np.argmax(bad)], self._what)
         return values
@@ -528,6 +529,9 @@ def _cast(piece: Any, dtype: Literal["float64", "int64"]) -> npt.NDArray[Any] | 
 
 def _not_a_number(place: int, text: object, what: str) -> CellError:
     advice = "Fill in a number or remove the row."
+    if isinstance(text, float) and np.isfinite(text):
+        rule = f"A {what} must be at most {LARGEST:g} in size"
+        return CellError(place, text, rule, "Count in larger units, or remove the row.")
     if isinstance(text, str) and text.replace(",", "").lstrip("+-").isdigit() and "," in text:
         advice = "Write numbers with a decimal point and without separators."
     return CellError(place, text, f"A {what} must be a finite number", advice)

@@ -50,9 +50,10 @@ def join_logs(
     actions, old_a, new_a = _common(old.actions, new.actions)
     if (old.episode is None) != (new.episode is None):
         have, lack = ("old", "new") if new.episode is None else ("new", "old")
+        where = (new if lack == "new" else old).rows.source
         raise InputError(
             f"Both logs need episodes, or neither: the {have} log has an episode column and the "
-            f"{lack} one does not. Add it, or leave it out of both."
+            f"{lack} one ({where}) does not. Add it, or leave it out of both."
         )
     episode = None
     if old.episode is not None and new.episode is not None:

@@ -35,6 +35,7 @@ GivenRewards = Rewards | Callable[..., float] | npt.ArrayLike
 # One cell per row: labels, numbers or flags.
 Column = Sequence[Any] | npt.NDArray[Any]
 _COLUMNS = ("s", "a", "s_next", "episode", "reward")
+LARGEST = 1e60  # of rewards: products of their variances must be numbers
 _NOWHERE = Rows("the log")
 P0_TOLERANCE = 1e-8
 GIVEN = "p0_given"  # the code of a note: the user gave p₀
@@ -115,6 +116,12 @@ class TransitionLog(OfStates):
                     f"Indices in '{name}' must be from 0 to {n - 1}: {self.rows.where(i)} has "
                     f"{codes[i]}."
                 )
+        if self.reward is not None and (large := np.abs(self.reward) > LARGEST).any():
+            i = int(np.argmax(large))
+            raise InputError(
+                f"Rewards must be at most {LARGEST:g} in size: {self.rows.where(i)} has "
+                f"{self.reward[i]:g}. Count in larger units."
+            )
         if self.rewards is not None and self.rewards.pairs.shape != self.shape:
             raise InputError(
                 f"The rewards are for {self.rewards.pairs.shape} states and actions, the log has "

@@ -267,7 +267,7 @@ class _Common:
 
     def _heaviest(self, rows: IntArray, kept: BoolArray) -> None:
         """kept (n_rows, S) ← the `WIDTH` next states of most base mass, and all that were seen."""
-        from numba import get_num_threads
+        from softrobust.kernels import get_num_threads
 
         S = self.live.size
         some, threads = max(1, TRIED // S), get_num_threads()

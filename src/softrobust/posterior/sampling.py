@@ -40,7 +40,7 @@ KEPT_BYTES = 256 * 2**20  # of models that are kept for the next who asks
 
 def side_by_side(work: Callable[[ModelSet], T], sets: Iterable[ModelSet]) -> list[T]:
     """Results of `work` on sets of models, in order, made by as many threads as kernels have."""
-    from numba import get_num_threads
+    from softrobust.kernels import get_num_threads
 
     with ThreadPoolExecutor(get_num_threads()) as pool:
         todo = [pool.submit(copy_context().run, work, models) for models in sets]
@@ -188,7 +188,7 @@ class Draws:
 
     def _ahead(self) -> Iterator[ModelSet]:
         """Blocks in order, while threads draw the next ones; a single thread draws by itself."""
-        from numba import get_num_threads
+        from softrobust.kernels import get_num_threads
 
         start, stop = self.first // self.block, -(-(self.first + self.n_models) // self.block)
         left, threads = self.n_models, get_num_threads()

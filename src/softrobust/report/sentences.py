@@ -57,7 +57,7 @@ def speaks_against(
 ) -> list[str]:
     """What to know before acting, the gravest first; remarks on rows of a file count as one."""
     told = [note for note in notes if note.level is not Level.INFO or note.code in TOLD]
-    told.sort(key=lambda note: note.level is not Level.ALARM)
+    told.sort(key=lambda note: (note.level is not Level.ALARM, note.code != "cut_by_time"))
     rows = [note for note in told if note.level is Level.CAUTION and note.facts.get("rows")]
     lines = in_words((note for note in told if note not in rows), suppress)
     if rows:

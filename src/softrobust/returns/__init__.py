@@ -22,6 +22,7 @@ from softrobust.returns.evaluation import total_time as total_time
 from softrobust.returns.reference import ModelOptima as ModelOptima
 from softrobust.returns.reference import measured as measured
 from softrobust.returns.reference import optimal_returns as optimal_returns
+from softrobust.returns.reference import reference_error as reference_error
 from softrobust.returns.reference import reference_returns as reference_returns
 from softrobust.returns.reference import reference_size as reference_size
 from softrobust.returns.reference import static_gradient as static_gradient

@@ -37,31 +37,43 @@ from softrobust.returns.evaluation import (
 
 EPS = float(np.finfo(np.float64).eps)
 KEPT = 6  # references kept per set of models
-_KNOWN: Recent[FloatArray] = Recent(KEPT)
+_KNOWN: Recent[tuple[FloatArray, float]] = Recent(KEPT)
 
 
 def reference_returns(problem: Problem) -> FloatArray:
-    """(n_models,): what the reference of the objective earns in every model; 0 without one."""
+    """(n_models,): what the reference of the objective earns in every model; 0 without one.
+
+    Optima are taken at the upper end of what they may be: no policy has a regret above 0.
+    """
+    return _known(problem)[0]
+
+
+def reference_error(problem: Problem) -> float:
+    """By how much the reference may earn less than is said, in any model; 0 for a policy."""
+    return _known(problem)[1]
+
+
+def _known(problem: Problem) -> tuple[FloatArray, float]:
     reference = problem.objective.reference
     if reference is None:
-        return seal(np.zeros(problem.n_models))
+        return seal(np.zeros(problem.n_models)), 0.0
     if reference.returns is not None:
         if reference.returns.shape != (problem.n_models,):
             raise InputError(
                 f"The reference has {reference.returns.size} returns, one for each model; the "
                 f"problem has {problem.n_models} models."
             )
-        return np.asarray(reference.returns)
+        return np.asarray(reference.returns), 0.0
     key = (problem.paid, problem.gamma, problem.horizon, problem.p0, reference)
     known = _KNOWN.get(problem.models, *key)
     if known is None:
-        known = _KNOWN.put(seal(_computed(problem, reference)), problem.models, *key)
+        known = _KNOWN.put(_computed(problem, reference), problem.models, *key)
     return known
 
 
-def _computed(problem: Problem, reference: Reference) -> FloatArray:
+def _computed(problem: Problem, reference: Reference) -> tuple[FloatArray, float]:
     if reference.policy is not None:
-        return policy_return(unmasked(problem), reference.policy)
+        return seal(policy_return(unmasked(problem), reference.policy)), 0.0
     own = problem
     if reference.allowed is not None and not np.array_equal(reference.allowed, problem.allowed):
         own = replace(problem, allowed=reference.allowed)
@@ -69,7 +81,8 @@ def _computed(problem: Problem, reference: Reference) -> FloatArray:
     # The returns of policies are rounded too: by this share of the values at most.
     share = 8 * EPS * problem.n_states * total_time(problem)
     share = max(share, 2 * RELATIVE_ERROR if is_large_and_sparse(own) else 0.0)
-    return np.asarray(best.upper + share * np.abs(best.V).max(axis=1))
+    upper = best.upper + share * np.abs(best.V).max(axis=1)
+    return seal(np.asarray(upper)), float((upper - best.lower).max())
 
 
 def unmasked(problem: Problem) -> Problem:

@@ -220,7 +220,7 @@ def run_frontier(
     named = setup.policies.named
 
     def lifted(point: FrontierPoint) -> FrontierPoint:
-        made = replace(point.certificate, bound=named(point.certificate.bound))
+        made = replace(point.certificate, bound=named(setup.problem, point.certificate.bound))
         return replace(point, policy=composite.lift(point.policy), certificate=made)
 
     return replace(found, points=tuple(tuple(map(lifted, row)) for row in found.points))

@@ -23,7 +23,7 @@ x_ω/Σ_t γ^t from each reward, so that any objective becomes one of the gain o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar, final
 
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, frozen
-from softrobust.bounds import Bound, Covers
+from softrobust.bounds import Bound, Covers, bound_of
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
@@ -138,14 +138,15 @@ class PracticeClass:
         """The problem in composite actions, against the same reference."""
         return Composite.of(self, problem)
 
-    def named(self, bound: Bound) -> Bound:
+    def named(self, problem: Problem, bound: Bound) -> Bound:
         """A bound of the composite problem as one of the class, or of its corners."""
         covers = Covers.PRACTICE_CLASS
         if self.clear:
             covers = Covers.CLEAR_CHANGES
         elif bound.covers is Covers.DETERMINISTIC:
             covers = Covers.PRACTICE_CORNERS
-        return replace(bound, covers=covers)
+        # The composite problem takes what the reference earns for exact.
+        return bound_of(problem, bound.value, covers, bound.method)
 
 
 @final
@@ -227,7 +228,7 @@ def solve_within(problem: Problem, solver: Solver, policies: PracticeClass) -> S
     return finish(
         problem, solver=found.solver, policy=composite.lift(found.policy), status=found.status,
         v=found.v, model_value=found.model_value, stats=found.stats,
-        bound=None if found.bound is None else policies.named(found.bound),
+        bound=None if found.bound is None else policies.named(problem, found.bound),
     )  # fmt: skip
 
 

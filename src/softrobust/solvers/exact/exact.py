@@ -27,7 +27,7 @@ from softrobust._core.arrays import BoolArray, fits
 from softrobust._core.files import DAMAGED, atomic_write
 from softrobust._core.limits import Deadline, File, Gap, LiveLine, Seconds, Seed
 from softrobust._core.settings import Natural
-from softrobust.bounds import Bound, Covers, clairvoyant_bound
+from softrobust.bounds import Bound, Covers, bound_of, clairvoyant_bound
 from softrobust.bounds.advantage import relaxation_bytes
 from softrobust.bounds.reduction import EXCUSED, Reduced, excusable, onto, reduce, rounding
 from softrobust.errors import InputError
@@ -37,6 +37,7 @@ from softrobust.problem import Problem
 from softrobust.returns import (
     check_policy,
     optimal_returns,
+    reference_error,
     reference_returns,
     static_return,
 )
@@ -223,11 +224,13 @@ class _Run:
         if clairvoyant.value <= proven:
             bound = clairvoyant
         else:
-            bound = Bound(proven, Covers.DETERMINISTIC, stats.get("method", "local search"))
+            how = stats.get("method", "local search")
+            bound = bound_of(self.problem, proven, Covers.DETERMINISTIC, how)
         # Where numbers are huge somewhere, so is the error of an enumeration: that proves nothing.
         most = max(EXCUSED * abs(value), excusable(self.problem))
         room = 2 * tree.rounding + min(tree.error, most)
-        status = self.honest(status, bound.value - value, value, room)
+        left = bound.value - reference_error(self.problem) - value  # what a search can close
+        status = self.honest(status, left, value, room)
         self.note(tree)
         stats.update(
             seconds=self.deadline.elapsed,
