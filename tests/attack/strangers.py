@@ -71,12 +71,15 @@ def prepare_strangers(folder: Path) -> Attack:
             (case / f"{name}.py").write_text(
                 f"import pathlib; pathlib.Path({str(case / 'RAN')!r}).write_text({name!r})\n"
             )
+        (case / ".numba_config.yaml").write_text("cache_dir: evil\n")  # compiled code is run
         line = pick(rng, LINES)
         done = subprocess.run(
             [*start, *line.split()], capture_output=True, text=True, check=False, timeout=300
         )
         if (case / "RAN").exists():
             return f"`{line}`: the module {(case / 'RAN').read_text()} of a stranger ran"
+        if (case / "evil").exists():
+            return f"`{line}`: numba took the settings of a stranger"
         return None if done.returncode == 0 else f"`{line}`: {done.stderr}"
 
     return attack

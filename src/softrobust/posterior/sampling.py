@@ -228,13 +228,16 @@ class Draws:
         parts = iter(self.blocks() if crew is None else self._by(crew))
         one = next(parts)
         values = 1 if one.rewards is None or one.rewards.kind != "model" else 2
-        size = 8.0 * values * one.next_states.size * self.n_models
-        refuse_if_too_large(size, f"{self.n_models} models", "Draw fewer, or narrow the support.")
-        if clock.limit is not None:
+        each = 8.0 * values * one.next_states.size
+        if clock.limit is None:
+            _refuse(each, self.n_models)
+        else:
             some, n = deque[ModelSet](), one.n_models
             while n < self.n_models and (n < least or not clock.passed):
                 some.append(next(parts))
                 n += some[-1].n_models
+                if each * n > KEPT_BYTES:  # twice: they are laid out anew
+                    _refuse(each, 2 * n)
             parts, drawn = (some.popleft() for _ in range(len(some))), self.part(0, n)
         found = joined(one, parts, drawn.n_models)
         _ORIGIN[found] = replace(drawn, _kept=[])
@@ -299,6 +302,10 @@ def with_taken(models: ModelSet, taken: IntArray) -> ModelSet:
     if drawn is not None:
         _ORIGIN[found] = drawn
     return found
+
+
+def _refuse(each: float, n: int) -> None:
+    refuse_if_too_large(each * n, f"{n} models", "Draw fewer, or narrow the support.")
 
 
 def joined(one: ModelSet, parts: Iterator[ModelSet], n: int) -> ModelSet:
