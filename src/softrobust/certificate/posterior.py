@@ -503,12 +503,11 @@ def draw_heldout(
         most = max(most // LEARNED, 50)
     clock = time_bound()
     if clock.limit is not None:
-        few = 2 if clock.passed else TRIAL
-        began, trial = time.monotonic(), Draws.of(posterior, few, stream(seed, TRIAL_STREAM))
+        began, trial = time.monotonic(), Draws.of(posterior, TRIAL, stream(seed, TRIAL_STREAM))
         returns_of(problem, policy, trial)
-        each = (time.monotonic() - began) / few
-        most = clock.affords("heldout", most, 3 * each, HELD_SHARE, few)  # pilot, rivals, report
-        if most <= few:  # they are drawn already
+        each = (time.monotonic() - began) / TRIAL
+        most = clock.affords("heldout", most, 3 * each, HELD_SHARE, TRIAL)  # pilot, rivals, report
+        if most <= TRIAL:  # they are drawn already
             return trial
     n = min(PILOT, most)
     if spread > 1e-9 * own.size:  # else all returns are equal

@@ -30,6 +30,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import expit
 
 from softrobust._core.arrays import FloatArray, IntArray, counted, found_at
+from softrobust._core.limits import time_bound
 from softrobust.data import TransitionLog
 from softrobust.data.reward_rules import group_rewards
 from softrobust.posterior.resemblance import Geometry
@@ -260,4 +261,7 @@ def _evidence(
         rest = max(float(square - 2 * mean @ target + mean @ gram @ mean), 0.0)
         freedom = max(n - float(used.sum()), 3.0)
         v = Variances(blocks, max(rest / freedom, floor), freedom)
+        if time_bound().passed:
+            time_bound().note("rewards")
+            break
     return v
