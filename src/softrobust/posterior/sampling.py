@@ -203,14 +203,18 @@ class Draws:
             todo = deque(
                 pool.submit(self.drawn, b) for b in range(start, min(start + 2 * threads, stop))
             )
-            for b in range(start + 2 * threads, stop + 2 * threads):
-                models = todo.popleft().result()
-                if b < stop:
-                    todo.append(pool.submit(self.drawn, b))
-                yield models if left >= self.block else models.select(range(left))
-                left -= self.block
-                if not todo:
-                    return
+            try:
+                for b in range(start + 2 * threads, stop + 2 * threads):
+                    models = todo.popleft().result()
+                    if b < stop:
+                        todo.append(pool.submit(self.drawn, b))
+                    yield models if left >= self.block else models.select(range(left))
+                    left -= self.block
+                    if not todo:
+                        return
+            finally:  # who has enough does not wait for more
+                for drawing in todo:
+                    drawing.cancel()
 
     @property
     def kept_bytes(self) -> float:
