@@ -261,8 +261,8 @@ def must_refuse(rows: list[tuple[str, str, str, str]]) -> bool:
 
 
 def refusable(rows: list[tuple[str, str, str, str]]) -> bool:
-    """As above, or rewards of a pair have no mean among the doubles."""
-    large = max((abs(float(row[3])) for row in rows), default=0.0) > 1e300
+    """As above, or rewards are too large to be squared and added up."""
+    large = max((abs(float(row[3])) for row in rows), default=0.0) > 1e60
     only_end = all(row[i].strip() == "(end)" for row in rows for i in (0, 2))
     return must_refuse(rows) or large or only_end
 

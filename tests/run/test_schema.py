@@ -95,3 +95,11 @@ def test_rewards_too_large_to_add_up_are_refused(
         log.write_text("\n".join(["state,action,next_state,reward", *rows]), encoding="utf-8")
         assert run(["solve", str(log), "--gamma", "0.9"]) == 2
         assert "row 2 of log.csv" in capsys.readouterr().err
+
+
+def test_whole_numbers_beyond_arrays_are_no_numbers() -> None:
+    schema = {"properties": {"x": {"type": "number"}}}
+    check({"x": 2**62}, schema, Path("f"))
+    for x in (2**63, -(10**400)):
+        with pytest.raises(InputError, match="x must be a finite number"):
+            check({"x": x}, schema, Path("f"))

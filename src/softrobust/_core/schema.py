@@ -116,10 +116,8 @@ def _shown(value: Any) -> str:
 def _number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:
-        return False
+    # Arrays take no whole numbers beyond this; numbers so large are written with an exponent.
+    return abs(value) < 2**63 if isinstance(value, int) else math.isfinite(value)
 
 
 _KINDS: dict[str, Callable[[Any], bool]] = {
@@ -129,7 +127,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "boolean": lambda v: isinstance(v, bool),
     "null": lambda v: v is None,
     "number": _number,
-    "integer": lambda v: _number(v) and isinstance(v, int) and abs(v) < 2**63,
+    "integer": lambda v: _number(v) and isinstance(v, int),
 }
 _NAMES = {"object": "an object", "array": "a list", "string": "text", "boolean": "true or false",
           "null": "null", "number": "a finite number", "integer": "a whole number"}  # fmt: skip

@@ -33,6 +33,7 @@ from softrobust._core.files import atomic_write
 from softrobust._core.limits import Deadline, stage, watched, within
 from softrobust._core.notes import Note
 from softrobust._core.schema import Schema, read_json
+from softrobust._core.settings import real
 from softrobust.certificate.record import write_json
 from softrobust.data.columns import LOG_ROLES, MISSING, numbers_in, resolve_columns, with_points
 from softrobust.data.inspection import GAMMA, Inspection
@@ -364,8 +365,8 @@ def main(words: Sequence[str]) -> int:
     try:
         job = _read(place / JOB)
         limit = job["options"].get("time_limit")
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
-            raise InputError(f"{JOB}: time_limit must be a number of seconds; it is {limit!r}.")
+        if limit is not None:
+            limit = real(f"{JOB}: time_limit", limit, above=0, infinite=True)
         with within(limit) as bound, _alive(place, bound):
             {"solve": _solve, "frontier": _frontier, "trust": _trust}[verb](job, place)
     except SoftRobustError as error:

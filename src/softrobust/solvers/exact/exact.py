@@ -44,7 +44,7 @@ from softrobust.returns import (
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.branch_and_bound import Node, Tree
 from softrobust.solvers.exact.enumeration import enumeration_work
-from softrobust.solvers.exact.local_search import policy_of, search
+from softrobust.solvers.exact.local_search import CLIMB_SECONDS, policy_of, search
 
 FORMAT, VERSION = "softrobust-branch-and-bound", 1
 STARTS = 10  # of the local search,
@@ -124,7 +124,10 @@ class _Run:
         starts = STARTS if given is None else WARM_STARTS
         if state is not None and state.starts >= starts:
             starts = 1  # the saved incumbent has been searched for
-        found = search(reduced, starts, self.settings.seed, self.deadline, optima, agree=AGREE)
+        first = None  # where there is no time for another search, the one that found it will do
+        if given is not None and self.deadline.left < CLIMB_SECONDS:
+            first = onto(given.decision, reduced.allowed)
+        found = search(reduced, starts, self.settings.seed, self.deadline, optima, first, AGREE)
         done = starts if found.status is Status.LOCAL_OPTIMUM else 0
         self.starts = max(done, 0 if state is None else state.starts)
         interrupted = found.status is Status.INTERRUPTED
