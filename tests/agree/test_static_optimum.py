@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from softrobust.bounds import Bound, Covers
 from softrobust.bounds.best import CLASSES, best_bound
 from softrobust.certificate import certify
-from softrobust.objective import SoftRobust
+from softrobust.data.rewards import Rewards
+from softrobust.models.model_set import ModelSet
+from softrobust.objective import Reference, SoftRobust
 from softrobust.problem import Problem
 from softrobust.returns import static_return, uniform_value
-from softrobust.solvers import Solution, Status
+from softrobust.solvers import RandomizedAscent, Solution, Status
 from softrobust.solvers.exact import branch_and_bound
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.exact.local_search import LocalSearch
@@ -135,3 +140,44 @@ def test_public_riverswim(shared_data: Path) -> None:
     assert solution.gap is not None
     assert solution.gap <= 1e-9
     assert solution.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bounds_of_mixed_policies_are_those_of_one_adversary(seed: int) -> None:
+    """In one state returns are linear in the policy: the best mixture is a linear program."""
+    rng = np.random.default_rng(seed)
+    A, N = int(rng.integers(2, 5)), int(rng.integers(2, 5))
+    R = rng.normal(size=(1, A, N))
+    models = ModelSet.from_dense(np.ones((N, 1, A, 1)), rewards=Rewards.of_models(R.ravel(), 1, A))
+    problem = Problem(models, p0=np.ones(1), gamma=0.9, objective=SoftRobust(1.0, 1.0 - 1e-9))
+    # max t: t ≤ Σ_a π_a R_aω/(1 − γ) in every model
+    rows = np.hstack([-10.0 * R[0].T, np.ones((N, 1))])
+    found = linprog(
+        np.r_[np.zeros(A), -1.0], rows, np.zeros(N), np.r_[np.ones(A), 0.0][None], [1.0],
+        bounds=[(0, None)] * A + [(None, None)],
+    )  # fmt: skip
+    assert found.fun is not None
+    best = -float(found.fun)
+    for covers in (Covers.STATIONARY, Covers.TIMED, Covers.ALL):
+        assert best_bound(problem, covers).value >= best - 1e-9
+    mixed = RandomizedAscent().solve(problem)
+    assert mixed.bound is not None
+    assert mixed.bound.value >= max(mixed.static_value, best - 1e-9)
+    over = replace(problem, horizon=3)
+    for covers in (Covers.STATIONARY, Covers.TIMED):
+        assert best_bound(over, covers).value >= 2.71 / 10.0 * best - 1e-9
+
+
+def test_two_adversaries_do_not_bound_a_mixture() -> None:
+    """Each of two ξ is hard on one of the actions that a policy mixes, and neither on both."""
+    R = -1e6 + np.array([[[-0.00046, 0.00121], [0.00084, 0.00057], [0.0011, -0.00024]]])
+    rewards = Rewards.of_models(R.ravel(), 1, 3)
+    f = np.array([2e-9, 1 - 2e-9])
+    models = ModelSet.from_dense(np.ones((2, 1, 3, 1)), f, rewards=rewards)
+    known = Reference("practice", returns=np.array([-99999999.9355, -99999999.9675]))
+    goal = SoftRobust(1.0, 0.999999999, known)
+    problem = Problem(models, p0=np.ones(1), gamma=0.99, objective=goal)
+    mixed = problem.policy(np.array([[0.0, 0.95327, 0.04673]]))
+    earned = static_return(problem, mixed)
+    assert earned > 0.0206
+    assert best_bound(problem, Covers.STATIONARY).value >= earned - 1e-4

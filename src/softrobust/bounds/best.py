@@ -191,7 +191,7 @@ def best_bound(
         return bound_of(p, single.value, covers, "single states") if better else bound
     x, size = relaxation.x, relaxation.size
     charges = Charges(x, size, state_terms(relaxation))
-    dual = dual_bound(p, relaxation.allowed, charges, deadline=deadline)
+    dual = dual_bound(p, relaxation.allowed, charges, deadline=deadline, randomized=True)
     if dual.value < bound.value:
         bound = bound_of(p, dual.value, Covers.STATIONARY, "safe dual")
     if covers is Covers.DETERMINISTIC:  # its own bound, unless rounding has put it higher
@@ -225,7 +225,7 @@ def _horizon_bound(
     x = 2 * optima.upper - V[0] @ p.p0
     allowed = np.tile(reduced.allowed, (terms.shape[0], 1))
     charges = Charges(measured(p, x), float(np.abs(x).max()), terms.reshape(-1, A, N))
-    dual = dual_bound(p, allowed, charges, deadline=deadline)
+    dual = dual_bound(p, allowed, charges, deadline=deadline, randomized=True)
     if dual.value >= known.value:
         return known
     return bound_of(p, dual.value, Covers.TIMED if timed else Covers.STATIONARY, "safe dual")
@@ -298,9 +298,12 @@ def dual_bound(
     floor: float = -np.inf,
     deadline: Deadline = NO_LIMIT,
     older: Charges | None = None,
+    randomized: bool = False,
 ) -> DualBound:
     """The best UB over ξ ∈ Ξ, or the best found in time: UB holds for any ξ ∈ Ξ.
 
+    Who takes one action in a state has the UB of that action by every ξ; who may mix them
+    (`randomized`) has that of one ξ.
     `xi` (n_models,) ∈ Ξ is tried first; if it already proves `floor`, the program is not solved.
     Of `older` charges, true of these actions too, every model takes the part that is best.
     """
@@ -310,7 +313,7 @@ def dual_bound(
     best = dual_value(problem, allowed, charges, clairvoyant)
     for known in (charges, older):
         if xi is not None and known is not None and best.value > floor:
-            best = _better(best, dual_value(problem, allowed, known, xi))
+            best = _better(best, dual_value(problem, allowed, known, xi), randomized)
     if best.value <= floor or not charges.terms.any() or objective.lam == 0:
         return best
     proposal = best_xi(allowed, charges, older, lower, upper, best.xi, deadline)
@@ -320,15 +323,17 @@ def dual_bound(
             part = 1.0 - old / np.where(weights > 0, weights, np.inf)
             charges = charges.mixed(older, np.clip(part, 0.0, 1.0))
         point = into_xi(weights, lower, upper)
-        best = _better(best, dual_value(problem, allowed, charges, point))
+        best = _better(best, dual_value(problem, allowed, charges, point), randomized)
     return best
 
 
-def _better(one: DualBound, other: DualBound) -> DualBound:
+def _better(one: DualBound, other: DualBound, randomized: bool) -> DualBound:
     """The lower of two bounds of the same actions, with what either says of every choice."""
+    low = one if one.value <= other.value else other
+    if randomized:
+        return low
     choice = np.minimum(one.choice, other.choice)
     value = float(choice.max(axis=1).min())
-    low = one if one.value <= other.value else other
     return replace(low, value=value, choice=np.minimum(choice, value))
 
 
