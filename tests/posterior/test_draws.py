@@ -14,6 +14,7 @@ import softrobust as sr
 from softrobust.data import TransitionLog, read_log
 from softrobust.errors import InputError
 from softrobust.models.files import save_models
+from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior, HierarchicalPosterior, LearnedPosterior
 from softrobust.posterior.sampling import BLOCK, Draws, origin
 from softrobust.problem import Problem, load_problem, save_problem
@@ -133,3 +134,23 @@ def test_the_demo_folder_is_small_and_whole(tmp_path: Path) -> None:
     np.testing.assert_array_equal(old.heldout.prob, held.prob)
     np.testing.assert_array_equal(old.problem.R, run.problem.R)
     assert read_log(PEST).data_hash == old.log.data_hash
+
+
+def test_others_draw_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are asked of them at a time, the models are those of the stream."""
+
+    class Others:
+        def models(self, draws: Draws) -> list[ModelSet]:
+            return list(draws.blocks())
+
+        def returns(self, *_: Any) -> list[Any]:
+            return []
+
+    log = TransitionLog.from_arrays([0, 1, 0], ["go", "go", "go"], [1, 0, 1])
+    draws = replace(Draws.of(LearnedPosterior().fit(log), 100, 3), block=13)
+    monkeypatch.setattr("softrobust.posterior.sampling.ROUND", 50)
+    parts = list(draws._by(Others()))
+    whole = draws.models
+    assert sum(part.n_models for part in parts) == 100
+    made = np.concatenate([part.P for part in parts])
+    assert np.array_equal(made, whole.P)

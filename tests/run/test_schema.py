@@ -103,3 +103,12 @@ def test_whole_numbers_beyond_arrays_are_no_numbers() -> None:
     for x in (2**63, -(10**400)):
         with pytest.raises(InputError, match="x must be a finite number"):
             check({"x": x}, schema, Path("f"))
+
+
+def test_half_a_character_is_refused_by_the_name_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "solution.json"
+    file.write_text(r'{"method": "\ud83d\ude00"}', encoding="utf-8")
+    assert read_json(file) == {"method": "\U0001f600"}
+    file.write_text(r'{"method": "\ud83d"}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"solution\.json cannot be read as JSON"):
+        read_json(file)

@@ -28,7 +28,10 @@ def read_json(path: Path, schema: Schema | None = None) -> Any:
     try:
         if (size := path.stat().st_size) > LARGEST:
             raise InputError(f"{path} has {size / 2**20:.0f} MiB, which none of our files has.")
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text, parse_constant=_no_number)
+        if "\\ud" in text.lower():  # halves of characters: only pairs can be written
+            json.dumps(value, ensure_ascii=False).encode()
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
     except (OSError, ValueError, RecursionError) as error:

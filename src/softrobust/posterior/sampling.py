@@ -248,9 +248,10 @@ class Draws:
         return found
 
     def _by(self, crew: Crew) -> Iterator[ModelSet]:
-        """The models in order, drawn by others."""
-        for first in range(0, self.n_models, ROUND):
-            yield from crew.models(self.part(first, min(ROUND, self.n_models - first)))
+        """The models in order, drawn by others, of whole blocks at a time."""
+        step = self.block * max(1, ROUND // self.block)
+        for first in range(0, self.n_models, step):
+            yield from crew.models(self.part(first, min(step, self.n_models - first)))
 
     @property
     def crew(self) -> Crew | None:
