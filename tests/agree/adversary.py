@@ -3,8 +3,9 @@
 Discounts up to .9999, rewards of 1e-3 to 1e6 on offsets up to 1e9, weights of 0 and 1e-12, α at its
 ends and within 1e-9 of them (and of sums of weights), rows of nearly nothing but staying, actions
 that are copies of each other but for the last bit. `wrong_certificate` tries every solver that
-proves something, and every bound, against all deterministic rules; with a horizon, against all
-plans of a rule for each step too.
+proves something, and every bound, against all deterministic rules, and bounds of policies that mix
+actions against the best mixtures that a search finds; with a horizon, against all plans of a rule
+for each step too, and against mixtures in every step; and what keeps to practice in some states.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import itertools
 import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.solvers.exact.milp import MILP, write_milp
 from softrobust.solvers.exact.milp_program import condition
 from softrobust.solvers.exact.randomized import RandomizedAscent
+from softrobust.solvers.practice_class import PracticeClass, solve_within
 from softrobust.solvers.rectangular.rectangular import Rectangular, iterate, nominal_start
 from tests.agree.static_instances import FloatArray, all_decisions, all_returns
 from tests.solvers.exact_fractions import exact_objective, exact_returns
@@ -46,6 +49,7 @@ from tests.solvers.exact_fractions import exact_objective, exact_returns
 NEAR = 1e-9  # of the largest return: below this, fractions decide
 RULES = 100
 PLANS = 1_000
+MIXING = frozenset({Covers.PRACTICE_CLASS, Covers.STATIONARY, Covers.TIMED, Covers.ALL})
 
 
 def adversary(rng: np.random.Generator, percentile: bool | None = None) -> Problem:
@@ -66,16 +70,32 @@ def adversary(rng: np.random.Generator, percentile: bool | None = None) -> Probl
     p0 = rng.dirichlet(np.ones(S)) if rng.random() < 0.7 else np.eye(S)[rng.integers(S)]
     taken = rng.integers(0, 4, size=(S, A))
     models = ModelSet.from_dense(P, f, taken=taken)
-    paid = np.broadcast_to(r + offset, (N, S, A)).reshape(N, -1).T.reshape(-1)  # model fastest
-    paid = np.repeat(paid, np.repeat(np.diff(models.indptr), N))
     return Problem(
         models,
-        rewards=Rewards.of_models(paid, S, A),
+        rewards=_paid(models, r + offset),
         p0=p0,
         gamma=float(rng.choice([0.5, 0.9, 0.99, 0.999, 0.9999, 0.9999])),
         allowed=allowed,
         objective=_objective(rng, models, percentile),
     )
+
+
+def hedging_adversary(rng: np.random.Generator) -> Problem:
+    """The same where no model likes the action that another likes: mixtures may be best."""
+    problem = adversary(rng)
+    S, A, N = problem.R.shape
+    r = rng.normal(size=(1, S, A)) + 3.0 * rng.integers(-1, 2, size=(N, S, A))
+    r = np.round(r, 2) * float(rng.choice([1.0, 1e6]))
+    models = replace(problem.models, rewards=None)
+    rewards = _paid(models, np.asarray(r + float(rng.choice([0.0, 0.0, 1e6]))))
+    return replace(problem, models=models, rewards=rewards, objective=problem.objective.anew())
+
+
+def _paid(models: ModelSet, r: FloatArray) -> Rewards:
+    """Rewards (n_models or 1, n_states, n_actions) of what the models follow with."""
+    N, S, A = models.n_models, models.n_states, models.n_actions
+    paid = np.broadcast_to(r, (N, S, A)).reshape(N, -1).T.reshape(-1)  # model fastest
+    return Rewards.of_models(np.repeat(paid, np.repeat(np.diff(models.indptr), N)), S, A)
 
 
 def rectangular_adversary(rng: np.random.Generator) -> Problem:
@@ -169,16 +189,20 @@ def _at_alpha_one(problem: Problem) -> Problem:
 class Referee:
     """The best of all rules: in extended precision, and where it matters in fractions.
 
-    With `timed`, of all plans of a rule for each step.
+    With `timed`, of all plans of a rule for each step; `within` a class that keeps to practice, of
+    its corners.
     """
 
-    def __init__(self, problem: Problem, timed: bool = False) -> None:
-        self.problem = problem
-        self.decisions = all_decisions(problem)
+    def __init__(
+        self, problem: Problem, timed: bool = False, within: PracticeClass | None = None
+    ) -> None:
+        self.problem, self.within = problem, within
+        self.decisions: Any = all_decisions(problem) if within is None else _corners(within)
         if timed:
             plans = itertools.product(self.decisions, repeat=problem.horizon or 1)
             self.decisions = np.array(list(plans))
-        returns = _returns(problem, self.decisions)
+        make = _returns if within is None else _mixed_returns
+        returns = make(problem, self.decisions)
         f, c = problem.models.f, reference_returns(problem)
         self.size = float(np.abs(returns).max()) + float(np.abs(c).max())
         returns = returns - c
@@ -187,6 +211,7 @@ class Referee:
         self.most = np.array([problem.objective.most(x, f) for x in returns])
         self.near = np.flatnonzero(self.most >= self.values.max() - NEAR * self.size)
         self._optimum: Fraction | None = None
+        self._mixture: Fraction | None = None
         self.earns: dict[bytes, list[Fraction]] = {}  # by rule
 
     @property
@@ -198,25 +223,158 @@ class Referee:
             self._optimum = max(best)
         return self._optimum
 
-    def breaks(self, bound: Bound) -> bool:
-        """Whether some rule earns more than the bound allows."""
-        if bound.value > float(self.values.max()) + NEAR * self.size:
-            return False
-        return Fraction(bound.value) < self.optimum
+    def breaks(self, bound: Bound) -> Fraction | None:
+        """What some policy earns, where it is more than the bound allows."""
+        if bound.value <= float(self.values.max()) + NEAR * self.size and (
+            Fraction(bound.value) < self.optimum
+        ):
+            return self.optimum
+        if bound.covers in MIXING and bound.value <= self.mixed[0] + NEAR * self.size:
+            if self._mixture is None:
+                self._mixture = exact_value(
+                    self.problem, exact_returns(self.problem, self.mixed[1])
+                )
+            if Fraction(bound.value) < self._mixture:
+                return self._mixture
+        return None
+
+    @cached_property
+    def mixed(self) -> tuple[float, FloatArray]:
+        """What the best mixture of actions earns that is found, and its shares of actions."""
+        order = np.argsort(-self.values, kind="stable")[:4]
+        if self.within is None:
+            starts = np.eye(self.problem.models.n_actions)[self.decisions[order]]
+            return best_mixture(self.problem, starts)
+        inside = self.within.composite(self.problem)  # its actions are the class's corners
+        off = self.decisions[order][:, :, None] - inside.mixtures
+        starts = np.eye(inside.problem.models.n_actions)[np.abs(off).sum(axis=-1).argmin(axis=-1)]
+        value, probs = best_mixture(inside.problem, starts)
+        return value, np.einsum("sj,sja->sa", probs, inside.mixtures)
 
     def misjudged(self, solution: Solution) -> bool:
         """Whether the policy earns something else than it is said to, beyond rounding."""
         probs = np.asarray(solution.policy.probs)
-        if probs.max(axis=-1).min() < 1:
-            return False  # randomized
-        rule = probs.argmax(axis=-1)
-        if rule.tobytes() not in self.earns:
-            x = exact_returns(self.problem, rule)
+        if probs.tobytes() not in self.earns:
+            x = exact_returns(self.problem, probs)
             # Sums of weights may round either way where an edge is missed by `EDGE` to the bit.
             edges = (EDGE, EDGE - 1e-15, EDGE + 1e-15)
-            self.earns[rule.tobytes()] = [exact_value(self.problem, x, edge) for edge in edges]
+            self.earns[probs.tobytes()] = [exact_value(self.problem, x, edge) for edge in edges]
         said = Fraction(solution.static_value)
-        return min(float(abs(said - x)) for x in self.earns[rule.tobytes()]) > 1e-7 * self.size
+        return min(float(abs(said - x)) for x in self.earns[probs.tobytes()]) > 1e-7 * self.size
+
+
+def _corners(within: PracticeClass) -> FloatArray:
+    """(n_rules, n_states, n_actions): a corner of the class in every state."""
+    rows = [within.vertices(s) for s in range(within.practice.shape[0])]
+    return np.array(list(itertools.product(*rows)))
+
+
+def practice_class(rng: np.random.Generator, problem: Problem) -> PracticeClass:
+    """Some practice of what is allowed, and some pairs that are free; few corners."""
+    while True:
+        practice = rng.dirichlet(np.full(problem.models.n_actions, 0.5), size=problem.n_states)
+        practice = np.where(problem.allowed & (practice > 0.02), practice, 0.0)
+        idle = practice.sum(axis=1) == 0
+        practice[idle] = problem.allowed[idle]
+        practice /= practice.sum(axis=1, keepdims=True)
+        free = problem.allowed & (rng.random(problem.allowed.shape) < 0.5)
+        within = PracticeClass(practice, free)
+        if np.prod([len(within.vertices(s)) for s in range(problem.n_states)]) <= PLANS:
+            return within
+
+
+def wrong_within_practice(problem: Problem, rng: np.random.Generator) -> str | None:
+    """None if bounds of policies that keep to practice hold for them; else which does not."""
+    within = practice_class(rng, problem)
+    inside = within.composite(problem).problem
+    referee = Referee(problem, within=within)
+    claims = [("corners", within.named(problem, best_bound(inside, Covers.DETERMINISTIC)))]
+    if problem.horizon is None:
+        solution = solve_within(problem, Exact(gap=1e-9), within)
+        if referee.misjudged(solution):
+            return f"{solution.policy!r} does not earn {solution.static_value!r}"
+        assert solution.bound is not None
+        claims.append(("exact", solution.bound))
+    claims.append(("class", within.named(problem, best_bound(inside, Covers.STATIONARY))))
+    for name, bound in claims:
+        if (more := referee.breaks(bound)) is not None:
+            return f"within practice, {name}: bound {bound.value!r} below {float(more)!r}"
+    return None
+
+
+STEPS = (0.02, 0.1, 0.3, 0.6, 1.0)  # of the way towards one action in one state
+ROUNDS = 12
+
+
+def best_mixture(problem: Problem, starts: FloatArray) -> tuple[float, FloatArray]:
+    """The best policy (.., n_states, n_actions) of a search over shares of actions, and its value.
+
+    From every start, and from between them, one row at a time goes some way to one action, as long
+    as that pays.
+    """
+    c, shape = reference_returns(problem), starts.shape[1:]
+    A, rows = shape[-1], int(np.prod(shape[:-1]))
+    allowed = np.broadcast_to(problem.allowed, shape).reshape(rows, A)
+    pairs = np.argwhere(allowed)
+    even = np.broadcast_to(allowed / allowed.sum(axis=1, keepdims=True), (1, rows, A))
+    points = np.concatenate([starts.reshape(-1, rows, A), even])
+    points = np.concatenate([points, (points + points[:1]) / 2])
+
+    def worth(some: FloatArray) -> FloatArray:
+        x = _mixed_returns(problem, some.reshape(-1, *shape)) - c
+        return _values(problem, x)
+
+    known, steps = worth(points), np.array(STEPS)
+    for _ in range(ROUNDS):
+        moved = np.repeat(points[:, None, None], pairs.shape[0], axis=1)
+        moved = np.repeat(moved, steps.size, axis=2)  # points, pairs, steps, rows, actions
+        for k, (row, a) in enumerate(pairs):
+            moved[:, k, :, row] *= 1 - steps[:, None]
+            moved[:, k, :, row, a] += steps
+        moved = moved.reshape(points.shape[0], -1, rows, A)
+        tried = worth(moved.reshape(-1, rows, A)).reshape(points.shape[0], -1)
+        best = tried.argmax(axis=1)
+        better = tried.max(axis=1) > known
+        if not better.any():
+            break
+        points = np.where(better[:, None, None], moved[np.arange(best.size), best], points)
+        known = np.maximum(known, tried.max(axis=1))
+        steps = steps / 2
+    top = int(known.argmax())
+    return float(known[top]), points[top].reshape(shape)
+
+
+def _mixed_returns(problem: Problem, probs: FloatArray) -> FloatArray:
+    """(n_policies, n_models) of shares of actions, for all steps or for each."""
+    P, R, g = np.asarray(problem.models.P), problem.R, problem.gamma
+    R = np.where(problem.allowed[:, :, None], R, 0.0)
+    if problem.horizon is None:
+        M = np.eye(problem.n_states) - g * np.einsum("ksa,nsaj->knsj", probs, P)
+        return np.asarray(
+            np.linalg.solve(M, np.einsum("ksa,san->kns", probs, R)[..., None])[..., 0] @ problem.p0
+        )
+    v = np.zeros((probs.shape[0], problem.n_models, problem.n_states))
+    for t in range(problem.horizon - 1, -1, -1):
+        now = probs[:, t] if probs.ndim == 4 else probs
+        ahead = np.einsum("nsaj,knj->knsa", P, v)
+        v = np.einsum("ksa,knsa->kns", now, R.transpose(2, 0, 1)[None] + g * ahead)
+    return np.asarray(v @ problem.p0)
+
+
+def _values(problem: Problem, X: FloatArray) -> FloatArray:
+    """(n_policies,): the objective of every row of returns."""
+    objective, f = problem.objective, problem.models.f
+    if isinstance(objective, Percentile):
+        return objective.values(X, f)
+    order = np.argsort(X, axis=1, kind="stable")
+    x, w = np.take_along_axis(X, order, axis=1), (f / f.sum())[order]
+    tail = 1.0 - objective.alpha
+    if tail <= EDGE:
+        cvar = np.where(w > 0, x, np.inf).min(axis=1)
+    else:
+        before = np.cumsum(w, axis=1) - w
+        cvar = (np.clip(tail - before, 0.0, w) * x).sum(axis=1) / tail
+    return np.asarray((1 - objective.lam) * (X @ f) + objective.lam * cvar)
 
 
 def _returns(problem: Problem, decisions: Any) -> FloatArray:
@@ -243,8 +401,8 @@ def wrong_with_a_horizon(problem: Problem) -> str | None:
         claims = [(covers.value, best_bound(problem, covers)) for covers in named]
         claims.append(("clairvoyant", clairvoyant_bound(problem)))
         for name, bound in claims:
-            if referee.breaks(bound):
-                return f"{name}: bound {bound.value!r} below {float(referee.optimum)!r}"
+            if (more := referee.breaks(bound)) is not None:
+                return f"{name}: bound {bound.value!r} below {float(more)!r}"
     c, reference = reference_returns(problem), problem.objective.reference
     if reference is None or reference.policy is None:
         own = 0.0 * c if reference is None else _returns(problem, referee.decisions).max(axis=0)
@@ -315,8 +473,8 @@ def wrong_certificate(problem: Problem, rng: np.random.Generator) -> str | None:
         if proven and solution.gap_abs > 1e-6 * referee.size + solution.rounding:
             return f"{name}: {solution.status.value} with a gap of {solution.gap_abs}"
     for name, bound in claims:
-        if bound is not None and referee.breaks(bound):
-            return f"{name}: bound {bound.value!r} below {float(referee.optimum)!r}"
+        if bound is not None and (more := referee.breaks(bound)) is not None:
+            return f"{name}: bound {bound.value!r} below {float(more)!r}"
     return None
 
 

@@ -24,12 +24,14 @@ from softrobust.solvers.rectangular.rectangular import (
 )
 from tests.agree.adversary import (
     adversary,
+    hedging_adversary,
     horizon_adversary,
     rectangular_adversary,
     wrong_certificate,
     wrong_program,
     wrong_rectangle,
     wrong_with_a_horizon,
+    wrong_within_practice,
 )
 from tests.agree.test_rectangular import sa_truth
 
@@ -39,6 +41,20 @@ def test_no_certificate_is_wrong(seed: int) -> None:
     for i in range(10):
         rng = np.random.default_rng([20, seed, i])
         assert wrong_certificate(adversary(rng), rng) is None, (seed, i)
+
+
+def test_no_bound_of_mixtures_is_wrong() -> None:
+    for i in range(20):
+        rng = np.random.default_rng([21, i])
+        assert wrong_certificate(hedging_adversary(rng), rng) is None, i
+
+
+def test_no_bound_of_what_keeps_to_practice_is_wrong() -> None:
+    """Of rows that miss 1 too: their mixtures miss it as they do, and pay what they pay."""
+    for i in range(40):
+        rng = np.random.default_rng([22, i])
+        problem = adversary(rng) if i % 2 else horizon_adversary(rng)
+        assert wrong_within_practice(problem, rng) is None, i
 
 
 # Probabilities of 1e-9 that a reader leaves out, models lighter than a tolerance, occupancies next

@@ -10,20 +10,24 @@ import numpy as np
 from softrobust.solvers.rectangular.rectangular import SARect, SRect
 from tests.agree.adversary import (
     adversary,
+    hedging_adversary,
     horizon_adversary,
     rectangular_adversary,
     wrong_certificate,
     wrong_program,
     wrong_rectangle,
     wrong_with_a_horizon,
+    wrong_within_practice,
 )
 from tests.attack import Attack, Promise, own_place
 
 
 def _certificates(folder: Path) -> Attack:
     def attack(rng: np.random.Generator) -> str | None:
-        problem = adversary(rng)
+        problem = adversary(rng) if rng.random() < 0.7 else hedging_adversary(rng)
         found = wrong_certificate(problem, rng)
+        if found is None and rng.random() < 0.5:
+            found = wrong_within_practice(problem, rng)
         return None if found is None else f"{problem!r}: {found}"
 
     return attack
@@ -32,7 +36,7 @@ def _certificates(folder: Path) -> Attack:
 def _horizons(folder: Path) -> Attack:
     def attack(rng: np.random.Generator) -> str | None:
         problem = horizon_adversary(rng)
-        found = wrong_with_a_horizon(problem)
+        found = wrong_with_a_horizon(problem) or wrong_within_practice(problem, rng)
         return None if found is None else f"{problem!r}: {found}"
 
     return attack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,51 +28,59 @@ def solve_exactly(M: list[list[Fraction]], b: list[Fraction]) -> list[Fraction]:
     return [Fraction(known[-1], known[i]) for i, known in enumerate(rows)]
 
 
-def exact_returns(problem: Problem, decision: NDArray[np.int64]) -> list[Fraction]:
+def exact_returns(problem: Problem, decision: NDArray[Any]) -> list[Fraction]:
     """ρ(d, P̂^ω) of every model, of the numbers as they are stored.
 
-    With a horizon the decision may have a row for every step.
+    A decision is a rule (n_states,), or shares of the actions (n_states, n_actions), which are
+    scaled to sum to 1; with a horizon it may have one of them for every step.
     """
-    S, gamma = problem.n_states, Fraction(problem.gamma)
-    P, out = np.asarray(problem.models.P), []
+    P, out, zero = np.asarray(problem.models.P), [], Fraction(0)
+    S, gamma, H = problem.n_states, Fraction(problem.gamma), problem.horizon
+    if np.issubdtype(decision.dtype, np.integer):
+        decision = np.eye(problem.models.n_actions)[decision]
+    steps = [_shares(d) for d in (decision if decision.ndim == 3 else [decision])]
     for omega in range(problem.n_models):
-        if problem.horizon is not None:
-            out.append(_over_steps(problem, P[omega], decision, omega))
-            continue
-        M = [
-            [
-                Fraction(int(s == j)) - gamma * Fraction(float(P[omega, s, decision[s], j]))
-                for j in range(S)
+        made = [_rows(problem, P[omega], shares, omega) for shares in steps]
+        if H is None:
+            ((r, rows),) = made
+            M = [
+                [Fraction(int(s == j)) - gamma * p for j, p in enumerate(rows[s])] for s in range(S)
             ]
-            for s in range(S)
-        ]
-        r = [Fraction(float(problem.R[s, decision[s], omega])) for s in range(S)]
-        v = solve_exactly(M, r)
-        out.append(
-            sum(
-                (Fraction(float(p)) * x for p, x in zip(problem.p0, v, strict=True)),
-                start=Fraction(0),
-            )
-        )
+            v = solve_exactly(M, r)
+        else:
+            v = [zero] * S
+            for t in range(H - 1, -1, -1):
+                r, rows = made[t if len(made) > 1 else 0]
+                ahead = [sum((p * x for p, x in zip(row, v, strict=True)), zero) for row in rows]
+                v = [now + gamma * x for now, x in zip(r, ahead, strict=True)]
+        out.append(sum((Fraction(float(p)) * x for p, x in zip(problem.p0, v, strict=True)), zero))
     return out
 
 
-def _over_steps(
-    problem: Problem, P: NDArray[np.float64], decision: NDArray[np.int64], omega: int
-) -> Fraction:
-    """What is earned in one model until the horizon, backwards from it."""
-    assert problem.horizon is not None
-    gamma, v = Fraction(problem.gamma), [Fraction(0)] * problem.n_states
-    for rule in np.broadcast_to(decision, (problem.horizon, problem.n_states))[::-1]:
-        ahead = [
-            sum((Fraction(float(p)) * x for p, x in zip(P[s, a], v, strict=True)), Fraction(0))
-            for s, a in enumerate(rule)
-        ]
-        v = [
-            Fraction(float(problem.R[s, a, omega])) + gamma * x
-            for (s, a), x in zip(enumerate(rule), ahead, strict=True)
-        ]
-    return sum((Fraction(float(p)) * x for p, x in zip(problem.p0, v, strict=True)), Fraction(0))
+def _shares(probs: NDArray[np.float64]) -> list[dict[int, Fraction]]:
+    """Of every state: the actions that are taken, and their shares, which sum to 1."""
+    out = []
+    for row in probs:
+        known = {int(a): Fraction(float(row[a])) for a in np.flatnonzero(row > 0)}
+        total = sum(known.values(), Fraction(0))
+        out.append({a: p / total for a, p in known.items()})
+    return out
+
+
+def _rows(
+    problem: Problem, P: NDArray[np.float64], shares: list[dict[int, Fraction]], omega: int
+) -> tuple[list[Fraction], list[list[Fraction]]]:
+    """Rewards and probabilities of next states, of the actions' mixtures, in one model."""
+    zero, S = Fraction(0), problem.n_states
+    r = [
+        sum((p * Fraction(float(problem.R[s, a, omega])) for a, p in row.items()), zero)
+        for s, row in enumerate(shares)
+    ]
+    rows = [
+        [sum((p * Fraction(float(P[s, a, j])) for a, p in row.items()), zero) for j in range(S)]
+        for s, row in enumerate(shares)
+    ]
+    return r, rows
 
 
 def exact_objective(problem: Problem, x: list[Fraction]) -> Fraction:

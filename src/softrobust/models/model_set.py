@@ -317,6 +317,7 @@ def _checked_probabilities(models: ModelSet) -> FloatArray:
     """Entries in [0, 1], rows that sum to 1; with `normalise` they are divided by their sum."""
     prob, N = models.prob, models.n_models
     tolerance = LOOSE_TOLERANCE if models.normalise else SUM_TOLERANCE
+    tolerance *= 1 + 1e-6  # so that mixtures of rows that pass do so too
     widths = np.diff(models.indptr)
     # Ordinary comparisons are false for NaN, so the sound case is the one tested for.
     if not (prob.min(initial=0.0) >= 0 and prob.max(initial=0.0) <= 1 + tolerance):

@@ -262,7 +262,7 @@ def mixed_problem(problem: Problem, mixtures: FloatArray) -> Problem:
             widths[s, j] = to.size
             columns.append(to)
             blocks.append(block.reshape(-1))
-            worth = mixtures[s, j, used] @ R[s, used]
+            worth = mixtures[s, j, used] @ R[s, used] / block.sum(axis=1)  # is summed over the row
             rewards.append(np.repeat(worth, to.size))
     models = ModelSet(
         indptr=np.concatenate([[0], np.cumsum(widths.reshape(-1))]),
@@ -271,8 +271,7 @@ def mixed_problem(problem: Problem, mixtures: FloatArray) -> Problem:
         f=m.f,
         states=m.states,
         actions=Labels.range(mixtures.shape[1], "action"),
-        normalise=True,
-    )
+    )  # rows that miss 1 are mixed as they are: what is proven is proven of the original
     paid = Rewards.of_models(np.concatenate(rewards), m.n_states, mixtures.shape[1])
     goal = problem.objective
     if goal.reference is not None:  # its actions are the original ones: its returns are enough
