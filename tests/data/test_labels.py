@@ -44,7 +44,8 @@ def test_unknown_label_suggests_close_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "message"), [(("a", "a"), "'a' stands there twice"), (("a", ""), "non-empty")]
+    ("names", "message"),
+    [(("a", "a"), "twice"), (("a", ""), "non-empty"), (("a", "\ud800"), "half a character")],
 )
 def test_names_are_distinct_and_not_empty(names: tuple[str, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):

@@ -12,9 +12,12 @@ import jsonschema
 import numpy as np
 import pytest
 
-from softrobust._core.schema import check, published, read_json
+from softrobust._core.arrays import frozen
+from softrobust._core.notes import Note
+from softrobust._core.schema import check, parse, published, read_json
 from softrobust.cli.main import run
 from softrobust.errors import InputError
+from softrobust.report.words import rows_and_dates
 from tests.attack.files import prepare
 from tests.attack.mutate import mutate_json
 from tests.run.test_folder import table_run
@@ -112,3 +115,22 @@ def test_half_a_character_is_refused_by_the_name_of_its_file(tmp_path: Path) -> 
     file.write_text(r'{"method": "\ud83d"}', encoding="utf-8")
     with pytest.raises(InputError, match=r"solution\.json cannot be read as JSON"):
         read_json(file)
+
+
+@pytest.mark.parametrize("text", ['{"states": ["\\ud83d"]}', '{"states": ["' + chr(0xD83D) + '"]}'])
+def test_half_a_character_in_an_array_of_text_is_no_json(text: str) -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        parse(text)
+
+
+def test_a_note_of_a_file_that_lacks_a_fact_says_so() -> None:
+    note = Note.from_dict({"code": "visits_read", "level": "info", "facts": {"low": 1}})
+    with pytest.raises(InputError, match="'visits_read' lacks its high"):
+        rows_and_dates([1, 2], [note])
+
+
+@pytest.mark.parametrize("odd", [float("nan"), 1.5, 1e300])
+def test_no_fraction_is_taken_for_a_whole_number(odd: float) -> None:
+    with pytest.raises(InputError, match=f"there is {odd:g}"):
+        frozen(np.array([1.0, odd]), np.int64)
+    assert frozen(np.array([1.0, 2.0]), np.int64).tolist() == [1, 2]

@@ -32,7 +32,11 @@ def frozen(values: npt.ArrayLike, dtype: type[_T]) -> npt.NDArray[_T]:
     array: npt.NDArray[Any] = np.asarray(values)
     if array.dtype == dtype and array.flags.c_contiguous and not _writeable(array):
         return array
-    out = np.array(array, dtype=dtype, order="C", copy=True)
+    with np.errstate(invalid="ignore"):
+        out = np.array(array, dtype=dtype, order="C", copy=True)
+    if out.dtype.kind in "iu" and array.dtype.kind == "f" and not np.array_equal(out, array):
+        odd = array[out != array].flat[0]
+        raise InputError(f"Whole numbers were expected; among {array.size} there is {odd:g}.")
     out.flags.writeable = False
     return out
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from softrobust._core.arrays import Rows
+from softrobust.errors import InputError
 
 SMALL = 5  # counts below this are hidden where counts are suppressed
 TOTALS = frozenset({"n_rows", "n_episodes", "n_transitions", "n_starts", "n_visits", "n_ids"})
@@ -66,6 +67,10 @@ class Note:
         object.__setattr__(self, "facts", MappingProxyType(_typed("", self.facts)))
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self.facts:
+            raise InputError(
+                f"The note '{self.code[:60]}' lacks its {name}. Make the file again it came from."
+            )
         return self.facts[name]
 
     def to_dict(self) -> dict[str, Any]:

@@ -29,9 +29,7 @@ def read_json(path: Path, schema: Schema | None = None) -> Any:
         if (size := path.stat().st_size) > LARGEST:
             raise InputError(f"{path} has {size / 2**20:.0f} MiB, which none of our files has.")
         text = path.read_text(encoding="utf-8")
-        value = json.loads(text, parse_constant=_no_number)
-        if "\\ud" in text.lower():  # halves of characters: only pairs can be written
-            json.dumps(value, ensure_ascii=False).encode()
+        value = parse(text, parse_constant=_no_number)
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -39,6 +37,15 @@ def read_json(path: Path, schema: Schema | None = None) -> Any:
         raise InputError(f"{path} cannot be read as JSON ({reason}).") from None
     if schema is not None:
         check(value, schema, path)
+    return value
+
+
+def parse(text: str, **how: Any) -> Any:
+    """What text of JSON holds; a `ValueError` where a character is half, as no file has it."""
+    value = json.loads(text, **how)
+    if "\\ud" in text.lower():  # only pairs of them can be written
+        json.dumps(value, ensure_ascii=False).encode()
+    text.encode()
     return value
 
 

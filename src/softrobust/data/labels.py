@@ -56,6 +56,13 @@ class Labels:
                     f"The name of every {self.noun} must be a non-empty string: number {i} is "
                     f"{name!r}."
                 )
+        try:
+            "".join(names).encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"A name of a {self.noun} has half a character ({error.object[error.start]!a}), "
+                "which no file can hold. Read the names again, with the right encoding."
+            ) from None
         if len(set(names)) < len(names):
             twice = Counter(names).most_common(1)[0][0]
             raise InputError(

@@ -20,6 +20,7 @@ import numpy as np
 from softrobust._core import files
 from softrobust._core.arrays import Rows
 from softrobust._core.notes import RECORDED, Note, read_notes
+from softrobust._core.schema import parse
 from softrobust.data.columns import (
     LOG_ROLES,
     REWARD,
@@ -249,7 +250,7 @@ def log_to_arrays(log: TransitionLog) -> dict[str, Any]:
 
 def log_from_arrays(file: Mapping[str, Any], path: Path) -> TransitionLog:
     """The inverse of `log_to_arrays`; `path` is named in messages."""
-    meta = json.loads(str(file["meta"]))
+    meta = parse(str(file["meta"]))
     (source,) = read_notes([meta["p0_source"]])
     if source.code == RECORDED:  # version 1: "given by the user", "given in start.csv", …
         words = str(source["text"])

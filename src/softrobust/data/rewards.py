@@ -34,6 +34,7 @@ from softrobust._core.arrays import (
 )
 from softrobust._core.files import Arrays
 from softrobust._core.notes import Note, read_notes
+from softrobust._core.schema import parse
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 
@@ -447,7 +448,7 @@ def rewards_from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> Rewards | Non
         return None
     layers = {name: arrays[f"reward_{name}"] for name in _LAYERS if f"reward_{name}" in arrays}
     text = str(arrays["reward_note"])  # a sentence in files of older versions
-    records = json.loads(text) if text.startswith("[") else [text] if text else []
+    records = parse(text) if text.startswith("[") else [text] if text else []
     return Rewards(**layers, notes=read_notes(records))
 
 

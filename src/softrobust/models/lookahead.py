@@ -10,7 +10,6 @@ taken.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, final
@@ -19,6 +18,7 @@ import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray, frozen, shaped
 from softrobust._core.files import read_npz, rebuilding, under
+from softrobust._core.schema import parse
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError, SolverError
 from softrobust.kernels.s_game import NOT_FINITE, solve_games
@@ -220,7 +220,7 @@ def load_continuous_policy(path: str | Path) -> ContinuousPolicy:
     """Read what `ContinuousPolicy.save` wrote; nothing else is needed, no code of the file runs."""
     arrays = read_npz(path, POLICY_FORMAT, FORMAT_VERSION)
     with rebuilding("policy", path):
-        head = json.loads(str(arrays["policy"]))
+        head = parse(str(arrays["policy"]))
         if head["kind"] not in _KINDS:
             raise InputError(
                 f"The file {Path(path).name} holds a policy of unknown kind '{head['kind']}'."

@@ -5,12 +5,12 @@ Only the classes named here (and those that the reader passes) are ever built fr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
 from softrobust._core.files import read_npz, rebuilding, under
+from softrobust._core.schema import parse
 from softrobust._core.settings import did_you_mean, from_settings, setting_names
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
@@ -95,7 +95,7 @@ def load_posterior(path: str | Path, kinds: Kinds = (), rows: Any = None) -> Fit
 def posterior_of(arrays: Arrays, path: Path, kinds: Kinds = (), rows: Any = None) -> Fitted:
     """The fit in the arrays of a file (`Fitted.to_arrays`)."""
     with rebuilding("posterior", path):
-        record = json.loads(str(arrays["record"]))
+        record = parse(str(arrays["record"]))
         known = POSTERIORS | {cls.name: cls for cls in kinds}
         if record["name"] not in known:
             raise InputError(

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import BoolArray, fits
 from softrobust._core.files import DAMAGED, atomic_write
 from softrobust._core.limits import Deadline, File, Gap, LiveLine, Seconds, Seed
+from softrobust._core.schema import parse
 from softrobust._core.settings import Natural
 from softrobust.bounds import Bound, Covers, bound_of, clairvoyant_bound
 from softrobust.bounds.advantage import relaxation_bytes
@@ -330,7 +331,7 @@ def load_checkpoint(path: str | Path, reduced: Reduced, gap: float) -> Checkpoin
     try:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             stored = dict(file)
-        meta = json.loads(str(stored["meta"]))
+        meta = parse(str(stored["meta"]))
         reason = _not_resumable(meta, reduced, gap)
         if not reason:
             return _state(stored, meta, reduced.allowed, reduced.problem.n_models)
