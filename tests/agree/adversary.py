@@ -49,7 +49,9 @@ from tests.solvers.exact_fractions import exact_objective, exact_returns
 NEAR = 1e-9  # of the largest return: below this, fractions decide
 RULES = 100
 PLANS = 1_000
-MIXING = frozenset({Covers.PRACTICE_CLASS, Covers.STATIONARY, Covers.TIMED, Covers.ALL})
+MIXING = frozenset(
+    {Covers.PRACTICE_GROUPS, Covers.PRACTICE_CLASS, Covers.STATIONARY, Covers.TIMED, Covers.ALL}
+)
 
 
 def adversary(rng: np.random.Generator, percentile: bool | None = None) -> Problem:
@@ -264,8 +266,22 @@ class Referee:
 
 
 def _corners(within: PracticeClass) -> FloatArray:
-    """(n_rules, n_states, n_actions): a corner of the class in every state."""
-    rows = [within.vertices(s) for s in range(within.practice.shape[0])]
+    """(n_rules, n_states, n_actions): a corner of the class in every state, or practice.
+
+    Made anew here, of all subsets of the rare actions, unless the class groups them.
+    """
+    S, A = within.practice.shape
+    rows: list[Any] = []
+    for s in range(S):
+        beta, free = within.practice[s], np.flatnonzero(within.free[s])
+        rare = [a for a in range(A) if not within.free[s, a] and beta[a] > 0]
+        made = [beta]
+        kept = [c for n in range(len(rare) + 1) for c in itertools.combinations(rare, n)]
+        for some, a in itertools.product(kept, free):
+            row = np.where(np.isin(np.arange(A), some), beta, 0.0)
+            row[a] = 1.0 - row.sum()
+            made.append(row)
+        rows.append(within.vertices(s) if within.grouped else made)
     return np.array(list(itertools.product(*rows)))
 
 
@@ -297,6 +313,8 @@ def wrong_within_practice(problem: Problem, rng: np.random.Generator) -> str | N
         claims.append(("exact", solution.bound))
     claims.append(("class", within.named(problem, best_bound(inside, Covers.STATIONARY))))
     for name, bound in claims:
+        if (bound.covers is Covers.PRACTICE_GROUPS) != within.grouped:
+            return f"within practice, {name}: the bound is called one of {bound.covers}"
         if (more := referee.breaks(bound)) is not None:
             return f"within practice, {name}: bound {bound.value!r} below {float(more)!r}"
     return None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from softrobust.bounds import Covers
+from softrobust.certificate.posterior import certify_posterior
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
@@ -147,6 +148,31 @@ def test_many_rare_actions_stay_bounded() -> None:
     vertices = policies.vertices(0)
     assert len(vertices) == 1 + 2 * 2**MOST_RARE
     assert all(policies.contains(v[None]) for v in vertices)
+
+
+def test_a_bound_where_rare_actions_go_together_is_none_of_the_whole_class() -> None:
+    practice, free = np.array([[0.3] + [0.1] * 7]), np.eye(1, 8, dtype=bool)
+    models = ModelSet.from_dense(np.ones((1, 1, 8, 1)))
+    rewards = np.array([[0.0, 1, 1, 1, 1, 1, 1, -10]])
+    problem = Problem(models, rewards, gamma=0.5)
+    policies = PracticeClass(practice, free)
+    better = np.array([[0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.0]])
+    found = solve_within(problem, Exact(), policies)
+    assert policies.contains(better)
+    assert policies.grouped
+    assert not policies.spans(better)
+    assert found.bound is not None
+    assert found.bound.value < static_return(problem, Policy(better, models.states, models.actions))
+    assert found.bound.covers is Covers.PRACTICE_GROUPS
+
+    def draw(n: int, rng: np.random.Generator) -> ModelSet:
+        return ModelSet.from_dense(np.ones((n, 1, 8, 1)))
+
+    chosen = Policy(better, models.states, models.actions)
+    clear = PracticeClass(practice, free, clear=True)
+    under = certify_posterior(problem, chosen, draw, replications=4, among=clear)
+    assert under.upper is not None
+    assert under.upper >= static_return(problem, chosen)
 
 
 def test_bad_shapes_are_refused() -> None:

@@ -1,5 +1,6 @@
 """Upper bounds on what any policy of a class can earn."""
 
+from softrobust.bounds.best import OF_PRACTICE as OF_PRACTICE
 from softrobust.bounds.best import Bound as Bound
 from softrobust.bounds.best import Covers as Covers
 from softrobust.bounds.best import ReplicationBound as ReplicationBound

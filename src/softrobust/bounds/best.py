@@ -98,12 +98,14 @@ _OPTIMA: Recent[tuple[FloatArray, bool]] = Recent(2)  # and whether time cut the
 class Covers(StrEnum):
     """Which policies a bound holds for; each class contains the one before it.
 
-    The first three are of policies that keep to practice where the log cannot tell
+    The first four are of policies that keep to practice where the log cannot tell
     (`solvers.practice_class`): those that change only what clearly pays, or what was seen often
-    enough, the corners of that class and all of it.
+    enough, with the rarest actions taken together where there are many; the corners of that class
+    and all of it.
     """
 
     CLEAR_CHANGES = "clear_changes"
+    PRACTICE_GROUPS = "practice_groups"
     PRACTICE_CORNERS = "practice_corners"
     PRACTICE_CLASS = "practice_class"
     DETERMINISTIC = "deterministic"
@@ -112,7 +114,8 @@ class Covers(StrEnum):
     ALL = "all"
 
 
-CLASSES = tuple(Covers)[3:]  # that `best_bound` is for
+CLASSES = tuple(Covers)[4:]  # that `best_bound` is for
+OF_PRACTICE = frozenset(Covers) - frozenset(CLASSES)  # which say nothing of other policies
 
 
 @final
@@ -313,7 +316,7 @@ def dual_bound(
     best = dual_value(problem, allowed, charges, clairvoyant)
     for known in (charges, older):
         if xi is not None and known is not None and best.value > floor:
-            best = _better(best, dual_value(problem, allowed, known, xi), randomized)
+            best = either(best, dual_value(problem, allowed, known, xi), randomized)
     if best.value <= floor or not charges.terms.any() or objective.lam == 0:
         return best
     proposal = best_xi(allowed, charges, older, lower, upper, best.xi, deadline)
@@ -323,11 +326,11 @@ def dual_bound(
             part = 1.0 - old / np.where(weights > 0, weights, np.inf)
             charges = charges.mixed(older, np.clip(part, 0.0, 1.0))
         point = into_xi(weights, lower, upper)
-        best = _better(best, dual_value(problem, allowed, charges, point), randomized)
+        best = either(best, dual_value(problem, allowed, charges, point), randomized)
     return best
 
 
-def _better(one: DualBound, other: DualBound, randomized: bool) -> DualBound:
+def either(one: DualBound, other: DualBound, randomized: bool = False) -> DualBound:
     """The lower of two bounds of the same actions, with what either says of every choice."""
     low = one if one.value <= other.value else other
     if randomized:
@@ -377,7 +380,8 @@ def best_xi(
     from scipy.optimize import linprog
 
     program: Any = linprog
-    paid = ~((charges.terms == 0).all(axis=2) & allowed).any(axis=1)
+    above = np.inf if (charges.terms > 0).any() else 0.0  # how much a state may bring
+    paid = ~((charges.terms == 0).all(axis=2) & allowed).any(axis=1) | (above > 0)
     states = np.flatnonzero(paid)
     if states.size == 0:
         return None
@@ -411,7 +415,7 @@ def best_xi(
         A_ub[np.arange(r), m + index[:, 0]] = -1.0
         A_ub[:r, m + n :] = change[index[:, 0], index[:, 1]][:, both] / scale
         A_ub[r:, :m], A_ub[r:, m + n :] = -np.eye(k, m), np.eye(k)  # y ≤ ξ
-        bounds = np.column_stack([lower, upper])[open_], [[-np.inf, 0.0]] * n, [[0.0, np.inf]] * k
+        bounds = np.column_stack([lower, upper])[open_], [[-np.inf, above]] * n, [[0.0, np.inf]] * k
         result = program(
             np.concatenate([x[open_], np.ones(n), rise[both]]),
             A_ub=A_ub,

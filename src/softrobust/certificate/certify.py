@@ -70,7 +70,7 @@ PAIRED_DRAWS = 2000  # held-out models that a comparison needs at most: differen
 ROUNDING = 1e-9  # a value above its bound by more than this share is a bug, not rounding
 
 
-KEEPING = (Covers.PRACTICE_CORNERS, Covers.PRACTICE_CLASS)
+KEEPING = (Covers.PRACTICE_GROUPS, Covers.PRACTICE_CORNERS, Covers.PRACTICE_CLASS)
 UNBOUNDED = Bound(math.inf, Covers.ALL, "none")  # of simulated returns: nothing is proven
 
 

@@ -213,7 +213,9 @@ def certify_posterior(
             few = posterior.pool // n
             replications = replications if few < LEAST else min(replications, few)
     try:
-        if isinstance(among, PracticeClass) and problem.n_states > DUAL_STATES:
+        if isinstance(among, PracticeClass) and (
+            problem.n_states > DUAL_STATES or not _spanned(among, policy)
+        ):
             among = None
         if seconds is None:
             some = SECONDS / replication_seconds(problem, n, covers if among is None else among)
@@ -326,6 +328,11 @@ def _together(problem: Problem, n: int, replications: int) -> bool:
     own = problem.models.rewards  # as many numbers as there are probabilities, where they are drawn
     numbers = 2 if own is not None and own.kind == "model" else 1
     return 8.0 * numbers * problem.models.next_states.size * n * replications <= POOL_BYTES
+
+
+def _spanned(among: PracticeClass, policy: Policy | TimedPolicy) -> bool:
+    """Whether the class's problem in composite actions has the policy."""
+    return among.spans(policy.probs) if isinstance(policy, Policy) else not among.grouped
 
 
 def _bound(

@@ -14,7 +14,7 @@ import numpy as np
 
 from softrobust._core.limits import time_bound
 from softrobust._core.notes import Note, read_notes
-from softrobust.bounds import Bound
+from softrobust.bounds import OF_PRACTICE, Bound
 from softrobust.certificate import certify
 from softrobust.errors import InputError
 from softrobust.objective import NONE
@@ -87,6 +87,10 @@ def compare_runs(
     first = runs[0]
     problem = first.problem
     solutions = [_named(run, first) for run in runs]
+    here = [same_question(run.problem, problem) for run in runs]
+    solutions = [
+        s if own else replace(s, bound=None) for s, own in zip(solutions, here, strict=True)
+    ]
     clock = time_bound()
     for i, name in enumerate(solvers):
         limit = None if time_limit is None else _share(time_limit, len(solvers) - i)
@@ -98,9 +102,7 @@ def compare_runs(
         else:
             solutions.append(solve(problem, made))
     compared = compare(problem, solutions, first.heldout, first.log)
-    asked_here = [run.solution for run in runs if same_question(run.problem, problem)]
-    proven = [*asked_here, *solutions[len(runs) :]]
-    shared = [s.bound for s in proven if s.bound is not None]
+    shared = [s.bound for s in solutions if s.bound and s.bound.covers not in OF_PRACTICE]
     visits = time_share(problem, compared[0].solution.policy)
     return {
         "gamma": problem.gamma,
@@ -159,6 +161,8 @@ def _scored(
     proven: dict[str, Any] = dict.fromkeys(("bound", "bound_covers", "gap_abs", "gap_share"))
     own = c.solution.policy
     if not ((own.probs > 0) & ~problem.allowed).any():
+        if c.solution.bound is not None:
+            bounds = [*bounds, c.solution.bound]
         made = certify(problem, own, None, bounds, time_limit=0)
         proven = {name: made.to_dict()[name] for name in proven}
         proven["nothing_better"] = made.nothing_better

@@ -12,7 +12,7 @@ brings a policy back, and returns are equal. β itself is composite action 0 in 
 
 A state with many rare actions would have too many vertices: beyond `MOST_RARE` the ones that
 practice takes least are kept or left together, as one. The class is then the convex hull of those
-vertices, which still holds β.
+vertices, which still holds β; bounds are named so (`Covers.PRACTICE_GROUPS`), and are none of Π.
 
 `solve_within` takes any solver that reads the problem alone. What it proves, it proves of the
 corners of the class where it is for deterministic policies, else of the whole class.
@@ -97,6 +97,19 @@ class PracticeClass:
         others = self.practice > 0
         return np.asarray(self.free.any(axis=1) & ((self.free | others).sum(axis=1) > 1))
 
+    @property
+    def grouped(self) -> bool:
+        """Whether some state has so many rare actions that the vertices span less than Π."""
+        rare = (~self.free & (self.practice > 0)).sum(axis=1)
+        return bool((rare[self.open] > MOST_RARE).any())
+
+    def spans(self, probs: FloatArray) -> bool:
+        """Whether the vertices are known to span a policy of Π: they span Π, or it is one."""
+        return not self.grouped or all(
+            float(np.abs(self.vertices(s) - row).max(axis=1).min()) <= TOLERANCE
+            for s, row in enumerate(probs)
+        )
+
     def contains(self, probs: FloatArray) -> bool:
         """Whether a policy is in Π."""
         over = probs - self.practice
@@ -141,7 +154,9 @@ class PracticeClass:
     def named(self, problem: Problem, bound: Bound) -> Bound:
         """A bound of the composite problem as one of the class, or of its corners."""
         covers = Covers.PRACTICE_CLASS
-        if self.clear:
+        if self.grouped:
+            covers = Covers.PRACTICE_GROUPS
+        elif self.clear:
             covers = Covers.CLEAR_CHANGES
         elif bound.covers is Covers.DETERMINISTIC:
             covers = Covers.PRACTICE_CORNERS

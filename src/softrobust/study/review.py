@@ -17,6 +17,7 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust._core.limits import time_bound
 from softrobust._core.notes import Level, Note
+from softrobust.bounds import OF_PRACTICE
 from softrobust.certificate import (
     PRACTICE,
     Certificate,
@@ -133,7 +134,8 @@ def review(
     compared = compare(problem, solutions, heldout, log)
     chosen = compared[0]
     if certificate is None:
-        bounds = [c.solution.bound for c in compared if c.solution.bound is not None]
+        known = [c.solution.bound for c in compared if c.solution.bound is not None]
+        bounds = [b for b in known if b is chosen.solution.bound or b.covers not in OF_PRACTICE]
         practice = None if log is None else behaviour_policy(problem, log)[0]
         certificate = certify(problem, chosen.solution.policy, heldout, bounds, practice=practice)
     _check_certificate(certificate, chosen, problem)
