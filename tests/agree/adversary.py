@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
+from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound, potential
 from softrobust.bounds.best import CLASSES
 from softrobust.bounds.reduction import pair_sums, reduce
 from softrobust.data import Rewards
@@ -538,15 +538,16 @@ def wrong_program(problem: Problem, path: Path) -> str | None:
 
 
 class _OnlyBranching:
-    """No rule is enumerated, so that nodes are bounded and branched on."""
+    """No rule is enumerated, so that nodes are bounded, by potentials too, and branched on."""
 
     WORK = ((branch_and_bound, "LEAF_WORK"), (branch_and_bound, "LEAST_LEAF"),
-            (branch_and_bound, "NODE_WORK"), (exact, "ENUMERATION_WORK"))  # fmt: skip
+            (branch_and_bound, "NODE_WORK"), (exact, "ENUMERATION_WORK"),
+            (branch_and_bound, "LOOK_WORK"), (potential, "LOOKS"))  # fmt: skip
 
     def __enter__(self) -> None:
         self.kept = [getattr(module, name) for module, name in self.WORK]
         for module, name in self.WORK:
-            setattr(module, name, 0.0)
+            setattr(module, name, 10 if name == "LOOKS" else 0.0)
 
     def __exit__(self, *_: object) -> None:
         for (module, name), value in zip(self.WORK, self.kept, strict=True):

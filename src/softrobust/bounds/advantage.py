@@ -121,6 +121,7 @@ class Relaxation:
     h: FloatArray  # (N, S) occupancies of the models' own optimal rules
     prices: Prices | None = None
     charged: Charges | None = None  # the best mixture known, of these or more actions
+    potential: Any = None  # a `Potential`, of these or more actions
 
     @property
     def terms(self) -> FloatArray:
@@ -163,7 +164,8 @@ class Relaxation:
         held = (self.V, self.decisions, self.adv, self.m, self.rules, self.h)
         prices = 0 if self.prices is None else sum(part.nbytes for part in self.prices.arrays)
         charged = 0 if self.charged is None else (1 + len(ALONE)) * self.adv.nbytes
-        return prices + charged + sum(part.nbytes for part in held)
+        other = 0 if self.potential is None else self.potential.nbytes
+        return prices + charged + int(other) + sum(part.nbytes for part in held)
 
 
 def _sum_of_best(allowed: BoolArray, terms: FloatArray, xi: FloatArray) -> float:
@@ -223,8 +225,10 @@ def relax(
         if xi is not None and S**3 * A <= PRICED_WORK:
             now = Relaxation(allowed, V, decisions, upper, x, size, adv, least, rules, h, prices)
             prices = _priced(p, now, np.flatnonzero(choice), xi, deadline, likely)
-    known = None if parent is None else parent.charged
-    return Relaxation(allowed, V, decisions, upper, x, size, adv, least, rules, h, prices, known)
+    known, other = (None, None) if parent is None else (parent.charged, parent.potential)
+    return Relaxation(
+        allowed, V, decisions, upper, x, size, adv, least, rules, h, prices, known, other
+    )
 
 
 def _priced(

@@ -25,7 +25,8 @@ import numpy as np
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline, OutOfTime
 from softrobust.bounds.advantage import Charges, Relaxation, relax
-from softrobust.bounds.best import DualBound, dual_bound, percentile_bound
+from softrobust.bounds.best import DualBound, dual_bound, either, percentile_bound
+from softrobust.bounds.potential import LOOKS, SMOOTH, can_lower, lower
 from softrobust.bounds.reduction import Reduced
 from softrobust.objective import Percentile
 from softrobust.returns import ModelOptima
@@ -46,6 +47,10 @@ STRIDE = 0.2  # and from which on priced occupancies alone are bounded anew in t
 PAYS = 0.05  # share of the gap that new occupancies must have closed lately to be worth a node
 FEW = 6  # actions of a state up to which they may be peeled off one by one;
 QUARTER = 0.25  # of more, the most promising part goes together
+LOOK_WORK = 2.0  # multiply-adds for every probability that a look for a potential takes,
+LOOK_LEAST = 4e5  # and beside them; all nodes so far are to have taken as many as all looks of one
+INSTEAD = 0.3  # share of the gap that they must have closed lately to go alone
+LOWERINGS = 4  # potentials of a node, each with fewer actions than the one before
 NO_GAP = 1e-9  # share of the returns up to which an enumeration's error is no gap
 TIE = 0.05  # weight of the mean fall of a state's choices beside their least fall
 
@@ -87,6 +92,8 @@ class Tree:
     optima: ModelOptima | None = None  # of the models, to start the root from
     heap: list[tuple[float, int, Node]] = field(default_factory=list)
     counter: int = 0
+    lowered: float = 1.0  # the same of what potentials close,
+    instead: float = 0.0  # and of what they close where occupancies are bounded before
     payoff: float = 1.0  # moving average of the share of the gap that new occupancies close
     parents: WeakSet[Relaxation] = field(default_factory=WeakSet)
     climber: Climber = field(init=False)
@@ -140,6 +147,8 @@ class Tree:
         relaxation, bound = self._tighten(node, deadline)
         if self.root is None:
             self.root = relaxation
+        if self._pays(bound):
+            relaxation, bound = self._lower(relaxation, bound, deadline)
         self.nodes += 1
         self.depth = max(self.depth, node.depth)
         value = min(bound.value, node.bound)
@@ -209,7 +218,7 @@ class Tree:
         up_to_date = (fresh and not priced) or not renew  # are the occupancies of the actions left?
         free = True  # are least occupancies at any price bounded anew too?
         whole = not (priced and renew)  # and were they in the last round, or can they not be?
-        for _ in range(ROUNDS):
+        for _ in range(0 if self._alone(relaxation, bound) else ROUNDS):
             keep = relaxation.allowed & (bound.choice > self.floor)
             gone = relaxation.allowed & ~keep
             if bound.value <= self.floor or not keep.any(axis=1).all() or deadline.passed:
@@ -235,6 +244,52 @@ class Tree:
             if closed < STALL and (free or not priced):
                 break
             free = closed < STRIDE
+        return relaxation, bound
+
+    def _pays(self, bound: DualBound) -> bool:
+        """Whether to look for a potential: once nodes are many, and as long as it closes much."""
+        p = self.reduced.problem
+        (S, _, N), pairs = p.R.shape, int(self.reduced.allowed.sum())
+        looks = LOOKS * len(SMOOTH) * LOOK_WORK * (N * pairs * S + LOOK_LEAST)
+        if not self.dual or bound.value <= self.floor or isinstance(p.objective, Percentile):
+            return False
+        if self.nodes * self._node_work() < looks or not can_lower(p):
+            return False
+        return self.lowered >= PAYS or self.nodes % 8 == 0
+
+    def _alone(self, relaxation: Relaxation, bound: DualBound) -> bool:
+        """Whether a potential takes the place of the rounds before it, as they close much less."""
+        known = relaxation.potential is not None and self.nodes % 8 != 0
+        return known and self.instead >= INSTEAD and self._pays(bound)
+
+    def _lower(
+        self, relaxation: Relaxation, bound: DualBound, deadline: Deadline
+    ) -> tuple[Relaxation, DualBound]:
+        """Bound by a potential, and take actions away, as long as that closes much."""
+        alone = self._alone(relaxation, bound)
+        for i in range(LOWERINGS):
+            keep = relaxation.allowed & (bound.choice > self.floor)
+            gone = relaxation.allowed & ~keep
+            if bound.value <= self.floor or not keep.any(axis=1).all() or deadline.passed:
+                break
+            if gone.any():
+                self.closed = max(self.closed, float(bound.choice[gone].max()))
+                try:
+                    relaxation = relax(
+                        self.reduced, keep, relaxation, deadline, worth=np.zeros(len(keep), bool)
+                    )
+                except OutOfTime:
+                    break
+                bound = replace(bound, choice=np.where(keep, bound.choice, -np.inf))
+            potential, found = lower(self.reduced, relaxation, bound.xi, self.floor, deadline)
+            relaxation = replace(relaxation, potential=potential)
+            closed = (bound.value - found.value) / max(bound.value - self.value, 1e-300)
+            self.lowered += 0.5 * (max(closed, 0.0) - self.lowered)
+            if i == 0 and not alone:
+                self.instead += 0.5 * (max(closed, 0.0) - self.instead)
+            bound = either(bound, found)
+            if closed < STRIDE:
+                break
         return relaxation, bound
 
     def _worth(self, relaxation: Relaxation, bound: DualBound) -> BoolArray:
@@ -299,7 +354,11 @@ class Tree:
     def _leaf_work(self) -> float:
         S, _, N = self.reduced.problem.R.shape
         at_once = min(LEAF_WORK, max(LEAST_LEAF, LEAF_NODES * N * S**3))
-        return float(max(at_once, self.nodes * (LEAST_LEAF + NODE_WORK * N * S**3)))
+        return float(max(at_once, self.nodes * self._node_work()))
+
+    def _node_work(self) -> float:
+        S, _, N = self.reduced.problem.R.shape
+        return float(LEAST_LEAF + NODE_WORK * N * S**3)
 
     def _close(self, node: Node, bound: float) -> None:
         self.closed = max(self.closed, bound)
