@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from softrobust._core.notes import Note
+from softrobust.bounds import Bound, Covers
 from softrobust.certificate import certify
 from softrobust.cli.main import run as run_cli
 from softrobust.errors import InputError
@@ -160,6 +161,15 @@ def test_bounds_are_shared_only_between_equal_questions(folder: Run, second: Pat
     assert not same_question(folder.problem, other.problem)
     shifted = replace(folder.problem, p0=np.eye(folder.problem.n_states)[0])
     assert not same_question(folder.problem, shifted)
+
+
+def test_a_bound_of_those_who_keep_to_practice_is_shared_with_nobody(folder: Run) -> None:
+    value = folder.solution.static_value
+    kept = Bound(value, Covers.PRACTICE_CLASS, "exact")  # below what others earn
+    found = compare_runs([replace(folder, solution=replace(folder.solution, bound=kept))])
+    covers = {row["name"]: row["bound_covers"] for row in found["policies"]}
+    assert covers.pop("run (local-search)") == "practice_class"
+    assert "practice_class" not in covers.values()
 
 
 def test_runs_with_other_labels_cannot_be_compared(folder: Run) -> None:

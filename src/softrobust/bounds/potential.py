@@ -27,7 +27,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray, fits
 from softrobust._core.limits import NO_LIMIT, Deadline
 from softrobust.bounds.advantage import Charges, Relaxation, can_bound_occupancies, tighten
 from softrobust.bounds.best import DualBound, dual_bound
@@ -61,7 +61,8 @@ class Potential:
 def can_lower(problem: Problem) -> bool:
     """Whether the problem is small enough for it."""
     S, A, N = problem.R.shape
-    return can_bound_occupancies(problem) and N * S * A * S <= DENSE
+    rows = N * S * A * S
+    return can_bound_occupancies(problem) and rows <= DENSE and fits(8.0 * (rows + 8 * S * A * N))
 
 
 def lower(

@@ -4,8 +4,9 @@ A node is a set of allowed actions per state. Its bound is UB(ξ) of `bounds.bes
 never above the policy-based bound (the objective of the models' restricted optima: Ahluwalia,
 Steimle and Denton's, reached with ξ the worst case of these optima and m = 0). What the bound says
 of single choices takes actions away; that raises least occupancies and lowers optima, so the bound
-is computed again. Best node first; a branch fixes the state whose choice, by first-order estimate,
-costs most.
+is computed again. Once nodes are many, a potential (`bounds.potential`) bounds them once more, as
+long as it closes much. Best node first; a branch fixes the state whose choice, by first-order
+estimate, costs most.
 
 Everything closed is closed against value + tolerance, and the greatest bound ever closed is kept:
 the bound reported is the maximum over closed and open nodes, so it holds at any moment. The
