@@ -248,6 +248,9 @@ def test_force_replaces_a_run(log: str, tmp_path: Path, capsys: pytest.CaptureFi
     (out / "policy.csv").write_text("of a table")
     (out / "notes.txt").write_text("mine")
     assert run(line(log, "--out", str(out))) == 2
+    assert run(line(log, "--out", str(out), "--force")) == 2  # of no run
+    assert (out / "policy.csv").exists()
+    (out / "solution.json").write_text('{"format_version": 2}')
     assert run(line(log, "--out", str(out), "--force", "--quiet")) == 0
     assert not (out / "policy.csv").exists()
     assert (out / "notes.txt").read_text() == "mine"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from softrobust.cli.places import keep_inputs
 from softrobust.errors import InputError
 
 if TYPE_CHECKING:
@@ -224,6 +225,7 @@ def spelled_out(verb: Callable[..., None]) -> Callable[..., None]:
     @wraps(verb)
     def call(**flags: Any) -> None:
         del flags["debug"]
+        keep_inputs(verb.__name__, flags)
         said = {name: flags.pop(name) for name in raw}
         reading = {name: said.pop(name) for name in READING if name in raw}
         if raw:

@@ -66,7 +66,6 @@ def rules(
     """
     from softrobust.report.study_words import rules_sentence
     from softrobust.run import load_table_run
-    from softrobust.run.folder import refuse_file_of_run
     from softrobust.study.rules import kept_practice, simplify
 
     folder = load_table_run(run)
@@ -75,7 +74,6 @@ def rules(
         practice=kept_practice(folder.problem, folder.solution, folder.log),
     )  # fmt: skip
     if out is not None:
-        refuse_file_of_run(out)
         found.policy.save(out)
     if json:
         print_record(found.to_dict())
@@ -166,7 +164,7 @@ def frontier(
     from softrobust.study.frontier import COLUMNS
 
     if out is not None:
-        check_out(out, force)
+        check_out(out, force, names=())
     options = options_of(flags, time_limit=None)
     grid = numbers_of("--lambdas", lambdas), numbers_of("--alphas", alphas)
     found = run_frontier(set_up(input, options), *grid, solver, time_limit, seed)

@@ -13,7 +13,8 @@ Models that a posterior of tables drew are kept as seeds (in problem.npz and pos
 drawn again where a command needs them; older folders hold the models themselves.
 
 Later verbs add `checks.json`, `rehearsal/` and `report.pdf`. A folder that is written again loses
-all of these that the new run does not have: nothing of another run survives in it.
+all of these that the new run does not have: nothing of another run survives in it. A folder that
+holds files of these names which no run put there is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
@@ -41,6 +42,7 @@ from softrobust.certificate import Certificate
 from softrobust.certificate.record import (
     CONTINUOUS,
     FILE,
+    SEALED,
     certificate_of,
     changed,
     decision_digest,
@@ -246,9 +248,38 @@ def _forget_killed(place: Path, name: str) -> None:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-def check_out(out: Path, force: bool) -> None:
-    """Refuse before any work is done what could not be written afterwards."""
+def check_out(out: Path, force: bool, names: Sequence[str] = FILES) -> None:
+    """Refuse before any work is done what could not be written afterwards.
+
+    So are folders that hold files with `names` of a run, but not of the run there: a new one would
+    replace or remove them, or be read together with them.
+    """
     check_folder(out, force, "force")
+    places = (out, out / NEW, out / MOVING)  # a killed move is gone on with
+    own = {name for place in places for name in _own_files(place)}
+    for name in names:
+        if name not in own and os.path.lexists(out / name):
+            raise InputError(
+                f"'{out / name}' is no file of a run in that folder, and a run would replace or "
+                "remove it. Choose another folder, or move the file away.",
+                arguments={"out": "FOLDER"},
+            )
+
+
+def _own_files(folder: Path) -> list[str]:
+    """Names of files that belong to the run in a folder; none where there is no run."""
+    try:
+        record: Any = read_json(folder / FILE) if (folder / FILE).is_file() else None
+    except InputError:  # damaged: what it listed is not known
+        return list(FILES)
+    if not isinstance(record, dict) or "format_version" not in record:
+        return []
+    if not isinstance(record.get("files"), dict):  # an older version, or damaged
+        return list(FILES)
+    vectors = record.get("kind") == CONTINUOUS
+    sealed = [name for name in FILES if name.endswith(SEALED) and name != SEARCH]
+    foreign = {name for name in sealed if name not in record["files"]}
+    return [name for name in FILES if name not in foreign and (vectors or name != "log.csv")]
 
 
 def refuse_file_of_run(path: Path) -> None:
