@@ -54,6 +54,8 @@ def test_logs_work_and_mistakes_are_said(
     assert "practice" in printed(capsys, "evaluate", str(log), "--gamma", "0.8", *words)
     assert run_cli(["evaluate", str(run), "--gamma", "0.8", *words]) == 2
     assert "brings its own problem" in " ".join(capsys.readouterr().err.split())
+    assert run_cli(["evaluate", str(log), "--gamma", "0.8", "--alpha", "nan", *words]) == 2
+    assert "alpha must lie in [0, 1]; it is nan" in capsys.readouterr().err
     bad = tmp_path / "bad.csv"
     bad.write_text("state,action\n7,1\n", encoding="utf-8")
     assert run_cli(["evaluate", str(run), "--policy", str(bad)]) == 2

@@ -229,6 +229,7 @@ BAD_FLAGS = {
     "gamma 0": (["--gamma", "0"], "strictly between 0 and 1"),
     "no gamma": ([], "--gamma"),
     "alpha": (["--gamma", ".9", "--alpha", "1.1"], "alpha must lie in [0, 1]"),
+    "alpha nan": (["--gamma", ".9", "--alpha", "nan"], "alpha must lie in [0, 1]; it is nan"),
     "lambda": (["--gamma", ".9", "--lambda", "-1"], "lambda must lie in [0, 1]"),
     "solver": (["--gamma", ".9", "--solver", "sarect"], "Did you mean 'sa-rect'"),
     "columns": (["--gamma", ".9", "--columns", "state"], "role=name"),

@@ -30,7 +30,7 @@ from softrobust.models.files import read_models
 from softrobust.models.gaussian import GAUSSIAN_FORMAT
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy, TimedPolicy, action_shares, read_timed_policy
-from softrobust.objective import REFERENCES, Objective, Reference, SoftRobust
+from softrobust.objective import REFERENCES, Objective, Reference, SoftRobust, check_share
 from softrobust.posterior import DirichletPosterior, FittedLearned, LearnedPosterior, Posterior
 from softrobust.posterior.base import CHECKING, CHOOSING, fit_quietly
 from softrobust.posterior.registry import TABLES, make_posterior, settings_of
@@ -62,6 +62,8 @@ FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with option
 def set_up(source: str | Path | TransitionLog | ContinuousLog, options: Options) -> Setup:
     """Read the input, unless it is a log that was read already, and build the problem."""
     whole("seed", options.seed, 0)
+    if options.alpha is not None:
+        check_share("alpha", options.alpha)
     path = Path(source) if isinstance(source, str) else source
     if not isinstance(path, Path):
         options.refuse(READING, "files", "a log that was read already")
