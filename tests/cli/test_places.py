@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from softrobust.cli.main import run
+from softrobust.errors import InputError
+from softrobust.run import load_run
 from tests.instances import LOG, MODELS
 
 FAST = ["--gamma", ".9", "--models", "5", "--replications", "0", "--quiet"]
@@ -125,3 +127,26 @@ def test_no_verb_writes_over_its_input(
     assert run(["export", str(solved), "--out", "other.csv", "--quiet"]) == 0
     assert run(["collect", "riverswim", "--out", "other.csv", "--quiet"]) == 0
     assert run(["report", str(solved), "--quick", "--quiet"]) == 0
+
+
+def test_a_link_in_a_circle_is_no_place(
+    solved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.csv").write_text(LOG)
+    (tmp_path / "loop").symlink_to("loop")
+    for words in (
+        ["solve", "log.csv", *FAST],
+        ["frontier", "log.csv", "--gamma", ".9"],
+        ["sample", "log.csv", "--models", "3"],
+        ["export", str(solved)],
+        ["report", str(solved)],
+        ["rehearse", str(solved)],
+        ["solve", "log.csv", *FAST, "--export-milp", "loop", "--out", "run"],
+    ):
+        words += [] if "--out" in words else ["--out", "loop"]
+        refused(words, capsys, "'loop' cannot be written (Too many levels")
+    refused(["solve", "loop", *FAST], capsys, "loop")
+    with pytest.raises(InputError, match="'loop' cannot be written"):
+        load_run(solved).save("loop")

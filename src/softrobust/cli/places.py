@@ -1,6 +1,7 @@
 """Where verbs write: never over an input of the same command, nor over a file of a run."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,9 @@ def _exists(path: Path) -> bool:
 
 def _resolved(path: Path) -> Path:
     try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.stat()  # says what a link in a circle is
         return path.resolve()
     except (OSError, RuntimeError) as error:
-        raise InputError(
-            f"Nothing can be written to '{path}' ({error}). Choose another place."
-        ) from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"'{path}' cannot be written ({reason}). Choose another place.") from None

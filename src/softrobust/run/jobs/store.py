@@ -152,6 +152,8 @@ def check_folder(out: Path, may_exist: bool, argument: str = "resume") -> None:
     `argument` is the one that says so.
     """
     with _reachable(out):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            out.stat()  # says what a link in a circle is, as resolving it would not
         parent = out.resolve().parent
         if out.exists() and not out.is_dir():
             raise InputError(f"'{out}' is a file; results need a folder.")
