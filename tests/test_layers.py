@@ -30,6 +30,7 @@ STAGES = [
     "paper",
     "app",
     "cli",
+    "__main__",
 ]
 LAZY = {
     "pyarrow",

@@ -14,6 +14,7 @@ import typer
 from typer import Context
 
 from softrobust._core import __version__
+from softrobust._core.interrupts import interrupted, listen
 from softrobust.cli.data import collect, domains, inspect, sample
 from softrobust.cli.options import spelled_out
 from softrobust.cli.screen import visible
@@ -29,6 +30,7 @@ OTHERWISE = {"read_trajectories": "begin with `softrobust inspect`"}
 NOT_HERE = {"--continuous": "Vectors are for solve, and their runs for report, apply and export; "
             "this verb asks about a table of states: cut the vectors into bins first."}  # fmt: skip
 CREWED = ("solve", "frontier", "evaluate")
+INTERRUPTED = 130
 LONG = 400  # characters of a word, beyond which it is no word that anybody reads
 app = typer.Typer(
     name="softrobust",
@@ -53,6 +55,16 @@ def _crew(verb: Callable[..., None], options: dict[str, Any]) -> AbstractContext
 KEEPING = ("rehearse", "reproduce", "sweep")  # what they have done is in files, one by one
 
 
+class _StoppedError(Exception):
+    """Ctrl-C as the parser does not know it."""
+
+
+def _stopped(verb: str) -> str:
+    if verb in KEEPING:
+        return "Interrupted; what was done is kept, and --resume goes on with the rest."
+    return "Interrupted; nothing was written."
+
+
 def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
     """Answer Ctrl-C in words: the parser would turn it into an exit code and say nothing."""
 
@@ -65,13 +77,8 @@ def _interruptible(verb: Callable[..., None]) -> Callable[..., None]:
             with within(limit), _crew(verb, options):  # the whole command, not the solver alone
                 verb(*words, **options)
         except KeyboardInterrupt as error:  # a run that can go on says so itself
-            asked, text = _flags(error, verb.__name__), str(error)
-            if not text:
-                text = "Interrupted; nothing was written."
-                if verb.__name__ in KEEPING:
-                    text = "Interrupted; what was done is kept, and --resume goes on with the rest."
-            _say(f"{text}{asked}")
-            raise typer.Exit(130) from None
+            text = str(error) or _stopped(verb.__name__)
+            raise _StoppedError(f"{text}{_flags(error, verb.__name__)}") from None
         finally:
             stage()
 
@@ -103,6 +110,7 @@ def root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `softrobust` command."""
+    listen()
     words = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(words))
 
@@ -113,27 +121,31 @@ def run(words: list[str]) -> int:
     words = words or ["--help"]  # nothing was asked: say what can be
     try:
         code = app(args=words, prog_name="softrobust", standalone_mode=False)
+        if code == INTERRUPTED:  # before a verb was called: the parser says nothing
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except SoftRobustError as error:
         if debug:
             raise
         _say(f"{error}{_flags(error, words[0])}")
         return 2 if isinstance(error, InputError) else 1
-    except KeyboardInterrupt:
-        _say("Interrupted; nothing was written.")
-        return 130
+    except (KeyboardInterrupt, _StoppedError) as error:
+        _say(str(error) or _stopped(words[0]))
+        return INTERRUPTED
     except Exception as error:
-        return _usage_or_bug(error, debug)
+        return _usage_or_bug(error, words[0], debug)
 
 
 def _flags(error: BaseException, verb: str) -> str:
     """How what an error asks for is written on the line of a verb: the library names arguments."""
+    asked: dict[str, str] = getattr(error, "arguments", {})
+    if not asked:
+        return ""
     from typer.main import get_command
 
     from softrobust.report.commands import CALLED
 
-    asked: dict[str, str] = getattr(error, "arguments", {})
-    verbs: dict[str, Any] = getattr(get_command(app), "commands", {}) if asked else {}
+    verbs: dict[str, Any] = getattr(get_command(app), "commands", {})
     options = {name: {o.name: o.opts for o in found.params} for name, found in verbs.items()}
     own = options.get(verb, {})
     found = []
@@ -148,16 +160,19 @@ def _flags(error: BaseException, verb: str) -> str:
     return f" On the command line: {', '.join(found)}." if found else ""
 
 
-def _usage_or_bug(error: Exception, debug: bool) -> int:
-    """Usage errors of the parser are bad input; the rest is a failure worth a report."""
+def _usage_or_bug(error: Exception, verb: str, debug: bool) -> int:
+    """Usage errors of the parser are bad input; the rest is a failure worth a report.
+
+    After an interrupt it is none: half an import may be at fault. The parser makes an Abort of one.
+    """
     message = getattr(error, "format_message", None)
     if callable(message):
         told = message() or str(error)
         _say(". ".join([told, *(why for flag, why in NOT_HERE.items() if told.endswith(flag))]))
         return int(getattr(error, "exit_code", 2)) or 2
     if type(error).__name__ == "Abort":
-        _say("Aborted.")
-        return 1
+        _say(_stopped(verb))
+        return INTERRUPTED
     if debug:
         raise error
     if isinstance(error, (OSError, MemoryError)):
@@ -166,6 +181,9 @@ def _usage_or_bug(error: Exception, debug: bool) -> int:
         where = f" ('{place}')" if place else ""
         _say(f"The system refused: {reason}{where}. Nothing was half written: mend it, run again.")
         return 1
+    if interrupted():
+        _say(_stopped(verb))
+        return INTERRUPTED
     _say(
         f"An unexpected {type(error).__name__} stopped the work: {error}. This is a bug in "
         "softrobust; run again with --debug to see where, and please report it."
