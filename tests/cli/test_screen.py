@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +175,24 @@ def test_a_pipe_may_name_its_width(
     run_cli(["inspect", str(log)])
     narrow = [x for x in capsys.readouterr().out.splitlines() if "softrobust solve" not in x]
     assert max(len(line) for line in narrow) <= 60
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii", "ascii:surrogateescape"])
+def test_no_encoding_is_too_narrow(encoding: str, run: Path) -> None:
+    """Letters that it has not are written out."""
+    code = "from softrobust.cli import main; main()"
+    words = [sys.executable, "-c", code, "compare", str(run)]
+    done = subprocess.run(
+        words, env=os.environ | {"PYTHONIOENCODING": encoding}, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert rb"\u03bb = " in done.stdout
+    words = [sys.executable, "-c", code, "explain", str(run), "--state", "\u03b1"]
+    done = subprocess.run(
+        words, env=os.environ | {"PYTHONIOENCODING": encoding}, capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert rb"\u03b1" in done.stderr
 
 
 def test_tables(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -111,6 +112,9 @@ def root(
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `softrobust` command."""
     listen()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="backslashreplace")  # not every encoding has every letter
     words = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(words))
 
