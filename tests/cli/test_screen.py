@@ -177,6 +177,18 @@ def test_a_pipe_may_name_its_width(
     assert max(len(line) for line in narrow) <= 60
 
 
+def test_a_width_of_nothing_is_none(
+    log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in (["inspect", str(log)], ["--help"]):
+        run_cli(words)
+        plain = capsys.readouterr().out
+        assert plain.strip()
+        monkeypatch.setenv("COLUMNS", "0")
+        run_cli(words)
+        assert capsys.readouterr().out == plain
+
+
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii", "ascii:surrogateescape"])
 def test_no_encoding_is_too_narrow(encoding: str, run: Path) -> None:
     """Letters that it has not are written out."""

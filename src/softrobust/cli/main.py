@@ -3,6 +3,7 @@
 0: a usable policy. 2: bad input. 1: failure. 130: interrupted. A traceback only with --debug.
 """
 
+import os
 import sys
 import textwrap
 from collections.abc import Callable
@@ -123,6 +124,8 @@ def run(words: list[str]) -> int:
     """Run the command line and return its exit code."""
     debug = "--debug" in words
     words = words or ["--help"]  # nothing was asked: say what can be
+    if set(os.environ.get("COLUMNS", "")) == {"0"}:  # as good as not set, for the help as well
+        del os.environ["COLUMNS"]
     try:
         code = app(args=words, prog_name="softrobust", standalone_mode=False)
         if code == INTERRUPTED:  # before a verb was called: the parser says nothing
