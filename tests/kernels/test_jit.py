@@ -44,6 +44,26 @@ def test_other_errors_are_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None
         _jit.kernel(lambda x: x)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NUMBA_DISABLE_JIT", "1"),
+        ("NUMBA_NUM_THREADS", "0"),
+        ("NUMBA_NUM_THREADS", "-2"),
+        ("NUMBA_THREADING_LAYER", "nonsense"),
+    ],
+)
+def test_settings_under_which_nothing_runs_are_named(name: str, value: str) -> None:
+    code = "from softrobust.cli import main; main()"
+    words = [sys.executable, "-c", code, "solve", "examples/pest_log.csv", "--gamma", ".9"]
+    done = subprocess.run(
+        [*words, "--models", "5"], cwd=Path(__file__).parents[2], env=os.environ | {name: value},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert f"Unset {name}" in " ".join(done.stderr.split())
+
+
 class Parts(NamedTuple):
     x: np.ndarray
     on: bool

@@ -38,7 +38,7 @@ from typing import Any
 
 from llvmlite import binding
 from numba import __version__ as numba_version
-from numba import _dynfunc, extending, get_num_threads, njit, types
+from numba import _dynfunc, extending, njit, types
 from numba.core import cgutils, codegen, event, imputils
 from numba.core.base import BaseContext
 from numba.core.compiler_lock import global_compiler_lock
@@ -50,6 +50,7 @@ from numba.extending import intrinsic, overload
 from numba.np import arrayobj
 
 from softrobust._core.limits import LiveLine
+from softrobust.kernels import get_num_threads
 
 REORDER = frozenset({"reassoc", "contract", "nsz", "arcp"})
 FINITE = REORDER | {"nnan", "ninf"}
