@@ -237,6 +237,7 @@ BAD_FLAGS = {
     "models": (["--gamma", ".9", "--models", "0"], "whole number"),
     "weights with a log": (["--gamma", ".9", "--weights", "w.csv"], "weights is for models"),
     "a word": (["--gamma", "much"], "gamma"),
+    "cluster": (["--gamma", ".9", "--models", "5", "--cluster", "no"], "address of its scheduler"),
     "seed": (["--gamma", ".9", "--seed", "-1"], "seed must be a whole number"),
     "strength 0": (["--gamma", ".9", "--strength", "0"], "strength must be a positive"),
     "per cell 0": (["--gamma", ".9", "--per-cell", "0"], "per_cell must be a positive"),

@@ -88,7 +88,11 @@ def test_bad_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="No Dask scheduler answers"):
         run_tasks(planned, tmp_path / "b", cluster="tcp://127.0.0.1:9")
     with pytest.raises(InputError, match="No Dask scheduler answers"):
-        run_tasks(planned, tmp_path / "c", cluster="nonsense://x")
+        run_tasks(planned, tmp_path / "c", cluster="nonsense://x:1")
+    for wrong in ("nonsense", "", "nonsense://x", "tcp://node0", "node0:", "a b:1", "8786"):
+        with pytest.raises(InputError, match=f"address of its scheduler.* it is '{wrong}'"):
+            run_tasks(planned, tmp_path / "d", cluster=wrong)
+    assert not (tmp_path / "d").exists()
 
 
 def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,10 @@ def test_a_crew_that_makes_no_sense() -> None:
         Crew(2, "local:2")
     with pytest.raises(InputError, match="local:N"):
         Crew(cluster="local:none")
+    with pytest.raises(InputError, match="the address of its scheduler"):
+        Crew(cluster="nonsense")
+    for address in ("tcp://node0:8786", "node0:8786", "tls://[::1]:8786", "ws://node0:80/x"):
+        assert Crew(cluster=address).cluster == address
 
 
 @pytest.mark.slow

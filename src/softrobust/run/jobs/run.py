@@ -7,6 +7,7 @@ whole or absent, and the bytes do not depend on who computed them, in which orde
 """
 
 import base64
+import re
 import signal
 import sys
 import tempfile
@@ -44,6 +45,10 @@ from softrobust.run.jobs.tasks import (
 )
 
 LOCAL = "local:"
+# [scheme://]host:port, of which only some schemes need no port
+ADDRESS = re.compile(
+    r"(?!local:)([a-z]+://)?([^\s:/\[\]]*|\[[^\s/\]]+\]):\d+(/\S*)?|(inproc|wss?)://\S+"
+)
 EVERY = 10.0  # seconds between two plain lines of progress
 
 
@@ -138,8 +143,14 @@ def _where(workers: int | None, cluster: str | None) -> tuple[int | None, str | 
         raise InputError(f"The number of workers is 0 or more; it is {workers}.")
     if workers is not None and cluster is not None:
         raise InputError("Give workers or a cluster, not both: a cluster brings its own workers.")
-    if cluster is None or not cluster.startswith(LOCAL):
+    if cluster is None or ADDRESS.fullmatch(cluster):
         return workers, cluster
+    if not cluster.startswith(LOCAL):
+        raise InputError(
+            "A cluster is given by the address of its scheduler, such as tcp://node0:8786, or as "
+            f"local:N for N workers on this machine; it is '{cluster}'.",
+            arguments={"cluster": "local:2"},
+        )
     count = cluster.removeprefix(LOCAL)
     if not count.isdigit() or int(count) < 1:
         raise InputError(
