@@ -255,15 +255,18 @@ def check_out(out: Path, force: bool, names: Sequence[str] = FILES) -> None:
     replace or remove them, or be read together with them.
     """
     check_folder(out, force, "force")
-    places = (out, out / NEW, out / MOVING)  # a killed move is gone on with
-    own = {name for place in places for name in _own_files(place)}
-    for name in names:
-        if name not in own and os.path.lexists(out / name):
-            raise InputError(
-                f"'{out / name}' is no file of a run in that folder, and a run would replace or "
-                "remove it. Choose another folder, or move the file away.",
-                arguments={"out": "FOLDER"},
-            )
+    if not out.is_dir():
+        return
+    with locked(out, shared=True):  # not while another process moves its run there
+        places = (out, out / NEW, out / MOVING)  # a killed move is gone on with
+        own = {name for place in places for name in _own_files(place)}
+        strange = [name for name in names if name not in own and os.path.lexists(out / name)]
+    if strange:
+        raise InputError(
+            f"'{out / strange[0]}' is no file of a run in that folder, and a run would replace or "
+            "remove it. Choose another folder, or move the file away.",
+            arguments={"out": "FOLDER"},
+        )
 
 
 def _own_files(folder: Path) -> list[str]:
