@@ -9,14 +9,16 @@ import pytest
 
 from softrobust._core.notes import Note
 from softrobust.data import Rewards, TransitionLog
+from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import Policy
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.posterior import Diagnostics, FittedDirichlet
 from softrobust.posterior.diagnostics import Parameter
 from softrobust.problem import Problem
 from softrobust.report.counts import Seen
-from softrobust.report.policy import rule_list
+from softrobust.report.policy import changes, rule_list
 from softrobust.report.sections import caution, why
 from softrobust.report.sentences import in_words, sentence
 from softrobust.report.study_words import check_sentence
@@ -52,6 +54,32 @@ def stock() -> Case:
     log = stock_log()
     problem, test, posterior = from_log(log)
     return log, problem, test, posterior, LocalSearch().solve(problem)
+
+
+def test_always_is_said_only_where_one_action_is_left() -> None:
+    def policy(*rules: list[float]) -> Policy:
+        names = Labels(("A", "B", "C")), Labels(("usual", "rare", "worst"))
+        return Policy(np.array(rules, float), *names)
+
+    now, mixed, nearly = [0.68, 0.27, 0.05], [0.73, 0.27, 0], [0.95, 0.05, 0]
+    practice = policy(now, now, nearly)
+    found, rest = changes(policy(mixed, mixed, [1, 0, 0]), practice)
+    assert not found
+    told = rest.replace("\u202f", " ")
+    assert told == (
+        "A little other than now in A, B: usual 73 % (now 68 %), worst 0 % (now 5 %). "
+        "Elsewhere: what is usually done now, and always so in C."
+    )
+    _, rest = changes(policy(mixed, mixed, nearly), practice)
+    assert rest.endswith("Elsewhere: what is usually done now.")
+    # A difference that no figure would show is none, and makes no rule.
+    close = [0.68001, 0.26999, 0.05]
+    _, rest = changes(policy(close, close, nearly), practice)
+    assert rest == "In every state: what is usually done now."
+    # With small counts hidden, shares of practice are not told.
+    seen = Seen(np.full((3, 3), 3), suppress=True)
+    _, rest = changes(policy(mixed, mixed, [1, 0, 0]), practice, seen)
+    assert rest == "In every state: what is usually done now."
 
 
 def test_practice_is_compared_even_where_it_leaves_the_mask(stock: Case) -> None:

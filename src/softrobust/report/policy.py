@@ -29,7 +29,7 @@ MOST_ROWS, SUMMARY_ROWS = 1000, 200
 MOST_MIXED = 5  # actions listed where a policy randomizes
 MOST_SPANS = 6  # stretches of steps that are listed of a state
 MOST_CHANGES = 4  # stretches of states that are listed
-MOST_NAMED = 3  # states in which practice becomes a rule
+MOST_NAMED = 3  # states in which practice becomes a rule, or in which it shifts a little
 CHANGED = 0.1  # share of decisions in a state that must differ from practice to be worth telling
 BoolArray = NDArray[np.bool_]
 Stretch = tuple[str, str, list[int]]
@@ -113,16 +113,36 @@ def changes(
         return found[:most], " ".join(rest)
     apart = np.abs(policy.probs - practice.probs).max(axis=1) > SAME
     hidden = seen is not None and seen.suppress
-    purer = np.zeros_like(decided) if hidden else apart & decided & practice.decided & ~shown
+    near = np.zeros_like(decided) if hidden else apart & decided & practice.decided & ~shown
+    index = list(map(int, np.flatnonzero(near)))
+    purer = [label(policy.states[s]) for s in index if _purer(policy, practice, s)]
+    mixes = {s: text for s in index if (text := _shifts(policy, practice, s))}
     new = int((decided & ~practice.decided).sum())
-    others = int(decided.sum() - shown.sum() - purer.sum()) - new
+    others = int(decided.sum() - shown.sum()) - len(purer) - len(mixes) - new
     if new:
         rest.append(phrase("to_do.new", n=new))
-    if purer.any() or others:
-        names = [label(policy.states[int(s)]) for s in np.flatnonzero(purer)]
-        told = {"names": ", ".join(names[:MOST_NAMED]), "more": max(len(names) - MOST_NAMED, 0)}
-        rest.append(phrase("to_do.rest", first=not (found or new), **told))
+    if mixes:
+        groups = [(_span(policy.states, i), mixes[i[0]], len(i)) for i in neighbours(mixes)]
+        told = "; ".join(f"in {where}: {what}" for where, what, _ in groups[:MOST_NAMED])
+        left = sum(n for *_, n in groups[MOST_NAMED:])
+        rest.append(phrase("to_do.shifts", told=told, more=left))
+    if purer or others:
+        named = {"names": ", ".join(purer[:MOST_NAMED]), "more": max(len(purer) - MOST_NAMED, 0)}
+        rest.append(phrase("to_do.rest", first=not (found or new or mixes), **named))
     return found[:most], " ".join(rest)
+
+
+def _shifts(policy: Policy, practice: Policy, s: int) -> str:
+    """What a mixture does a little more or less often than practice; empty where none is told."""
+    if _purer(policy, practice, s):
+        return ""
+    before, after = practice.probs[s], policy.probs[s]
+    told = [
+        f"{label(policy.actions[a])} {percent(float(after[a]))} (now {percent(float(before[a]))})"
+        for a in np.argsort(-np.abs(after - before).round(9), kind="stable").tolist()
+        if percent(float(after[a])) != percent(float(before[a]))
+    ]
+    return ", ".join(told[:MOST_NAMED]) + ", …" * (len(told) > MOST_NAMED)
 
 
 def to_do(promise: Promise | None) -> str:
@@ -196,7 +216,7 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
     return {
         "rows": rows,
         "timed": isinstance(timed, TimedPolicy),
-        "intro": [] if seen is None or not index.size else _intro(index, policy, unusual, seen),
+        "intro": [] if seen is None or not index.size else _intro(index, found, unusual, seen),
         "cut": cut,
         "undecided": [label(name) for name in left[:SUMMARY_ROWS]],
         "undecided_more": max(0, len(left) - SUMMARY_ROWS),
@@ -236,9 +256,12 @@ def _usual(s: int, practice: Policy | None, seen: Seen | None) -> str:
     return label(practice.actions[a]) + share
 
 
-def _intro(index: NDArray[np.intp], policy: Policy, unusual: BoolArray, seen: Seen) -> list[str]:
+def _intro(index: NDArray[np.intp], found: Review, unusual: BoolArray, seen: Seen) -> list[str]:
     """Sentences above the table."""
-    lines = [phrase("to_do.differs", n=int(unusual[index].sum()), of=index.size)]
+    policy, practice = found.chosen.policy, _policy(found.practice)
+    apart = practice is not None and np.abs(policy.probs - practice.probs)[index].max() > SAME
+    told = {"n": int(unusual[index].sum()), "of": index.size, "near": apart and not seen.suppress}
+    lines = [phrase("to_do.differs", **told)]
     few = int(((policy.probs[index] > 0) & (seen.n[index] < SMALL)).any(axis=1).sum())
     return [*lines, phrase("to_do.few", n=few, small=SMALL)] if few else lines
 
