@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softrobust._core.limits import OutOfTime, within
 from softrobust.data import TransitionLog, read_log
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
@@ -473,3 +474,14 @@ def test_draws_are_independent() -> None:
     q = np.array([one.select([i]).prob for i in range(1, 2000, 2)])[:, :24]
     both = [np.corrcoef(p[:, j], q[:, j])[0, 1] for j in range(24) if p[:, j].std() > 1e-3]
     assert np.abs(np.mean(both)) < 0.02  # 24 correlations of deviation 0.03
+
+
+def test_a_horizon_looks_at_the_clock() -> None:
+    log = TransitionLog.from_arrays([0, 1, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1], rewards=[1, 0, 2, 0])
+    belief = Belief.of(log, 0.9, 5, 0, horizon=50)
+    probs = np.full((2, 2), 0.5)
+    q = belief.q_values(probs)
+    with within(1e-9), pytest.raises(OutOfTime):
+        belief.q_values(probs)
+    with within(1e9):
+        np.testing.assert_array_equal(belief.q_values(probs), q)

@@ -160,6 +160,7 @@ def test_reasons_are_those_of_explain(stock: Case) -> None:
 def test_what_is_explained_depends_on_sizes_alone() -> None:
     small, large = ring(20), ring(2000, n_models=30)
     assert evaluation_seconds(small) < 1e-3 < evaluation_seconds(large)
+    assert evaluation_seconds(replace(small, horizon=10**5)) > 1e-3
 
 
 def value(s: int, a: int, v: float, size: float = 50.0) -> DataValue:

@@ -158,6 +158,15 @@ def test_thirty_models_are_in_the_bad_case() -> None:
     assert set_up(small_log(), Options(gamma=0.9)).problem.n_models == 300
 
 
+def test_a_limit_and_a_long_horizon_leave_fewer_models() -> None:
+    with within(3.0) as clock:
+        assert set_up(small_log(), Options(gamma=0.9, horizon=100_000)).problem.n_models < 300
+        assert clock.cut == ["models"]
+    with within(1e6) as clock:
+        assert set_up(small_log(), Options(gamma=0.9, horizon=30)).problem.n_models == 300
+        assert not clock.cut
+
+
 def test_the_default_is_the_best_of_its_own_class() -> None:
     """What improve leaves out is said; among clear changes little is open."""
     run = choose(small_log(2, 200), gamma=0.9)

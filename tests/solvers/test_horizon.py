@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softrobust.bounds import Covers, best_bound, clairvoyant_bound
+from softrobust.bounds import Covers, best_bound, clairvoyant_bound, reduction
 from softrobust.certificate import certify
 from softrobust.errors import InputError
 from softrobust.kernels.evaluate import (
@@ -23,8 +23,11 @@ from softrobust.objective import Percentile, SoftRobust
 from softrobust.problem import Problem, load_problem, save_problem
 from softrobust.returns import (
     evaluate_policy,
+    evaluation,
     optimal_returns,
+    pair_occupancies,
     policy_return,
+    reference,
     reference_returns,
     return_gradients,
     static_return,
@@ -117,6 +120,42 @@ def test_one_thread_and_many_agree() -> None:
     np.testing.assert_allclose(V, dense, rtol=1e-13, atol=1e-13)
     assert (least <= B + 1e-14).all()
     assert (best >= V - 1e-13).all()
+
+
+def test_long_horizons_are_done_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small(4, horizon=11, gamma=0.9, n_states=4, n_models=7)
+    timed = Nominal().solve(problem).policy
+    whole = optimal_returns(problem, every=True)
+    spent = [evaluate_policy(problem, p)[1] for p in (problem.uniform_policy(), timed)]
+    pairs, reached = pair_occupancies(problem, timed), reduction.reach(problem)
+    monkeypatch.setattr(evaluation, "BLOCK", 4)
+    monkeypatch.setattr(reference, "BLOCK", 4)
+    few = optimal_returns(problem)
+    assert few.steps is None
+    for name in ("V", "decisions", "lower", "upper"):
+        np.testing.assert_array_equal(getattr(few, name), getattr(whole, name))
+    for policy, h in zip((problem.uniform_policy(), timed), spent, strict=True):
+        np.testing.assert_allclose(evaluate_policy(problem, policy)[1], h, rtol=1e-14)
+    np.testing.assert_allclose(pair_occupancies(problem, timed), pairs, rtol=1e-14)
+    assert whole.steps is not None
+    sigma = reduction.pair_sums(problem).max(axis=(0, 1))
+    steps = (problem.gamma * sigma[:, None]) ** np.arange(11)
+    np.testing.assert_allclose(reached, problem.p0.sum() * steps.sum(axis=1), rtol=2e-8)
+    # Steps whose γ^t is 0 are none.
+    long = replace(problem, horizon=20_000, gamma=0.5)
+    assert np.allclose(evaluate_policy(long, long.uniform_policy())[1].sum(axis=1), 2.0)
+
+
+def test_a_timed_policy_of_many_steps_is_checked_at_each() -> None:
+    problem = small(1)
+    rules = np.full((50_000, 2, 2), 0.5)
+    policy = TimedPolicy(rules, problem.models.states, problem.models.actions)
+    assert policy.at(49_999).probs.tolist() == [[0.5, 0.5]] * 2
+    rules[40_000, 1] = 0.6
+    with pytest.raises(InputError, match="sum to 1"):
+        TimedPolicy(rules, problem.models.states, problem.models.actions)
+    with pytest.raises(InputError, match="shape"):
+        TimedPolicy(rules[:, :, :1], problem.models.states, problem.models.actions)
 
 
 def test_gradients_are_differences_of_returns() -> None:

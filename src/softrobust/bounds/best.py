@@ -177,7 +177,7 @@ def best_bound(
         return clairvoyant_bound(problem, deadline=deadline)
     reduced = reduce(problem)
     p = reduced.problem
-    optima = optimal_returns(p, deadline=deadline)
+    optima = optimal_returns(p, deadline=deadline, every=True)
     bound = clairvoyant_bound(p, optima)
     if p.horizon is not None:
         return _horizon_bound(reduced, optima, covers, bound, deadline)

@@ -450,14 +450,13 @@ def horizon_flows(first, last, indptr, next_states, prob, probs, B):
 def horizon_optima(first, last, indptr, next_states, prob, R, allowed, gamma, V, decisions, slack):
     """Backward induction in each model: V (H + 1, N, S), decisions (H, N, S), slack (N,).
 
-    `slack` is at least what rounding can have done to any v_0(s).
+    V[H] holds the values after the last step, and `slack`, which grows to at least what rounding
+    can have done to any v_0(s), what it has done to those.
     """
     (H, N, S), A = decisions.shape, allowed.shape[1]
     for lo in range(first, last, CHUNK):
         hi = min(lo + CHUNK, last)
         ahead, scale, longest = np.empty(hi - lo), np.zeros(hi - lo), 0
-        V[H, lo:hi] = 0.0
-        slack[lo:hi] = 0.0
         for t in range(H - 1, -1, -1):
             for s in range(S):
                 V[t, lo:hi, s] = -np.inf

@@ -16,7 +16,7 @@ from typing import Any, Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, shaped
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, shaped
 from softrobust._core.files import write_csv
 from softrobust._core.show import SHOWN, facts_html
 from softrobust.data.bins import measured_state
@@ -31,6 +31,11 @@ SUM_TOLERANCE = 1e-6  # how far typed probabilities may miss 1 before they are r
 State = str | int | Mapping[str, Any]  # by its label, or by its measurements
 Seed = int | np.random.Generator
 _LATER = cast(BoolArray, None)  # a default that __post_init__ fills in
+
+
+def _proper(probs: FloatArray) -> BoolArray:
+    """(…, n_states): whether probabilities are at least 0 and sum to 1."""
+    return np.asarray((probs >= 0).all(axis=-1) & (np.abs(probs.sum(axis=-1) - 1) <= 1e-12))
 
 
 class _Rules(OfStates, ABC):
@@ -74,8 +79,8 @@ class Policy(_Rules):
     def __post_init__(self) -> None:
         rule = "one probability for each state and action"
         probs = shaped("A policy", self.probs, np.float64, self.shape, rule=rule)
-        off = np.abs(probs.sum(axis=1) - 1)
-        if not ((probs >= 0).all() and (off <= 1e-12).all()):
+        if not _proper(probs).all():
+            off = np.abs(probs.sum(axis=1) - 1)
             s = int(np.argmax(np.where((probs < 0).any(axis=1), np.inf, off)))
             raise InputError(
                 "The action probabilities of a state must be at least 0 and sum to 1 (tolerance "
@@ -276,9 +281,12 @@ class TimedPolicy(_Rules):
             if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= A:
                 raise InputError(f"A decision is a whole number in 0…{A - 1}: got {given}.")
             given = np.eye(A)[given]
-        rules = [Policy(rule, self.states, self.actions, self.decided) for rule in given]
-        object.__setattr__(self, "probs", frozen(given, np.float64))
-        object.__setattr__(self, "decided", rules[0].decided)
+        probs = shaped("A timed policy", given, np.float64, (given.shape[0], S, A))
+        # A rule that is none says so; the first stands for what does not change with steps.
+        bad = np.flatnonzero(~_proper(probs).all(axis=1))
+        rules = [Policy(probs[t], self.states, self.actions, self.decided) for t in (*bad[:1], 0)]
+        object.__setattr__(self, "probs", probs)
+        object.__setattr__(self, "decided", rules[-1].decided)
 
     @property
     def horizon(self) -> int:

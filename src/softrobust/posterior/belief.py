@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, read_only, refuse_if_too_large
-from softrobust._core.limits import time_bound
+from softrobust._core.limits import chunks, time_bound
 from softrobust.data import TransitionLog
 from softrobust.kernels.evaluate import (
     action_values,
@@ -224,7 +224,10 @@ class Belief:
         refuse_if_too_large(8.0 * kept * N * S, "Values at every step", "Use a shorter horizon.")
         V, where = np.empty((kept, N, S)), (self.indptr, self.next_states)
         rules = np.ascontiguousarray(probs if probs.ndim == 3 else probs[None])
-        horizon_values_dense(False, 0, N, *where, prob, rules, R, self.gamma, H, V)
+        for part in chunks(N):
+            time_bound().check()
+            ends = (part.start, part.stop)
+            horizon_values_dense(False, *ends, *where, prob, rules, R, self.gamma, H, V)
         return V
 
     def _mean_flows(self, probs: FloatArray) -> FloatArray:

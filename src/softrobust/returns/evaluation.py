@@ -22,7 +22,7 @@ With a horizon H the same functions speak of H steps, by backward and forward re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ KERNEL_STATES = 96  # above this LAPACK's blocked factorisation wins
 RELATIVE_ERROR = 1e-10  # of a Krylov value, relative to the largest |v|
 SPARSE_STATES, SPARSE_SHARE = 200, 0.1  # from here, up to this share of states in a row: iterate
 DENSE_STATES = 400  # above this a matrix of one policy no longer stays in cache from step to step
+BLOCK = 512  # steps whose values are kept at a time, where not all are wanted
 KRYLOV = 40  # length of a Krylov cycle
 FIRST = 4  # models of the first chunk of a Krylov evaluation
 KEPT = 16  # evaluations kept per set of models
@@ -125,9 +126,10 @@ def pair_occupancies(problem: Problem, policy: AnyPolicy) -> FloatArray:
     f = problem.models.f
     if not isinstance(policy, TimedPolicy):
         return np.asarray((f @ occupancies(problem, policy))[:, None] * policy.probs)
-    b = np.einsum("n,tns->ts", f, state_probabilities(problem, policy))
-    b *= problem.gamma ** np.arange(policy.horizon)[:, None]
-    return np.asarray(np.einsum("ts,tsa->sa", b, policy.probs))
+    spent = np.zeros(policy.probs.shape[1:])
+    for steps, w, b in _flows(problem, policy):
+        spent += np.einsum("t,n,tns,tsa->sa", w, f, b, policy.probs[steps], optimize=True)
+    return spent
 
 
 def averaged(problem: Problem, policy: AnyPolicy) -> Policy:
@@ -211,6 +213,25 @@ def state_probabilities(problem: Problem, policy: AnyPolicy) -> FloatArray:
     return B
 
 
+def _flows(problem: Problem, policy: AnyPolicy) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+    """Stretches of steps, their γ^t and P(S_t = s) (steps, n_models, n_states), while γ^t > 0."""
+    check_policy(problem, policy)
+    m, H, rules = problem.models, _steps(problem), rules_of(policy)
+    weights = np.asarray(problem.gamma ** np.arange(H), dtype=np.float64)
+    B = np.empty((min(H, BLOCK + 1), problem.n_models, problem.n_states))
+    B[0] = problem.p0
+    for first in range(0, H, BLOCK):
+        last = min(first + BLOCK, H)
+        if weights[first] == 0.0:
+            return
+        b = B[: min(last + 1, H) - first]
+        own = rules if len(rules) == 1 else rules[first:last]
+        where = (m.indptr, m.next_states, m.prob, own)
+        horizon_flows(_threads(problem, len(b)), 0, m.n_models, *where, b)
+        yield slice(first, last), weights[first:last], b[: last - first]
+        B[0] = b[-1]
+
+
 def rules_of(policy: AnyPolicy) -> FloatArray:
     """(1 or horizon, n_states, n_actions): a stationary policy has one rule for all steps."""
     probs = np.asarray(policy.probs)
@@ -235,8 +256,8 @@ def _evaluate(
         v0 = horizon_values_of(problem, policy)[0]
         if not want_occupancy:
             return v0, v0
-        weights = problem.gamma ** np.arange(problem.horizon)
-        return v0, np.tensordot(weights, state_probabilities(problem, policy), 1)
+        spent = [np.tensordot(w, b, 1) for _, w, b in _flows(problem, policy)]
+        return v0, np.sum(spent, axis=0)
     check_policy(problem, policy)
     S, N = problem.n_states, problem.n_models
     v = policy_reward(problem, policy.probs)

@@ -27,6 +27,7 @@ from softrobust.models.policy import Policy
 from softrobust.objective import Reference
 from softrobust.problem import Problem
 from softrobust.returns.evaluation import (
+    BLOCK,
     RELATIVE_ERROR,
     AnyPolicy,
     is_large_and_sparse,
@@ -152,12 +153,13 @@ class ModelOptima:
 
 
 def optimal_returns(
-    problem: Problem, tol: float = 1e-11, deadline: Deadline = NO_LIMIT
+    problem: Problem, tol: float = 1e-11, deadline: Deadline = NO_LIMIT, every: bool = False
 ) -> ModelOptima:
     """Solve every model of the problem exactly, under the allowed actions.
 
     A model is done when its bracket is narrower than `tol` of its largest value. Once the deadline
     has passed, the models left get one Bellman step each: brackets are true at any tolerance.
+    With a horizon and `every`, values and decisions of every step are kept.
     """
     from softrobust.kernels.optimal import solve_models
 
@@ -165,7 +167,7 @@ def optimal_returns(
     if not np.isfinite(problem.R).all():
         raise InputError("Rewards must be finite to solve the models.")
     if problem.horizon is not None:
-        return _horizon_optima(problem, problem.horizon)
+        return _horizon_optima(problem, problem.horizon, every)
     V = np.zeros((N, S))
     masked = np.where(problem.allowed, problem.R @ m.f, -np.inf)
     decisions = np.tile(np.argmax(masked, axis=1), (N, 1))
@@ -184,20 +186,27 @@ def optimal_returns(
     return ModelOptima(V, decisions, start + total * below - slack, start + total * above + slack)
 
 
-def _horizon_optima(problem: Problem, horizon: int) -> ModelOptima:
+def _horizon_optima(problem: Problem, horizon: int, every: bool) -> ModelOptima:
     from softrobust.kernels.evaluate import horizon_optima
 
     m, (N, S) = problem.models, (problem.n_models, problem.n_states)
+    block = horizon if every else min(horizon, BLOCK)
     refuse_if_too_large(
-        16.0 * (horizon + 1) * N * S,
+        16.0 * (block + 1) * N * S,
         "The optimal rules of every model at every step",
         "Use fewer models, or a shorter horizon.",
     )
-    V, d, slack = np.empty((horizon + 1, N, S)), np.empty((horizon, N, S), np.int64), np.empty(N)
-    horizon_optima(
-        horizon * m.prob.size > PARALLEL_WORK, 0, N, m.indptr, m.next_states, m.prob, problem.R,
-        problem.allowed, problem.gamma, V, d, slack,
-    )  # fmt: skip
+    V, d, slack = np.empty((block + 1, N, S)), np.empty((block, N, S), np.int64), np.zeros(N)
+    v, left = np.zeros((N, S)), horizon
+    while left:
+        n = min(block, left)
+        V[n], left = v, left - n
+        horizon_optima(
+            n * m.prob.size > PARALLEL_WORK, 0, N, m.indptr, m.next_states, m.prob, problem.R,
+            problem.allowed, problem.gamma, V[: n + 1], d[:n], slack,
+        )  # fmt: skip
+        v = V[0].copy()
     start = V[0] @ problem.p0
     slack = problem.p0.sum() * slack + 2 * S * np.finfo(float).eps * (np.abs(V[0]) @ problem.p0)
-    return ModelOptima(V[0], d[0], start - slack, start + slack, (V, d))
+    steps = (V, d) if every else None
+    return ModelOptima(v, d[0].copy(), start - slack, start + slack, steps)

@@ -37,7 +37,7 @@ from softrobust.posterior.registry import TABLES, make_posterior, settings_of
 from softrobust.posterior.sampling import Draws, stream, with_taken
 from softrobust.problem import Problem, load_problem
 from softrobust.report.sentences import sentence
-from softrobust.returns import policy_return
+from softrobust.returns import policy_values
 from softrobust.run.options import (
     LOG_ONLY,
     MODELS_ONLY,
@@ -205,14 +205,14 @@ def first_models(posterior: Any, options: Options) -> int:
         return clock.affords("models", n, math.inf, 1.0, LEAST_MODELS)
     one = posterior.sample(1, np.random.default_rng([options.seed, 12]))
     n = min(n, max(LARGE_MODELS, LARGE_CELLS // max(int(one.next_states.size), 1)))
-    if clock.limit is None or one.n_states < LARGE_STATES:
+    if clock.limit is None or (one.n_states < LARGE_STATES and options.horizon is None):
         return n
     gamma = one.gamma or options.need_gamma()
     pays = np.random.default_rng(0).random((one.n_states, one.n_actions))
     tried = Problem(replace(one, rewards=None), pays, gamma=gamma, horizon=options.horizon)
     for _ in range(2):  # the first has its kernels compiled
         began = time.monotonic()
-        policy_return(tried, tried.uniform_policy())
+        policy_values(tried, tried.uniform_policy())  # not `policy_return`, which keeps its answer
         each = time.monotonic() - began
     return clock.affords("models", n, each, EVALUATING_SHARE, LEAST_MODELS)
 

@@ -17,6 +17,7 @@ from typing import final
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust._core.limits import time_bound
 from softrobust.certificate import Comparison, Sample, held_out, paired
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
@@ -180,7 +181,7 @@ def readings(
     taken = {"return": np.zeros(f.size)}
     if practice := [x[c.name] for c in read if c.practice]:
         taken["gain"] = practice[0]
-    if OPTIMA * evaluation_seconds(where) <= MOST_SECONDS:
+    if OPTIMA * evaluation_seconds(where) <= min(MOST_SECONDS, time_bound().left):
         best = goal.measured_against(Reference(OPTIMUM, allowed=problem.allowed))
         taken["regret"] = reference_returns(replace(where, objective=best))
     return tuple(

@@ -29,6 +29,7 @@ from softrobust.study.off_policy import pair_means
 
 T = TypeVar("T")
 SPARSE, DENSE = 6e-7, 4e-10  # seconds per stored entry, and per S³
+STEP = 1e-9  # and per stored entry of one step
 SMALL_STATES = 96  # up to here one compiled kernel does it all
 OVERHEAD = {True: 2e-4, False: 1e-2}  # per evaluation, small or not
 
@@ -169,8 +170,11 @@ def evaluation_seconds(problem: Problem) -> float:
     """About how long one policy takes on all models, told from sizes alone.
 
     What is computed must be the same on every machine, so that an estimate decides and never a
-    clock: about N·nnz steps of an iterative method, or N·S³ of a factorisation, whichever is less.
+    clock: about N·nnz steps of an iterative method, or N·S³ of a factorisation, whichever is less;
+    with a horizon, N·nnz of every step.
     """
     S, A, N = problem.n_states, problem.n_actions, problem.n_models
     stored = problem.models.next_states.size / A
+    if problem.horizon is not None:
+        return OVERHEAD[S <= SMALL_STATES] + N * problem.horizon * STEP * stored
     return OVERHEAD[S <= SMALL_STATES] + N * min(SPARSE * stored, DENSE * S**3)

@@ -317,8 +317,8 @@ def _pool(
             return problem.timed_policy(found.steps[1][:, at])
         return problem.policy(found.decisions[at])
 
-    pool = [policy, own(optimal_returns(problem.mean_problem()), 0), *also]
-    optima = optimal_returns(problem)
+    pool = [policy, own(optimal_returns(problem.mean_problem(), every=True), 0), *also]
+    optima = optimal_returns(problem, every=True)
     pool += [own(optima, int(omega)) for omega in rng.permutation(problem.n_models)[:POOL]]
     usable = [p for p in pool if (p.probs[..., ~problem.models.available] == 0).all()]
     return list({p.probs.tobytes(): p for p in usable}.values())

@@ -58,7 +58,7 @@ def solve_single(
     problem: Problem, single: Problem, name: str, clock: Deadline, **stats: Any
 ) -> Solution[Any]:
     """The optimum of one model, as a solution of the problem."""
-    optima = optimal_returns(single)
+    optima = optimal_returns(single, every=True)
     policy: Policy | TimedPolicy = problem.policy(optima.decisions[0])
     if optima.steps is not None:
         policy = problem.timed_policy(optima.steps[1][:, 0])

@@ -75,7 +75,7 @@ def search_timed(
         status = Status.INTERRUPTED
     assert plan is not None  # there is always a first start
     if not reduced.reachable.all():  # where no model ever comes, the nominal action is named
-        steps = optimal_returns(problem.mean_problem()).steps
+        steps = optimal_returns(problem.mean_problem(), every=True).steps
         assert steps is not None  # there is a horizon
         plan = np.where(reduced.reachable, plan, steps[1][:, 0])
     stats = {
@@ -90,7 +90,7 @@ def starting_plans(
 ) -> Iterator[IntArray]:
     """Nominal, that of the worst case, WSU, then the models' own plans and random ones in turn."""
     p, allowed = reduced.problem, reduced.allowed
-    own = optimal_returns(p)
+    own = optimal_returns(p, every=True)
     assert own.steps is not None
     assert p.horizon is not None
     xi = p.objective.worst_case(measured(p, own.V @ p.p0), p.models.f)
@@ -98,7 +98,7 @@ def starting_plans(
     order = rng.permutation(p.n_models)
     for i in range(starts):
         if i < 2:
-            steps = optimal_returns(p.mean_problem(xi if i else None)).steps
+            steps = optimal_returns(p.mean_problem(xi if i else None), every=True).steps
             assert steps is not None
             plan = steps[1][:, 0]
         elif i == 2:
