@@ -45,6 +45,19 @@ def test_rules(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run_cli(["rules", run, "--max-loss", "-1"]) == 2
 
 
+def test_a_line_break_in_a_label_is_written_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, out = tmp_path / "log.csv", tmp_path / "run"
+    rows = [f'{s},"{a}",{t},{len(a)}' for s, t in ("ab", "ba") for a in ("spr\nay", "no")] * 20
+    log.write_text("\n".join(["state,action,next_state,reward", *rows, ""]))
+    words = ["solve", str(log), "--gamma", "0.9", "--solver", "nominal", "--anyway"]
+    assert run_cli([*words, "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert run_cli(["rules", str(out)]) == 0
+    assert r"spr\x0aay" in capsys.readouterr().out.splitlines()[0]
+
+
 def test_value_of_data(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["value-of-data", run, "--draws", "60", "--observations", "5"]
     assert run_cli(words) == 0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from softrobust.cli import output
 from softrobust.cli.options import numbers_of, options_of
-from softrobust.cli.screen import make_console, paragraph, print_record, say
+from softrobust.cli.screen import make_console, one_line, paragraph, print_record, say
 from softrobust.errors import InputError
 
 
@@ -78,7 +78,8 @@ def rules(
     if json:
         print_record(found.to_dict())
         return
-    say("\n".join(found.lines()))
+    for line in found.lines():
+        say(one_line(line))
     say()
     paragraph(make_console(), rules_sentence(found, folder.certificate.promise is not None))
 
