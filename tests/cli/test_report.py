@@ -68,6 +68,16 @@ def test_solve_writes_a_short_page_and_report_the_full_one(
     assert "Counts below 5 are not shown" in again
 
 
+def test_a_log_of_two_rows_has_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, out = tmp_path / "two.csv", tmp_path / "run"
+    log.write_text("state,action,next_state,reward\na,x,b,1\nb,y,a,0\n")
+    assert run_cli(["solve", str(log), "--gamma", "0.9", "--anyway", "--out", str(out)]) == 0
+    assert run_cli(["report", str(out)]) == 0
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "is left out: that takes 5 or more, and the log has 2 rows." in page
+    capsys.readouterr()
+
+
 def test_the_certificate_is_the_one_of_the_run(folder: Run) -> None:
     record = json.loads((folder.path / "solution.json").read_text(encoding="utf-8"))
     assert folder.certificate.to_dict().items() <= record.items()

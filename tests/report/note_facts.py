@@ -21,6 +21,7 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "statistic_missed": {"statistic": "level", "p": 0.999},
     "prior_learned": {"bases": {"near": 0.3, "other": 0.4, "blend": 0.3}, "strength": 16.0,
                       "blend": {"near": 0.9, "other": 0.1}, "borrowed": 0.7},
+    "foresight_too_few": {"n_rows": 2, "folds": 5},
     "prior_foresight": {"scores": {"learned": -1.99, "dirichlet": -2.53}},
     "frontier_without_lambda": {},
     "promise_not_timed": {"steps": 30},

@@ -214,10 +214,11 @@ def import_arviz() -> Any:
 
 SURPRISE = 0.01  # share of the uniform distribution in every forecast
 DRAWS = 100  # models whose mean is the forecast
+FOLDS = 5  # by which transitions are held out
 
 
 def foresight(
-    log: TransitionLog, posteriors: Mapping[str, Any], folds: int = 5, seed: int = 0
+    log: TransitionLog, posteriors: Mapping[str, Any], folds: int = FOLDS, seed: int = 0
 ) -> dict[str, float]:
     """Mean log probability of held-out transitions, for every posterior by name.
 

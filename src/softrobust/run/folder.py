@@ -73,7 +73,7 @@ from softrobust.posterior import (
     Posterior,
 )
 from softrobust.posterior.base import CHECKING
-from softrobust.posterior.diagnostics import foresight
+from softrobust.posterior.diagnostics import FOLDS, foresight
 from softrobust.posterior.learned import FittedLearned
 from softrobust.posterior.registry import POSTERIORS, load_posterior
 from softrobust.posterior.sampling import Draws, origin
@@ -637,6 +637,8 @@ def foreseen(run: Run) -> list[Note]:
     learned = run.posterior
     if not isinstance(learned, FittedLearned):
         return []
+    if run.log.n_rows < FOLDS:
+        return [Note("foresight_too_few", facts={"n_rows": run.log.n_rows, "folds": FOLDS})]
     pairs = int((np.asarray(run.log.pair_counts) > 0).sum())
     if pairs * run.log.n_states > MOST_FORESEEN:
         return []
