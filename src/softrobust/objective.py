@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray, Sealed
 from softrobust.errors import InputError
 
 EDGE = 1e-12
@@ -159,7 +159,7 @@ REFERENCES = (NONE, PRACTICE_REFERENCE, OPTIMUM)
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Reference:
+class Reference(Sealed):
     """What a return is measured against: a policy, or the optimum of every model.
 
     Attributes

@@ -21,6 +21,7 @@ from softrobust._core.arrays import (
     BoolArray,
     FloatArray,
     Recent,
+    Sealed,
     frozen,
     refuse_if_too_large,
     seal,
@@ -58,7 +59,7 @@ HORIZON_MOST = 100_000  # steps; what is longer is without end for every purpose
 GAMMA_MOST = 1 - 1e-7  # ten times the room that row sums have
 
 
-class _OnModels:
+class _OnModels(Sealed):
     """Sizes that tables and vectors share."""
 
     __slots__ = ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copyreg
 import os
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, final
 from weakref import WeakKeyDictionary
@@ -66,6 +67,27 @@ def seal(array: npt.NDArray[_T]) -> npt.NDArray[_T]:
     """Make an array that we own read-only, in place, and return it."""
     array.flags.writeable = False
     return array
+
+
+class Sealed:
+    """A frozen dataclass whose copies, and what a pickle gives back, have read-only arrays too."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not is_dataclass(self):  # somebody else's class
+            return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
+        return _sealed, (type(self), {f.name: getattr(self, f.name) for f in fields(self)})
+
+
+def _sealed(cls: type[_V], kept: dict[str, Any]) -> _V:
+    own = object.__new__(cls)
+    for name, value in kept.items():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, np.ndarray):
+                seal(part)
+        object.__setattr__(own, name, value)
+    return own
 
 
 def entry_keys(indptr: IntArray, next_states: CodeArray, n_states: int) -> IntArray:

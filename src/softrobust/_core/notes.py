@@ -66,6 +66,9 @@ class Note:
     def __post_init__(self) -> None:
         object.__setattr__(self, "facts", MappingProxyType(_typed("", self.facts)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Note, (self.code, self.level, dict(self.facts))
+
     def __getitem__(self, name: str) -> Any:
         if name not in self.facts:
             raise InputError(

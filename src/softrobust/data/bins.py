@@ -22,7 +22,7 @@ from typing import Any, Literal, cast, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust._core.arrays import FloatArray, IntArray, frozen
+from softrobust._core.arrays import FloatArray, IntArray, Sealed, frozen
 from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust._core.settings import whole
 from softrobust.data.continuous import ContinuousLog, as_numbers, vectors
@@ -36,7 +36,7 @@ BINS_FORMAT = "softrobust-bins"
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Bins:
+class Bins(Sealed):
     """How observations become states."""
 
     method: Method

@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, shaped
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, Sealed, shaped
 from softrobust._core.files import write_csv
 from softrobust._core.notes import Note
 from softrobust.data.columns import Role, listed, number_groups
@@ -34,7 +34,7 @@ _DTYPES: dict[str, type[Any]] = {
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ContinuousLog:
+class ContinuousLog(Sealed):
     """Observed transitions between vectors.
 
     s and s_next are (n_rows, n_variables), the other columns (n_rows,); a are indices into

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, SupportsIndex, final
 
+from softrobust._core.arrays import Sealed
 from softrobust._core.files import FORMULA
 from softrobust._core.notes import Note
 from softrobust.errors import InputError
@@ -160,7 +161,7 @@ class Labels:
         return f"Labels({self.shortened(range(len(self)))})"
 
 
-class OfStates:
+class OfStates(Sealed):
     """Sizes of what is on labelled states and actions."""
 
     __slots__ = ()

@@ -27,6 +27,7 @@ from softrobust._core.arrays import (
     CodeArray,
     FloatArray,
     IntArray,
+    Sealed,
     found_at,
     frozen,
     seal,
@@ -53,7 +54,7 @@ DRAWN_REWARDS = "rewards_drawn"  # the code of a note: rewards were drawn with t
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Rewards:
+class Rewards(Sealed):
     """The reward of every transition; make it with one of the constructors `of_…`.
 
     Attributes

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray, IntArray, frozen
+from softrobust._core.arrays import FloatArray, IntArray, Sealed, frozen
 from softrobust._core.files import write_npz
 from softrobust.data.continuous import vectors
 from softrobust.data.labels import Labels
@@ -35,7 +35,7 @@ POLICY_FORMAT = "softrobust-continuous-policy"
 FORMAT_VERSION = 1
 
 
-class ContinuousPolicy(ABC):
+class ContinuousPolicy(Sealed, ABC):
     """A stationary policy on vectors: observation → probabilities of actions."""
 
     __slots__ = ()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray, frozen, shaped
+from softrobust._core.arrays import FloatArray, Sealed, frozen, shaped
 from softrobust.data.continuous import ContinuousLog
 from softrobust.errors import InputError
 
@@ -25,7 +25,7 @@ RewardFunction = Callable[[Any, Any, Any], Any]
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False)
-class LinearReward:
+class LinearReward(Sealed):
     """r(s, a, s′) linear in s and s′, with optional squares of s′ and a number per action.
 
     `now` and `next` are (n_variables,), `action` is (n_actions,); `square`, the coefficients of

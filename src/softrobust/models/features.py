@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, wofz
 
-from softrobust._core.arrays import BoolArray, FloatArray, frozen
+from softrobust._core.arrays import BoolArray, FloatArray, Sealed, frozen
 from softrobust._core.settings import Count, Positive, check_fields, whole
 from softrobust.errors import InputError
 from softrobust.models.continuous import Box
@@ -144,7 +144,7 @@ def wave_mean(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Features(ABC):
+class Features(Sealed, ABC):
     """Settings, and once fitted the centre and scale (n_variables,) of the states."""
 
     kind: ClassVar[str]

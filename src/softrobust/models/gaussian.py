@@ -22,7 +22,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray, frozen, shaped
+from softrobust._core.arrays import FloatArray, Sealed, frozen, shaped
 from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
@@ -35,7 +35,7 @@ FORMAT_VERSION = 3  # 2: the box and the range of the data; 3: ends
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class GaussianFrame:
+class GaussianFrame(Sealed):
     """Variables, actions, and what is known of rewards, start, discount and horizon.
 
     r(s, a, s′) = reward_now·s + reward_next·s′ + reward_action[a] + reward_constant, and an end for
@@ -107,7 +107,7 @@ def _pairs(d: int, action_values: tuple[float, ...]) -> tuple[tuple[int, int], .
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Scaling:
+class Scaling(Sealed):
     """Centres and scales: features (n_features,), outputs (n_variables,), noise (n_noise,)."""
 
     centre: FloatArray

@@ -20,7 +20,7 @@ from typing import Any, Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, seal, shaped
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, Sealed, frozen, seal, shaped
 from softrobust._core.notes import Note
 from softrobust.data.labels import Labels, OfStates
 from softrobust.data.log import check_p0
@@ -33,7 +33,7 @@ MOST_DENSE = 2**31  # bytes
 _LATER = cast(BoolArray, None)  # a default that __post_init__ fills in
 
 
-class WeightedModels(ABC):
+class WeightedModels(Sealed, ABC):
     """N models with weights f, (n_models,): what sets of tables and of vectors have in common."""
 
     __slots__ = ()

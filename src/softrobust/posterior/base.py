@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import SMALL, FloatArray, IntArray, refuse_if_too_large, seal
+from softrobust._core.arrays import SMALL, FloatArray, IntArray, Sealed, refuse_if_too_large, seal
 from softrobust._core.files import write_npz
 from softrobust._core.settings import whole
 from softrobust.data import TransitionLog
@@ -62,7 +62,7 @@ class Posterior(ABC):
         return self.fit(log)
 
 
-class Fitted(ABC):
+class Fitted(Sealed, ABC):
     """What every fitted posterior can do, tabular or continuous."""
 
     __slots__ = ()
@@ -172,7 +172,7 @@ class Transitions(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class Frame(Sealed):
     """States, actions, and what is known of rewards, start and discount.
 
     Models carry all of it, so that they are a problem on their own. The log is checked against it.

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray, Sealed
 from softrobust.data import TransitionLog
 from softrobust.data.table import read_text
 from softrobust.errors import InputError
@@ -44,7 +44,7 @@ Rows = Callable[[Draw], Any]
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class ExternalPosterior(Posterior):
+class ExternalPosterior(Sealed, Posterior):
     """Draws made by another program.
 
     Parameters

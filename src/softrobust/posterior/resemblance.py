@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from softrobust._core.arrays import FloatArray, IntArray, counted
+from softrobust._core.arrays import FloatArray, IntArray, Sealed, counted
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels, split_state, state_columns
 from softrobust.data.log import END
@@ -41,7 +41,7 @@ LARGEST_GRID = 4_000_000  # combinations of ranks up to which a table finds a st
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Geometry:
+class Geometry(Sealed):
     """Where states lie.
 
     Attributes

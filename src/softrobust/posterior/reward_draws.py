@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import expit
 
-from softrobust._core.arrays import FloatArray, IntArray, counted, found_at
+from softrobust._core.arrays import FloatArray, IntArray, Sealed, counted, found_at
 from softrobust._core.limits import time_bound
 from softrobust.data import TransitionLog
 from softrobust.data.reward_rules import group_rewards
@@ -46,7 +46,7 @@ PROBES, ROUNDS, CLOSE = 16, 300, 1e-6  # random vectors of a trace; steps and re
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Variances:
+class Variances(Sealed):
     """Learned variances: of each block of effects, of the noise, and of exceptions."""
 
     blocks: FloatArray
@@ -57,7 +57,7 @@ class Variances:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class RewardPosterior:
+class RewardPosterior(Sealed):
     """The mean reward of a transition: u(s, a) + z(s′), and e(s) on top where it is the last."""
 
     mean: FloatArray  # (n_effects,)

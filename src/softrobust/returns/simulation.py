@@ -18,7 +18,14 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen, refuse_if_too_large
+from softrobust._core.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Sealed,
+    frozen,
+    refuse_if_too_large,
+)
 from softrobust._core.settings import whole
 from softrobust.errors import InputError, SolverError, optional
 from softrobust.kernels.evaluate import roll_episodes
@@ -340,7 +347,7 @@ def simulate_table(
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Returns:
+class Returns(Sealed):
     """One number per model, and the weights of the models."""
 
     x: FloatArray  # (n_models,) what the objective is taken of: returns less the reference's

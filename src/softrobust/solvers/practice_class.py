@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray, frozen
+from softrobust._core.arrays import BoolArray, FloatArray, Sealed, frozen
 from softrobust.bounds import Bound, Covers, bound_of
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
@@ -52,7 +52,7 @@ TOLERANCE = 1e-9  # by which a policy may miss the class
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PracticeClass:
+class PracticeClass(Sealed):
     """Π of a practice and the pairs that are free.
 
     Parameters
