@@ -14,6 +14,7 @@ from softrobust.errors import InputError
 from softrobust.objective import SoftRobust
 from softrobust.report import sentences
 from softrobust.report.sentences import TEXTS, in_words, speaks_against, told
+from softrobust.report.verdict import promise_sentences
 from softrobust.report.words import (
     LONGEST_LABEL,
     STATUS,
@@ -29,6 +30,7 @@ from softrobust.report.words import (
     unbroken,
 )
 from softrobust.solvers.base import Status
+from softrobust.solvers.promise import Gain, Promise, Verdict
 
 
 @pytest.mark.parametrize(
@@ -114,10 +116,29 @@ def test_a_remark_without_its_counts_is_refused() -> None:
 @pytest.mark.parametrize(
     ("x", "told"),
     [(439012.3, "439,000"), (-990123.0, "−990,100"), (68.6243, "68.62"), (999.96, "1,000"),
-     (0.00123456, "0.001235"), (0.0, "0"), (1e-7, "1e-07"), (-2e15, "−2e+15")],
+     (0.00123456, "0.001235"), (0.0, "0"), (1e-7, "1e-07"), (-2e15, "−2e+15"),
+     (-8.164e-111, "0"), (1e-99, "1e-99")],
 )  # fmt: skip
 def test_plain_figures(x: float, told: str) -> None:
     assert plain(x) == told
+
+
+def test_what_is_nothing_beside_others_is_0() -> None:
+    assert plain(-1e-9, beside=1e4) == "0"
+    assert plain(1e-7, beside=1e4) == "1e-07"
+    assert Figures.of([np.array([-8e-111, 3e-111])])(-8e-111) == "0"
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_log_that_pays_nothing_promises_0(verdict: Verdict) -> None:
+    gain = Gain(value=-1e-113, low=-8e-111)
+    promise = Promise(
+        verdict=verdict, level=0.9, return_value=1.7e-113, return_low=-8.164e-111, gain=gain,
+        chance=0.5, optimism=-1e-112, bad_gain=0.0, shuffled=None, n_splits=9, unit="blocks",
+    )  # fmt: skip
+    text = " ".join(promise_sentences(promise, "improve"))
+    assert "e-1" not in text
+    assert verdict != Verdict.KEEP or "at least 0 (" in text
 
 
 def test_the_gravest_caution_is_said_however_short_the_screen() -> None:

@@ -33,22 +33,25 @@ def first_sentences(c: Certificate, solver: str) -> list[str]:
 def promise_sentences(p: Promise, solver: str) -> list[str]:
     """What to do first, then how it was judged; `improve` keeps practice where in doubt."""
     own, low = solver == Improve.name, p.return_low
-    earns = "" if low is None else phrase("promise.earns", low=words.plain(low), level=p.level)
+    size = max(map(abs, (p.return_value or 0.0, low or 0.0, p.gain.value, p.gain.low)))
+    told = "" if low is None else words.plain(low, beside=size)
+    earns = told and phrase("promise.earns", low=told, level=p.level)
     figures = phrase(
-        "promise.figures", p=p, about=_amount(p.gain.value), least=_amount(p.gain.low),
+        "promise.figures", p=p, about=_amount(p.gain.value, size), least=_amount(p.gain.low, size),
         held=p.gain.low >= 0, chance=chance(p.chance),
     )  # fmt: skip
     sure = p.chance >= p.level and p.gain.low >= 0
     first = phrase(f"promise.{p.verdict}", own=own, sure=sure, figures=figures, earns=earns)
     if p.verdict != Verdict.CHANGE and (own or p.verdict != Verdict.KEEP):
         return [first]
-    hidden = words.plain(p.hidden) if p.hidden > 0 else ""
-    optimism = _amount(p.optimism, "less", "more")
+    hidden = words.plain(p.hidden, beside=size) if p.hidden > 0 else ""
+    optimism = _amount(p.optimism, size, "less", "more")
     return [first, phrase("promise.checked", optimism=optimism, hidden=hidden)]
 
 
-def _amount(x: float, up: str = "more", down: str = "less") -> str:
-    return f"{words.plain(abs(x))} {up if x >= 0 else down}"
+def _amount(x: float, size: float = 0.0, up: str = "more", down: str = "less") -> str:
+    told = words.plain(abs(x), beside=size)
+    return f"{told} {up if x >= 0 or told == '0' else down}"
 
 
 def chance(p: float) -> str:

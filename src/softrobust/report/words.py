@@ -25,6 +25,7 @@ from softrobust.solvers.base import Status
 from softrobust.study.compare import Compared
 
 MINUS, NARROW, FIRM = "−", "\u202f", "\u00a0"  # spaces at which no line ends
+NOTHING, ROUNDING = 1e-100, 1e-12  # a figure below this, or below this share of others, is 0
 LONGEST_LABEL = 120
 LONGEST_WORD = 20
 COVERED = {Covers(name): words for name, words in TEXTS["covered"].items()}
@@ -44,7 +45,7 @@ class Figures:
         """Fit for all these returns together."""
         x = np.concatenate([np.atleast_1d(sample) for sample in samples])
         size, spread = float(np.abs(x).max()), float(x.max() - x.min())
-        if size == 0:
+        if size < NOTHING:
             return cls(0)
         flat = spread <= 1e-9 * size
         decimals = int(np.clip(3 - np.floor(np.log10(size if flat else spread)), 0, 12))
@@ -77,9 +78,14 @@ class Figures:
         return (f"{self(e.low)} to", self(e.high))
 
 
-def plain(x: float, digits: int = 4) -> str:
-    """A figure to so many digits as people write it: 439,000 and not 4.39e+05."""
-    if x == 0 or not 1e-4 <= abs(x) < 1e12:
+def plain(x: float, digits: int = 4, beside: float = 0.0) -> str:
+    """A figure to so many digits as people write it: 439,000 and not 4.39e+05.
+
+    What is nothing, by itself or against the size of what it stands `beside`, is 0.
+    """
+    if abs(x) < max(NOTHING, ROUNDING * abs(beside)):
+        return "0"
+    if not 1e-4 <= abs(x) < 1e12:
         return (MINUS if x < 0 else "") + f"{abs(x):.{digits}g}"
     places = digits - 1 - int(np.floor(np.log10(abs(x))))
     text = f"{round(abs(x), places):,.{max(places, 0)}f}"
