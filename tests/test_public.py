@@ -8,12 +8,14 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import softrobust
+from tests.report.builders import from_log, stock_log
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE: Any = softrobust  # its lists are for tests alone
@@ -120,3 +122,41 @@ def test_pictures_of_the_pages_exist() -> None:
     assert len(shown) > 5
     for page, picture in shown:
         assert (page.parent / picture).is_file(), (page.name, picture)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, [1.5]])
+def test_something_else_is_refused_in_words(wrong: Any, tmp_path: Path) -> None:
+    problem, _, posterior = from_log(stock_log())
+    policy, models, sr = problem.uniform_policy(), problem.models, PACKAGE
+    calls: dict[str, Callable[[], Any]] = {
+        "problem must be a Problem or ContinuousProblem": lambda: sr.solve(wrong, sr.Nominal()),
+        "problem must be a Problem; ": lambda: sr.static_return(wrong, policy),
+        "policy must be a Policy or TimedPolicy": lambda: sr.policy_return(problem, wrong),
+        "it is solution.policy": lambda: sr.certify(problem, wrong),
+        "problem must be": lambda: sr.explain(wrong, policy, "0"),
+        "problem must": lambda: sr.frontier(wrong),
+        "problem": lambda: sr.value_of_data(wrong, policy),
+        "policy": lambda: sr.value_of_data(problem, wrong),
+        "models must be a ModelSet": lambda: sr.Problem(wrong),
+        "models must": lambda: sr.save_models(tmp_path / "m.npz", wrong),
+        "log must be a TransitionLog": lambda: sr.save_log(wrong, tmp_path / "log.npz"),
+        "log must": lambda: sr.LearnedPosterior().fit(wrong),
+        "read_log": lambda: sr.DirichletPosterior().fit(wrong),
+        "source must be": lambda: sr.choose(wrong, gamma=0.9),
+        "path must be": lambda: sr.load_run(wrong),
+        "name of a file": lambda: sr.read_models(wrong),
+        "found must be a Review": lambda: sr.make_report(wrong),
+        "seed must be": lambda: posterior.sample(2, seed=-1),
+    }
+    for words, call in calls.items():
+        with pytest.raises(softrobust.InputError, match=words):
+            call()
+    if wrong != 3:  # a single model may be chosen
+        with pytest.raises(softrobust.InputError, match="whole numbers or a mask"):
+            models.select(wrong)
+        with pytest.raises(softrobust.InputError, match="n must be a whole number"):
+            models.split(wrong)
+    with pytest.raises(softrobust.InputError, match="indices"):
+        sr.value_of_data(problem, policy, pairs=wrong or "x")
+    with pytest.raises(softrobust.InputError, match="indices"):
+        sr.value_of_data(problem, policy, pairs=[(0, 99)])

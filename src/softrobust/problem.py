@@ -28,7 +28,7 @@ from softrobust._core.arrays import (
     shaped,
 )
 from softrobust._core.files import read_npz, rebuilding, under, write_npz
-from softrobust._core.settings import real, whole
+from softrobust._core.settings import instance, real, whole
 from softrobust.data.log import check_p0
 from softrobust.data.rewards import Rewards, rewards_from_arrays, rewards_to_arrays
 from softrobust.errors import InputError
@@ -126,6 +126,7 @@ class Problem(_OnModels):
         horizon: int | None = None,
     ) -> None:
         put = object.__setattr__  # the one place where a frozen object is completed
+        instance("models", models, ModelSet, hint="Draw them from a posterior, or read_models(…).")
         if isinstance(rewards, Rewards) and rewards.kind == "model" and models.rewards is None:
             models = replace(models, rewards=rewards)  # they go where their models go
         put(self, "models", models)

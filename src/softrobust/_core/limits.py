@@ -118,9 +118,10 @@ def check_time_limit(limit: Any) -> None:
         real("time_limit", limit, above=0, infinite=True, hint=hint)
 
 
-def _check_seed(_: str, seed: Any) -> None:
+def generator(seed: Any) -> np.random.Generator:
+    """Random numbers by a seed, or the generator that was given."""
     try:
-        np.random.default_rng(seed)
+        return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"seed must be a whole number ≥ 0 or a numpy Generator; it is {seed!r} ({error})."
@@ -136,7 +137,7 @@ def _check_folder(name: str, path: Any) -> None:
 
 # What the settings of searches are, for `settings.check_fields`.
 Seconds = Annotated[float, lambda _, limit: check_time_limit(limit)]
-Seed = Annotated[int | np.random.Generator, _check_seed]
+Seed = Annotated[int | np.random.Generator, lambda _, seed: generator(seed)]
 Gap = Annotated[float, partial(real, least=0, hint="Give a share of the value, such as 1e-6.")]
 File = Annotated[str | Path, _check_folder]
 

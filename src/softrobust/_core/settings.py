@@ -77,10 +77,11 @@ def one_of(name: str, value: Any, words: Sequence[str]) -> str:
     return value
 
 
-def instance(name: str, value: Any, kind: type[Any]) -> None:
-    """An object of a class, such as a `Shop`."""
-    if not isinstance(value, kind):
-        raise _refused(name, f"a {kind.__name__}", value, f"Pass {kind.__name__}(…).")
+def instance(name: str, value: Any, *kinds: type[Any], hint: str = "") -> None:
+    """An object of a class, such as a `Shop`, or of one of several."""
+    if not isinstance(value, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise _refused(name, f"a {names}", value, hint or f"Pass {kinds[0].__name__}(…).")
 
 
 Rule = Callable[[str, Any], Any]
@@ -124,7 +125,7 @@ def _rule(kind: Any) -> Rule | None:
     if kind is bool:
         return flag
     own = isinstance(kind, type) and kind.__module__.startswith("softrobust.")
-    return partial(instance, kind=kind) if own else None
+    return (lambda name, value: instance(name, value, kind)) if own else None
 
 
 def did_you_mean(word: Any, known: Iterable[str]) -> str:

@@ -21,6 +21,7 @@ from softrobust._core import files
 from softrobust._core.arrays import Rows
 from softrobust._core.notes import RECORDED, Note, read_notes
 from softrobust._core.schema import parse
+from softrobust._core.settings import instance
 from softrobust.data.columns import (
     LOG_ROLES,
     REWARD,
@@ -213,6 +214,7 @@ def _names(given: Labels | Sequence[str | int] | str | Path | None, noun: str) -
 # -------------------------------------------------------------------- saved logs
 def save_log(log: TransitionLog, path: str | Path) -> None:
     """Write a log to `.npz` or `.parquet`, by the ending of the name; `read_log` reads it back."""
+    instance("log", log, TransitionLog, hint="Read one by read_log(…).")
     path = Path(path)
     if path.suffix not in (".npz", ".parquet"):
         raise InputError(f"A log is saved as .npz or .parquet: got the name {path.name}.")

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from softrobust._core.arrays import FloatArray, IntArray, Rows, seal
 from softrobust._core.files import atomic_write, read_npz, rebuilding, write_npz
 from softrobust._core.notes import Note
+from softrobust._core.settings import instance
 from softrobust.data.columns import ACTION, NEXT_STATE, REWARD, STATE, Role
 from softrobust.data.labels import Labels, order_names
 from softrobust.data.log import initial_distribution
@@ -39,6 +40,7 @@ FORMAT_VERSION = 1
 
 def save_models(path: str | Path, models: ModelSet) -> None:
     """Write a set of models with all that came with it, atomically."""
+    instance("models", models, ModelSet, hint="Call save_models(path, models).")
     write_npz(path, MODELS_FORMAT, FORMAT_VERSION, models_to_arrays(models))
 
 
@@ -125,6 +127,7 @@ def read_models(
     normalise : bool
         Accept row sums off by up to 1e-6 and divide by them.
     """
+    instance("path", path, str, Path, hint="Give the name of a file.")
     file = Path(path)
     try:
         with opened(file) as source:

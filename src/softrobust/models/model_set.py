@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, Sealed, frozen, seal, shaped
 from softrobust._core.notes import Note
+from softrobust._core.settings import whole
 from softrobust.data.labels import Labels, OfStates
 from softrobust.data.log import check_p0
 from softrobust.data.rewards import Rewards
@@ -53,7 +54,7 @@ class WeightedModels(Sealed, ABC):
 
     def split(self, n: int) -> tuple[Self, Self]:
         """The first `n` models (to train on) and the rest (held out); weights sum to 1 in each."""
-        if not 0 < n < self.n_models:
+        if whole("n", n) >= self.n_models:
             raise InputError(
                 f"split(n) needs 0 < n < {self.n_models} (the number of models); it got {n}."
             )
@@ -62,7 +63,10 @@ class WeightedModels(Sealed, ABC):
 
     def _chosen(self, which: ArrayLike) -> tuple[IntArray, FloatArray]:
         """Indices of a selection and its weights."""
-        index = np.arange(self.n_models)[np.asarray(which)]
+        chosen = np.asarray(which)
+        if chosen.dtype.kind not in "iub":
+            raise InputError(f"Models are chosen by whole numbers or a mask; it got {which!r}.")
+        index = np.arange(self.n_models)[chosen]
         f = self.f[index]
         if index.size == 0 or f.sum() <= 0:
             raise InputError(

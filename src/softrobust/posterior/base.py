@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import SMALL, FloatArray, IntArray, Sealed, refuse_if_too_large, seal
 from softrobust._core.files import write_npz
+from softrobust._core.limits import generator
 from softrobust._core.settings import whole
 from softrobust.data import TransitionLog
 from softrobust.data.continuous import ContinuousLog
@@ -251,7 +252,7 @@ def choose(n_draws: int, n: int, seed: Seed, remedy: str = MORE_DRAWS) -> IntArr
     """`n` different draws out of `n_draws`, in random order."""
     if check_count(n) > n_draws:
         raise InputError(f"{n} models were asked for, and {n_draws} draws were kept. {remedy}")
-    return np.asarray(np.random.default_rng(seed).permutation(n_draws)[:n], dtype=np.int64)
+    return np.asarray(generator(seed).permutation(n_draws)[:n], dtype=np.int64)
 
 
 def _plain(value: Any) -> Any:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import gammainc, gammaln, logsumexp, xlogy
 
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.limits import generator
 from softrobust._core.notes import Level, Note
 from softrobust._core.settings import Count, Discount, Natural, Number, check_fields, real
 from softrobust.data import TransitionLog
@@ -254,7 +255,7 @@ class FittedDemand(FittedPosterior):
 
     def means(self, n: int, seed: Seed = 0) -> FloatArray:
         """`n` draws of the mean demand μ."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         if self.grid is None:
             return rng.gamma(self.shape, 1.0 / self.rate, size=check_count(n))
         return np.exp(self.grid.sample(rng, check_count(n)))

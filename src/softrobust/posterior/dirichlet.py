@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, found_at, seal
-from softrobust._core.settings import Natural, check_fields, real
+from softrobust._core.limits import generator
+from softrobust._core.settings import Natural, check_fields, instance, real
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
@@ -70,6 +71,7 @@ class DirichletPosterior(Posterior):
 
     def fit(self, log: TransitionLog) -> FittedDirichlet:
         """Add the observed counts to the prior."""
+        instance("log", log, TransitionLog, hint="Read one by read_log(…).")
         S, A = len(log.states), len(log.actions)
         seen = np.asarray(log.pair_counts)
         left = seen.sum(axis=1) > 0
@@ -188,7 +190,7 @@ class FittedDirichlet(FittedPosterior):
         ModelSet(3 models, 2 states, 1 actions, dense)
         """
         check_count(n, self.next_states.size)
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         return self.storage(dirichlet_blocks(self.indptr, self.concentration, n, rng), n)
 
     def mean(self) -> ModelSet:
@@ -321,12 +323,12 @@ class FittedHierarchical(FittedPosterior):
 
     def strengths(self, n: int, seed: Seed = 0) -> FloatArray:
         """`n` draws of κ."""
-        return np.exp(self.grid.sample(np.random.default_rng(seed), check_count(n)))
+        return np.exp(self.grid.sample(generator(seed), check_count(n)))
 
     def sample(self, n: int, seed: Seed = 0) -> ModelSet:
         """`n` exact, independent draws: κ first, then the rows."""
         check_count(n, self.counts.size)
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         extra = self.strengths(n, rng) / np.maximum(np.diff(self.plain.indptr), 1)[:, None]
         prob = dirichlet_blocks(self.plain.indptr, self.counts, n, rng, extra)
         return self.plain.storage(prob, n)

@@ -22,15 +22,17 @@ import weakref
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, seal
+from softrobust._core.limits import generator
 from softrobust._core.notes import Note
-from softrobust._core.settings import Natural, check_fields, real
+from softrobust._core.settings import Natural, check_fields, instance, real
+from softrobust.data import TransitionLog
 from softrobust.data.rewards import DRAWN_REWARDS, Rewards
 from softrobust.errors import InputError
 from softrobust.kernels import resemblance as kernels
@@ -40,9 +42,6 @@ from softrobust.posterior.base import Arrays, FittedPosterior, Posterior, check_
 from softrobust.posterior.diagnostics import TRANSITIONS, Diagnostics, check_size, predictive_check
 from softrobust.posterior.resemblance import Geometry, Tokens
 from softrobust.posterior.reward_draws import RewardPosterior, Variances, drawn_rewards
-
-if TYPE_CHECKING:
-    from softrobust.data import TransitionLog
 
 BASES = (
     "plain", "all", "marginal", "other", "same", "far", "mid", "near", "place", "drift", "leave",
@@ -107,6 +106,7 @@ class LearnedPosterior(Posterior):
         `geometry` spares reading the labels, `variances` (of a larger log) learning those of
         rewards.
         """
+        instance("log", log, TransitionLog, hint="Read one by read_log(…).")
         known, common = _known(log), _common(log, geometry)
         geometry, tokens = common.geometry, common.tokens
         seen = np.asarray(log.pair_counts)
@@ -519,7 +519,7 @@ class FittedLearned(FittedPosterior):
         ModelSet(3 models, 2 states, 1 actions, dense)
         """
         check_count(n, self.columns.size)
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         prob = self._independent(n, rng)
         if self.rewards is None or self.rewards.exact.size:  # nothing of them is uncertain
             return self.storage(prob, n)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from softrobust._core.arrays import FloatArray
+from softrobust._core.limits import generator
 from softrobust._core.settings import Positive, check_fields
 from softrobust.data.continuous import ContinuousLog
 from softrobust.errors import InputError
@@ -264,7 +265,7 @@ class FittedRegression(Fitted):
 
     def sample(self, n: int, seed: Seed = 0) -> GaussianModels:
         """`n` draws of (weights, variances); outputs are independent given the data."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         n = check_count(n)
         if self.parts:
             drawn = [part.draw(n, rng) for part in self.parts]

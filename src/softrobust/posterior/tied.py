@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust._core.limits import generator
 from softrobust._core.settings import real
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
@@ -175,7 +176,7 @@ class FittedTied(FittedPosterior):
 
     def draws(self, n: int, seed: Seed = 0) -> FloatArray:
         """(n, n_actions, n_moves): probabilities of the moves."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         q = dirichlet_rows(rng, self.concentration[:, None, :], check_count(n)).transpose(1, 0, 2)
         for action, law in self.settings.known.items():
             q[:, self.frame.actions.index(action)] = law

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 
 from softrobust._core.files import atomic_write
 from softrobust._core.notes import Level, Note, read_notes
+from softrobust._core.settings import instance
 from softrobust.data.reward_rules import NOISY
 from softrobust.report import sections, words
 from softrobust.report.continuous import vector_context
@@ -100,6 +101,7 @@ def make_report(
     hint : str
         A sentence at the end: how to get a fuller page.
     """
+    instance("found", found, Review, VectorReview, hint="Make one by softrobust.study.review.")
     if isinstance(found, VectorReview):
         vectors = vector_context(found, notes, cautions, dict(settings or {}))
         return _page("continuous.html.j2", title, settings, vectors)

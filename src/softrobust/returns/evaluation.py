@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, Recent, refuse_if_too_large
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
+from softrobust._core.settings import instance
 from softrobust.errors import InputError, SolverError
 from softrobust.kernels.evaluate import (
     evaluate_models,
@@ -156,6 +157,8 @@ def check_policy(problem: Problem, policy: AnyPolicy, allowed: BoolArray | None 
 
     By default those are the problem's own. One with a rule for each step needs that horizon.
     """
+    instance("problem", problem, Problem)
+    instance("policy", policy, Policy, TimedPolicy, hint="Of a solution it is solution.policy.")
     if policy.states != problem.models.states or policy.actions != problem.models.actions:
         raise InputError(
             f"The policy has {len(policy.states)} states and {len(policy.actions)} actions; the "

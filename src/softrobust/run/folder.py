@@ -36,6 +36,7 @@ import numpy as np
 from softrobust._core.files import locked, rebuilding
 from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.schema import published, read_json
+from softrobust._core.settings import instance
 from softrobust._core.show import facts_text
 from softrobust.bounds.reduction import rounding
 from softrobust.certificate import Certificate
@@ -403,6 +404,7 @@ def _vectors_record(problem: ContinuousProblem, r2: float | None) -> dict[str, A
 
 def load_run(path: str | Path) -> Run:
     """Read a run folder that `softrobust solve --out` or `Run.save` wrote, of either kind."""
+    instance("path", path, str, Path, hint="Give the name of a run folder.")
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"There is no run folder '{folder}'.")

@@ -11,7 +11,7 @@ import numpy as np
 from softrobust._core.arrays import BoolArray, IntArray
 from softrobust._core.limits import stage, time_bound
 from softrobust._core.notes import Level, Note, read_notes
-from softrobust._core.settings import whole
+from softrobust._core.settings import instance, whole
 from softrobust.certificate.posterior import MOST, TEST_STREAM
 from softrobust.data import TrajectoryRules, TransitionLog, read_log
 from softrobust.data.columns import ACTION, STATE
@@ -61,6 +61,8 @@ FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with option
 
 def set_up(source: str | Path | TransitionLog | ContinuousLog, options: Options) -> Setup:
     """Read the input, unless it is a log that was read already, and build the problem."""
+    kinds = (str, Path, TransitionLog, ContinuousLog)
+    instance("source", source, *kinds, hint="Give a log, or the name of a file.")
     whole("seed", options.seed, 0)
     if options.alpha is not None:
         check_share("alpha", options.alpha)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, final, overload
 
 from softrobust._core.limits import Deadline as Deadline
 from softrobust._core.limits import time_bound
-from softrobust._core.settings import check_fields
+from softrobust._core.settings import check_fields, instance
 from softrobust._core.show import facts_html
 from softrobust.bounds.reduction import rounding
 from softrobust.errors import InputError
@@ -186,6 +186,7 @@ def solve(problem: Any, solver: Solver) -> Solution[Any]:
         raise InputError(
             f"solve(problem, solver) needs a solver object such as {hint}; it got {solver!r}."
         )
+    instance("problem", problem, Problem, ContinuousProblem)
     continuous = isinstance(problem, ContinuousProblem)
     if continuous != solver.continuous:
         kind = "continuous states" if continuous else "a table of states"

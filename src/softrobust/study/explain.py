@@ -22,6 +22,7 @@ from typing import Any, final
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
+from softrobust._core.settings import instance
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy
@@ -141,6 +142,7 @@ def explain(
     problem: Problem, policy: Policy, state: str | int, log: TransitionLog | None = None
 ) -> Explanation:
     """Explain the policy's choice in a state, by its label."""
+    instance("problem", problem, Problem)
     s = problem.models.states.index(state)
     if not problem.decided[s]:
         raise InputError(

@@ -21,6 +21,7 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust._core.files import atomic_write
 from softrobust._core.limits import LiveLine, time_bound
+from softrobust._core.settings import instance
 from softrobust.bounds import Bound
 from softrobust.certificate import Certificate, certify
 from softrobust.errors import InputError
@@ -136,6 +137,7 @@ def frontier(
     also : sequence of Policy
         Policies that are known already: a point takes one of these where it is the best there.
     """
+    instance("problem", problem, Problem)
     lams, alphas = _grid("lambda", lams), _grid("alpha", alphas)
     if solver is None:
         share = POINT_SECONDS if time_limit is None else time_limit / (len(lams) * len(alphas))

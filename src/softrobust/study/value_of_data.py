@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
-from softrobust._core.settings import whole
+from softrobust._core.settings import instance, whole
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import SoftRobust, soft_robust
@@ -217,6 +217,8 @@ def value_of_data(
     independent : bool
         Whether the rows of the posterior are independent, as those of `DirichletPosterior` are.
     """
+    instance("problem", problem, Problem)
+    instance("policy", policy, Policy, TimedPolicy, hint="Of a solution it is solution.policy.")
     objective = soft_robust(problem.objective, "The value of data")
     whole("observations", observations)
     wanted = _pairs(problem, pairs)
@@ -297,14 +299,21 @@ def _pairs(problem: Problem, pairs: Sequence[tuple[int, int]] | None) -> list[tu
     usable = problem.models.available & problem.decided[:, None]
     if pairs is None:
         return [(int(s), int(a)) for s, a in np.argwhere(usable)]
-    for s, a in pairs:
+    S, A = usable.shape
+    try:
+        wanted = [(range(S)[s], range(A)[a]) for s, a in pairs]
+    except (TypeError, ValueError, IndexError):
+        raise InputError(
+            f"pairs must be indices (s, a) of {S} states and {A} actions; they are {pairs!r}."
+        ) from None
+    for s, a in wanted:
         if not usable[s, a]:
             raise InputError(
                 f"No model knows what follows action '{problem.models.actions[a]}' in state "
                 f"'{problem.models.states[s]}', so its data cannot be valued. Keep such pairs with "
                 "the prior (min_count=0)."
             )
-    return list(pairs)
+    return wanted
 
 
 def _pool(
