@@ -92,7 +92,7 @@ def kept_safe(out: Path) -> Iterator[None]:
     except StorageError:
         raise
     except OSError as error:
-        reason, place = error.strerror or str(error), error.filename or out
+        reason, place = error.strerror or str(error), error.filename2 or error.filename or out
         raise StorageError(
             f"A result could not be written to '{place}' ({reason}). The results there are "
             "whole. Free some space or restore the permission, and run it again with resume=True.",
