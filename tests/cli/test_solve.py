@@ -185,6 +185,10 @@ def test_allowed_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     record = json.loads(capsys.readouterr().out)
     row = record["policy"][record["states"].index("dry")]
     assert row[record["actions"].index("drain")] == 1.0
+    for text, said in (("dry,\n", "row 2"), ("dry,drain\nwet,\n", "row 3"), ("dry,x\n", "'x'")):
+        put(tmp_path, f"state,action\n{text}", "allowed.csv")
+        assert run(["solve", log, "--gamma", ".9", "--allowed", allowed]) == 2
+        assert said in capsys.readouterr().err
 
 
 BAD_LOGS = {

@@ -202,4 +202,5 @@ def _say(text: str) -> None:
     """One plain paragraph on stderr."""
     words = (word if len(word) <= LONG else f"{word[:LONG]}…" for word in text.split())
     paragraph = visible(" ".join(words))
-    print(textwrap.fill(f"softrobust: {paragraph}", 100, break_long_words=False), file=sys.stderr)
+    whole: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}  # names of files
+    print(textwrap.fill(f"softrobust: {paragraph}", 100, **whole), file=sys.stderr)

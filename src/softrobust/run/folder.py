@@ -264,8 +264,8 @@ def check_out(out: Path, force: bool, names: Sequence[str] = FILES) -> None:
         strange = [name for name in names if name not in own and os.path.lexists(out / name)]
     if strange:
         raise InputError(
-            f"'{out / strange[0]}' is no file of a run in that folder, and a run would replace or "
-            "remove it. Choose another folder, or move the file away.",
+            f"'{out / strange[0]}' is no file of a run that '{FILE}' there records, and a new run "
+            "would replace or remove it. Choose another folder, or move it away and try again.",
             arguments={"out": "FOLDER"},
         )
 

@@ -397,12 +397,9 @@ def _allowed(path: Path | None, states: Labels, actions: Labels) -> BoolArray | 
         return None
     table = read_table(path, (STATE, ACTION))
     mask = np.zeros((len(states), len(actions)), dtype=bool)
-    for i, (s, a) in enumerate(zip(table.codes["state"], table.codes["action"], strict=True)):
-        try:
-            at = states.index(table.names["state"][s]), actions.index(table.names["action"][a])
-        except InputError as error:
-            raise InputError(f"{table.rows.where(i)}: {error}") from None
-        mask[at] = True
+    pairs = (("state", states), ("action", actions))
+    s, a = (table.positions(role, labels, "What is allowed") for role, labels in pairs)
+    mask[s, a] = True
     mask[~mask.any(axis=1)] = True
     return mask
 
