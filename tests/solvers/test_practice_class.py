@@ -139,6 +139,16 @@ def test_greedy_is_the_best_vertex() -> None:
         assert best[s] == pytest.approx((policies.vertices(s) @ q[s]).max())
 
 
+def test_a_start_is_one_of_the_class() -> None:
+    problem, policies, _ = instance(0)
+    first = solve_within(problem, Exact(), policies)
+    again = solve_within(problem, Exact(start=first.policy), policies)
+    assert again.static_value == pytest.approx(first.static_value, abs=1e-12)
+    outside = Policy.from_decision(np.zeros(4), problem.models.states, problem.models.actions)
+    assert not policies.contains(outside.probs)
+    assert solve_within(problem, Exact(start=outside), policies).static_value == again.static_value
+
+
 def test_many_rare_actions_stay_bounded() -> None:
     A = 12
     practice = np.full((1, A), 1 / A)

@@ -23,9 +23,9 @@ x_ω/Σ_t γ^t from each reward, so that any objective becomes one of the gain o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import TYPE_CHECKING, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -239,6 +239,9 @@ def solve_within(problem: Problem, solver: Solver, policies: PracticeClass) -> S
     """The best policy of a class that a solver finds, with its bound for the class."""
     check_within(solver)
     composite = policies.composite(problem)
+    if isinstance(start := getattr(solver, "start", None), Policy):  # in composite actions, too
+        changed: Any = solver
+        solver = replace(changed, start=composite.corner(start))
     found = solve(composite.problem, solver)
     return finish(
         problem, solver=found.solver, policy=composite.lift(found.policy), status=found.status,
