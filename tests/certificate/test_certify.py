@@ -222,3 +222,20 @@ def test_a_solution_of_another_problem_is_refused() -> None:
     for wrong in (other, problem.with_models(weighted)):
         with pytest.raises(InputError, match="another problem"):
             certify(wrong, solution)
+
+
+def test_a_regret_that_few_models_have_has_no_limit() -> None:
+    """60 draws without a regret say little of one that a model in a hundred has."""
+    goal = SoftRobust(0.0, 0.9, "optimum")
+    for losses, given in ((0, False), (4, False), (5, True)):
+        x = np.zeros(60)
+        x[:losses] = -1.0
+        found = held_out(Returns(x, np.full(60, 1 / 60)), Returns(x, np.full(60, 1 / 60)), goal)
+        assert found.lower_bound is not None
+        assert (found.lower_bound.low is not None) == given
+    own = held_out(
+        Returns(np.zeros(60), np.full(60, 1 / 60)), Returns(np.zeros(60), np.full(60, 1 / 60)),
+        SoftRobust(0.0, 0.9, "practice"),
+    )  # fmt: skip
+    assert own.lower_bound is not None
+    assert own.lower_bound.low == 0.0  # who keeps practice gains nothing, for certain

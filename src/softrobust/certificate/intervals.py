@@ -38,6 +38,7 @@ from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError
 from softrobust.objective import (
     EDGE,
+    OPTIMUM,
     Objective,
     Percentile,
     cvar,
@@ -48,6 +49,8 @@ from softrobust.objective import (
 from softrobust.returns import Returns, Simulation
 
 LEVEL = 0.95
+RARE = 5  # models with a regret below which no limit of it can be told
+ROUNDED = 1e-10  # and what is none
 TAIL_DRAWS = 30  # effective draws in the tail below which its intervals cannot be trusted
 NORMAL = 1.959963984540054  # two-sided 95 %
 FIGURES = ("objective", "mean", "var", "cvar")
@@ -232,7 +235,9 @@ def _lower_bound(
     plain = test if lam == 0 else b - np.maximum(b - test, 0.0) / (1 - alpha)
     value = mean((1 - lam) * test + lam * plain, w)
     score = goal_score(test, w, objective, b)
-    if score is None or np.count_nonzero(w) < 2:
+    # A regret is 0 in most models and large in few: none met is not none.
+    rare = objective.against == OPTIMUM and np.count_nonzero((test < -ROUNDED) & (w > 0)) < RARE
+    if score is None or np.count_nonzero(w) < 2 or rare:
         return Estimate(value, None, None)
     (step,) = _hall_steps(score, w, LEVEL)
     return Estimate(value, value - step, None)

@@ -145,7 +145,7 @@ def shapes(curves: Sequence[Curve], objective: Objective, x: svg.Scale) -> list[
             place = x(float(curves[i].z[curves[i].f > 0][0]))
             parts.append(svg.line(place, TOP, place, FLOOR, look))
             continue
-        y = FLOOR - (FLOOR - TOP) * height / (float(height.max()) if equal else top)
+        y = FLOOR - (FLOOR - TOP) * height / ((float(height.max()) if equal else top) or 1.0)
         points = [(x(float(a)), float(b)) for a, b in zip(at, y, strict=True)]
         if i == 0:
             parts += _tail(points, curves[0], objective, x)
