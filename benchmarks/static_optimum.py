@@ -243,7 +243,7 @@ def static_long(smoke: bool) -> Iterator[Figure]:
         ("riverswim as the text reads, λ = 0.5", text.at(0.5), "≤ 5"),
         ("pest control, posterior 4 times wider", pest(few, width=4.0), "≤ 1"),
         ("pest control, N = 1000", pest(many), "≤ 2"),
-        ("pest control, both", pest(many, width=4.0), ""),
+        ("pest control, both", pest(many, width=4.0), "≤ 2"),
     )
     limit = 1.0 if smoke else LONG_SECONDS
     for name, p, target in harder:
