@@ -170,7 +170,7 @@ def test_a_bound_where_rare_actions_go_together_is_none_of_the_whole_class() -> 
     found = solve_within(problem, Exact(), policies)
     assert policies.contains(better)
     assert policies.grouped
-    assert not policies.spans(better)
+    assert not policies.reaches(better)
     assert found.bound is not None
     assert found.bound.value < static_return(problem, Policy(better, models.states, models.actions))
     assert found.bound.covers is Covers.PRACTICE_GROUPS

@@ -50,12 +50,11 @@ class Potential:
     least: FloatArray  # (S, A, N) m,
     greatest: FloatArray  # (S, A, N) M,
     rules: tuple[NDArray[np.int16], NDArray[np.int16]]  # each (N, S, S), that attain them
-    slope: FloatArray  # (S, A, N) d
 
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        return sum(x.nbytes for x in (self.U, self.least, self.greatest, *self.rules, self.slope))
+        return sum(x.nbytes for x in (self.U, self.least, self.greatest, *self.rules))
 
 
 def can_lower(problem: Problem) -> bool:
@@ -99,7 +98,7 @@ def lower(
         U = new
         if bound.value < best.value:
             best = bound
-    return Potential(U, least, greatest, rules, flows.slopes(U)), best
+    return Potential(U, least, greatest, rules), best
 
 
 class _Flows:
@@ -126,10 +125,6 @@ class _Flows:
     def slope(self, U: FloatArray) -> FloatArray:
         """D (N, pairs)."""
         return np.asarray(self.R + (self.rows @ U[:, :, None])[..., 0] - U[:, self.states])
-
-    def slopes(self, U: FloatArray) -> FloatArray:
-        """D (S, A, N), 0 where not allowed."""
-        return self._spread(self.slope(U))
 
     def _spread(self, values: FloatArray) -> FloatArray:
         S, A, N = self.shape

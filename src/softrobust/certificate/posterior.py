@@ -332,7 +332,7 @@ def _together(problem: Problem, n: int, replications: int) -> bool:
 
 def _spanned(among: PracticeClass, policy: Policy | TimedPolicy) -> bool:
     """Whether the class's problem in composite actions has the policy."""
-    return among.spans(policy.probs) if isinstance(policy, Policy) else not among.grouped
+    return among.reaches(policy.probs) if isinstance(policy, Policy) else not among.grouped
 
 
 def _bound(

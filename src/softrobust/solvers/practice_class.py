@@ -103,7 +103,7 @@ class PracticeClass(Sealed):
         rare = (~self.free & (self.practice > 0)).sum(axis=1)
         return bool((rare[self.open] > MOST_RARE).any())
 
-    def spans(self, probs: FloatArray) -> bool:
+    def reaches(self, probs: FloatArray) -> bool:
         """Whether the vertices are known to span a policy of Π: they span Π, or it is one."""
         return not self.grouped or all(
             float(np.abs(self.vertices(s) - row).max(axis=1).min()) <= TOLERANCE
