@@ -124,6 +124,17 @@ def test_agents_are_kept_and_chosen_on_training_models(tmp_path: Path) -> None:
         sac_logs("r-sac", {**settings, "seeds": [3, 4]}, agents=file)
 
 
+def test_agents_of_later_logs_come_after_the_first() -> None:
+    whole, first, later = (some_agents(seeds) for seeds in ([0, 1], [0], [1]))
+    for agents, n in ((first, 5), (later, 3)):
+        agents.about["iterations"] = n
+    both = first.beside(later)
+    assert (both.n_logs, both.about["iterations"]) == (2, 3)
+    np.testing.assert_array_equal(both.models, whole.models)
+    assert [x.shape for x in both.layers] == [x.shape for x in whole.layers]
+    assert both.curves.shape == whole.curves.shape
+
+
 def test_an_agent_beyond_the_numbers_is_none() -> None:
     agents = some_agents([0])
     agents.layers[0][1, 0, 0, 0] = np.inf
@@ -139,7 +150,7 @@ def test_full_run_without_agents_is_refused(
     settings = Cancer().settings(quick=False)
     assert len(settings["seeds"]) >= 20
     logs = [own.get("logs", len(settings["seeds"])) for own in settings["variants"].values()]
-    assert len(Cancer().tasks(settings)) == sum(logs) + 2 * (20 + 6)  # two rivals, in two variants
+    assert len(Cancer().tasks(settings)) == sum(logs) + 2 * (20 + 20)  # two rivals, in two variants
     monkeypatch.setattr(cancer, "HOME", Path("nowhere"))
     with pytest.raises(InputError, match=r"agents-sr-sac.npz.*quick=True.*an accelerator"):
         Cancer().tasks(settings)
@@ -172,3 +183,11 @@ def test_training_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     agents = load_agents(tmp_path / "agents-r-sac.npz")
     assert agents.policy(problem_of(0, 50, 100)[0], 5, 0) is not None
     assert "r-sac: 1" in capsys.readouterr().out
+    out[5] = "2"  # agents that are there stay as they are
+    assert main(out) == 0
+    both = load_agents(tmp_path / "agents-r-sac.npz")
+    assert both.n_logs == 2
+    for old, new in zip(agents.layers, both.layers, strict=True):
+        np.testing.assert_array_equal(old, new[:, :1])
+    with pytest.raises(InputError, match="other settings"):
+        main([*out[:-1], "2"])

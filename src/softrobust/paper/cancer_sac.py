@@ -6,7 +6,8 @@ one compiled program, in which models, temperature and rates are data. At full s
 minutes on an accelerator and hours on a few cores, so the trained actors go into one file per
 method, `agents-sr-sac.npz` and `agents-r-sac.npz`, in half precision: `softrobust reproduce cancer`
 reads them on any machine, without JAX. With `--varying` the models have noise that varies; a
-sampler draws those, and no two machines' chains agree, so they are kept as well.
+sampler draws those, and no two machines' chains agree, so they are kept as well. Agents and models
+that the folder has already stay; only those of further logs are made.
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ class Agents:
     models: NDArray[np.float64]
     about: dict[str, Any]
 
+    @property
+    def n_logs(self) -> int:
+        """How many logs have agents."""
+        return int(self.models.shape[0])
+
     def policy(self, problem: ContinuousProblem, setting: int, log: int) -> NetworkPolicy | None:
         """The actor of one agent; None if its training left the numbers."""
         own = [x[setting, log].astype(np.float64) for x in self.layers]
@@ -68,6 +74,17 @@ class Agents:
             tuple(own[::2]), tuple(own[1::2]), problem.variables, problem.actions, centre, scale,
             DEGREE,
         )  # fmt: skip
+
+    def beside(self, later: Agents) -> Agents:
+        """These, and those of later logs, which were trained alike."""
+        layers = zip(self.layers, later.layers, strict=True)
+        return Agents(
+            tuple(np.concatenate(pair, axis=1) for pair in layers),
+            np.concatenate([self.scaling, later.scaling]),
+            np.concatenate([self.curves, later.curves], axis=1),
+            np.concatenate([self.models, later.models]),
+            self.about | {"iterations": min(x.about["iterations"] for x in (self, later))},
+        )
 
     def check(self, log: int, problem: ContinuousProblem) -> None:
         """Refuse models that the agents were not trained on."""
@@ -104,11 +121,12 @@ def settings_of(sac: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 def train_agents(
     method: str, problems: Sequence[ContinuousProblem], sac: Mapping[str, Any], say: bool = False,
-    seconds: float = np.inf,
+    seconds: float = np.inf, known: Agents | None = None,
 ) -> Agents:  # fmt: skip
     """Train an agent for every setting and problem, side by side.
 
     A block of iterations that would pass `seconds` is not begun; what was reached is in `about`.
+    Those of the first problems that are `known` already are kept, and the rest come after them.
     """
     import jax
 
@@ -121,6 +139,8 @@ def train_agents(
     sizes["hidden"] = tuple(sizes["hidden"])
     solver = {"sr-sac": SoftRobustSAC, "r-sac": RobustSAC}[method](**sizes)
     grid, began = settings_of(sac), time.monotonic()
+    first = 0 if known is None else known.n_logs
+    problems = problems[first:]
     shape = (len(grid), len(problems))
     made = [solver.plan(problem, len(grid) * len(problems)) for problem in problems]
     plan, world, _ = made[0]
@@ -129,7 +149,8 @@ def train_agents(
         for (c, rate), (_, _, own) in product(grid, made)
     ]
     stacked = jax.tree_util.tree_map(lambda *x: jax.numpy.stack(x), *data)
-    state = compiled_start(plan)(np.arange(len(data), dtype=np.uint32))
+    seeds = np.arange(first * len(grid), (first + len(problems)) * len(grid), dtype=np.uint32)
+    state = compiled_start(plan)(seeds)
     at, returns, last = 0, [], 0.0
     while at < solver.iterations and time.monotonic() - began + last < seconds:
         begin = time.monotonic()
@@ -154,7 +175,8 @@ def train_agents(
     models = np.array([cast(GaussianModels, p.models).weights.mean(axis=0) for p in problems])
     about = {"method": method, "device": device_name(), "jax": jax.__version__}
     about |= {"iterations": at, "sac": dict(sac)}
-    return Agents(halves, scaling, curve.astype(np.float32), models, about)
+    new = Agents(halves, scaling, curve.astype(np.float32), models, about)
+    return new if known is None else known.beside(new)
 
 
 def save_agents(path: str | Path, agents: Agents) -> None:
@@ -202,8 +224,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             save_gaussian(file, cast(GaussianModels, whole.models))
         problems.append(problem_of(seed, *sizes, {"varying": options.varying}, file)[0])
     for name in options.methods:
-        agents = train_agents(name, problems, sac, True, options.seconds)
-        save_agents(options.out / f"agents-{name}.npz", agents)
+        file = options.out / f"agents-{name}.npz"
+        known = load_agents(file) if file.exists() else None
+        if known is not None:
+            if known.about.get("sac") != sac:
+                raise InputError(
+                    f"The agents of {file.name} were trained with other settings: "
+                    f"{known.about.get('sac')}, not {sac}. Train into an empty folder."
+                )
+            for log, problem in enumerate(problems[: known.n_logs]):
+                known.check(log, problem)
+            if known.n_logs >= len(problems):
+                continue
+        save_agents(file, train_agents(name, problems, sac, True, options.seconds, known))
     return 0
 
 

@@ -210,10 +210,10 @@ def _judged(d: Mapping[str, Any], results: Mapping[str, Any], run: Mapping[str, 
 
 
 def main() -> None:
-    """`python -m softrobust.paper.page RESULTS DOCS`."""
-    if len(sys.argv) != 3:
-        sys.exit("usage: python -m softrobust.paper.page RESULTS DOCS")
-    results, docs = map(Path, sys.argv[1:])
+    """`python -m softrobust.paper.page [RESULTS DOCS]`."""
+    if len(sys.argv) not in (1, 3):
+        sys.exit("usage: python -m softrobust.paper.page [RESULTS DOCS]")
+    results, docs = map(Path, sys.argv[1:] or ("docs/results", "docs"))
     publish({name: results / name for name in names_in(results)}, docs)
 
 
