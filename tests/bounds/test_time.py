@@ -82,6 +82,30 @@ def test_optima_cut_short_still_bracket(looks: int) -> None:
     )
 
 
+@pytest.mark.parametrize("gamma", [1.0, 0.999])
+@pytest.mark.parametrize("looks", [0, 1, 2])
+def test_optima_of_a_long_horizon_cut_short_still_bracket(looks: int, gamma: float) -> None:
+    problem = replace(random_problem(3, masks=True), gamma=gamma, horizon=2000)
+    whole = optimal_returns(problem)
+    cut = optimal_returns(problem, deadline=Looks(looks))
+    assert (cut.lower <= whole.lower).all()
+    assert (cut.upper >= whole.upper).all()
+    assert (cut.upper - cut.lower > 1e-3 * np.abs(whole.upper)).all()
+    assert (
+        clairvoyant_bound(problem, deadline=Looks(looks)).value >= clairvoyant_bound(problem).value
+    )
+
+
+def test_a_bound_over_steps_that_do_not_fit_is_the_clairvoyant_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = replace(random_problem(3), horizon=30)
+    tight = best_bound(problem, Covers.TIMED)
+    monkeypatch.setattr(best_module, "MOST_BYTES", 1.0)
+    assert best_bound(problem, Covers.TIMED) == clairvoyant_bound(reduce(problem).problem)
+    assert best_bound(problem, Covers.TIMED).value > tight.value
+
+
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("looks", [0, 3, 8, 9, 12, 40])
 def test_a_relaxation_cut_short_is_late_or_true(looks: int) -> None:

@@ -426,6 +426,16 @@ def test_large_sparse_beliefs_are_solved_by_iteration(
     np.testing.assert_allclose(belief.values(probs), direct, rtol=1e-7)
 
 
+def test_values_of_many_steps_are_averaged_a_few_models_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    belief = Belief.of(walk(120), 1.0, 7, 0, horizon=40)
+    probs = belief.available / belief.available.sum(axis=1, keepdims=True)
+    whole = belief.q_values(probs)
+    monkeypatch.setattr("softrobust.posterior.belief.STEP_BYTES", 8 * 41 * probs.shape[0] * 3)
+    np.testing.assert_allclose(belief.q_values(probs), whole, rtol=1e-12)
+
+
 def test_replicates_are_the_same_kept_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept of the bootstrap spares time and changes nothing."""
     log = walk(120)

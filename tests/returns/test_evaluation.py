@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,16 @@ def test_batched_lu(seed: int, reward_form: str) -> None:
     np.testing.assert_allclose(occupancies(problem, policy), h, rtol=1e-10, atol=1e-11)
     np.testing.assert_allclose(policy_return(problem, policy), v @ problem.p0, rtol=1e-10)
     np.testing.assert_allclose(h.sum(axis=1), 1 / (1 - problem.gamma), rtol=1e-10)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.999, 0.9])
+def test_time_in_states_of_a_long_horizon(gamma: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By squares, and step by step: the same."""
+    problem = replace(random_problem(2), gamma=gamma, horizon=3001)
+    policy = random_policy(problem, 1)
+    squares = occupancies(problem, policy)
+    monkeypatch.setattr(evaluation, "DENSE_STATES", 0)
+    np.testing.assert_allclose(squares, occupancies(problem, policy), rtol=1e-11, atol=1e-14)
 
 
 def test_rewards_depend_on_the_next_state() -> None:

@@ -162,6 +162,10 @@ def test_a_limit_and_a_long_horizon_leave_fewer_models() -> None:
     with within(3.0) as clock:
         assert set_up(small_log(), Options(gamma=0.9, horizon=100_000)).problem.n_models < 300
         assert clock.cut == ["models"]
+    with within(3.0) as clock:  # asked for by number too
+        asked = Options(gamma=1.0, horizon=100_000, n_models=300)
+        assert set_up(small_log(), asked).problem.n_models < 64
+        assert clock.cut == ["models"]
     with within(1e6) as clock:
         assert set_up(small_log(), Options(gamma=0.9, horizon=30)).problem.n_models == 300
         assert not clock.cut

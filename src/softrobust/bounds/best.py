@@ -90,6 +90,7 @@ OPEN = 1000  # models that a program begins with, at most
 COST = 1e-9  # of the largest return: a reduced cost that is none
 ROWS_NUMBERS = 1e6  # returns that are sorted at a time
 FLOW_WORK = 3e8  # multiply-adds of least probabilities between two looks at the clock
+MOST_BYTES = 1.5 * 2**30  # of values, decisions and flows of every step
 
 
 _OPTIMA: Recent[tuple[FloatArray, bool]] = Recent(2)  # and whether time cut them short
@@ -177,7 +178,8 @@ def best_bound(
         return clairvoyant_bound(problem, deadline=deadline)
     reduced = reduce(problem)
     p = reduced.problem
-    optima = optimal_returns(p, deadline=deadline, every=True)
+    kept = p.horizon is None or 48.0 * p.horizon * p.n_models * p.n_states <= MOST_BYTES
+    optima = optimal_returns(p, deadline=deadline, every=kept)
     bound = clairvoyant_bound(p, optima)
     if p.horizon is not None:
         return _horizon_bound(reduced, optima, covers, bound, deadline)
@@ -210,7 +212,8 @@ def _horizon_bound(
 ) -> Bound:
     """The safe dual over H steps; `known` where it would not fit, or is no better."""
     p = reduced.problem
-    assert optima.steps is not None
+    if optima.steps is None:
+        return known
     assert p.horizon is not None
     (S, A, N), H, V = p.R.shape, p.horizon, optima.steps[0]
     timed = covers is Covers.TIMED

@@ -10,6 +10,7 @@ p₀ is the share of episode starts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import final
 
 import numpy as np
@@ -37,6 +38,7 @@ from softrobust.posterior.reward_draws import RewardPosterior, Variances
 SMALL = 96  # states up to which the kernel beats LAPACK
 SPARSE_STATES, SPARSE_SHARE = 200, 0.1  # from here, up to this share of states in a row: iterate,
 SPARSE_ERROR = 1e-9  # to this error, of the largest value,
+STEP_BYTES = 2**28  # of values at every step, of as many models as are followed at a time
 BLOCK = 4  # models between two looks at the clock
 
 
@@ -241,10 +243,18 @@ class Belief:
     def _average_q(self, prob: FloatArray, R: FloatArray, probs: FloatArray) -> FloatArray:
         assert self.horizon is not None
         (S, A, N), H = R.shape, self.horizon
-        V = self._over_steps(prob, R, probs, H + 1)[1:].reshape(H, N * S)
         weights = self._mean_flows(probs)
         weights += 1e-12 * weights.sum() / weights.size  # a state that is not reached: all alike
-        ahead = ((weights / weights.sum(axis=0)).T @ V).reshape(S, N, S)
+        share, ahead = (weights / weights.sum(axis=0)).T, np.empty((S, N, S))
+        step = max(1, int(STEP_BYTES / (8.0 * (H + 1) * S)))  # models whose steps are kept
+        ends = list(pairwise(self.indptr.tolist()))
+        for lo in range(0, N, step):
+            own, some = prob, slice(lo, lo + step)
+            if step < N:
+                cells = [prob[i * N : j * N].reshape(N, j - i)[some].ravel() for i, j in ends]
+                own = np.concatenate(cells)
+            V = self._over_steps(own, R[:, :, some], probs, H + 1)[1:]
+            ahead[:, some] = (share @ V.reshape(H, -1)).reshape(S, -1, S)
         out = np.zeros_like(R)
         for k in np.flatnonzero(np.diff(self.indptr)):
             lo, hi = self.indptr[k], self.indptr[k + 1]

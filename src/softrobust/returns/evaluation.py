@@ -235,6 +235,27 @@ def _flows(problem: Problem, policy: AnyPolicy) -> Iterator[tuple[slice, FloatAr
         B[0] = b[-1]
 
 
+def _long_occupancies(problem: Problem, policy: Policy, horizon: int) -> FloatArray:
+    """(n_models, n_states): Σ_t γ^t P(S_t = s) of one rule for all steps, by squares of γP_π.
+
+    With G_k the sum of the first 2^k powers, G_{k+1} = G_k + G_k·(γP_π)^(2^k).
+    """
+    m, S = problem.models, problem.n_states
+    h = np.zeros((m.n_models, S))
+    P = np.empty((S, S))
+    for omega in range(m.n_models):
+        policy_matrix(m.indptr, m.next_states, m.prob, m.n_models, omega, policy.probs, P)
+        power, G, b, left = problem.gamma * P, np.eye(S), np.asarray(problem.p0), horizon
+        while left:
+            if left % 2:
+                h[omega] += b @ G
+                b = b @ power
+            left //= 2
+            if left:
+                G, power = G + G @ power, power @ power
+    return h
+
+
 def rules_of(policy: AnyPolicy) -> FloatArray:
     """(1 or horizon, n_states, n_actions): a stationary policy has one rule for all steps."""
     probs = np.asarray(policy.probs)
@@ -259,6 +280,8 @@ def _evaluate(
         v0 = horizon_values_of(problem, policy)[0]
         if not want_occupancy:
             return v0, v0
+        if problem.horizon > BLOCK and isinstance(policy, Policy) and len(v0[0]) <= DENSE_STATES:
+            return v0, _long_occupancies(problem, policy, problem.horizon)
         spent = [np.tensordot(w, b, 1) for _, w, b in _flows(problem, policy)]
         return v0, np.sum(spent, axis=0)
     check_policy(problem, policy)

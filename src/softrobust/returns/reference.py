@@ -159,7 +159,8 @@ def optimal_returns(
 
     A model is done when its bracket is narrower than `tol` of its largest value. Once the deadline
     has passed, the models left get one Bellman step each: brackets are true at any tolerance.
-    With a horizon and `every`, values and decisions of every step are kept.
+    With a horizon and `every`, values and decisions of every step are kept; once time is over, the
+    steps left are taken for the best, and for the worst, that any state pays.
     """
     from softrobust.kernels.optimal import solve_models
 
@@ -167,7 +168,7 @@ def optimal_returns(
     if not np.isfinite(problem.R).all():
         raise InputError("Rewards must be finite to solve the models.")
     if problem.horizon is not None:
-        return _horizon_optima(problem, problem.horizon, every)
+        return _horizon_optima(problem, problem.horizon, every, deadline)
     V = np.zeros((N, S))
     masked = np.where(problem.allowed, problem.R @ m.f, -np.inf)
     decisions = np.tile(np.argmax(masked, axis=1), (N, 1))
@@ -186,7 +187,7 @@ def optimal_returns(
     return ModelOptima(V, decisions, start + total * below - slack, start + total * above + slack)
 
 
-def _horizon_optima(problem: Problem, horizon: int, every: bool) -> ModelOptima:
+def _horizon_optima(problem: Problem, horizon: int, every: bool, deadline: Deadline) -> ModelOptima:
     from softrobust.kernels.evaluate import horizon_optima
 
     m, (N, S) = problem.models, (problem.n_models, problem.n_states)
@@ -198,7 +199,7 @@ def _horizon_optima(problem: Problem, horizon: int, every: bool) -> ModelOptima:
     )
     V, d, slack = np.empty((block + 1, N, S)), np.empty((block, N, S), np.int64), np.zeros(N)
     v, left = np.zeros((N, S)), horizon
-    while left:
+    while left and not (deadline.passed and left < horizon):
         n = min(block, left)
         V[n], left = v, left - n
         horizon_optima(
@@ -208,5 +209,14 @@ def _horizon_optima(problem: Problem, horizon: int, every: bool) -> ModelOptima:
         v = V[0].copy()
     start = V[0] @ problem.p0
     slack = problem.p0.sum() * slack + 2 * S * np.finfo(float).eps * (np.abs(V[0]) @ problem.p0)
+    if left:  # rows may miss 1 by 1e-8
+        best = np.where(problem.allowed[:, :, None], problem.R, -np.inf).max(axis=1)  # (S, N)
+        earned, grown = (problem.gamma ** np.arange(left)).sum(), (1.0 + 2e-8) ** left
+        ends = problem.gamma**left * v
+        size = earned * np.abs(best).max(axis=0) + np.abs(ends).max(axis=1)
+        slack = grown * slack + (grown - 1.0 + 8 * left * np.finfo(float).eps) * size
+        low = problem.p0.sum() * (earned * best.min(axis=0) + ends.min(axis=1))
+        high = problem.p0.sum() * (earned * best.max(axis=0) + ends.max(axis=1))
+        return ModelOptima(v, d[0].copy(), low - slack, high + slack)
     steps = (V, d) if every else None
     return ModelOptima(v, d[0].copy(), start - slack, start + slack, steps)

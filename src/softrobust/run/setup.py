@@ -54,6 +54,7 @@ from softrobust.solvers.promise import practice_of
 FEWEST_MODELS, TAIL_MODELS = 300, 30  # drawn at first: in all, and in the bad case
 LARGE_MODELS, LARGE_CELLS = 100, 2**24  # fewer of large models: their probabilities in all
 LEAST_MODELS = 2
+LONG = 1000  # steps from which models that were asked for by number may be too many for the time
 DRAWING_SHARE, EVALUATING_SHARE = 0.2, 0.02  # of the time left, for drawing and for one policy
 LARGE_STATES = 200  # from here on what models cost is tried before they are drawn
 FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with options of their own
@@ -156,8 +157,7 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     fitted = fit_quietly(_prior(options), log)
     stage("drawing models")
     n, pool = options.n_models, fitted.share(CHOOSING)
-    if n is None:
-        n = first_models(pool, options)
+    n = first_models(pool, options) if n is None else affordable(pool, n, options)
     models = in_time(Draws.of(pool, n, train_seed))
     own = models.rewards
     if own is not None and not own.drawn and own is not log.rewards:
@@ -199,15 +199,35 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
 def first_models(posterior: Any, options: Options) -> int:
     """As many models as a first answer needs: thirty in the bad case, if time and memory allow."""
     alpha = SoftRobust().alpha if options.alpha is None else options.alpha
-    tail, clock = max(1.0 - alpha, TAIL_MODELS / MOST), time_bound()
+    tail = max(1.0 - alpha, TAIL_MODELS / MOST)
     n = max(FEWEST_MODELS, math.ceil(TAIL_MODELS / tail - 1e-9))
     if posterior.pool is not None:
         return min(n, int(posterior.pool))
-    if clock.passed:  # not even one more is drawn to see how large they are
-        return clock.affords("models", n, math.inf, 1.0, LEAST_MODELS)
-    one = posterior.sample(1, np.random.default_rng([options.seed, 12]))
+    if time_bound().passed:  # not even one more is drawn to see how large they are
+        return time_bound().affords("models", n, math.inf, 1.0, LEAST_MODELS)
+    one = _trial(posterior, options)
     n = min(n, max(LARGE_MODELS, LARGE_CELLS // max(int(one.next_states.size), 1)))
-    if clock.limit is None or (one.n_states < LARGE_STATES and options.horizon is None):
+    small = one.n_states < LARGE_STATES and options.horizon is None
+    return n if small else _in_time(one, n, options)
+
+
+def affordable(posterior: Any, n: int, options: Options) -> int:
+    """The models that were asked for, or as many as the time allows to follow over a horizon."""
+    clock = time_bound()
+    if (options.horizon or 0) < LONG or clock.passed or posterior.pool is not None:
+        return n
+    return _in_time(_trial(posterior, options), n, options)
+
+
+def _trial(posterior: Any, options: Options) -> ModelSet:
+    one: ModelSet = posterior.sample(1, np.random.default_rng([options.seed, 12]))
+    return one
+
+
+def _in_time(one: ModelSet, n: int, options: Options) -> int:
+    """As many models as are evaluated in a small part of the time left, by how long one takes."""
+    clock = time_bound()
+    if clock.limit is None:
         return n
     gamma = one.gamma or options.need_gamma()
     pays = np.random.default_rng(0).random((one.n_states, one.n_actions))

@@ -37,7 +37,7 @@ from softrobust.returns import (
 from softrobust.returns.evaluation import rules_of
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import PRACTICE, Behaviour, unmasked
-from softrobust.study.solved import evaluation_seconds
+from softrobust.study.solved import evaluation_seconds, followed
 
 NOMINAL = "nominal"
 NAMES = {PRACTICE: "current practice"}
@@ -225,5 +225,5 @@ def _evaluated(
     train = returns_of(own, solution.policy)
     fresh = None if test is None else held_out(train, test, objective)
     x, static = None if test is None else test.x, objective.summary(train.x, f)
-    shares = averaged(own, solution.policy)
+    shares = averaged(followed(own, solution.policy), solution.policy)
     return Compared(name, chosen, solution, train.x, x, static, fresh, shares=shares)

@@ -11,6 +11,7 @@ import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust._core.files import rebuilding
+from softrobust._core.limits import time_bound
 from softrobust._core.schema import read_json
 from softrobust.data import Rewards, TransitionLog
 from softrobust.errors import InputError
@@ -30,6 +31,7 @@ from softrobust.study.off_policy import pair_means
 T = TypeVar("T")
 SPARSE, DENSE = 6e-7, 4e-10  # seconds per stored entry, and per S³
 STEP = 1e-9  # and per stored entry of one step
+STEPS, VISITS_SHARE = 5, 0.2  # evaluations that a rule for each step takes to follow; of time left
 SMALL_STATES = 96  # up to here one compiled kernel does it all
 OVERHEAD = {True: 2e-4, False: 1e-2}  # per evaluation, small or not
 
@@ -149,8 +151,17 @@ def learned_again(
     return Problem(models, rewards, old.p0, old.gamma, goal, allowed, old.horizon)
 
 
+def followed(problem: Problem, policy: Policy | TimedPolicy) -> Problem:
+    """Where visits are counted: in the mean model, if every step of all takes too long."""
+    seconds = STEPS * evaluation_seconds(problem)
+    if isinstance(policy, Policy) or time_bound().affords("visits", 1, seconds, VISITS_SHARE, 0):
+        return problem
+    return problem.mean_problem()
+
+
 def time_share(problem: Problem, policy: Policy) -> FloatArray:
     """(n_states,): share of discounted time in each state, h/Σ_t γ^t averaged over the models."""
+    problem = followed(problem, policy)
     h = problem.models.f @ occupancies(problem, policy)
     return np.asarray(h / total_time(problem))
 
