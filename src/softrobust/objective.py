@@ -36,6 +36,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, Sealed
 from softrobust.errors import InputError
 
@@ -77,6 +78,7 @@ def _sample(x: ArrayLike, f: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
     return values, weights
 
 
+@names_arguments
 def mean(x: ArrayLike, f: ArrayLike | None = None) -> float:
     """Σ f_ω x_ω."""
     values, weights = _sample(x, f)
@@ -105,6 +107,7 @@ def tail_weights(x: ArrayLike, f: ArrayLike | None, alpha: float) -> FloatArray:
     return q
 
 
+@names_arguments
 def cvar(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
     """The average of the worst 1 − α of the probability mass (eq. 3.2).
 
@@ -119,6 +122,7 @@ def cvar(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
     return float(values @ tail_weights(x, f, alpha))
 
 
+@names_arguments
 def value_at_risk(x: ArrayLike, f: ArrayLike | None = None, alpha: float = 0.9) -> float:
     """VaR^α, the lower quantile inf{z : G(z) ≥ 1 − α} (eq. 2.2).
 
@@ -323,6 +327,7 @@ class SoftRobust(Objective):
         """Give the tail itself: tail = 0.1 is "the worst 10 % of models"."""
         return cls(lam, 1.0 - check_share("tail", tail), reference)
 
+    @names_arguments
     def value(self, x: ArrayLike, f: ArrayLike | None = None) -> float:
         """(1 − λ)·mean + λ·CVaR^α of returns x with weights f."""
         if self.lam == 0:
@@ -340,6 +345,7 @@ class SoftRobust(Objective):
         rounding = 8 * x.size * EPS * float(np.abs(x).max())
         return self.value(x, f) + self.lam * over * float(np.ptp(x)) + rounding
 
+    @names_arguments
     def worst_case(self, x: ArrayLike, f: ArrayLike | None = None) -> FloatArray:
         """The ξ ∈ Ξ of which `value` is the expectation: the models that hurt, and how much."""
         n = np.asarray(x).size
@@ -396,6 +402,7 @@ class Percentile(Objective):
         object.__setattr__(self, "reference", Reference.of(self.reference))
         object.__setattr__(self, "alpha", check_share("alpha", self.alpha))
 
+    @names_arguments
     def value(self, x: ArrayLike, f: ArrayLike | None = None) -> float:
         """sup{y : P[x ≥ y] ≥ α}."""
         return upper_value_at_risk(x, f, self.alpha)
@@ -404,6 +411,7 @@ class Percentile(Objective):
         """The quantile, its edge passed wherever sums of weights in another order might pass it."""
         return _quantile(x, f, self.alpha, upper=True, slack=self._generous(f))
 
+    @names_arguments
     def worst_case(self, x: ArrayLike, f: ArrayLike | None = None) -> FloatArray:
         """All weight on a model at the quantile."""
         returns = np.asarray(x, dtype=np.float64)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import (
     SMALL,
     BoolArray,
@@ -76,6 +77,7 @@ class _OnModels(Sealed):
         return int(self.models.n_models)
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Problem(_OnModels):
@@ -146,9 +148,10 @@ class Problem(_OnModels):
         """S."""
         return self.models.n_states
 
+    @names_arguments
     def policy(self, choice: NDArray[Any]) -> Policy:
         """Probabilities (n_states, n_actions), or an action per state (n_states,), as a policy."""
-        m = self.models
+        m, choice = self.models, np.asarray(choice)
         make = Policy.from_decision if choice.ndim == 1 else Policy
         return make(choice, m.states, m.actions, self.decided)
 
@@ -172,6 +175,7 @@ class Problem(_OnModels):
         """(n_states,): where there is something to decide."""
         return ~self.models.sinks
 
+    @names_arguments
     def with_models(self, models: ModelSet | Draws) -> Self:
         """The same problem on other models (held-out draws, a mean model, a selection)."""
         models = models.models if isinstance(models, Draws) else models
@@ -179,6 +183,7 @@ class Problem(_OnModels):
         rewards = self.rewards if own is None or own.drawn else own
         return replace(self, models=models, rewards=rewards)
 
+    @names_arguments
     def mean_problem(self, xi: FloatArray | None = None) -> Self:
         """The one-model problem E_ξ[P̂] with rewards E_ξ[R]; ξ = f by default (nominal)."""
         weights = self.models.f if xi is None else xi

@@ -33,8 +33,11 @@ def frozen(values: npt.ArrayLike, dtype: type[_T]) -> npt.NDArray[_T]:
     array: npt.NDArray[Any] = np.asarray(values)
     if array.dtype == dtype and array.flags.c_contiguous and not _writeable(array):
         return array
-    with np.errstate(invalid="ignore"):
-        out = np.array(array, dtype=dtype, order="C", copy=True)
+    try:
+        with np.errstate(invalid="ignore"):
+            out = np.array(array, dtype=dtype, order="C", copy=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Numbers were expected ({error}). Give an array of numbers.") from None
     if out.dtype.kind in "iu" and array.dtype.kind == "f" and not np.array_equal(out, array):
         odd = array[out != array].flat[0]
         raise InputError(f"Whole numbers were expected; among {array.size} there is {odd:g}.")

@@ -25,11 +25,11 @@ def whole(name: str, value: Any, least: int = 1, most: int | None = None, hint: 
     """A whole number in least … most (NumPy's integers included)."""
     rule = f"≥ {least}" if most is None else f"in {least}…{most}"
     try:
-        number = None if _is_bool(value) else operator.index(value)
+        number = None if is_bool(value) else operator.index(value)
     except TypeError:
         number = None
     if number is None or number < least or (most is not None and number > most):
-        raise _refused(name, f"a whole number {rule}", value, hint)
+        raise refused(name, f"a whole number {rule}", value, hint)
     return number
 
 
@@ -49,7 +49,7 @@ def real(
     kind = "a number" if infinite else "a finite number"
     rule = "a positive number" if rules == ["> 0"] else f"{kind} {' and '.join(rules)}"
     try:
-        no = _is_bool(value) or isinstance(value, (str, bytes)) or np.ndim(value) > 0
+        no = is_bool(value) or isinstance(value, (str, bytes)) or np.ndim(value) > 0
         number = math.nan if no else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
@@ -59,21 +59,21 @@ def real(
     inside &= below is None or number < below
     inside &= most is None or number <= most
     if not inside:
-        raise _refused(name, rule, value, hint)
+        raise refused(name, rule, value, hint)
     return number
 
 
 def flag(name: str, value: Any) -> bool:
     """True or False, and nothing that merely counts as one of them."""
-    if not _is_bool(value):
-        raise _refused(name, "true or false", value, "")
+    if not is_bool(value):
+        raise refused(name, "true or false", value, "")
     return bool(value)
 
 
 def one_of(name: str, value: Any, words: Sequence[str]) -> str:
     """One of the words."""
     if not isinstance(value, str) or value not in words:
-        raise _refused(name, f"{', '.join(words[:-1])} or {words[-1]}", value, "")
+        raise refused(name, f"{', '.join(words[:-1])} or {words[-1]}", value, "")
     return value
 
 
@@ -81,7 +81,7 @@ def instance(name: str, value: Any, *kinds: type[Any], hint: str = "") -> None:
     """An object of a class, such as a `Shop`, or of one of several."""
     if not isinstance(value, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise _refused(name, f"a {names}", value, hint or f"Pass {kinds[0].__name__}(…).")
+        raise refused(name, f"a {names}", value, hint or f"Pass {kinds[0].__name__}(…).")
 
 
 Rule = Callable[[str, Any], Any]
@@ -166,11 +166,11 @@ def _own_and_parts(cls: type[Any]) -> tuple[list[str], dict[str, Any]]:
     return sorted(held.keys() - parts.keys() - {"frame"}), parts
 
 
-def _is_bool(value: Any) -> bool:
+def is_bool(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_))
 
 
-def _refused(name: str, rule: str, value: Any, hint: str) -> InputError:
+def refused(name: str, rule: str, value: Any, hint: str) -> InputError:
     what = repr(value.item() if isinstance(value, np.generic) else value)  # 3, not np.int64(3)
     shown = what if len(what) <= 60 else f"{what[:57]}…"
     text = f"{name} must be {rule.strip()}; it is {shown}."

@@ -60,6 +60,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, Recent, fits
 from softrobust._core.limits import NO_LIMIT, Deadline, OutOfTime, chunks
 from softrobust._core.settings import real
@@ -129,6 +130,7 @@ class Bound:
     method: str
 
 
+@names_arguments
 def clairvoyant_bound(
     problem: Problem, optima: ModelOptima | None = None, deadline: Deadline = NO_LIMIT
 ) -> Bound:
@@ -159,6 +161,7 @@ def _optima(problem: Problem, deadline: Deadline) -> FloatArray:
     return known[0]
 
 
+@names_arguments
 def best_bound(
     problem: Problem,
     covers: Covers = Covers.STATIONARY,
@@ -480,6 +483,7 @@ class ReplicationBound:
     values: tuple[float, ...]
 
 
+@names_arguments
 def replication_bound(
     sample: Callable[[np.random.Generator], Problem],
     replications: int = 10,

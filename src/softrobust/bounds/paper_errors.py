@@ -21,7 +21,9 @@ from typing import Any, final
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
+from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
 from softrobust.returns import occupancies, policy_reward, policy_values
@@ -73,8 +75,11 @@ def reward_radius(problem: Problem) -> float:
     return 0.5 * float(R.max() - R.min())
 
 
+@names_arguments
 def paper_errors(problem: Problem, policies: Sequence[Policy], names: Sequence[str]) -> PaperErrors:
     """Corollary 5.3's right-hand side for the policies at hand, the first one as π_D."""
+    if not len(policies):
+        raise InputError("The paper's error terms need at least one policy; none was given.")
     first = max(eps1(problem, policy) for policy in policies)
     second = eps2(problem, policies[0])
     r_max = reward_radius(problem)

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, final
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.limits import time_bound
 from softrobust._core.show import facts_html, facts_text
 from softrobust.bounds import (
@@ -194,6 +195,7 @@ class Certificate:
         return facts_html("Certificate", self.to_dict())
 
 
+@names_arguments
 def certify(
     problem: Problem | ContinuousProblem,
     policy: Any,

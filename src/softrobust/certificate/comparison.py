@@ -22,6 +22,7 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtri
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust.certificate.intervals import (
     LEVEL,
@@ -81,6 +82,7 @@ class Comparison:
         return cls(**made, goal=goal, about={k: v for k, v in record.items() if k not in made})
 
 
+@names_arguments
 def compare_policies(
     problem: Problem | ContinuousProblem,
     policy: Any,

@@ -26,9 +26,11 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust._core.limits import Deadline, time_bound
 from softrobust._core.notes import RECORDED, Note, read_notes
+from softrobust._core.settings import instance, whole
 from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.bounds.best import check_replications, upper_limit
 from softrobust.bounds.reduction import rounding
@@ -46,6 +48,7 @@ from softrobust.posterior import FittedPosterior
 from softrobust.posterior.base import CHECKING, FRESH
 from softrobust.posterior.learned import FittedLearned
 from softrobust.posterior.sampling import Draws, side_by_side, stream
+from softrobust.problem import Problem
 from softrobust.returns import Returns, returns_of, uniform_value
 from softrobust.solvers.base import gap_share
 from softrobust.solvers.exact.exact import Exact, few_rules
@@ -53,7 +56,6 @@ from softrobust.solvers.practice_class import PracticeClass
 
 if TYPE_CHECKING:
     from softrobust.models.model_set import ModelSet
-    from softrobust.problem import Problem
 
 Draw = Callable[[int, np.random.Generator], "ModelSet"]
 
@@ -158,6 +160,7 @@ class PosteriorCertificate:
         return self.upper is not None and gap <= 1e-9 * abs(self.upper)
 
 
+@names_arguments
 def certify_posterior(
     problem: Problem,
     policy: Policy | TimedPolicy,
@@ -196,7 +199,8 @@ def certify_posterior(
     among : PracticeClass or Covers, optional
         The class whose best the policy is compared with; by default all of the policy's own kind.
     """
-    check_replications(replications, LEAST)
+    instance("problem", problem, Problem)
+    check_replications(whole("replications", replications), LEAST)
     if time_bound().limit is not None:
         share, seconds = REPLICATION_SHARE * time_bound().left, seconds or SECONDS
         if share < seconds:
@@ -242,8 +246,8 @@ def _generator(seed: int | np.random.Generator, look: int) -> np.random.Generato
     """Not the stream of the models that the policy was chosen on, even for the same number."""
     if isinstance(seed, np.random.Generator):
         return seed.spawn(1)[0]
-    key = (SPAWN, look) if look else (SPAWN,)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    key = (SPAWN, whole("look", look)) if look else (SPAWN,)
+    return np.random.default_rng(np.random.SeedSequence(whole("seed", seed, 0), spawn_key=key))
 
 
 def _replicate(
@@ -488,6 +492,7 @@ LEARNED = 2  # times as long as others do draws of the learned prior take
 MOST_WORK = 1e11  # multiply-adds to evaluate them: some ten seconds
 
 
+@names_arguments
 def draw_heldout(
     posterior: FittedPosterior,
     problem: Problem,

@@ -16,6 +16,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, Sealed, shaped
 from softrobust._core.files import write_csv
 from softrobust._core.notes import Note
@@ -214,6 +215,7 @@ _ROLES = (
 )
 
 
+@names_arguments
 def read_continuous_log(
     source: Any,
     actions: Labels | Sequence[str | int] | None = None,

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
+from softrobust._core.settings import refused
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.labels import Labels
 from softrobust.data.log import TransitionLog
@@ -19,6 +21,7 @@ from softrobust.errors import InputError, optional
 Log = TransitionLog | ContinuousLog
 
 
+@names_arguments
 def roll_out(
     env: Any, policy: Callable[[Any], Any] | None = None, *, steps: int = 1000, seed: int = 0
 ) -> Log:
@@ -33,7 +36,12 @@ def roll_out(
         Transitions in all; episodes follow one another.
     """
     gymnasium = optional("gymnasium", "gym", "Rolling out an environment")
-    world = gymnasium.make(env) if isinstance(env, str) else env
+    try:
+        world = gymnasium.make(env) if isinstance(env, str) else env
+    except gymnasium.error.Error as error:
+        raise InputError(f"There is no environment '{env}' ({error}). Check its name.") from None
+    if not hasattr(world, "action_space"):
+        raise refused("env", "a Gymnasium environment or its name", env, "")
     source = env if isinstance(env, str) else "the environment"
     if steps < 1:
         raise InputError(f"A log needs at least one step; {steps} were asked for.")
@@ -59,6 +67,7 @@ def roll_out(
     return _log(world, source, *(np.array(column) for column in zip(*rows, strict=True)))
 
 
+@names_arguments
 def read_minari(dataset: Any) -> Log:
     """Read a Minari dataset: the object, the folder it lies in, or the name of a local one."""
     data = minari_dataset(dataset) if isinstance(dataset, (str, Path)) else dataset

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, SupportsIndex, final
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import Sealed
 from softrobust._core.files import FORMULA
 from softrobust._core.notes import Note
@@ -75,11 +76,13 @@ class Labels:
         object.__setattr__(self, "names", names)
 
     @classmethod
+    @names_arguments
     def range(cls, n: int, noun: str = "label") -> "Labels":
         """Return the names "0", "1", …, "n-1"."""
         return cls(tuple(map(str, range(n))), noun=noun)
 
     @classmethod
+    @names_arguments
     def of(cls, names: "Labels | Iterable[str | int]", noun: str = "label") -> "Labels":
         """Return `names` as labels; integers become their decimal text."""
         if isinstance(names, Labels):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 import numpy.typing as npt
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, seal, shaped
 from softrobust._core.notes import Note
 from softrobust._core.show import SHOWN, facts_html
@@ -130,6 +131,7 @@ class TransitionLog(OfStates):
         object.__setattr__(self, "p0", check_p0(self.p0, self.states))
 
     @classmethod
+    @names_arguments
     def from_arrays(
         cls,
         states: Column,
@@ -242,11 +244,13 @@ class TransitionLog(OfStates):
         return digest.hexdigest()
 
     # ---------------------------------------------------------------- changes
+    @names_arguments
     def with_initial(self, initial: Start) -> "TransitionLog":
         """Return the log with another p0: an array, a mapping label → probability, or a file."""
         p0, source = initial_distribution(initial, self.states)
         return replace(self, p0=p0, p0_source=source)
 
+    @names_arguments
     def with_rewards(self, rewards: GivenRewards) -> "TransitionLog":
         """Return the log with rewards given as `Rewards`, function of labels, or array.
 
@@ -255,6 +259,7 @@ class TransitionLog(OfStates):
         """
         return replace(self, rewards=Rewards.of_given(rewards, self.states, self.actions, self.end))
 
+    @names_arguments
     def with_reward_table(self, table: Any = None, default: float | None = None) -> "TransitionLog":
         """Return the log with a table of rewards laid over its own, and a default for the rest.
 
@@ -426,7 +431,7 @@ def initial_distribution(
         columns.refuse_twice(s, "An initial probability")
         p0[s] = columns.numbers["probability"]
     else:
-        p0 = np.asarray(initial, dtype=np.float64)
+        return check_p0(initial, states), Note(GIVEN, facts={"source": source})
     return check_p0(p0, states), Note(GIVEN, facts={"source": source})
 
 

@@ -18,6 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from softrobust._core import files
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import Rows
 from softrobust._core.notes import RECORDED, Note, read_notes
 from softrobust._core.schema import parse
@@ -48,6 +49,7 @@ _META = b"softrobust"
 _ARRAYS = b"softrobust.arrays"
 
 
+@names_arguments
 def read_log(
     source: Any,
     *,
@@ -212,6 +214,7 @@ def _names(given: Labels | Sequence[str | int] | str | Path | None, noun: str) -
 
 
 # -------------------------------------------------------------------- saved logs
+@names_arguments
 def save_log(log: TransitionLog, path: str | Path) -> None:
     """Write a log to `.npz` or `.parquet`, by the ending of the name; `read_log` reads it back."""
     instance("log", log, TransitionLog, hint="Read one by read_log(…).")
@@ -331,6 +334,7 @@ def _parquet_arrays(table: Table) -> dict[str, Any]:
 
 
 # -------------------------------------------------------------------- CSV
+@names_arguments
 def write_log_csv(log: TransitionLog | ContinuousLog, path: str | Path) -> None:
     """Write `[episode,] state, action, next_state[, reward]`, atomically; `read_log` reads it.
 

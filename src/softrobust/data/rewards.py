@@ -22,6 +22,7 @@ from typing import Any, Literal, cast, final
 import numpy as np
 import numpy.typing as npt
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import (
     BoolArray,
     CodeArray,
@@ -36,6 +37,7 @@ from softrobust._core.arrays import (
 from softrobust._core.files import Arrays
 from softrobust._core.notes import Note, read_notes
 from softrobust._core.schema import parse
+from softrobust._core.settings import whole
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 
@@ -124,18 +126,20 @@ class Rewards(Sealed):
 
     # ---------------------------------------------------------------- constructors
     @classmethod
+    @names_arguments
     def of_pairs(cls, values: npt.ArrayLike, known: npt.ArrayLike | None = None) -> "Rewards":
         """Rewards r(s,a) from an array of shape (n_states, n_actions)."""
         mask = _ALL if known is None else np.asarray(known, dtype=bool)
         return cls(pairs=np.asarray(values, dtype=np.float64), known=mask, notes=_given("pair"))
 
     @classmethod
+    @names_arguments
     def of_next(cls, values: npt.ArrayLike, n_actions: int) -> "Rewards":
         """Rewards r(s′) from an array of shape (n_states,)."""
         nexts = np.asarray(values, dtype=np.float64)
         if nexts.ndim != 1:
             raise InputError(f"r(s′) must have shape (n_states,): got shape {nexts.shape}.")
-        shape = (nexts.size, n_actions)
+        shape = (nexts.size, whole("n_actions", n_actions))
         return cls(
             pairs=np.zeros(shape),
             nexts=nexts,
@@ -145,6 +149,7 @@ class Rewards(Sealed):
         )
 
     @classmethod
+    @names_arguments
     def of_transitions(cls, values: npt.ArrayLike) -> "Rewards":
         """Rewards r(s,a,s′) from an array of shape (n_states, n_actions, n_states)."""
         dense = np.asarray(values, dtype=np.float64)
@@ -195,6 +200,7 @@ class Rewards(Sealed):
         )
 
     @classmethod
+    @names_arguments
     def of_models(cls, values: npt.ArrayLike, n_states: int, n_actions: int) -> "Rewards":
         """Rewards r(s,a,s′,ω) as a flat array aligned with `ModelSet.prob`."""
         return cls(
@@ -204,6 +210,7 @@ class Rewards(Sealed):
         )
 
     @classmethod
+    @names_arguments
     def from_callable(
         cls, fn: Callable[..., float], states: Labels, actions: Labels, absorbing: int | None = None
     ) -> "Rewards":

@@ -33,7 +33,7 @@ import numpy as np
 from softrobust._core.arrays import Rows
 from softrobust._core.files import DAMAGED, refuse_streams
 from softrobust._core.notes import Note
-from softrobust._core.settings import whole
+from softrobust._core.settings import refused, whole
 from softrobust.data.columns import (
     CellError,
     CellReader,
@@ -795,6 +795,8 @@ def minari_dataset(source: str | Path) -> Any:
 def minari_columns(source: Any) -> dict[str, Any]:
     """Columns of a data set, x0, x1 … for vectors; a step that is cut off is not terminal."""
     data = minari_dataset(source) if isinstance(source, (str, Path)) else source
+    if not hasattr(data, "action_space"):
+        raise refused("dataset", "a Minari dataset, its folder or its name", source, "")
     if not hasattr(data.action_space, "n"):
         raise InputError(
             f"Actions must be discrete; {source} has {data.action_space}. Discretise them first."

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, frozen
 from softrobust._core.notes import Ledger, Level, Note
 from softrobust.data import visit_states, visit_steps
@@ -165,6 +166,7 @@ class Trajectories:
     ids: Labels
 
 
+@names_arguments
 def read_trajectories(source: Any, **rules: Any) -> Trajectories:
     """Read a table of visits and make transitions of it.
 
@@ -194,6 +196,12 @@ def read_trajectories(source: Any, **rules: Any) -> Trajectories:
     >>> visits.log.n_rows, visits.log.states.names, visits.report.n_censored
     (2, ('high', 'low'), 1)
     """
+    if missing := [name for name in ("id", "time", "action") if name not in rules]:
+        raise InputError(
+            f"read_trajectories needs the columns id, time and action; {', '.join(missing)} not "
+            "named. Give each as a column, such as id='patient'.",
+            arguments=missing,
+        )
     return trajectories_of(source, TrajectoryRules(**rules))
 
 

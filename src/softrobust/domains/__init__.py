@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.settings import did_you_mean, from_settings
 from softrobust.domains.base import Domain, TabularDomain
 from softrobust.domains.cancer import CancerGrowth, CancerSimulator
@@ -32,6 +33,7 @@ DOMAINS: dict[str, type[Domain]] = {
 }
 
 
+@names_arguments
 def make_domain(name: str, **settings: Any) -> Domain:
     """A domain by name, such as "pest-control", with its settings."""
     if name not in DOMAINS:

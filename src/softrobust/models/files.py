@@ -21,6 +21,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray, IntArray, Rows, seal
 from softrobust._core.files import atomic_write, read_npz, rebuilding, write_npz
 from softrobust._core.notes import Note
@@ -38,6 +39,7 @@ MODELS_FORMAT = "softrobust-models"
 FORMAT_VERSION = 1
 
 
+@names_arguments
 def save_models(path: str | Path, models: ModelSet) -> None:
     """Write a set of models with all that came with it, atomically."""
     instance("models", models, ModelSet, hint="Call save_models(path, models).")
@@ -106,6 +108,7 @@ class _Entries(NamedTuple):
         return f"state '{self.states[s]}', action '{self.actions[a]}'"
 
 
+@names_arguments
 def read_models(
     path: str | Path,
     *,
@@ -280,6 +283,7 @@ def _weights(given: str | Path | ArrayLike, n_models: int, names: Labels | None)
     return f
 
 
+@names_arguments
 def write_models_csv(path: str | Path, models: ModelSet, rewards: Rewards | None = None) -> None:
     """Write a multi-model CSV (plain, .gz or .xz by its ending), atomically; zeros are left out.
 

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.settings import instance
 from softrobust.data.labels import Labels
 from softrobust.data.log import END
 from softrobust.data.rewards import Rewards
@@ -24,6 +26,7 @@ Row = Sequence[tuple[float, int, float, bool]]
 Table = Mapping[int, Mapping[int, Row]]
 
 
+@names_arguments
 def from_gymnasium(table: Table | Any, gamma: float | None = None) -> ModelSet:
     """One model from a toy-text table, or from the environment that carries it.
 
@@ -41,7 +44,7 @@ def from_gymnasium(table: Table | Any, gamma: float | None = None) -> ModelSet:
             )
     try:
         P, r, available = _tables(table)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             "P[s][a] must list (probability, next state, reward, terminated) for states and "
             f"actions numbered from 0 without gaps: {type(error).__name__} {error}."
@@ -101,6 +104,7 @@ def to_gymnasium(models: ModelSet, omega: int = 0) -> Table:
     return out
 
 
+@names_arguments
 def from_mdptoolbox(
     transitions: ArrayLike | Sequence[Any], rewards: ArrayLike, gamma: float | None = None
 ) -> ModelSet:
@@ -111,6 +115,7 @@ def from_mdptoolbox(
     transitions : (n_actions, n_states, n_states), or a sequence of sparse matrices
     rewards : (n_states,), (n_states, n_actions) or (n_actions, n_states, n_states)
     """
+    instance("transitions", transitions, Sequence, np.ndarray, hint="Give a matrix per action.")
     P = _dense(list(transitions), "transitions")  # type: ignore[arg-type]
     if P.ndim != 3 or P.shape[1] != P.shape[2]:
         raise InputError(

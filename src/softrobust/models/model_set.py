@@ -20,6 +20,7 @@ from typing import Any, Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, Sealed, frozen, seal, shaped
 from softrobust._core.notes import Note
 from softrobust._core.settings import whole
@@ -190,9 +191,11 @@ class ModelSet(WeightedModels, OfStates):
         prob = self._rows(self.prob, index)
         return replace(self, prob=prob, f=f, rewards=rewards, normalise=False)
 
+    @names_arguments
     def mean_model(self, weights: ArrayLike | None = None) -> Self:
         """The one-model set E[P̂] = Σ_ω f_ω P̂^ω (or with other weights, such as a worst-case ξ)."""
-        xi = self.f if weights is None else np.asarray(weights, dtype=np.float64)
+        own = self.f if weights is None else weights
+        xi = shaped("weights", own, np.float64, (self.n_models,), rule="one for each model")
         if self.dense:
             shape = (self.n_states * self.n_actions, self.n_models, self.n_states)
             prob = np.einsum("knj,n->kj", self.prob.reshape(shape), xi)
@@ -214,6 +217,7 @@ class ModelSet(WeightedModels, OfStates):
         return seal(out)
 
     @classmethod
+    @names_arguments
     def from_dense(
         cls,
         P: ArrayLike,

@@ -16,8 +16,10 @@ from typing import Any, Self, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, shaped
 from softrobust._core.files import write_csv
+from softrobust._core.limits import generator
 from softrobust._core.show import SHOWN, facts_html
 from softrobust.data.bins import measured_state
 from softrobust.data.columns import ACTION, STATE, Columns, Role
@@ -57,11 +59,13 @@ class _Rules(OfStates, ABC):
         """The columns as a pandas frame."""
         return optional("pandas", "pandas", "A frame").DataFrame(self.columns())
 
+    @names_arguments
     def save(self, path: str | Path) -> None:
         """Write the columns as CSV, atomically; cells are safe to open in a spreadsheet."""
         write_csv(path, self.columns(), people=True)
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Policy(_Rules):
@@ -94,12 +98,20 @@ class Policy(_Rules):
         object.__setattr__(self, "decided", decided)
 
     @classmethod
+    @names_arguments
     def from_decision(
         cls, decision: ArrayLike, states: Labels, actions: Labels, decided: BoolArray = _LATER
     ) -> Self:
         """The deterministic policy that takes action `decision[s]` in state s."""
         probs = np.zeros((len(states), len(actions)))
-        probs[np.arange(len(states)), np.asarray(decision, dtype=np.int64)] = 1.0
+        rule, n = "one action for each state", len(actions)
+        chosen = shaped("decision", decision, np.int64, (len(states),), rule=rule)
+        for s in np.flatnonzero((chosen < 0) | (chosen >= n))[:1]:
+            raise InputError(
+                f"Actions are numbered 0…{n - 1}; the decision in state '{states[s]}' is "
+                f"{chosen[s]}. Number them in the order of `actions`."
+            )
+        probs[np.arange(len(states)), chosen] = 1.0
         return cls(probs, states, actions, decided)
 
     @property
@@ -121,6 +133,7 @@ class Policy(_Rules):
             return measured_state(self.states, state)
         return self.states.index(state)
 
+    @names_arguments
     def action(self, state: State, seed: Seed | None = None) -> str | int:
         """The action for a state; where the policy randomizes, drawn with `seed`.
 
@@ -144,7 +157,7 @@ class Policy(_Rules):
                 f"The policy randomizes in state '{self.states[s]}' ({mix}). "
                 "Pass a seed to draw an action."
             )
-        return self.actions.value(int(np.random.default_rng(seed).choice(row.size, p=row)))
+        return self.actions.value(int(generator(seed).choice(row.size, p=row)))
 
     def columns(self) -> dict[str, list[Any]]:
         """`state`, `action`, `probability` of every action that is taken.
@@ -171,6 +184,7 @@ def action_shares(counts: ArrayLike, among: BoolArray) -> tuple[FloatArray, Bool
     return seen / seen.sum(axis=1, keepdims=True), known
 
 
+@names_arguments
 def read_policy(
     path: str | Path, states: Labels, actions: Labels, rest: Policy | None = None
 ) -> Policy:

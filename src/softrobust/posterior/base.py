@@ -24,6 +24,7 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import SMALL, FloatArray, IntArray, Sealed, refuse_if_too_large, seal
 from softrobust._core.files import write_npz
 from softrobust._core.limits import generator
@@ -116,6 +117,7 @@ class Fitted(Sealed, ABC):
         """The same draws without code of the user's, as a file can hold them."""
         return self
 
+    @names_arguments
     def save(self, path: str | Path) -> None:
         """Write settings, data and draws as `.npz`, atomically; `load_posterior` reads it."""
         write_npz(path, POSTERIOR_FORMAT, FORMAT_VERSION, self.to_arrays())

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaln, logsumexp, xlogy
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
 from softrobust._core.limits import generator
 from softrobust._core.notes import Level, Note
@@ -165,6 +166,7 @@ class DemandPosterior(Posterior):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @names_arguments
     def fit(self, log: TransitionLog) -> FittedDemand:
         """Read the demands off the log and condition on them."""
         for labels in (log.states, log.actions):

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, Sealed
 from softrobust.data import TransitionLog
 from softrobust.data.table import read_text
@@ -42,6 +43,7 @@ Draw = dict[str, Any]
 Rows = Callable[[Draw], Any]
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ExternalPosterior(Sealed, Posterior):

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray, seal
 from softrobust._core.limits import generator
 from softrobust._core.notes import Note
@@ -95,6 +96,7 @@ class LearnedPosterior(Posterior):
         numbers = tuple(real("Each of the strengths", c, above=0) for c in given)
         object.__setattr__(self, "strengths", numbers)
 
+    @names_arguments
     def fit(
         self,
         log: TransitionLog,

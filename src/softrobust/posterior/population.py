@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust._core.settings import check_fields, whole
 from softrobust.data import TransitionLog
@@ -138,6 +139,7 @@ class PopulationPosterior(Posterior):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @names_arguments
     def fit(self, log: TransitionLog) -> FittedPopulation:
         """Run the chains; problems come as a `PosteriorWarning`."""
         data = self.data(log)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.files import read_npz, rebuilding, under
 from softrobust._core.schema import parse
 from softrobust._core.settings import did_you_mean, from_settings, setting_names
@@ -78,6 +79,7 @@ def make_posterior(name: str, **settings: Any) -> Posterior:
     return cast(Posterior, from_settings(POSTERIORS[name], f"The posterior {name}", settings))
 
 
+@names_arguments
 def load_posterior(path: str | Path, kinds: Kinds = (), rows: Any = None) -> Fitted:
     """Read what `Fitted.save` wrote.
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust._core.limits import generator
 from softrobust._core.settings import Positive, check_fields
@@ -117,6 +118,7 @@ class RegressionPosterior(Posterior):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @names_arguments
     def fit(self, log: ContinuousLog) -> FittedRegression:
         """Condition on the log, one output after the other."""
         frame = self._frame(log)

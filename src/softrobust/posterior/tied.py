@@ -20,6 +20,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import generator
 from softrobust._core.settings import real
@@ -95,6 +96,7 @@ class TiedPosterior(Posterior):
                     f"it has {q!r}."
                 )
 
+    @names_arguments
     def fit(self, log: TransitionLog) -> FittedTied:
         """Count the moves of inner states, by action."""
         if log.end is not None and self.frame is None:

@@ -16,6 +16,7 @@ from typing import Any, final
 
 from markupsafe import Markup, escape
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.files import atomic_write
 from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.settings import instance
@@ -68,6 +69,7 @@ class Report:
         return f"Report({len(self.html):,} characters of HTML; save it with .save('report.html'))"
 
 
+@names_arguments
 def make_report(
     found: Review | VectorReview,
     notes: Iterable[Note | str] = (),

@@ -11,6 +11,7 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust.data import TransitionLog
 from softrobust.objective import Objective, SoftRobust
@@ -370,6 +371,7 @@ def lams(group: Sequence[FrontierPoint]) -> str:
 # -- of whole objects --------------------------------------------------------------------------
 
 
+@names_arguments
 def picture_log(log: TransitionLog, suppress_small: bool = False) -> svg.Picture:
     """How often each action was seen in each state that was left."""
     counts = np.asarray(log.pair_counts)
@@ -378,6 +380,7 @@ def picture_log(log: TransitionLog, suppress_small: bool = False) -> svg.Picture
     return coverage_svg([log.states[int(s)] for s in left], list(log.actions), seen, seen.n > 0)
 
 
+@names_arguments
 def picture_frontier(frontier: Frontier) -> svg.Picture:
     """Average against bad case, a curve for each α."""
     curves = [
@@ -387,6 +390,7 @@ def picture_frontier(frontier: Frontier) -> svg.Picture:
     return frontier_svg(curves, of=measure(frontier.points[0][0].certificate.objective))
 
 
+@names_arguments
 def picture_rehearsal(found: ForeignRehearsal) -> svg.Picture:
     """Promised and true gain of every known world; empty where none is on record."""
     if not found.worlds:

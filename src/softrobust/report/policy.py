@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust._core.notes import SMALL
 from softrobust.data import END
@@ -269,6 +270,7 @@ def _intro(index: NDArray[np.intp], found: Review, unusual: BoolArray, seen: See
 # -- the policy in pictures --------------------------------------------------------------------
 
 
+@names_arguments
 def picture_changes(policy: Policy, practice: Policy | None, seen: Seen | None = None) -> Picture:
     """The states in which something is to be decided; filled where that is no longer practice."""
     if practice is None:

@@ -8,6 +8,7 @@ intervals (`certificate.comparison`). An interval that holds 0 is said to tell n
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from softrobust._core.arguments import names_arguments
 from softrobust.certificate import Certificate, Comparison, Sample
 from softrobust.certificate.intervals import MUCH, NORMAL, Estimate, Quality
 from softrobust.certificate.posterior import PosteriorCertificate
@@ -142,6 +143,7 @@ def sign(e: Estimate) -> int | None:
 # -- what the models say: the details ----------------------------------------------------------
 
 
+@names_arguments
 def certificate_sentences(c: Certificate) -> list[str]:
     """The certificate in words, one sentence a line: what is exact, proven or estimated."""
     lines = [] if c.practice is None else [comparison_sentence(c.practice)]

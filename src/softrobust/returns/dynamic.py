@@ -22,7 +22,9 @@ from typing import final
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
+from softrobust._core.limits import generator
 from softrobust._core.settings import whole
 from softrobust.kernels.sweeps import S_NATURE, SA_NATURE
 from softrobust.models.policy import Policy
@@ -41,11 +43,13 @@ LEAST_FALL = 1e-15  # of the values: less is rounding
 DENSE_STATES = 1000  # up to here the mixture's linear system is solved directly
 
 
+@names_arguments
 def s_rect_return(problem: Problem, policy: Policy, tol: float = 1e-10) -> float:
     """ρ^R(π): the return of a policy where nature picks ξ ∈ Ξ anew in every state (eq. 4.7)."""
     return float(problem.p0 @ rectangular_value(problem, policy, S_NATURE, tol).v)
 
 
+@names_arguments
 def sa_rect_return(problem: Problem, policy: Policy, tol: float = 1e-10) -> float:
     """ρ^RA(π): the return where nature picks ξ ∈ Ξ anew for every state and action (eq. A.3)."""
     return float(problem.p0 @ rectangular_value(problem, policy, SA_NATURE, tol).v)
@@ -107,6 +111,7 @@ class DynamicReturn:
     xi: FloatArray
 
 
+@names_arguments
 def dynamic_return(
     problem: Problem,
     policy: Policy,
@@ -137,7 +142,7 @@ def worst_mixture(
     check_policy(problem, policy)
     whole("starts", starts)
     whole("steps", steps)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     f, objective = problem.models.f, problem.objective
     points = [f.copy(), objective.worst_case(policy_return(problem, policy), f)]
     while len(points) < starts:

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, Recent, refuse_if_too_large
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust._core.settings import instance
@@ -68,6 +69,7 @@ _KEPT: Recent[FloatArray] = Recent(KEPT)
 _SPENT: Recent[FloatArray] = Recent(2)  # occupancies of large models
 
 
+@names_arguments
 def policy_return(problem: Problem, policy: AnyPolicy) -> FloatArray:
     """(n_models,): ρ(π, P̂^ω) for every model, exact."""
     check_policy(problem, policy)
@@ -104,6 +106,7 @@ def evaluate_policy(
     return V, h
 
 
+@names_arguments
 def occupancies(problem: Problem, policy: AnyPolicy) -> FloatArray:
     """(n_models, n_states): discounted state occupancies h^ω; each row sums to `total_time`."""
     key = (problem.models, *_key(problem, policy))

@@ -20,6 +20,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray, Recent, refuse_if_too_large, seal
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust.errors import InputError
@@ -41,6 +42,7 @@ KEPT = 6  # references kept per set of models
 _KNOWN: Recent[tuple[FloatArray, float]] = Recent(KEPT)
 
 
+@names_arguments
 def reference_returns(problem: Problem) -> FloatArray:
     """(n_models,): what the reference of the objective earns in every model; 0 without one.
 
@@ -106,6 +108,7 @@ def reference_size(problem: Problem) -> float:
     return float(np.abs(reference_returns(problem)).max())
 
 
+@names_arguments
 def static_return(problem: Problem, policy: AnyPolicy) -> float:
     """ρ^S(π): the objective applied to returns less the reference's (eq. 3.1)."""
     x = measured(problem, policy_return(problem, policy))
@@ -117,6 +120,7 @@ def uniform_value(problem: Problem) -> float:
     return static_return(problem, problem.uniform_policy())
 
 
+@names_arguments
 def static_gradient(problem: Problem, policy: Policy) -> FloatArray:
     """Gradient of ρ^S in the action probabilities, (n_states, n_actions)."""
     returns, gradients = return_gradients(problem, policy)

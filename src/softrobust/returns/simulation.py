@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import (
     BoolArray,
     FloatArray,
@@ -390,6 +391,7 @@ def less(own: Returns, other: Returns) -> Returns:
     return replace(Returns.of(replace(own.noise, returns=gain)), reference=other.noise.returns)
 
 
+@names_arguments
 def returns_of(
     problem: Problem | ContinuousProblem,
     policy: Any,

@@ -33,6 +33,7 @@ from typing import Any, final
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.files import locked, rebuilding
 from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.schema import published, read_json
@@ -402,6 +403,7 @@ def _vectors_record(problem: ContinuousProblem, r2: float | None) -> dict[str, A
 # -- A run read back ---------------------------------------------------------------------------
 
 
+@names_arguments
 def load_run(path: str | Path) -> Run:
     """Read a run folder that `softrobust solve --out` or `Run.save` wrote, of either kind."""
     instance("path", path, str, Path, hint="Give the name of a run folder.")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.files import rebuilding
 from softrobust._core.notes import Ledger
 from softrobust.certificate.record import read_record, run_folder
@@ -36,6 +37,7 @@ from softrobust.problem import load_problem
 LOOKED_AT = 2000  # pairs whose models are compared
 
 
+@names_arguments
 def inspect_file(
     path: str | Path,
     *,
@@ -67,6 +69,8 @@ def inspect_file(
     if path.is_dir() and not is_minari(path):
         return _inspect_run(path)
     given = {name: value for name, value in (visits or {}).items() if value is not None}
+    for name in (reading or {}).keys() - {"sheet", "header_row", "encoding"}:
+        raise InputError(f"reading knows sheet, header_row and encoding, and no '{name}'.")
     with opened(TableFile(path, **(reading or {}))) as table:
         kind = _kind(table, columns, given)
         if kind == "visits":

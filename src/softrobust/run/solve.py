@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.limits import stage, time_bound
 from softrobust._core.notes import Level, Note
 from softrobust._core.settings import whole
@@ -62,6 +63,7 @@ from softrobust.study.validation import UNITS, Chooser
 from softrobust.study.validation import validate as held_out_data
 
 
+@names_arguments
 def choose(
     source: Setup | str | Path | TransitionLog | ContinuousLog,
     solver: Solver | None = None,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, final, overload
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.limits import Deadline as Deadline
 from softrobust._core.limits import time_bound
 from softrobust._core.settings import check_fields, instance
@@ -179,6 +180,7 @@ class Solver(ABC):
 def solve(problem: Problem, solver: Solver) -> Solution: ...
 @overload
 def solve(problem: ContinuousProblem, solver: Solver) -> Solution[ContinuousPolicy]: ...
+@names_arguments
 def solve(problem: Any, solver: Solver) -> Solution[Any]:
     """Solve the problem with a solver, for example `solve(problem, SARect())`."""
     if not isinstance(solver, Solver):
@@ -209,6 +211,7 @@ def in_time(solver: Solver) -> Solver:
     return replace(solver, time_limit=limit if own is None else min(own, limit))  # type: ignore[type-var]
 
 
+@names_arguments
 def solve_grid(
     problem: Problem, solver: Solver, lams: Sequence[float], alphas: Sequence[float]
 ) -> list[list[Solution]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust._core.limits import time_bound, within
 from softrobust._core.settings import instance, whole
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 PROMISE_SHARE = 0.7  # of the time left: certificates make do with what is left of it
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True)
 class Improve(Solver):

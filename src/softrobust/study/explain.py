@@ -21,6 +21,7 @@ from typing import Any, final
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust._core.settings import instance
 from softrobust.data import TransitionLog
@@ -138,6 +139,7 @@ class Explanation:
         }  # fmt: skip
 
 
+@names_arguments
 def explain(
     problem: Problem, policy: Policy, state: str | int, log: TransitionLog | None = None
 ) -> Explanation:

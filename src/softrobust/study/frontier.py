@@ -18,6 +18,7 @@ from typing import Any, final
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust._core.files import atomic_write
 from softrobust._core.limits import LiveLine, time_bound
@@ -117,6 +118,7 @@ def save_frontier_csv(frontier: Frontier, path: str | Path) -> None:
         rows.writerows(frontier.rows())
 
 
+@names_arguments
 def frontier(
     problem: Problem,
     lams: Sequence[float] = tuple(np.linspace(0, 1, 11).round(10)),

@@ -14,6 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust._core.limits import time_bound
 from softrobust._core.notes import Level, Note
@@ -105,6 +106,7 @@ class Review:
         return next((c for c in self.compared[1:] if c.practice), None)
 
 
+@names_arguments
 def review(
     problem: Problem,
     solutions: Sequence[Solution] | Solution,
@@ -172,7 +174,7 @@ def _to_explain(
     order = index[np.lexsort((index, -visits[index], ~differs[index]))]
     options = float(problem.allowed[index].sum()) / max(index.size, 1)
     each = evaluation_seconds(problem) * max(options, 1.0)
-    most = min(MOST_EXPLAINED, int(seconds / each))
+    most = int(min(MOST_EXPLAINED, seconds / each))
     return sorted(int(s) for s in order[:most]), index.size <= most
 
 

@@ -22,7 +22,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.limits import generator
 from softrobust._core.settings import instance, whole
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy, TimedPolicy
@@ -193,6 +195,7 @@ class DataValue:
         return {"state": models.states[self.s], "action": models.actions[self.a], **figures}
 
 
+@names_arguments
 def value_of_data(
     problem: Problem,
     policy: AnyPolicy,
@@ -221,8 +224,9 @@ def value_of_data(
     instance("policy", policy, Policy, TimedPolicy, hint="Of a solution it is solution.policy.")
     objective = soft_robust(problem.objective, "The value of data")
     whole("observations", observations)
+    whole("data_sets", data_sets)
     wanted = _pairs(problem, pairs)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     pool = _pool(problem, policy, also, rng)
     # What a reference earns changes with the rows, too, and over a horizon a row counts at every
     # step: whole models are then learned about.

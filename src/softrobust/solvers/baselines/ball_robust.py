@@ -26,6 +26,7 @@ from typing import ClassVar, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import (
     BoolArray,
     FloatArray,
@@ -282,6 +283,7 @@ def entry_weights(rows: PairRows, weights: ArrayLike, shape: tuple[int, int]) ->
     return np.asarray(w.reshape(-1)[rows.keys])
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class L1Robust(_BallRobust):
@@ -305,6 +307,7 @@ class L1Robust(_BallRobust):
     norm: ClassVar[int] = L1
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LInfRobust(_BallRobust):

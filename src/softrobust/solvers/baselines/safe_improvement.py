@@ -33,6 +33,7 @@ from typing import Annotated, Any, ClassVar, Literal, final
 
 import numpy as np
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline
 from softrobust._core.notes import Level, Note
@@ -51,6 +52,7 @@ Unlimited = Annotated[float, partial(real, least=0, infinite=True)]
 Share = Annotated[float, partial(real, above=0, most=1)]
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SPIBB(Solver):
