@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from softrobust._core.limits import Deadline
 from softrobust.bounds import Covers, best_bound, clairvoyant_bound, reduction
 from softrobust.certificate import certify
 from softrobust.errors import InputError
@@ -22,6 +23,7 @@ from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.problem import Problem, load_problem, save_problem
 from softrobust.returns import (
+    ModelOptima,
     evaluate_policy,
     evaluation,
     optimal_returns,
@@ -33,9 +35,10 @@ from softrobust.returns import (
     static_return,
 )
 from softrobust.solvers import solve
-from softrobust.solvers.base import KNOW_HORIZONS
+from softrobust.solvers.base import KNOW_HORIZONS, Status
 from softrobust.solvers.baselines.multi_model import CADP
 from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers.exact import horizon as horizon_module
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.solvers.rectangular.rectangular import SRect
@@ -305,3 +308,20 @@ def test_problems_keep_their_horizon(tmp_path: pytest.TempPathFactory) -> None:
     again = load_problem(f"{tmp_path}/problem.npz")
     assert (again.horizon, again.gamma) == (7, 1.0)
     assert "horizon=7" in repr(again)
+
+
+def test_a_plan_whose_time_is_over_is_the_nominal_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep looks at the clock, and the models' own optima are not found for a first start."""
+    problem = replace(random_problem(4), horizon=3 * horizon_module.LOOK, gamma=1.0)
+    sizes: list[int] = []
+
+    def counted(p: Problem, **how: bool) -> ModelOptima:
+        sizes.append(p.n_models)
+        return optimal_returns(p, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(horizon_module, "optimal_returns", counted)
+    found = horizon_module.search_timed(problem, 5, 0, Deadline(1e-9), "local-search")
+    assert found.status is Status.TIME_LIMIT
+    assert set(sizes) == {1}
+    nominal = solve(problem, Nominal()).static_value
+    assert found.static_value == pytest.approx(nominal, rel=1e-12)

@@ -42,6 +42,7 @@ from softrobust.returns import (
 from softrobust.solvers.base import Solution, Status, finish
 from softrobust.solvers.baselines.multi_model import weighted_plan
 
+LOOK = 100  # steps between two looks at the clock
 RISE = 1e-12  # a move must raise the value by more than this share of the returns' size
 
 
@@ -53,10 +54,12 @@ def search_timed(
     best, plan, hits, tried, moves = -np.inf, None, 0, 0, 0
     status, seen = Status.LOCAL_OPTIMUM, set()
     try:
-        for start in starting_plans(reduced, starts, seed):
+        plans = starting_plans(reduced, starts, seed)
+        while tried < starts:
             if plan is not None and deadline.passed:
                 status = Status.TIME_LIMIT
                 break
+            start = next(plans)
             tried += 1
             if (mark := start.tobytes()) in seen:
                 continue
@@ -90,20 +93,22 @@ def starting_plans(
 ) -> Iterator[IntArray]:
     """Nominal, that of the worst case, WSU, then the models' own plans and random ones in turn."""
     p, allowed = reduced.problem, reduced.allowed
-    own = optimal_returns(p, every=True)
-    assert own.steps is not None
     assert p.horizon is not None
-    xi = p.objective.worst_case(measured(p, own.V @ p.p0), p.models.f)
-    rng = np.random.default_rng(seed)
+    own, xi, rng = None, None, np.random.default_rng(seed)
     order = rng.permutation(p.n_models)
     for i in range(starts):
+        if i == 1:  # not for the first: it is there even where time is short
+            own = optimal_returns(p, every=True)
+            xi = p.objective.worst_case(measured(p, own.V @ p.p0), p.models.f)
         if i < 2:
-            steps = optimal_returns(p.mean_problem(xi if i else None), every=True).steps
+            steps = optimal_returns(p.mean_problem(xi), every=True).steps
             assert steps is not None
             plan = steps[1][:, 0]
         elif i == 2:
             plan = weighted_plan(p, lambda _: p.models.f[:, None])
         elif i % 2 and (i - 3) // 2 < order.size:
+            assert own is not None
+            assert own.steps is not None
             plan = own.steps[1][:, order[(i - 3) // 2]]
         else:
             plan = np.where(allowed, rng.random((p.horizon, *allowed.shape)), -1.0).argmax(axis=2)
@@ -121,6 +126,8 @@ def climb(
         x, b = measured(p, policy_return(p, policy)), state_probabilities(p, policy)
         v, made = np.zeros((p.n_models, p.n_states)), 0
         for t in range(len(plan) - 1, -1, -1):
+            if t % LOOK == LOOK - 1 and deadline.passed:
+                return plan, static_return(p, p.timed_policy(plan)), moves + made, False
             Q = action_values(p, v)
             reach = p.gamma**t * b[t]
             plan[t], x, n = _improve_step(reduced, Q, reach, plan[t], x)
