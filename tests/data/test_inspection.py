@@ -284,3 +284,18 @@ def test_the_clinic() -> None:
     assert found.facts["markov"]["verdict"] in ("no sign", "a trace")  # stale cells leave one
     assert found.facts["trajectories"]["n_ended"] > 0
     assert "min_count" not in found.steps[0].options  # not shown to help in known worlds
+
+
+@pytest.mark.parametrize("step", [0.0, 1e306])
+def test_numbers_too_large_to_subtract_are_looked_at_without_a_warning(
+    step: float, tmp_path: Path
+) -> None:
+    """Warnings are errors here."""
+    rows = [[i // 5, i % 5, (-1) ** i * (1.7e308 - i * step), i % 2, i] for i in range(60)]
+    assert inspect_file(put(tmp_path, table(rows))).kind == "visits"
+
+
+def test_what_is_left_for_the_state_is_said_without_gaps(tmp_path: Path) -> None:
+    rows = [[i // 5, i % 5, "", i % 2, ""] for i in range(60)]
+    with pytest.raises(InputError, match=r"beside day, dose, patient\. Say"):
+        inspect_file(put(tmp_path, table(rows)))

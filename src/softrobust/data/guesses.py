@@ -364,8 +364,9 @@ def guess_measurements(
     profile = look.profile
     chosen = [n for n, column in look.open(taken) if not counts_rows(column, profile.n_rows)]
     if not chosen:
+        beside = ", ".join(sorted(filter(None, taken)))
         raise InputError(
-            f"No column of {source} is left to describe the state, beside {', '.join(taken)}. Say "
+            f"No column of {source} is left to describe the state, beside {beside}. Say "
             "which do with measurements.",
             arguments={"measurements": ""},
         )

@@ -38,6 +38,7 @@ LOOKED_AT = 2000  # pairs whose models are compared
 
 
 @names_arguments
+@np.errstate(over="ignore", invalid="ignore")  # sizes of numbers near 1e308
 def inspect_file(
     path: str | Path,
     *,
