@@ -111,7 +111,7 @@ def test_exact_regression() -> None:
     for _ in range(400):
         v, w = abs(0.3 * rng.standard_normal()), rng.standard_normal(4)
         y = z @ w + np.sqrt(v) * rng.standard_normal(25)
-        part = ExactPart.of(Design(z, y[:, None], np.ones((25, 1)), scaling), 0, 0.3)
+        part = ExactPart.of(Design(z, y[:, None], np.ones((25, 1)), scaling, np.arange(4)), 0, 0.3)
         drawn, variances = part.draw(L, rng)
         noise.append(rank(variances, v))
         weight.append(rank(drawn[:, 2], w[2]))

@@ -88,10 +88,32 @@ def test_a_wrong_noise_model_is_noticed() -> None:
     assert any("'Qp'" in note["statistic"] for note in problems)
 
 
+@pytest.mark.parametrize("value", ["0", "1", "3"])
+def test_one_action_is_in_no_feature(value: str) -> None:
+    """The same models as of a log of (1, s) alone, whatever the action is called."""
+    log = small_log()
+    ends = np.arange(60) % 20 == 19
+    only = ContinuousLog.from_arrays(log.s, [value] * 60, log.s_next, terminal=ends)
+    models = RegressionPosterior().fit(only).sample(300, seed=0)
+    named = models.frame.feature_names
+    with_action = [k for k, name in enumerate(named) if "action" in name]
+    assert (models.weights[:, with_action] == 0).all()
+    at = np.zeros(60, int)
+    X = np.column_stack([np.ones(60), log.s, log.s**2, log.s[:, 0] * log.s[:, 1]])
+    fit = X @ np.linalg.lstsq(X, log.s_next, rcond=None)[0]
+    np.testing.assert_allclose(models.mean(log.s, at).mean(axis=0), fit, atol=0.05)
+    over = models.ends(log.s, at)
+    assert over is not None
+    assert 0 < over.mean() < 0.2
+    varying = Design.of(only, models.frame, varying=True)
+    assert varying.psi.shape == varying.z.shape == X.shape
+    assert (varying.of_all(varying.psi)[:, with_action] == 0).all()
+
+
 def test_degenerate_data_are_refused() -> None:
     log = small_log()
     still = ContinuousLog.from_arrays(log.s, np.zeros(60, int), log.s_next, action_names=["0", "1"])
-    with pytest.raises(InputError, match="feature 'action' has the same value"):
+    with pytest.raises(InputError, match="only '0' occurs in the log"):
         RegressionPosterior().fit(still)
     twin = ContinuousLog.from_arrays(
         np.column_stack([log.s[:, 0], 2 * log.s[:, 0]]), log.a, log.s_next

@@ -22,7 +22,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from softrobust._core.arrays import FloatArray, Sealed, frozen, shaped
+from softrobust._core.arrays import FloatArray, IntArray, Sealed, frozen, shaped
 from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
@@ -92,6 +92,13 @@ class GaussianFrame(Sealed):
         for k, (i, j) in enumerate(pairs, d + 2):
             np.multiply(out[..., i + 1], out[..., j + 1], out=out[..., k])
         return out
+
+    @property
+    def without_action(self) -> IntArray:
+        """Which of φ do not have the action in them."""
+        d = len(self.variables)
+        products = [k for k, pair in enumerate(self._products(), d + 2) if d not in pair]
+        return np.array([*range(d + 1), *products])
 
     def _products(self) -> tuple[tuple[int, int], ...]:
         return _pairs(len(self.variables), tuple(self.action_values.tolist()))

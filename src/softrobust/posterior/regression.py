@@ -18,7 +18,7 @@ the normal approximation at its mode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, final
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from softrobust._core.arguments import names_arguments
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.limits import generator
 from softrobust._core.settings import Positive, check_fields
 from softrobust.data.continuous import ContinuousLog
@@ -54,26 +54,39 @@ RANK_TOLERANCE = 1e-9
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Standardised data: z (n, F), y (n, d), ψ (n, F or 1), and the scaling that made them."""
+    """Standardised data: z (n, K), y (n, d), ψ (n, K or 1), and the scaling that made them.
+
+    `kept` are the K of F features that are fitted: where there is one action, those without it.
+    """
 
     z: FloatArray
     y: FloatArray
     psi: FloatArray
     scaling: Scaling
+    kept: IntArray
 
     @classmethod
     def of(cls, log: ContinuousLog, frame: GaussianFrame, varying: bool) -> Design:
         """Features and outputs of the log in standard units; φ₀ = 1 stays as it is."""
+        if len(frame.actions) > 1 and np.unique(log.a).size == 1:
+            raise InputError(
+                f"What an action does is learned from the rows that took it: of the actions "
+                f"{list(frame.actions)}, only '{frame.actions[int(log.a[0])]}' occurs in the log. "
+                "Name only actions that occur."
+            )
         phi = frame.features(log.s, log.a)
         centre, scale = phi.mean(axis=0), phi.std(axis=0)
-        flat = np.flatnonzero(scale[1:] <= 1e-12 * np.abs(phi[:, 1:]).max(axis=0)) + 1
+        kept = frame.without_action if len(frame.actions) == 1 else np.arange(centre.size)
+        flat = kept[1:][scale[kept[1:]] <= 1e-12 * np.abs(phi[:, kept[1:]]).max(axis=0)]
         if flat.size:
             raise InputError(
                 f"The feature '{frame.feature_names[flat[0]]}' has the same value in every row "
-                f"({flat.size} such features), so its weight cannot be learned. Collect data in "
-                "which it varies, or leave out the variable or action."
+                f"({flat.size} such {'feature' if flat.size == 1 else 'features'}), so its weight "
+                "cannot be learned. Collect data in which it varies, or leave out the variable"
+                f"{_or_rare(log)}."
             )
-        centre[0], scale[0] = 0.0, 1.0
+        left = np.setdiff1d(np.arange(centre.size), kept)
+        centre[0], scale[0], scale[left] = 0.0, 1.0, 1.0
         out_scale = log.s_next.std(axis=0)
         still = np.flatnonzero(out_scale == 0)
         if still.size:
@@ -83,10 +96,18 @@ class Design:
             )
         psi = np.abs(phi) if varying else np.ones((len(log), 1))
         noise = np.sqrt(np.mean(psi**2, axis=0))
+        noise[left if varying else []] = 1.0
         scaling = Scaling(centre, scale, log.s_next.mean(axis=0), out_scale, noise)
-        z = (phi - centre) / scale
-        _check_rank(z, frame)
-        return cls(z, (log.s_next - scaling.out_centre) / out_scale, psi / noise, scaling)
+        z, psi = ((phi - centre) / scale)[:, kept], psi / noise
+        _check_rank(z, log, [frame.feature_names[k] for k in kept])
+        y = (log.s_next - scaling.out_centre) / out_scale
+        return cls(z, y, psi[:, kept] if varying else psi, scaling, kept)
+
+    def of_all(self, w: FloatArray) -> FloatArray:
+        """(n, F) weights of all features from (n, K): 0 for those that are not fitted."""
+        out = np.zeros((w.shape[0], self.scaling.centre.size))
+        out[:, self.kept] = w
+        return out
 
 
 @final
@@ -221,8 +242,10 @@ class EndsPart:
             return None
         from scipy.special import expit
 
-        z, y = design.z[:, : len(log.variables) + 2], log.terminal.astype(np.float64)
-        k = z.shape[1]
+        k, y = len(log.variables) + 2, log.terminal.astype(np.float64)
+        z = np.zeros((len(log), k))  # 0 where an action is the only one, as its models have it
+        first = design.kept < k
+        z[:, design.kept[first]] = design.z[:, first]
         precision = np.full(k, END_SPREAD**-2.0)
         precision[0] = END_CONSTANT**-2.0
 
@@ -278,8 +301,8 @@ class FittedRegression(Fitted):
                 drawn.append((draw_weights(self.design, j, u, rng), u))
         ends = self.ends
         return GaussianModels(
-            np.stack([w for w, _ in drawn], axis=2),
-            np.stack([u for _, u in drawn], axis=2),
+            np.stack([self.design.of_all(w) for w, _ in drawn], axis=2),
+            np.stack([u if u.shape[1] == 1 else self.design.of_all(u) for _, u in drawn], axis=2),
             np.full(n, 1.0 / n),
             self.design.scaling,
             self.frame,
@@ -392,7 +415,7 @@ def _start(data: Any) -> dict[str, Any]:
     return {"u": jnp.full(psi.shape[1], jnp.log(level + 1e-12))}
 
 
-def _check_rank(z: FloatArray, frame: GaussianFrame) -> None:
+def _check_rank(z: FloatArray, log: ContinuousLog, names: Sequence[str]) -> None:
     """Refuse features of which one is a combination of others, by name."""
     if z.shape[0] < z.shape[1]:
         raise InputError(
@@ -404,7 +427,17 @@ def _check_rank(z: FloatArray, frame: GaussianFrame) -> None:
     weak = np.flatnonzero(size <= RANK_TOLERANCE * size[0])
     if weak.size:
         raise InputError(
-            f"The features are rank-deficient: '{frame.feature_names[order[weak[0]]]}' is a linear "
-            f"combination of the others in this log ({weak.size} such features). Collect data in "
-            "which they vary separately, or leave out a variable."
+            f"The features are rank-deficient: '{names[order[weak[0]]]}' is a linear "
+            f"combination of the others in this log ({weak.size} such "
+            f"{'feature' if weak.size == 1 else 'features'}). Collect data in "
+            f"which they vary separately, or leave out a variable{_or_rare(log)}."
         )
+
+
+def _or_rare(log: ContinuousLog) -> str:
+    """The action that was seen too seldom for weights of its own, if there is one."""
+    seen = np.bincount(log.a, minlength=len(log.actions))
+    rare = int(seen.argmin())
+    if len(log.actions) == 1 or seen[rare] > len(log.variables):
+        return ""
+    return f", or the action '{log.actions[rare]}' (seen in {seen[rare]} of {len(log)} rows)"

@@ -14,7 +14,7 @@ import numpy as np
 
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust._core.files import npz_format
-from softrobust._core.notes import Note, read_notes
+from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.settings import whole
 from softrobust.data import TransitionLog
 from softrobust.data.continuous import ContinuousLog, read_continuous_log
@@ -84,6 +84,8 @@ def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
         )
     _check_variation(log)
     notes = list(log.notes)
+    if len(log.actions) == 1:
+        notes.append(Note("one_action", Level.CAUTION, {"action": log.actions[0]}))
     allowed = _often_enough(log, options, notes)
     seen = log.s.min(axis=0), log.s.max(axis=0)
     reward, r2, end = _given_reward(options, log.variables), None, 0.0
@@ -91,6 +93,8 @@ def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
         fitted = fit_linear_reward(log)
         reward, r2, end = fitted
         notes.append(Note("reward_fitted", facts={"r2": r2}))
+        if log.reward is not None and np.ptp(log.reward) == 0:
+            notes.append(Note("equal_rewards", Level.CAUTION, {"n_rows": len(log)}))
     frame = GaussianFrame(
         log.variables,
         log.actions,
@@ -198,6 +202,8 @@ def _action_values(log: ContinuousLog, notes: list[Note]) -> FloatArray:
             return values
     except ValueError:
         pass
+    if len(log.actions) == 1:
+        return np.zeros(1)  # in no feature
     if len(log.actions) == 2:
         first, second = log.actions
         notes.append(Note("actions_are_numbers", facts={"zero": first, "one": second}))
@@ -251,8 +257,12 @@ def _often_enough(log: ContinuousLog, options: Options, notes: list[Note]) -> Bo
     seen = np.bincount(log.a, minlength=len(log.actions))
     allowed = np.asarray(seen >= least)
     if not allowed.any():
+        best = int(seen.argmax())
         raise InputError(
-            f"No action was seen {least} times. Ask for fewer.", arguments=("min_count",)
+            f"An action is taken that was seen at least {least} times, and none was: "
+            f"'{log.actions[best]}' was seen most often, in {seen[best]} of {len(log)} rows. Put "
+            "actions that are alike (doses) together, or ask for fewer.",
+            arguments=("min_count",),
         )
     for a in np.flatnonzero(~allowed):
         facts = {"action": log.actions[int(a)], "n_seen": int(seen[a]), "n_rows": len(log)}
@@ -299,6 +309,11 @@ def _box(
     for name, ends in given.items():
         j = _index("clip", name, variables)
         low[j], high[j] = ends
+        if not low[j] < high[j]:
+            raise InputError(
+                f"clip takes low < high: '{name}' has {low[j]:g} and {high[j]:g}.",
+                arguments=("clip",),
+            )
     return low, high
 
 
