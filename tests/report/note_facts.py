@@ -61,7 +61,7 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "comparison_blurred": {"share": 0.2},
     "promise_by_learned": {"posterior": "dirichlet", "solver": "improve"},
     "promise_unseen": {},
-    "improve_not_allowed": {},
+    "improve_not_allowed": {"solver": "exact"},
     "verdict_close": {"shuffled": 0.033, "most": 0.05},
     "caution_costs": {"more": 6.96, "share": 0.0478, "solver": "local-search"},
     "cut_by_time": {"parts": ["bound", "promise"], "seconds": 20.0},

@@ -264,7 +264,12 @@ def test_who_judges_is_said(tmp_path: Path) -> None:
         walk(), sr.Nominal(), replications=0, gamma=0.9, n_models=5, n_test=5,
         allowed=tmp_path / "may.csv",
     )  # fmt: skip
-    assert "improve_not_allowed" in {note.code for note in barred.notes}
+    assert "improve_not_allowed" not in {note.code for note in barred.notes}  # it was named
+    barred = choose(
+        walk(), replications=0, gamma=0.9, n_models=5, n_test=5, allowed=tmp_path / "may.csv"
+    )
+    (note,) = [n for n in barred.notes if n.code == "improve_not_allowed"]
+    assert note.facts == {"solver": "exact"}
 
 
 def test_a_command_repeats_the_settings(tmp_path: Path) -> None:

@@ -184,9 +184,6 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
         held = posterior.share(CHECKING)
         heldout = Draws.of(held, options.n_test, stream(test_seed, TEST_STREAM))
     notes = (*read_notes(log.notes), *read_notes(models.notes), *coverage_notes(log, problem))
-    free = problem.allowed[problem.models.available].all()
-    if isinstance(posterior, FittedLearned) and not free:
-        notes = (*notes, Note("improve_not_allowed"))
     if problem.paid.drawn:
         notes = tuple(replace(n, code=DRAWN_REWARDS) if n.code == NOISY else n for n in notes)
     asked, drawn = options if source else None, options.heldout is None

@@ -56,7 +56,7 @@ from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.improve import Improve, promise_of
 from softrobust.solvers.practice_class import solve_within
 from softrobust.solvers.promise import Promise
-from softrobust.solvers.registry import default_solver, make_solver
+from softrobust.solvers.registry import default_solver, improve_barred, make_solver
 from softrobust.study.review import EPISODES, review_vectors
 from softrobust.study.solved import learned_again
 from softrobust.study.validation import UNITS, Chooser
@@ -120,6 +120,9 @@ def choose(
     setup, solution = found.setup, found.solution
     problem = setup.problem
     run = certified(setup, solution, seed, n, episodes or EPISODES, found)
+    if not named and improve_barred(problem, setup.posterior):
+        note = Note("improve_not_allowed", facts={"solver": solver.name})
+        run = replace(run, notes=(*run.notes, note))
     if setup.log is not None and not run.continuous:
         run = with_promise(run, found.promise)
         if isinstance(solution.policy, TimedPolicy):

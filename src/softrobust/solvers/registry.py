@@ -104,12 +104,26 @@ def default_solver(problem: Problem | ContinuousProblem, posterior: object = Non
     """
     if isinstance(problem, ContinuousProblem):
         return SRVI.name
-    plain, ends = isinstance(problem.objective, SoftRobust), problem.horizon is not None
-    free = problem.allowed[problem.models.available].all()
-    own = plain and problem.objective.against in (None, PRACTICE_REFERENCE)
-    if own and isinstance(posterior, FittedLearned) and free:
+    if _seeks_gain(problem, posterior) and _free(problem):
         return Improve.name
-    return LocalSearch.name if ends else DEFAULT_SOLVER
+    return DEFAULT_SOLVER if problem.horizon is None else LocalSearch.name
+
+
+def improve_barred(problem: Problem | ContinuousProblem, posterior: object) -> bool:
+    """Whether `improve` would be the default, were all of practice allowed."""
+    if isinstance(problem, ContinuousProblem):
+        return False
+    return _seeks_gain(problem, posterior) and not _free(problem)
+
+
+def _seeks_gain(problem: Problem, posterior: object) -> bool:
+    plain = isinstance(problem.objective, SoftRobust)
+    own = plain and problem.objective.against in (None, PRACTICE_REFERENCE)
+    return own and isinstance(posterior, FittedLearned)
+
+
+def _free(problem: Problem) -> bool:
+    return bool(problem.allowed[problem.models.available].all())
 
 
 def make_solver(
