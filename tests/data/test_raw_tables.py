@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import json
 import re
 import shlex
 import zipfile
@@ -515,8 +516,15 @@ def test_update_takes_the_whole_table_of_visits_again(
     assert run(["update", "run", "all.csv", "--out", "more"]) == 0
     assert "135 new rows (225 more are in the run already" in capsys.readouterr().out
     assert run(["update", "more", "all.csv", "--out", "again"]) == 0
-    assert "All 360 rows are in the run already: nothing changes." in capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
+    assert "No row is new: 360 rows of the file are in the run already" in out
+    assert "Nothing was written: more stays the answer." in out
     assert not Path("again").exists()
+    assert run(["update", "more", "all.csv", "--out", "again", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["new_rows"], record["run"], record["written"]) == (0, "more", [])
+    assert run(["report", "again"]) == 2
+    assert "There is no run folder 'again'" in capsys.readouterr().err
 
 
 def test_an_action_that_never_changes_is_named(tmp_path: Path) -> None:

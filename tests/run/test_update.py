@@ -41,7 +41,7 @@ def test_an_empty_file_changes_nothing(folder: Run, tmp_path: Path) -> None:
     found, record = update(folder, empty, LocalSearch())
     assert found is None
     assert record["changes"] == []
-    assert update_lines(record, None) == ["The new file has no rows: nothing changes."]
+    assert update_lines(record, None) == ["No row is new: the file has none, and nothing changes."]
     assert run_cli(["update", str(folder.path), str(empty), "--out", str(tmp_path / "new")]) == 0
     assert not (tmp_path / "new").exists()
     assert {f.name: f.read_bytes() for f in folder.path.iterdir()} == before
@@ -153,7 +153,8 @@ def test_the_verb_writes_a_run_with_its_history(folder: Run, tmp_path: Path) -> 
     found, once_more = update(again, tmp_path / "new.csv", LocalSearch())  # the same rows again
     assert found is None
     assert (once_more["new_rows"], once_more["known_rows"]) == (0, 80)
-    assert update_lines(once_more, None) == ["All 80 rows are in the run already: nothing changes."]
+    (line,) = update_lines(once_more, None)
+    assert line == "No row is new: 80 rows of the file are in the run already, and nothing changes."
     write_log_csv(rows(20, 9), tmp_path / "more.csv")
     assert (
         run_cli(["update", str(out), str(tmp_path / "more.csv"), "--out", str(tmp_path / "run3")])

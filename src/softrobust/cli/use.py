@@ -220,9 +220,10 @@ def report(
 
     Example: softrobust report run --suppress-small
     """
-    from softrobust.run import load_run, run_page
+    from softrobust.run import check_run, load_run, run_page
     from softrobust.run.export import find_browser, print_pdf
 
+    check_run(run)
     target = run / "report.html" if out is None else out
     if target.is_dir():
         raise InputError(f"'{target}' is a folder; --out needs a file, such as page.html.")
@@ -280,10 +281,13 @@ def update(
     if out is not None and found is not None:
         found.save(out, force=force)
     if json:
-        print_record(record)
+        written = [] if out is None or found is None else [str(out)]
+        print_record(record | {"run": str(run), "written": written})
         return
     print_lines(update_lines(record, found and found.certificate))
-    if out is not None and found is not None:
+    if found is None:
+        say(f"Nothing was written: {run} stays the answer.")
+    elif out is not None:
         say(f"Written to {out}.")
 
 

@@ -4,6 +4,7 @@ from softrobust.run.evaluate import run_frontier as run_frontier
 from softrobust.run.evaluate import write_frontier as write_frontier
 from softrobust.run.folder import Run as Run
 from softrobust.run.folder import check_out as check_out
+from softrobust.run.folder import check_run as check_run
 from softrobust.run.folder import load_run as load_run
 from softrobust.run.folder import load_table_run as load_table_run
 from softrobust.run.folder import run_page as run_page

@@ -403,13 +403,20 @@ def _vectors_record(problem: ContinuousProblem, r2: float | None) -> dict[str, A
 # -- A run read back ---------------------------------------------------------------------------
 
 
+def check_run(folder: Path) -> None:
+    """Refuse a folder that is not there."""
+    if not folder.is_dir():
+        raise InputError(
+            f"There is no run folder '{folder}'. Give one that `softrobust solve --out` wrote."
+        )
+
+
 @names_arguments
 def load_run(path: str | Path) -> Run:
     """Read a run folder that `softrobust solve --out` or `Run.save` wrote, of either kind."""
     instance("path", path, str, Path, hint="Give the name of a run folder.")
     folder = Path(path)
-    if not folder.is_dir():
-        raise InputError(f"There is no run folder '{folder}'.")
+    check_run(folder)
     if (folder / NEW).is_dir() or (folder / MOVING).is_dir():  # a process was killed here
         with locked(folder):
             finish(folder)
