@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from softrobust._core.notes import Level
+from softrobust.certificate.intervals import Estimate
 from softrobust.errors import InputError
 from softrobust.models.continuous_policy import ConstantPolicy
-from softrobust.report.continuous import bands, influence, inks_of
+from softrobust.report.continuous import N_BANDS, bands, influence, inks_of
 from softrobust.report.policy import changes
 from softrobust.report.sentences import in_words
 from softrobust.report.summary import file_sentence, summary_lines
@@ -146,3 +147,61 @@ def test_inks() -> None:
     assert inks_of(np.array([0.2, 0.5, 0.3])) == {1: "k1", 2: "k2", 0: "k3"}
     five = inks_of(np.array([0.1, 0.2, 0.3, 0.15, 0.25]))
     assert (five[2], five[4], five[1], five[3], five[0]) == ("k1", "k2", "k3", "k4", "k4")
+
+
+def test_what_to_do_agrees_with_the_first_sentence(tmp_path: Path) -> None:
+    """Where nothing is to be gained, what the policy does is no advice; where it gains, it is."""
+    log = vector_log()
+    rare = replace(log, a=np.where(np.arange(120) % 30 == 0, 1, 0))
+    cases = {
+        "By the models alone, it earns": (log, "What to do"),
+        "Keep doing what you do: this policy earns what current practice earns": (
+            replace(log, reward=np.ones(120)), "What this policy does",
+        ),
+        "Keep doing what you do: there is nothing to choose, for '0' is the only action": (
+            rare, "What this policy does",
+        ),
+        "Keep doing what you do: there is nothing to choose, for the log has one action only": (
+            vector_log(actions=["1"]), "What to do",
+        ),
+    }  # fmt: skip
+    for first, (given, title) in cases.items():
+        run = vector_run(tmp_path, given)
+        lines = list(summary_lines(run))
+        assert lines[1][1].startswith(first)
+        assert lines[2] == ("head", title)
+        text = words_of(run_page(run, tmp_path / "x.html").html)
+        assert text.index(first) < text.index(title) < text.index(f"{title}, and where")
+    assert ("text", "In every state: what is usually done now.") in lines
+    assert [n["action"] for n in run.notes if n.code == "one_action"] == ["1"]
+
+
+def test_a_policy_that_earns_less_is_not_advised(tmp_path: Path) -> None:
+    run = vector_run(tmp_path, vector_log())
+    usual = run.certificate.practice
+    assert usual is not None
+    keep = "Keep doing what you do: by the models alone, this policy earns 1"
+    for mean, goal, first, title in (
+        (-1.0, -2.0, f"{keep} less", False),
+        (1.0, -2.0, f"{keep} more", False),
+        (-1.0, 2.0, "By the models alone, it earns 1 less", True),
+    ):
+        less = replace(usual, mean=Estimate(mean), objective=Estimate(goal))
+        worse = replace(run, certificate=replace(run.certificate, practice=less))
+        lines = [text for _, text in summary_lines(worse)]
+        assert lines[1].startswith(first)
+        assert (lines[2] == "What to do") == title
+        # What was asked for decides, and is said where it differs.
+        assert (" by the objective)" in lines[1]) == (mean * goal < 0)
+
+
+def test_every_range_of_a_measurement_is_told(tmp_path: Path) -> None:
+    """There is no policy.csv to look the others up in."""
+    run = vector_run(tmp_path, vector_log())
+    policy = ConstantPolicy("0", run.problem.variables, run.problem.actions)
+    own, practice, _ = bands(run.log, policy)
+    mixed = own.probs.copy()
+    mixed[::2] = [0.6, 0.4]
+    told, rest = changes(replace(own, probs=mixed), practice, most=N_BANDS)
+    assert len(told) > 4
+    assert "policy.csv" not in rest

@@ -25,7 +25,7 @@ from softrobust.report.policy import changes, picture_changes, to_do
 from softrobust.report.sections import Row, asked, figure_names, panel, read, rerun
 from softrobust.report.sentences import TEXTS, in_words, sorted_notes, speaks_against
 from softrobust.report.svg import LETTER, Scale, dot, grid, path, picture, text
-from softrobust.report.verdict import certificate_sentences, earns, first_sentences
+from softrobust.report.verdict import certificate_sentences, opening
 from softrobust.returns import Paths
 from softrobust.returns.simulation import less
 from softrobust.study.compare import Reading
@@ -87,7 +87,7 @@ def _answer(found: VectorReview, number: words.Figures, by_band: Bands | None) -
         }
         for key, name in list(names.items())[: 2 if goal.tail < 1 and own.n_models > 1 else 1]
     ]
-    lead, *_ = [*first_sentences(c, found.solution.solver), earns(c, number)]
+    lead = opening(c, found.solution.solver, found.problem, number)
     gain, usual = "", rivals.get(PRACTICE)
     if usual is not None:
         more = less(found.own.itself, usual.itself)
@@ -99,8 +99,9 @@ def _answer(found: VectorReview, number: words.Figures, by_band: Bands | None) -
     }  # fmt: skip
     do, strip = None, ""
     if by_band is not None:
-        rows, rest = changes(*by_band[:2])
-        do = {"title": to_do(c.promise), "rows": [r[:2] for r in rows], "rest": rest, "rules": ()}
+        rows, rest = changes(*by_band[:2], most=N_BANDS)
+        do = {"title": to_do(c, found.problem), "rows": [r[:2] for r in rows], "rest": rest}
+        do |= {"rules": ()}
         strip = picture_changes(*by_band[:2])
     return told | {"do": do, "strip": strip, "gain": gain}
 

@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
 from softrobust._core.notes import SMALL
+from softrobust.certificate import Certificate
 from softrobust.data import END
 from softrobust.data.labels import Labels
 from softrobust.models.policy import Policy, TimedPolicy
+from softrobust.problem import ContinuousProblem, Problem
 from softrobust.report.counts import Seen
 from softrobust.report.pictures import coverage_svg, strip_svg
 from softrobust.report.sentences import phrase
 from softrobust.report.study_words import rules_sentence
 from softrobust.report.svg import Picture
+from softrobust.report.verdict import advised
 from softrobust.report.words import label, percent
-from softrobust.solvers.promise import Promise, Verdict
 from softrobust.study.compare import SAME, Compared
 from softrobust.study.review import Review
 
@@ -146,10 +148,9 @@ def _shifts(policy: Policy, practice: Policy, s: int) -> str:
     return ", ".join(told[:MOST_NAMED]) + ", …" * (len(told) > MOST_NAMED)
 
 
-def to_do(promise: Promise | None) -> str:
+def to_do(c: Certificate, problem: Problem | ContinuousProblem) -> str:
     """What a list of changes is: advice, or only what the policy would do."""
-    advised = promise is None or promise.verdict == Verdict.CHANGE or promise.of_practice
-    return "What to do" if advised else "What this policy does"
+    return "What to do" if advised(c, problem) else "What this policy does"
 
 
 def timed_rows(policy: TimedPolicy) -> tuple[list[tuple[str, str]], str]:
@@ -170,11 +171,12 @@ def spans(policy: TimedPolicy, s: int) -> str:
 def what_to_do(found: Review, seen: Seen | None) -> dict[str, Any]:
     """The first screen's part: the states in which something changes."""
     timed = found.chosen.solution.policy
+    do = {"title": to_do(found.certificate, found.problem)}
     if isinstance(timed, TimedPolicy):
         rows, rest = timed_rows(timed)
-        return {"title": to_do(found.certificate.promise), "rows": rows, "rest": rest, "rules": ()}
+        return do | {"rows": rows, "rest": rest, "rules": ()}
     told, rest = changes(found.chosen.policy, _policy(found.practice), seen)
-    rules, do = rule_list(found), {"title": to_do(found.certificate.promise)}
+    rules = rule_list(found)
     if rules and found.rules and found.rules.same and 0 < len(rules["lines"]) <= MOST_CHANGES:
         return do | {"rows": (), "rest": "", "rules": rules["lines"]}
     return do | {"rows": [(where, what) for where, what, _ in told], "rest": rest, "rules": ()}

@@ -50,10 +50,7 @@ def answer(
 ) -> dict[str, Any]:
     """What to do, what it is worth and what speaks against it, in a few words and pictures."""
     objective, chosen, certificate = found.problem.objective, found.chosen, found.certificate
-    lead, *_ = [
-        *verdict.first_sentences(certificate, chosen.solution.solver),
-        verdict.earns(certificate, number),
-    ]
+    lead = verdict.opening(certificate, chosen.solution.solver, found.problem, number)
     promised, practice = certificate.promise, found.practice
     others = [c for c in (found.nominal if promised is None else None, practice) if c]
     held = chosen.heldout  # then the tiles say so

@@ -14,7 +14,7 @@ from softrobust.certificate import Certificate
 from softrobust.data.labels import Labels
 from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.report import sentences, verdict, words
-from softrobust.report.continuous import bands
+from softrobust.report.continuous import N_BANDS, bands
 from softrobust.report.policy import (
     MOST_CHANGES,
     MOST_MIXED,
@@ -40,8 +40,8 @@ def summary_lines(
     """(kind, text) pairs: kind is "head", "text", "caution" (`most`), "note" or "row" (`rows`)."""
     c = run.certificate
     yield "head", "In a sentence"
-    yield "text", next(iter([*verdict.first_sentences(c, run.solution.solver), verdict.earns(c)]))
-    yield "head", to_do(c.promise)
+    yield "text", verdict.opening(c, run.solution.solver, run.problem)
+    yield "head", to_do(c, run.problem)
     yield from _by_measurement(run) if run.continuous else _policy_rows(run, rows)
     against = sentences.speaks_against(run.notes, most=most)
     if against or run.validation is not None:
@@ -86,10 +86,12 @@ def file_sentence(source: str, log: Any, problem: Any, notes: Any, visits: Any =
     of = f" ({words.label(rules['action'])})" if "action" in rules else ""
     what = f"{words.count(problem.n_actions, 'action')}{of}"
     if hasattr(problem, "variables"):
-        what = f"{', '.join(problem.variables)}, {what}, episodes of {problem.horizon} steps"
+        steps = words.count(problem.horizon, "step")
+        what = f"{', '.join(problem.variables)}, {what}, episodes of {steps}"
     else:
         what = f"{words.count(problem.n_states, 'state')}{_columns(rules)}, {what}"
-        what += "" if problem.horizon is None else f", episodes of {problem.horizon} steps"
+        if problem.horizon is not None:
+            what += f", episodes of {words.count(problem.horizon, 'step')}"
     models = words.count(problem.n_models, "model")
     rows = models if log is None else words.rows_and_dates(log, notes)
     return f"{source + ': ' if source else ''}{rows}; {what}."
@@ -164,7 +166,7 @@ def _by_measurement(run: Run) -> Lines:
     policy, problem = run.solution.policy, run.problem
     if run.log is not None:
         own, practice, counts = bands(run.log, policy)
-        yield from _told(own, practice, counts)
+        yield from _told(own, practice, counts, N_BANDS)
         return
     s = problem.sample_start(1, np.random.default_rng(0))[0]
     where = ", ".join(f"{v} = {x:.4g}" for v, x in zip(problem.variables, s, strict=True))

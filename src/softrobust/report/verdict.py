@@ -13,6 +13,7 @@ from softrobust.certificate import Certificate, Comparison, Sample
 from softrobust.certificate.intervals import MUCH, NORMAL, Estimate, Quality
 from softrobust.certificate.posterior import PosteriorCertificate
 from softrobust.objective import Objective
+from softrobust.problem import ContinuousProblem, Problem
 from softrobust.report import words
 from softrobust.report.sentences import phrase, sentence
 from softrobust.solvers.improve import Improve
@@ -29,6 +30,37 @@ def first_sentences(c: Certificate, solver: str) -> list[str]:
     if c.promise is not None:
         return promise_sentences(c.promise, solver)
     return [] if c.practice is None else [by_the_models(c.practice)]
+
+
+def opening(
+    c: Certificate, solver: str, problem: Problem | ContinuousProblem,
+    number: Callable[[float], str] = "{:.6g}".format,
+) -> str:  # fmt: skip
+    """The sentence that comes first: what to do, or where nobody decided yet, what it earns."""
+    if c.practice is not None and (only := only_action(problem)) is not None:
+        return phrase("verdict.one_action", action=only, seen=problem.n_actions > 1)
+    return next(iter([*first_sentences(c, solver), earns(c, number)]))
+
+
+def only_action(problem: Problem | ContinuousProblem) -> str | None:
+    """The one action that may be taken in vectors; None where there are several."""
+    if not isinstance(problem, ContinuousProblem) or problem.allowed.sum() > 1:
+        return None
+    return problem.actions[int(problem.allowed.argmax())]
+
+
+def advised(c: Certificate, problem: Problem | ContinuousProblem) -> bool:
+    """Whether to do what the policy does: it gains, or is practice, or nobody decided yet."""
+    if c.promise is not None:
+        return c.promise.verdict == Verdict.CHANGE or c.promise.of_practice
+    if c.practice is None or problem.n_actions == 1:
+        return True
+    return _gains(c.practice) and only_action(problem) is None
+
+
+def _gains(c: Comparison) -> bool:
+    """Whether, by the models, more is earned than now, by what is asked for."""
+    return c.ties <= ALL and c.objective.value > 0
 
 
 def promise_sentences(p: Promise, solver: str) -> list[str]:
@@ -92,9 +124,11 @@ def by_the_models(c: Comparison) -> str:
 
     Where no model says otherwise, that is all that is known of the probability.
     """
+    gains = _gains(c)
     return phrase(
-        "verdict.no_gain" if c.ties > ALL else "verdict.by_models", c=c,
+        "verdict.no_gain" if c.ties > ALL else "verdict.by_models", c=c, gains=gains,
         mean=_amount(c.mean.value), bad=_amount(c.cvar.value), words=words.bad_case(c.goal),
+        aim="" if gains == (c.mean.value > 0) else _amount(c.objective.value),
         always=c.chance.value > ALL, chance=chance(c.chance.value), models=_models(c),
     )  # fmt: skip
 
