@@ -17,6 +17,7 @@ from softrobust.cli.main import run
 from softrobust.cli.options import observation_of
 from softrobust.domains import CancerGrowth
 from softrobust.errors import InputError
+from softrobust.models.continuous_policy import NetworkPolicy
 from softrobust.models.gaussian import load_gaussian, save_gaussian
 from softrobust.models.lookahead import load_continuous_policy
 
@@ -202,6 +203,17 @@ def test_what_no_model_can_be_fitted_to(
     one.write_text("\n".join(Path(log).read_text().splitlines()[:2]))
     assert run(line(str(one))) == 2
     assert "The log has one transition" in said(capsys)
+    assert run(["inspect", log]) == 2
+    assert "solve` takes it as it is with --continuous" in said(capsys)
+    never = changed(log, tmp_path, action=lambda i, cell: "0")
+    for at in (300, 310):  # where C·action is 0 in all rows, and where it is not
+        rows = Path(never).read_text().splitlines()
+        j = rows[0].split(",").index("action")
+        cells = rows[at + 1].split(",")
+        rows[at + 1] = ",".join([*cells[:j], "1", *cells[j + 1 :]])
+        one.write_text("\n".join(rows))
+        assert run(line(str(one))) == 2
+        assert "or the action '1' (seen in 1 of 600 rows)." in said(capsys)
     tiny = changed(log, tmp_path, **{
         name: lambda i, cell: repr(1e-13 * float(cell)) for name in ("C", "next_C")
     })  # fmt: skip
@@ -267,7 +279,9 @@ def test_force_replaces_a_run(log: str, tmp_path: Path, capsys: pytest.CaptureFi
         (["--set", "ridgee=1"], "no setting 'ridgee'"),
         (["--reward-now", "P:1"], "variable=coefficient pairs"),
         (["--reward-now", "R=1"], "reward_now: Unknown variable 'R'"),
-        (["--clip", "C=5:1"], "low < high"),
+        (["--clip", "C=5:1"], "'C' has 5 and 1. On the command line: --clip."),
+        (["--min-count", "601"], "'1' was seen most often, in 318 of 600 rows"),
+        (["--actions", "0,1,2"], "or the action '2' (seen in 0 of 600 rows)"),
         (["--clip", "wide"], "--clip takes none"),
         (["--clip", "-1"], "share ≥ 0"),
         (["--horizon", "0"], "horizon must be a whole number"),
@@ -374,6 +388,31 @@ def test_apply_asks_for_what_the_run_needs(
     ):
         assert run(["apply", str(out), *words]) == 2
         assert answer in said(capsys)
+
+
+def test_apply_says_what_it_rests_on(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An observation beyond the data is told, beside the answer; a mixture is the answer."""
+    out = tmp_path / "run"
+    assert run(line(log, "--out", str(out), "--quiet")) == 0
+    assert run(["apply", str(out), "--observation", "C=1e3,P=7.13,Q=41.2,Qp=0"]) == 0
+    told = capsys.readouterr()
+    assert "C = 1000 lies outside the range of the data, 0 to" in told.err
+    assert told.out.split()[0] in ("0", "1")
+    assert run(["apply", str(out), "--observation", "C=1e3,P=7.13,Q=41.2,Qp=0", "--json"]) == 0
+    assert [*json.loads(capsys.readouterr().out)["outside"]] == ["C"]
+    policy = load_continuous_policy(out / "policy.npz")
+    NetworkPolicy(
+        (np.zeros((4, 2)),), (np.zeros(2),), policy.variables, policy.actions, np.zeros(4),
+        np.ones(4),
+    ).save(tmp_path / "even.npz")  # fmt: skip
+    even = ["apply", str(tmp_path / "even.npz"), "--observation", "1,2,3,4"]
+    assert run(even) == 0
+    assert said(capsys) == "0 (50%) or 1 (50%)"
+    assert run([*even, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["action"], record["outside"]) == (None, None)
 
 
 def test_numbers_in_order_need_no_names() -> None:

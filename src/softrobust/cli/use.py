@@ -20,6 +20,7 @@ from softrobust.errors import InputError
 
 if TYPE_CHECKING:
     from softrobust.models import Policy
+    from softrobust.models.continuous_policy import ContinuousPolicy
 
 
 def apply(
@@ -68,6 +69,7 @@ def apply(
         where: Any = observation_of(observation, list(policy.variables))
         place: dict[str, Any] = {"observation": dict(zip(policy.variables, where, strict=True))}
         row, decided = policy.probs([where])[0], True
+        place |= {"outside": _outside(policy, where)}
     else:
         refuse({"observation": observation}, "continuous states")
         if not named:
@@ -94,17 +96,30 @@ def apply(
         place = {"state": where} | ({} if time is None else {"time": time})
         row, decided = policy.probs[s], bool(policy.decided[s])
     mix = {policy.actions[a]: float(p) for a, p in enumerate(row) if p > 0}
-    mixed = table and decided and len(mix) > 1 and seed is None
+    mixed = decided and len(mix) > 1 and seed is None
     action = None if mixed else policy.action(where, seed)
     if json:
         print_record(place | {"action": action, "probabilities": mix})
         return
+    for name, (low, high) in (place.get("outside") or {}).items():
+        from softrobust.report.sentences import phrase
+
+        x = place["observation"][name]
+        say(phrase("screen.outside", name=name, x=x, low=low, high=high), error=True)
     if measure is not None:
         say_exactly(f"{where}:")
     if action is None:  # practice itself, most often: the shares are the answer
         say_exactly(" or ".join(f"{name} ({share:.0%})" for name, share in mix.items()))
     else:
         say_exactly(str(action))
+
+
+def _outside(policy: ContinuousPolicy, s: list[float]) -> dict[str, list[float]] | None:
+    """Variables beyond the range of the data, with that range; None where it is not known."""
+    if policy.seen is None:
+        return None
+    ends = zip(policy.variables, s, *(side.tolist() for side in policy.seen), strict=True)
+    return {name: [low, high] for name, x, low, high in ends if not low <= x <= high}
 
 
 def _apply_file(

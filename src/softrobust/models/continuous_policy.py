@@ -27,6 +27,7 @@ from softrobust._core.files import write_npz
 from softrobust.data.continuous import vectors
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
+from softrobust.models.continuous import Box
 
 Seed = int | np.random.Generator
 Arrays = Mapping[str, NDArray[Any]]
@@ -56,6 +57,11 @@ class ContinuousPolicy(Sealed, ABC):
     @abstractmethod
     def from_arrays(cls, arrays: Arrays, words: Words, variables: Labels, actions: Labels) -> Self:
         """The inverse of `to_arrays`."""
+
+    @property
+    def seen(self) -> Box | None:
+        """The range of the data that it was learned from, where it knows it."""
+        return None
 
     def save(self, path: str | Path) -> None:
         """Write the policy, atomically: arrays and JSON in one `.npz` file."""

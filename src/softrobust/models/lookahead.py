@@ -24,6 +24,7 @@ from softrobust.errors import InputError, SolverError
 from softrobust.kernels.s_game import NOT_FINITE, solve_games
 from softrobust.kernels.sa_select import best_actions
 from softrobust.kernels.tail import tail_values
+from softrobust.models.continuous import Box
 from softrobust.models.continuous_policy import (
     FORMAT_VERSION,
     POLICY_FORMAT,
@@ -141,6 +142,12 @@ class LookaheadPolicy(ContinuousPolicy):
         shaped("allowed", update.allowed, np.bool_, (len(self.actions),))
         if not (update.allowed.any() and (update.u >= 0).all()):
             raise InputError("'allowed' must name an action, and 'u' be at least 0.")
+
+    @property
+    def seen(self) -> Box | None:
+        """That of its models."""
+        box: Box | None = self.expectation.models.seen
+        return box
 
     def _probs(self, s: FloatArray) -> FloatArray:
         return self.update.decide(self.expectation.values(s, self.w, self.gamma)).d

@@ -249,7 +249,8 @@ def _inspect_continuous(table: Table) -> Inspection:
             "notes": log.notes,
         },
         blocked=InputError(
-            "Its states are numbers, and tables need states that repeat. Make bins in Python: "
+            "Its states are numbers, and tables need states that repeat. `softrobust solve` takes "
+            "it as it is with --continuous; for all else, make bins in Python: "
             "log = sr.read_continuous_log(…); bins = sr.Bins.fit(log.s, 4, variables="
             "log.variables); sr.save_log(bins.log(log), 'log.parquet'); then solve log.parquet."
         ),
