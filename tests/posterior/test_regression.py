@@ -151,3 +151,23 @@ def test_frames_must_fit_the_log() -> None:
     assert isinstance(
         Design.of(small_log(), RegressionPosterior()._frame(small_log()), True), Design
     )
+
+
+@pytest.mark.parametrize("deviation", [0.05, 0.3, 1.0])
+def test_the_noise_of_a_log_is_told_by_the_log(deviation: float) -> None:
+    said = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        s, a = np.empty(200), rng.integers(2, size=200)
+        s_next = np.empty(200)
+        for i in range(200):
+            s[i] = rng.normal() if i % 10 == 0 else s_next[i - 1]
+            s_next[i] = 0.8 * s[i] + 0.5 * a[i] + deviation * rng.normal()
+        log = ContinuousLog(
+            s=s[:, None], a=a, s_next=s_next[:, None], variables=("x",), actions=("0", "1")
+        )
+        models = RegressionPosterior().fit(log).sample(100, 0)
+        variance = models.noise[:, 0, 0] * models.scaling.out_scale[0] ** 2
+        said.append(np.quantile(variance, [0.05, 0.95]))
+    low, high = np.array(said).T
+    assert np.mean((low <= deviation**2) & (deviation**2 <= high)) >= 0.8

@@ -39,6 +39,7 @@ MOST = (4.0, CAPACITY, CAPACITY, CAPACITY)
 VARIABLES = ("C", "P", "Q", "Qp")
 TREAT_UNTIL = 15
 RANDOM_SHARE = 0.1
+PAPER_NOISE = 0.001  # scale of the prior of the variance, in standard units
 
 
 @final
@@ -149,7 +150,11 @@ class CancerGrowth(Domain):
     def posterior(self) -> RegressionPosterior:
         """Linear in 20 polynomial features."""
         noise = "varying" if self.varying else "constant"
-        return RegressionPosterior(noise=noise, frame=self.frame())  # type: ignore[arg-type]
+        return RegressionPosterior(
+            noise=noise,  # type: ignore[arg-type]
+            noise_scale=PAPER_NOISE,
+            frame=self.frame(),
+        )
 
     def problem_on(self, models: GaussianModels, objective: SoftRobust) -> ContinuousProblem:
         """The models bring all that there is."""

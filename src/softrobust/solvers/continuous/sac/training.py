@@ -2,6 +2,7 @@
 
 Blocks start at multiples of `block` iterations, whatever stopped a run before: a run that is taken
 up again computes the same blocks from the same state, hence the same numbers on the same device.
+With a limit of time they are as long as it allows.
 
 A checkpoint is one `.npz` file without pickled objects: `state:…` are the leaves of the state,
 named by their path (networks, optimisers, replay buffer, key, iteration), `curve:…` what was
@@ -99,6 +100,42 @@ class Trained:
     device: str
 
 
+@final
+class _Pace:
+    """How many iterations come next: a block, or one where a limit leaves no time for a block.
+
+    A block of another length is compiled, which takes as long as many iterations. So with a limit
+    there is one iteration at first, which is always made, and one more, which tells both times.
+    """
+
+    def __init__(self, limits: Limits, clock: Deadline) -> None:
+        self.limits, self.clock = limits, clock
+        self.begin, self.each, self.compiling = 0.0, 0.0, 0.0
+        self.known: set[int] = set()  # lengths that are compiled
+
+    def length(self, at: int) -> int:
+        """0 where no more iterations are made in time."""
+        limits, left = self.limits, self.clock.left
+        self.begin = self.clock.elapsed
+        if limits.time_limit is None:
+            return min(limits.block - at % limits.block, limits.iterations - at)
+        block = min(limits.block, limits.iterations - at)
+        if self.each > 0:
+            compiling = 0.0 if block in self.known else self.compiling
+            if 2 * compiling + block * self.each <= left:
+                return block
+        return 1 if not self.known or self.each < left else 0
+
+    def took(self, length: int) -> None:
+        """It was made, in the time since it was begun."""
+        seconds = self.clock.elapsed - self.begin
+        if length in self.known:
+            self.each = seconds / length
+        else:
+            self.compiling = max(seconds - length * self.each, 0.0)
+            self.known.add(length)
+
+
 def train(
     plan: Plan, world: Traced, data: Data, seeds: tuple[int, ...], limits: Limits, label: str
 ) -> Trained:
@@ -115,29 +152,29 @@ def train(
                 f"The checkpoint {Path(limits.checkpoint).name} is at iteration {have}, beyond the "
                 f"{limits.iterations} asked for. Set iterations={have} or more, or remove the file."
             )
-    at = begun = curves.returns.shape[1]
-    last = 0.0
+    at = saved = curves.returns.shape[1]
+    pace = _Pace(limits, clock)
     try:
         while at < limits.iterations:
-            begin = clock.elapsed
-            # A block that would pass the limit is not begun; the first one always is.
-            if at > begun and last >= clock.left:
+            length = pace.length(at)
+            if length == 0:
                 status = Status.TIME_LIMIT
                 break
-            length = min(limits.block - at % limits.block, limits.iterations - at)
             after, trace = compiled_block(plan, world, length)(state, data)
             part = _curves(trace, seeds, at, limits)
             _check_parameters(after, at + length, limits, at)
-            # How long a block takes is known from the second on: the first is compiled, too.
-            last = clock.elapsed - begin if at > begun else 0.0
+            pace.took(length)
             state, curves, at = after, curves.joined(part), at + length
-            if limits.checkpoint is not None:
+            if limits.checkpoint is not None and at // limits.block > (at - length) // limits.block:
+                saved = at
                 save_training(limits.checkpoint, own, plan, state, curves)
             notify(at, part, clock.elapsed)
     except KeyboardInterrupt:
         if at == 0:
             raise
         status = Status.INTERRUPTED
+    if limits.checkpoint is not None and at > saved:
+        save_training(limits.checkpoint, own, plan, state, curves)
     line.clear()
     networks = jax.tree_util.tree_map(np.asarray, state.learner.networks)
     return Trained(networks, curves, at, status, clock.elapsed, device_name())
