@@ -166,6 +166,10 @@ def test_a_limit_and_a_long_horizon_leave_fewer_models() -> None:
         asked = Options(gamma=1.0, horizon=100_000, n_models=300)
         assert set_up(small_log(), asked).problem.n_models < 64
         assert clock.cut == ["models"]
+    with within(1.0) as clock:  # figures and pictures of millions take their time
+        asked = Options(gamma=0.9, n_models=10**6, posterior="dirichlet")
+        assert set_up(small_log(), asked).problem.n_models < 10**5
+        assert clock.cut == ["models"]
     with within(1e6) as clock:
         assert set_up(small_log(), Options(gamma=0.9, horizon=30)).problem.n_models == 300
         assert not clock.cut

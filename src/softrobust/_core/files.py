@@ -26,7 +26,9 @@ def atomic_write(
     """Open a temporary file that replaces `path` only when the block ends without an error."""
     target, encoding = Path(path), None if "b" in mode else "utf-8"
     if target.is_dir():
-        raise InputError(f"{target} is a folder, and a file is to be written. Name one in it.")
+        raise InputError(
+            f"{target} is a folder where a file is to be written. Remove it and run the command again, or name another file."
+        )
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
     try:
         with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:

@@ -55,6 +55,7 @@ FEWEST_MODELS, TAIL_MODELS = 300, 30  # drawn at first: in all, and in the bad c
 LARGE_MODELS, LARGE_CELLS = 100, 2**24  # fewer of large models: their probabilities in all
 LEAST_MODELS = 2
 LONG = 1000  # steps from which models that were asked for by number may be too many for the time
+LOOKED, LOOKING_SHARE = 3e-5, 0.5  # seconds that figures and pictures take of a model, at least
 DRAWING_SHARE, EVALUATING_SHARE = 0.2, 0.02  # of the time left, for drawing and for one policy
 LARGE_STATES = 200  # from here on what models cost is tried before they are drawn
 FLAGS = ("strength", "per_cell", "support", "min_count")  # settings with options of their own
@@ -209,8 +210,9 @@ def first_models(posterior: Any, options: Options) -> int:
 
 
 def affordable(posterior: Any, n: int, options: Options) -> int:
-    """The models that were asked for, or as many as the time allows to follow over a horizon."""
+    """The models that were asked for, or as many as the time allows to look at and to follow."""
     clock = time_bound()
+    n = clock.affords("models", n, LOOKED, LOOKING_SHARE, LEAST_MODELS)
     if (options.horizon or 0) < LONG or clock.passed or posterior.pool is not None:
         return n
     return _in_time(_trial(posterior, options), n, options)
