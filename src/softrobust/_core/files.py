@@ -27,7 +27,8 @@ def atomic_write(
     target, encoding = Path(path), None if "b" in mode else "utf-8"
     if target.is_dir():
         raise InputError(
-            f"{target} is a folder where a file is to be written. Remove it and run the command again, or name another file."
+            f"{target} is a folder where a file is to be written. Remove it and run the command "
+            "again, or name another file."
         )
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
     try:
