@@ -11,11 +11,14 @@ from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.posterior.learned import LearnedPosterior
 from softrobust.posterior.resemblance import Geometry
+from softrobust.solvers.hidden import NOTHING
 from softrobust.solvers.promise import (
+    Candidate,
     Procedure,
     Verdict,
     choose,
     practice_of,
+    promised,
     shuffle_actions,
     units,
 )
@@ -198,3 +201,31 @@ def test_the_promise_is_plain_data() -> None:
     told = json.loads(json.dumps(promise.to_dict()))
     assert told["gain"]["low"] == promise.gain.low
     assert told["level"] == 0.9
+
+
+@pytest.mark.parametrize("shift", [-1e5, 1e4])
+def test_what_all_rewards_share_changes_no_verdict(shift: float) -> None:
+    rng = np.random.default_rng(0)
+    s, a = rng.integers(4, size=120), rng.integers(2, size=120)
+    to = np.where(rng.random(120) < 0.8, (s + a) % 4, rng.integers(4, size=120))
+    pays = np.round(rng.normal(size=(4, 2)), 2)[s, a]  # known exactly, as is what they share
+    one, other = (
+        choose(TransitionLog.from_arrays(s, a, to, pays + x, np.arange(120) // 10), 0.9).promise
+        for x in (0.0, shift)
+    )
+    assert one.verdict is other.verdict is Verdict.CHANGE
+    assert other.gain.value == pytest.approx(one.gain.value, rel=0.01)
+    assert other.gain.low == pytest.approx(one.gain.low, rel=0.05)
+
+
+def test_what_shuffled_logs_show_as_well_is_no_gain() -> None:
+    found = Candidate(1, 0.0, posterior=2.0, believed=0.9)
+    draws = np.random.default_rng(0).normal(2.0, 0.5, 4000)
+    known = (np.zeros(4000), 0.9, 20, "episodes", NOTHING)
+    sure, none = (promised(found, draws, known[0], x, *known[1:]) for x in (0.0, 0.9))
+    assert sure.gain.low > 0.0
+    assert sure.chance < 1.0  # of 4000 draws
+    assert none.gain.low <= 0.0
+    assert none.chance == pytest.approx(0.1)
+    less = promised(found, -draws, known[0], 0.0, *known[1:])
+    assert less.gain.value == pytest.approx(-draws.mean())  # a loss is said

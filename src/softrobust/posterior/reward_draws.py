@@ -35,6 +35,7 @@ from softrobust.data import TransitionLog
 from softrobust.data.reward_rules import group_rewards
 from softrobust.posterior.resemblance import Geometry
 
+ALIKE = 1e-20  # of the largest square: below this rewards differ by rounding
 FLOOR = 1e-7  # of the variance of rewards: below this a variance is nothing
 BLOCKS = 9
 STEPS = 20
@@ -83,7 +84,8 @@ class RewardPosterior(Sealed):
         cls, log: TransitionLog, geometry: Geometry, variances: Variances | None = None
     ) -> RewardPosterior:
         """Fit to the rewards of a log; `variances` learned on a larger one may be given."""
-        y = np.asarray(log.reward, dtype=np.float64)
+        paid = np.asarray(log.reward, dtype=np.float64)
+        y = paid - paid.mean()  # squares of what all rewards share would drown what they tell
         (to_pair, to_next, to_last), block = _effects(log, geometry)
         S, A = log.shape
         keys, n, place = counted((log.s.astype(np.int64) * A + log.a) * S + log.s_next, S * A * S)
@@ -95,7 +97,8 @@ class RewardPosterior(Sealed):
         square: Any = sp.csr_array(X.T @ X)
         gram = np.asarray(square.todense()) if block.size <= HUGE else square
         target = np.asarray(X.T @ (np.bincount(place, weights=y) / np.sqrt(n)))
-        scale = max(float(y.var()), 1e-12 * max(float(np.abs(y).max()) ** 2, 1e-200))
+        scale, top = float(y.var()), max(float(np.abs(paid).max()) ** 2, 1e-200)
+        scale = scale if scale > ALIKE * top else 1e-12 * top
         learned = variances is None
         if variances is None:
             variances = _evidence(gram, target, float(y @ y), y.size, block, scale)
@@ -107,9 +110,9 @@ class RewardPosterior(Sealed):
             level = _by_pair(pair, fitted, S * A)[seen > 0] / seen[seen > 0]
             variances = replace(variances, apart=float(level.var()))
         odd = _exceptions(left, seen, variances)
-        groups = group_rewards(place, y, keys.size)
+        groups = group_rewards(place, paid, keys.size)
         exact = keys, groups.mean  # where equal transitions always had equal rewards
-        if n.max() == 1 or not groups.agree(float(np.abs(y).max(initial=0.0))).all():
+        if n.max() == 1 or not groups.agree(float(np.abs(paid).max(initial=0.0))).all():
             exact = np.zeros(0, dtype=np.int64), np.zeros(0)
         evidence = 0.0  # without a root that of transitions is all that is known
         if root is not None:
@@ -119,6 +122,7 @@ class RewardPosterior(Sealed):
                 + float(np.log(variances.blocks[block]).sum())
                 + (float(y @ y) - float(mean @ target)) / variances.noise
             )
+        mean[0] += paid.mean()  # the intercept
         solved = (mean, root, X, block, to_pair, to_next, to_last)
         return cls(*solved, *exact, odd, variances, evidence)
 

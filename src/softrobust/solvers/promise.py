@@ -382,11 +382,15 @@ def promised(
 ) -> Promise:
     """The promise of a candidate from draws of its gain and of what practice earns.
 
-    The draws are those of h, less what hidden causes add.
+    The draws are those of h, less what hidden causes add. If shuffled logs show as much, a gain is
+    none with that probability, and so it is for the draws.
     """
-    chance = min(float((draws > 0).mean()), 1.0 - as_much)
+    chance = min(float((draws > 0).mean()), 1.0 - 0.5 / draws.size, 1.0 - as_much)
+    if as_much > NOISE:
+        none = np.arange(draws.size) < as_much * draws.size
+        draws = np.where(none, np.minimum(draws, 0.0), draws)
     mean = float(draws.mean())
-    value = mean * found.believed
+    value = mean * found.believed if mean > 0.0 else mean
     clear = chance >= CLEAR and as_much <= NOISE and value > 0.0
     gain = draws * found.believed if mean > 0.0 else draws  # sure of the sign as before
     total = worth + draws - (mean - value)
