@@ -80,9 +80,11 @@ def test_integers_are_filled_from_zero_for_states_only() -> None:
     [
         (["5", "-1", "3"], ("-1", "3", "5")),
         (["7", "123456789012"], ("7", "123456789012")),
+        (["40", "0", "20"], ("0", "20", "40")),
+        (["650", "600", "701"], ("600", "650", "701")),
     ],
 )
-def test_negative_and_huge_integers_are_not_filled(
+def test_negative_integers_steps_and_those_far_apart_are_not_filled(
     names: list[str], order: tuple[str, ...]
 ) -> None:
     ordered = order_names(names, "state", fill=True)

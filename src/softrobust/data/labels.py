@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import gcd
 from typing import Any, NamedTuple, SupportsIndex, final
 
 from softrobust._core.arguments import names_arguments
@@ -233,7 +234,10 @@ def natural_key(name: str) -> tuple[list[tuple[int, int, str]], str]:
 
 
 def order_names(names: Sequence[str], noun: str, fill: bool) -> Ordered:
-    """Put the names of a log in order; `fill` adds integers (states) that never occur."""
+    """Put the names of a log in order; `fill` adds integers (states) that never occur.
+
+    Not where they are no plain numbers of states: negative, in steps (0, 20, 40), or far apart.
+    """
     whole = [_WHOLE_FLOAT.fullmatch(name) for name in names]
     if not all(whole):
         labels = Labels(tuple(sorted(names, key=natural_key)), noun=noun)
@@ -246,7 +250,8 @@ def order_names(names: Sequence[str], noun: str, fill: bool) -> Ordered:
     distinct = sorted(set(numbers))
     if fill and distinct:
         low, top, kept = distinct[0], distinct[-1], len(distinct)
-        if low < 0 or top > 10 * kept + 1000:
+        steps = kept > 2 and gcd(*distinct) > 1
+        if low < 0 or steps or top + 1 > 4 * kept + 10:
             facts = {"noun": noun, "smallest": low, "largest": top, "kept": kept}
             notes.append(Note("integers_not_filled", facts=facts))
         elif top + 1 > kept:
