@@ -1,4 +1,6 @@
-"""Pages of results, written from results.json alone: what is in them is what came out.
+"""Pages of results: numbers, tables and verdicts are those of results.json, and no others.
+
+What an experiment is about, and what stands above all of them, are words of the catalogue.
 
     python -m softrobust.paper.page results docs
 
@@ -114,6 +116,8 @@ def _named(d: Mapping[str, Any]) -> str:
 def section(results: Mapping[str, Any], run: Mapping[str, Any], home: str = "") -> str:
     """All of one experiment, whose files are in `home`."""
     name, title, v = results["name"], results["title"], results["versions"]
+    words = dict(results) | catalogue().get(name, {})
+    about, caption = (" ".join(words[key].split()) for key in ("about", "caption"))
     quick = " --quick" if results["quick"] else ""
     tables = [markdown(t) for t in results["tables"]]
     folded = [
@@ -140,9 +144,9 @@ def section(results: Mapping[str, Any], run: Mapping[str, Any], home: str = "") 
     )
     lines = [
         *([catalogue()["pages"][ALONE]] if name == ALONE else []), f'<a id="{name}"></a>', "",
-        f"## {title} ({results['figure']})", "", results["about"], "",
+        f"## {title} ({results['figure']})", "", about, "",
         f"    softrobust reproduce {name}{quick} --out results", "",
-        f"![{title}]({home}figure.svg)", "", results["caption"], "",
+        f"![{title}]({home}figure.svg)", "", caption, "",
         *[f"- {text}" for text in results["remarks"]], *([""] if results["remarks"] else []),
         "| claim | models | measured | verdict |", "| :--- | :--- | :--- | :--- |",
         *(_judged(d, results, run) for d in results["claims"]), "", *folded, made,
@@ -175,7 +179,7 @@ def needed(m: Mapping[str, Any], k: int, near: bool) -> float:
 
 
 def _deciding(n: float, results: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-    """In words, with the hours of one core that so many take, where all tasks are alike."""
+    """In words, with the hours of one core that so many take, where all tasks are of one kind."""
     if math.isnan(n):
         return ""
     known = catalogue().get(results["name"], {})
@@ -183,7 +187,8 @@ def _deciding(n: float, results: Mapping[str, Any], run: Mapping[str, Any]) -> s
     if n > MILLIONS:
         return f" (over a million {unit} would)"
     shown = figure_of(float(f"{n:.2g}"))
-    if "task" not in known or not run["task_seconds"]:
+    kinds = results["settings"].get("pairs") or results["settings"].get("variants", {})
+    if "task" not in known or not run["task_seconds"] or len(kinds) > 1:
         return f" ({shown} {unit} would)"
     each = run["task_seconds"] / run["tasks"] / results["settings"].get("block", 1)
     return f" ({shown} {unit} would, {figure_of(float(f'{n * each / 3600:.1g}'))} h)"

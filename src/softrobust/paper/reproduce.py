@@ -24,7 +24,6 @@ from softrobust.errors import InputError, SolverError
 from softrobust.paper.base import Experiment, Findings
 from softrobust.paper.claims import csv_text, markdown
 from softrobust.paper.figures import save
-from softrobust.paper.page import FORMAT, FORMAT_VERSION, section
 from softrobust.run.jobs import run_tasks
 from softrobust.run.jobs.store import check_folder, kept_safe
 from softrobust.run.jobs.tasks import versions
@@ -79,6 +78,8 @@ def write_all(
 
     results.json is last: a folder that has it has all files.
     """
+    from softrobust.paper.page import FORMAT, FORMAT_VERSION, section  # runs as a program, too
+
     whole = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
