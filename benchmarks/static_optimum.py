@@ -239,24 +239,31 @@ def static_long(smoke: bool) -> Iterator[Figure]:
     """How far a harder posterior gets in three minutes."""
     few, many = (6, 20) if smoke else (100, 1000)
     text = bench_of("riverswim", {"variant": "paper", "prior": "independent"}, 0, few, 1, 0.9)
-    harder = (
-        ("riverswim as the text reads, λ = 0.5", text.at(0.5), "≤ 5"),
-        ("pest control, posterior 4 times wider", pest(few, width=4.0), "≤ 1"),
-        ("pest control, N = 1000", pest(many), "≤ 2"),
-        ("pest control, both", pest(many, width=4.0), "≤ 2"),
-    )
-    limit = 1.0 if smoke else LONG_SECONDS
-    for name, p, target in harder:
-        warm(p)
-        shares = []
-        for dual in (True, False):
-            solution = Exact(time_limit=limit, dual=dual).solve(p)
-            shares.append((solution.gap_share or 0.0, solution.stats["nodes"]))
-        note = f"{shares[0][1]} nodes; rival {100 * shares[1][0]:.3g} %, {shares[1][1]} nodes"
-        yield Figure(
-            f"{name}, {LONG_SECONDS:g} s", "plain policy branch and bound, same time",
-            100 * shares[0][0], "% of gap_share left", target, note,
-        )  # fmt: skip
+    yield in_three_minutes("riverswim as the text reads, λ = 0.5", text.at(0.5), "≤ 5", smoke)
+    wide = pest(few, width=4.0)
+    yield in_three_minutes("pest control, posterior 4 times wider", wide, "≤ 1", smoke)
+    yield in_three_minutes("pest control, N = 1000", pest(many), "≤ 2", smoke)
+
+
+@case("static-widest")
+def static_widest(smoke: bool) -> Iterator[Figure]:
+    """The same for the hardest of them; the machine must be quiet, for the clock ends it."""
+    widest = pest(20 if smoke else 1000, width=4.0)
+    yield in_three_minutes("pest control, both", widest, "≤ 2", smoke)
+
+
+def in_three_minutes(name: str, p: Problem, target: str, smoke: bool) -> Figure:
+    """What proofs leave open, ours and plain branch and bound."""
+    warm(p)
+    shares = []
+    for dual in (True, False):
+        solution = Exact(time_limit=1.0 if smoke else LONG_SECONDS, dual=dual).solve(p)
+        shares.append((solution.gap_share or 0.0, solution.stats["nodes"]))
+    note = f"{shares[0][1]} nodes; rival {100 * shares[1][0]:.3g} %, {shares[1][1]} nodes"
+    return Figure(
+        f"{name}, {LONG_SECONDS:g} s", "plain policy branch and bound, same time",
+        100 * shares[0][0], "% of gap_share left", target, note,
+    )  # fmt: skip
 
 
 @case("static-search")
