@@ -4,8 +4,9 @@
     OUT/NAME/         results.json, run.json, page.md, table.md, table.csv, figure.svg, figure.png
 
 results.json holds settings, seeds, versions, every number, the tables and the verdicts. It has no
-clock in it: the same settings and versions give the same file for any number of workers. The
-machine and the time taken are in run.json.
+clock in it: the same settings and versions give the same file for any number of workers on one
+kind of processor (NUTS magnifies what other instructions round otherwise: figures 3 and 4 then have
+other draws). The machine and the time taken are in run.json.
 """
 
 from __future__ import annotations
