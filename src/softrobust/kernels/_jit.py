@@ -357,11 +357,13 @@ def kernel(
     inner: bool = False,
     nogil: bool = False,
     entry: bool = False,
+    positive: bool = False,
 ) -> Any:
     """Compile `function` with numba: `@kernel`, or `@kernel(fastmath=REORDER)`.
 
     With `nogil` several threads of Python may be in it at once. With `entry` it is called from
-    Python though its name begins with `_`, with `inner` by kernels alone though it does not.
+    Python though its name begins with `_`, with `inner` by kernels alone though it does not. With
+    `positive` no divisor is 0, and none is tested for it.
 
     With `inline` it becomes part of every kernel that calls it. An array is handed on as seven
     words, so that a call with five of them costs as much as a hundred additions: inner functions of
@@ -373,7 +375,7 @@ def kernel(
         options["nogil"] = True
     if inline:
         options["forceinline"] = True
-    if fastmath:  # a test for a zero divisor would keep a loop from vectorising
+    if fastmath or positive:  # a test for a zero divisor would keep a loop from vectorising
         options["error_model"] = "numpy"
 
     def compile_(f: Callable[..., Any]) -> Any:

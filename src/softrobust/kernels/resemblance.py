@@ -181,7 +181,7 @@ def _add(placed, place, mass, off, B, k, t, weight):
         B[k, j] += weight
 
 
-@kernel
+@kernel(positive=True)
 def _blend_down(mass, off, B, n, k, coarse):
     """B[k] ← (B[k] + B[coarse])/(Σ B[k] + 1): pseudo-counts that lean on a coarser measure."""
     total = max(mass[k], 0.0) + 1.0
@@ -246,7 +246,7 @@ def _begin(g, x, r):
             gone[k] += max(beyond[k, t], 0.0)
 
 
-@kernel
+@kernel(positive=True)
 def _row_bases(g, x, r, row, columns, B):
     """B (n_bases, n) ← the base measures of row s·A + a at its columns (n,)."""
     target, weight, pair_lo, pair_hi, A = g.t, g.w, g.pair_lo, g.pair_hi, g.n_actions
@@ -257,11 +257,10 @@ def _row_bases(g, x, r, row, columns, B):
     off[:] = 0.0
     mass[MARGINAL], off[MARGINAL] = whole[0], whole[1]
     mass[SAME], off[ALL] = r.by_action[a], whole[3]
+    B[:, :n] = 0.0
     for j in range(n):
         t = columns[j]
         place[t] = j
-        for k in range(B.shape[0]):
-            B[k, j] = 0.0
         B[ALL, j] = whole[2] if live[t] else 0.0
         B[MARGINAL, j] = x.by_next[t]
         B[SAME, j] = x.by_action[a, t]
@@ -288,8 +287,8 @@ def _row_bases(g, x, r, row, columns, B):
         _gather(g, x, r, s, a, lo, hi)
         _displaced(g, r, s, lo, hi, columns, B)
         near = 1.0 - off[NEAR]  # 0 where all that is near goes where there are no places
+        stays = (1.0 - off[OTHER]) / near if near > 0.0 else 0.0
         for j in range(n):  # ends as for other actions
-            stays = (1.0 - off[OTHER]) / near if near > 0.0 else 0.0
             inside = near > 0.0 and placed[columns[j]]
             B[LEAVE, j] = B[NEAR, j] * stays if inside else B[OTHER, j]
         _edge(g, x, r, s, lo, hi, columns, B)
@@ -359,7 +358,7 @@ def _displaced(g, r, s, lo, hi, columns, B):
     _blend_down(mass, off, B, n, DRIFT, FAR)
 
 
-@kernel
+@kernel(positive=True)
 def _moves(g, r, s, n):
     """Displacements of the action in near states, carried to s, by whether they cross a border.
 
@@ -545,7 +544,7 @@ def _foreseen(g, push, a):
     return total
 
 
-@kernel
+@kernel(positive=True)
 def _edge(g, x, r, s, lo, hi, columns, B):
     """B[EDGE] ← moves inside, and across borders as other rows' moves went on: r.halt and out."""
     target, weight, gone_by, beyond, stops = g.t, g.w, r.gone, x.beyond, x.stops
@@ -555,8 +554,10 @@ def _edge(g, x, r, s, lo, hi, columns, B):
     for k in range(halt.size):
         stays, gone = max(stops[k], 0.0) + 0.5, gone_by[k] + 0.5
         halt[k] = stays / (stays + gone)
-        for j in range(n):
-            out[k, j] = (max(beyond[k, columns[j]], 0.0) + 0.5 * B[MARGINAL, j]) / gone
+        for i in range(lo, hi):
+            j = place[target[i]]
+            if j >= 0:
+                out[k, j] = (max(beyond[k, target[i]], 0.0) + 0.5 * B[MARGINAL, j]) / gone
     own = np.zeros((hi - lo, halt.size, 2))  # what the row itself says of stops, and of the rest
     for i in range(lo, hi):
         j = place[target[i]]
@@ -582,8 +583,12 @@ def _edge(g, x, r, s, lo, hi, columns, B):
         for j in range(n):
             out[k, j] = (max(out[k, j], 0.0) + 0.5 * B[MARGINAL, j]) / gone
     mass[EDGE] = total
+    for k in range(halt.size):  # as `_likely` has it, of all columns
+        onward = (1.0 - halt[k]) * crossing[k]
+        for j in range(n):
+            inside[j] += halt[k] * stop[k, j] + onward * out[k, j]
     for j in range(n):
-        B[EDGE, j] = total * _likely(inside, stop, crossing, halt, out, j, j)
+        B[EDGE, j] = total * inside[j]
     _blend_down(mass, off, B, n, EDGE, MARGINAL)
 
 
@@ -726,30 +731,55 @@ def _columns(g, r, row, columns, B, k):
     _blend_down(mass, off, B, n, k, MARGINAL)
 
 
-@kernel(nogil=True)
+@kernel(nogil=True, positive=True)
 def bases_at(rows, g, x, r, indptr, columns, out, fill):
     """out (nnz, n_bases) ← bases of every row at its listed columns, normalised there.
 
     The sums x are filled first, or are there already. Returns the largest mass that a base has
-    outside the columns.
+    outside the columns. Where out is (nnz, 1), it is the sum of all bases but ALL.
     """
     g, x, r = bundled(g), bundled(x), bundled(r)
     if fill:
         _fill_sums(g, x, r)
-    B = np.empty((g.n_bases, r.inside.size))
-    lost = 0.0
+    B, total, lost = np.empty((g.n_bases, r.inside.size)), np.empty(g.n_bases), 0.0
+    mass = np.empty(r.inside.size)
     _begin(g, x, r)
     for i in range(rows.size):
-        lo, hi = indptr[i], indptr[i + 1]
-        _row_bases(g, x, r, rows[i], columns[lo:hi], B)
+        lo, n = indptr[i], indptr[i + 1] - indptr[i]
+        _row_bases(g, x, r, rows[i], columns[lo : lo + n], B)
+        _sum_rows(B, n, total)
         for k in range(g.n_bases):
-            total = 0.0
-            for j in range(hi - lo):
-                total += B[k, j]
-            lost = max(lost, 1.0 - total)
-            for j in range(hi - lo):
-                out[lo + j, k] = B[k, j] / total if total > 0.0 else 0.0
+            lost = max(lost, 1.0 - total[k])
+        if out.shape[1] > 1:
+            for k in range(g.n_bases):
+                for j in range(n):
+                    out[lo + j, k] = B[k, j] / total[k] if total[k] > 0.0 else 0.0
+            continue
+        mass[:n] = 0.0
+        for k in range(g.n_bases):  # in one order: on every machine the same of many that are equal
+            if k != ALL and total[k] > 0.0:
+                for j in range(n):
+                    mass[j] += B[k, j] / total[k]
+        out[lo : lo + n, 0] = mass[:n]
     return lost
+
+
+@kernel
+def _sum_rows(B, n, total):
+    """total (n_bases,) ← sums of B[:, :n], each in its order; one does not wait for the next."""
+    last = B.shape[0] - B.shape[0] % 4
+    for k in range(0, last, 4):
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for j in range(n):
+            a += B[k, j]
+            b += B[k + 1, j]
+            c += B[k + 2, j]
+            d += B[k + 3, j]
+        total[k], total[k + 1], total[k + 2], total[k + 3] = a, b, c, d
+    for k in range(last, B.shape[0]):
+        total[k] = 0.0
+        for j in range(n):
+            total[k] += B[k, j]
 
 
 @kernel(fastmath=REORDER, nogil=True)

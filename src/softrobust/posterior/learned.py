@@ -19,8 +19,9 @@ rows. Where the log's rewards vary, mean rewards are drawn with the models (`rew
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, final
 
@@ -36,6 +37,7 @@ from softrobust._core.settings import Natural, check_fields, instance, real
 from softrobust.data import TransitionLog
 from softrobust.data.rewards import DRAWN_REWARDS, Rewards
 from softrobust.errors import InputError
+from softrobust.kernels import get_num_threads
 from softrobust.kernels import resemblance as kernels
 from softrobust.kernels.evaluate import expected_in_models
 from softrobust.models.model_set import ModelSet
@@ -110,7 +112,16 @@ class LearnedPosterior(Posterior):
         """
         instance("log", log, TransitionLog, hint="Read one by read_log(…).")
         known, common = _known(log), _common(log, geometry)
-        geometry, tokens = common.geometry, common.tokens
+        if common.live.sum() <= WIDTH or get_num_threads() == 1:
+            return self._fit(log, common, lambda: _rewards(log, known, common, variances))
+        with ThreadPoolExecutor(1) as pool:  # rewards beside transitions: seconds of a large log
+            later = pool.submit(copy_context().run, _rewards, log, known, common, variances)
+            return self._fit(log, common, later.result)
+
+    def _fit(
+        self, log: TransitionLog, common: _Common, rewards: Callable[[], RewardPosterior | None]
+    ) -> FittedLearned:
+        tokens = common.tokens
         seen = np.asarray(log.pair_counts)
         entered = np.bincount(log.s_next, minlength=log.n_states)
         sinks = (seen.sum(axis=1) == 0) & (entered >= self.entered)
@@ -140,15 +151,9 @@ class LearnedPosterior(Posterior):
         # and must be able to say so after a few observations.
         loose = _loose(weights.shape, strengths)
         weights = (1 - DOUBT) * weights / weights.sum() + DOUBT * loose
-        rewards = None
-        if drawn_rewards(log):
-            rewards = known.get(RewardPosterior) if variances is None else None
-            rewards = rewards or RewardPosterior.fit(log, geometry, variances)
-            if variances is None:
-                known[RewardPosterior] = rewards
         return FittedLearned(
             self, log, common, rows, indptr, columns, counts, base, blend, score, weights, sinks,
-            dropped, rewards,
+            dropped, rewards(),
         )  # fmt: skip
 
     def restore(self, log: TransitionLog, arrays: Mapping[str, NDArray[Any]]) -> FittedLearned:
@@ -177,6 +182,20 @@ def _known(log: TransitionLog) -> dict[Any, Any]:
             return known
     _LAST[:] = [(about, tuple(weakref.ref(x, lambda _: _LAST.clear()) for x in arrays), {})]
     return _LAST[0][2]
+
+
+def _rewards(
+    log: TransitionLog, known: dict[Any, Any], common: _Common, variances: Variances | None
+) -> RewardPosterior | None:
+    """Mean rewards where they are estimates, learned once unless their variances are given."""
+    if not drawn_rewards(log):
+        return None
+    if variances is not None:
+        return RewardPosterior.fit(log, common.geometry, variances)
+    if RewardPosterior not in known:
+        known[RewardPosterior] = RewardPosterior.fit(log, common.geometry)
+    learned: RewardPosterior = known[RewardPosterior]
+    return learned
 
 
 def _common(log: TransitionLog, geometry: Geometry | None = None) -> _Common:
@@ -254,7 +273,7 @@ class _Common:
         still = sinks[rows // self.n_actions]
         kept[still] = False
         kept[still, rows[still] // self.n_actions] = True
-        at, columns = np.nonzero(kept)
+        at, columns = np.divmod(np.flatnonzero(kept), self.live.size)
         indptr = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=rows.size))])
         return indptr, np.ascontiguousarray(columns)
 
@@ -262,39 +281,37 @@ class _Common:
         """Take the support of rows as it was found before; what was seen must be in it."""
         kept = np.zeros((rows.size, self.live.size), dtype=bool)
         kept[np.repeat(np.arange(rows.size), np.diff(indptr)), columns] = True
-        for i, row in enumerate(rows):
-            if not kept[i, self.tokens.t[self.tokens.first[row] : self.tokens.last[row]]].all():
-                raise InputError("The kept next states of a row miss some that the log shows.")
+        if not kept[self.seen(rows)].all():
+            raise InputError("The kept next states of a row miss some that the log shows.")
         self.heavy[rows.tobytes()] = kept
 
     def _heaviest(self, rows: IntArray, kept: BoolArray) -> None:
         """kept (n_rows, S) ← the `WIDTH` next states of most base mass, and all that were seen."""
-        from softrobust.kernels import get_num_threads
-
         S = self.live.size
         some, threads = max(1, TRIED // S), get_num_threads()
-        every, counting = np.tile(np.arange(S), some), [*range(self.n_bases)]
-        counting.remove(kernels.ALL)
+        every = np.tile(np.arange(S), some)
         tokens, sums, room = self.empty(self.tokens.n, S)
         kernels.bases_at(rows[:0], tokens, sums, room, every[:1], every, np.empty((0, 1)), True)
 
         def fill(start: int) -> None:
-            own, base = kernels.room(tokens, room.inside.size), np.empty((some * S, self.n_bases))
+            own, mass = kernels.room(tokens, room.inside.size), np.empty((some * S, 1))
             for first in range(start * some, rows.size, threads * some):
                 part = rows[first : first + some]
                 indptr, cells = np.arange(part.size + 1) * S, part.size * S
-                kernels.bases_at(part, tokens, sums, own, indptr, every[:cells], base, False)
-                mass = np.zeros(cells)
-                for k in counting:  # in one order: on every machine the same of many that are equal
-                    mass += base[:cells, k]
-                best = np.argpartition(-mass.reshape(-1, S), WIDTH, axis=1)[:, :WIDTH]
+                kernels.bases_at(part, tokens, sums, own, indptr, every[:cells], mass, False)
+                best = np.argpartition(-mass[:cells].reshape(-1, S), WIDTH, axis=1)[:, :WIDTH]
                 np.put_along_axis(kept[first : first + some], best, True, axis=1)
 
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(fill, range(threads)))
         kept &= self.live
-        for i, row in enumerate(rows):
-            kept[i, self.tokens.t[self.tokens.first[row] : self.tokens.last[row]]] = True
+        kept[self.seen(rows)] = True
+
+    def seen(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """Which of the rows every token of theirs is of, and its next state."""
+        first, n = self.tokens.first[rows], (self.tokens.last - self.tokens.first)[rows]
+        at = np.repeat(np.arange(rows.size), n)
+        return at, self.tokens.t[np.arange(at.size) + (first - (np.cumsum(n) - n))[at]]
 
     def bases(
         self, rows: IntArray, w: FloatArray, indptr: IntArray, columns: IntArray, out: FloatArray

@@ -36,6 +36,7 @@ _SCALES = (
 )
 _WORDS = frozenset(word for scale in _SCALES for word in scale)
 NARROW, WIDE = 1.0, 3.0  # widths of the two kernels, in ranks
+PAIRS = 2**16  # of states that are compared together
 LARGEST_GRID = 4_000_000  # combinations of ranks up to which a table finds a state
 
 
@@ -183,18 +184,23 @@ def _kernels(
     ranks: IntArray, numeric: NDArray[np.bool_], placed: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
     """exp(−d²/2h²) for both widths; words that differ are one rank apart."""
-    square = np.zeros((ranks.shape[0], ranks.shape[0]), dtype=np.int64)
-    for j in range(numeric.size):
-        gap = ranks[:, None, j] - ranks[None, :, j]
-        square += gap**2 if numeric[j] else (gap != 0)
-    out = []
+    S, most, tables = ranks.shape[0], int(14 * WIDE**2) + 1, []
     for width in (NARROW, WIDE):
-        by_square = np.exp(-np.arange(int(14 * width**2) + 2) / (2 * width**2))  # to e^−7 and on
-        by_square[by_square < 1e-3] = 0.0
-        kernel = np.take(by_square, square, mode="clip")
-        kernel[~placed], kernel[:, ~placed] = 0.0, 0.0
-        out.append(kernel)
-    return out[0], out[1]
+        by_square = np.exp(-np.arange(most + 1) / (2 * width**2))
+        by_square[by_square < 1e-3] = 0.0  # from e^−7 on
+        tables.append(by_square)
+    near, wide = np.zeros((S, S)), np.zeros((S, S))
+    some = max(1, PAIRS // max(S, 1))
+    for first in range(0, S, some):  # mostly nothing is near
+        square = np.zeros((min(some, S - first), S), dtype=np.int64)
+        for j in range(numeric.size):
+            gap = ranks[first : first + some, None, j] - ranks[None, :, j]
+            square += gap * gap if numeric[j] else (gap != 0)
+        square[~placed[first : first + some]], square[:, ~placed] = most, most
+        at = np.flatnonzero(square < most)
+        for kernel, by_square in zip((near, wide), tables, strict=True):
+            kernel[first : first + some].reshape(-1)[at] = by_square[square.reshape(-1)[at]]
+    return near, wide
 
 
 def _columns(names: Sequence[str]) -> list[tuple[list[int], bool]] | None:
