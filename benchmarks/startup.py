@@ -45,6 +45,7 @@ def timed(words: Sequence[str], cache: str | None = None) -> tuple[float, float]
     code = f"from softrobust.cli.main import run; raise SystemExit(run({list(words)!r}))"
     began, before = time.perf_counter(), os.times()
     env = os.environ | ({} if cache is None else {"NUMBA_CACHE_DIR": cache})
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is there as bytecode
     subprocess.run([sys.executable, "-c", code], check=True, env=env, stdout=subprocess.DEVNULL)
     wall, after = time.perf_counter() - began, os.times()
     used = after.children_user + after.children_system
