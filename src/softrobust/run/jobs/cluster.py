@@ -10,7 +10,8 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,13 @@ INLINE = 16 * 2**20  # bytes of a file that travel with a task; a larger one mus
 _ONE_AT_A_TIME = threading.Lock()  # a worker with many threads: kernels may not run in two of them
 
 
-def run_cluster(orders: Sequence[Order], address: str, answer: Answer) -> None:
-    """Perform the orders on the cluster; `answer` is called here with every reply."""
+def run_cluster(orders: Sequence[Order], address: str, answer: Answer, client: Any = None) -> None:
+    """Perform the orders on the cluster; `answer` is called here with every reply.
+
+    `client` is one that is connected already.
+    """
     distributed = optional("distributed", "cluster", "A run on a cluster")
-    with _quiet(), _client(address) as client:
+    with connected(address) if client is None else nullcontext(client) as client:
         waiting = _submit(client, orders)
         ended = distributed.as_completed(list(waiting), loop=client.loop)
         for future in ended:
@@ -39,14 +43,19 @@ def run_cluster(orders: Sequence[Order], address: str, answer: Answer) -> None:
 def _submit(client: Any, orders: Sequence[Order]) -> dict[Any, str]:
     """A future for every task; keys are unique, so that clients of one cluster never mix."""
     here, label = versions(), uuid.uuid4().hex[:8]
-    waiting = {}
+    waiting, content = {}, cache(_content)
     for order in orders:
-        paths = {name: Path(path) for name, (path, _) in order["files"].items()}
-        small = {name: p.read_bytes() for name, p in paths.items() if p.stat().st_size <= INLINE}
+        known = {name: content(path) for name, (path, _) in order["files"].items()}
+        small = {name: what for name, what in known.items() if what is not None}
         key = f"softrobust-{order['key']}-{label}"
         future = client.submit(perform_there, order, small, here, key=key, pure=False)
         waiting[future] = order["key"]
     return waiting
+
+
+def _content(path: str) -> bytes | None:
+    """What a file holds that travels with its tasks."""
+    return Path(path).read_bytes() if Path(path).stat().st_size <= INLINE else None
 
 
 def _reply(future: Any, address: str) -> dict[str, Any]:
@@ -73,19 +82,10 @@ def _reply(future: Any, address: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _client(address: str) -> Iterator[Any]:
+def connected(address: str) -> Iterator[Any]:
     """A client of the cluster at `address`, which has workers."""
-    import distributed
-
-    try:
-        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError) as error:  # a timeout is an OSError
-        raise InputError(
-            f"No Dask scheduler answers at '{address}' ({describe(error)}). Start one with `dask "
-            "scheduler`, or give local:2 for two workers on this machine.",
-            arguments={"cluster": "local:2"},
-        ) from None
-    with client:
+    distributed = optional("distributed", "cluster", "A run on a cluster")
+    with _quiet(), _client(distributed, address) as client:
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError:
@@ -93,6 +93,17 @@ def _client(address: str) -> Iterator[Any]:
                 f"The cluster at '{address}' has no workers. Start some: dask worker {address}"
             ) from None
         yield client
+
+
+def _client(distributed: Any, address: str) -> Any:
+    try:
+        return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:  # a timeout is an OSError
+        raise InputError(
+            f"No Dask scheduler answers at '{address}' ({describe(error)}). Start one with `dask "
+            "scheduler`, or give local:2 for two workers on this machine.",
+            arguments={"cluster": "local:2"},
+        ) from None
 
 
 @contextmanager

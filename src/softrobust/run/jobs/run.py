@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, final
@@ -171,6 +171,8 @@ class Crew:
     def __init__(self, workers: int | None = None, cluster: str | None = None) -> None:
         self.workers, self.cluster = _where(workers, cluster)
         self.staff: Staff | None = None
+        self.client: Any = None
+        self.held = ExitStack()
         self.files: dict[int, Path] = {}
         self.kept: list[Any] = []  # what the files hold, so that no id is given twice
 
@@ -183,6 +185,7 @@ class Crew:
         CREW.reset(self.mark)
         if self.staff is not None:
             self.staff.close()
+        self.held.close()
         self.folder.cleanup()
 
     def models(self, draws: Draws) -> list[ModelSet]:
@@ -243,9 +246,11 @@ class Crew:
             found[key] = reply["result"]
 
         if self.cluster is not None:
-            from softrobust.run.jobs.cluster import run_cluster
+            from softrobust.run.jobs.cluster import connected, run_cluster
 
-            run_cluster(orders, self.cluster, answer)
+            if self.client is None or self.client.status != "running":  # kept for the next stream
+                self.client = self.held.enter_context(connected(self.cluster))
+            run_cluster(orders, self.cluster, answer, self.client)
         else:
             assert self.workers is not None  # else nobody is asked
             self.staff = self.staff or Staff(self.workers)
