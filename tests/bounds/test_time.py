@@ -76,7 +76,7 @@ def test_optima_cut_short_still_bracket(looks: int) -> None:
     assert (cut.upper >= whole.lower).all()
     width = cut.upper - cut.lower
     assert (width > 1e-3).any()
-    assert width[0] < 1e-9  # the first models are always solved
+    assert width[0] < 1e-9 or looks == 0  # models solved before it passed are exact
     assert (
         clairvoyant_bound(problem, deadline=Looks(looks)).value >= clairvoyant_bound(problem).value
     )

@@ -32,7 +32,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from softrobust._core.arrays import BoolArray, FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray, Recent
 from softrobust.errors import InputError
 from softrobust.objective import EDGE
 from softrobust.objective import EPS as EPS
@@ -79,12 +79,20 @@ def reduce(problem: Problem) -> Reduced:
     if problem.allowed.size > PAIRS:
         everywhere = np.ones(problem.n_states, dtype=bool)
         return Reduced(problem, problem.allowed.copy(), everywhere)
-    reachable = reachable_states(problem)
-    allowed = problem.allowed & first_of_kind(problem)
+    own = (problem.R, problem.p0, problem.allowed)
+    known = _LOOKED.get(problem.models, *own)
+    if known is None:  # seconds of thousands of states
+        found = reachable_states(problem), first_of_kind(problem)
+        known = _LOOKED.put(found, problem.models, *own)
+    reachable, kinds = known
+    allowed = problem.allowed & kinds
     first = np.argmax(allowed, axis=1)
     allowed[~reachable] = False
     allowed[~reachable, first[~reachable]] = True
-    return Reduced(problem, allowed, reachable)
+    return Reduced(problem, allowed, reachable.copy())
+
+
+_LOOKED: Recent[tuple[BoolArray, BoolArray]] = Recent(2)
 
 
 def onto(decision: NDArray[np.int64], allowed: BoolArray) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import pdtrc
 
 from softrobust._core.arrays import CodeArray, FloatArray, IntArray
 from softrobust._core.notes import Note
@@ -258,8 +259,6 @@ def _paired(new: NDArray[np.uint64], old: NDArray[np.uint64]) -> IntArray:
 
 def _by_units(old: _Coded, new: _Coded, out: IntArray) -> None:
     """Whole old units at the beginning of new ones, the longest first, each used once."""
-    from scipy.stats import poisson
-
     ends = np.flatnonzero(np.concatenate([old.place[1:] == 0, [True]]))
     whole, names = _prefixes(old)[ends], _prefixes(new)
     hit, last = np.flatnonzero(np.isin(names, whole)), np.concatenate([new.place[1:] == 0, [True]])
@@ -281,9 +280,12 @@ def _by_units(old: _Coded, new: _Coded, out: IntArray) -> None:
     _, first, times = np.unique(whole, return_index=True, return_counts=True)
     expected = (int(new.unit[-1]) + 1) * np.exp(chance[first])
     all_there = match.size == whole.size
-    beyond = float(np.sum(poisson.logsf(times - 1, expected))) if all_there else 0.0
-    many = float(poisson.logsf(match.size - 1, np.minimum(times, expected).sum()))
-    if not match.size or min(beyond, many) > np.log(CHANCE):
+    if not match.size:
+        return
+    with np.errstate(divide="ignore"):  # log P[Poisson > k]; scipy.stats takes long to import
+        beyond = float(np.sum(np.log(pdtrc(times - 1, expected)))) if all_there else 0.0
+        many = float(np.log(pdtrc(match.size - 1, np.minimum(times, expected).sum())))
+    if min(beyond, many) > np.log(CHANCE):
         return
     begins = np.flatnonzero(old.place == 0)
     for i, u in zip(tried.tolist(), match.tolist(), strict=True):

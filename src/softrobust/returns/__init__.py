@@ -21,6 +21,7 @@ from softrobust.returns.evaluation import state_probabilities as state_probabili
 from softrobust.returns.evaluation import total_time as total_time
 from softrobust.returns.reference import ModelOptima as ModelOptima
 from softrobust.returns.reference import measured as measured
+from softrobust.returns.reference import nominal_optima as nominal_optima
 from softrobust.returns.reference import optimal_returns as optimal_returns
 from softrobust.returns.reference import reference_error as reference_error
 from softrobust.returns.reference import reference_returns as reference_returns

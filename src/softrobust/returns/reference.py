@@ -179,7 +179,7 @@ def optimal_returns(
     below, above = np.empty(N), np.empty(N)
     large = N > 1 and m.prob.size > PARALLEL_WORK
     for part in chunks(N, FIRST if large else N):
-        steps = 1 if part.start > 0 and deadline.passed else ITERATION_LIMIT
+        steps = 1 if deadline.passed and (large or part.start > 0) else ITERATION_LIMIT
         solve_models(
             large, part.start, part.stop, m.indptr, m.next_states, m.prob, problem.R,
             problem.allowed, problem.gamma, tol, steps, V, decisions, below, above,
@@ -189,6 +189,20 @@ def optimal_returns(
     slack = 2 * S * np.finfo(float).eps * (np.abs(V) @ problem.p0)
     total = problem.p0.sum()
     return ModelOptima(V, decisions, start + total * below - slack, start + total * above + slack)
+
+
+_NOMINAL: Recent[ModelOptima] = Recent(2)
+
+
+def nominal_optima(problem: Problem, every: bool = False) -> ModelOptima:
+    """The optimum of the mean model, as `optimal_returns` has it; kept for others who ask."""
+    every = every and problem.horizon is not None
+    own = (problem.R, problem.gamma, problem.horizon, problem.p0, problem.allowed, every)
+    known = _NOMINAL.get(problem.models, *own)
+    if known is None:
+        best = optimal_returns(problem.mean_problem(), every=every)
+        known = _NOMINAL.put(best, problem.models, *own)
+    return known
 
 
 def _horizon_optima(problem: Problem, horizon: int, every: bool, deadline: Deadline) -> ModelOptima:

@@ -35,6 +35,7 @@ import numpy as np
 
 from softrobust._core.arguments import names_arguments
 from softrobust._core.files import locked, rebuilding
+from softrobust._core.limits import time_bound
 from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.schema import published, read_json
 from softrobust._core.settings import instance
@@ -615,6 +616,9 @@ def fitted_again(
 @lru_cache(maxsize=1)  # the run's notes ask, and then its page
 def diagnosed(posterior: Any) -> Diagnostics | None:
     """Diagnostics where they cost little: of the closed form, and of chains, which need them."""
+    if isinstance(posterior, FittedDirichlet) and time_bound().passed:
+        time_bound().note("diagnostics")
+        return None
     cheap = isinstance(posterior, FittedDirichlet) or getattr(posterior, "pool", None) is not None
     return posterior.diagnostics() if cheap else None
 

@@ -14,7 +14,7 @@ from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.problem import Problem
-from softrobust.returns import optimal_returns
+from softrobust.returns import ModelOptima, nominal_optima, optimal_returns
 from softrobust.solvers.base import Solution, Solver, Status, finish
 
 
@@ -45,20 +45,20 @@ class Empirical(Solver):
         """Solve the model of observed frequencies."""
         clock = Deadline()
         single, unseen = empirical_problem(problem, self.log, "Empirical")
-        return solve_single(problem, single, self.name, clock, unseen_pairs_as_self_loops=unseen)
+        optima = optimal_returns(single, every=True)
+        return _of_optima(problem, optima, self.name, clock, unseen_pairs_as_self_loops=unseen)
 
 
 def nominal_solution(problem: Problem, name: str, **stats: Any) -> Solution[Any]:
     """The optimum of the mean model, under the name of a method that it is a case of."""
     clock = Deadline()
-    return solve_single(problem, problem.mean_problem(), name, clock, **stats)
+    return _of_optima(problem, nominal_optima(problem, every=True), name, clock, **stats)
 
 
-def solve_single(
-    problem: Problem, single: Problem, name: str, clock: Deadline, **stats: Any
+def _of_optima(
+    problem: Problem, optima: ModelOptima, name: str, clock: Deadline, **stats: Any
 ) -> Solution[Any]:
     """The optimum of one model, as a solution of the problem."""
-    optima = optimal_returns(single, every=True)
     policy: Policy | TimedPolicy = problem.policy(optima.decisions[0])
     if optima.steps is not None:
         policy = problem.timed_policy(optima.steps[1][:, 0])

@@ -41,6 +41,7 @@ from softrobust.returns import (
     ModelOptima,
     evaluate_policy,
     measured,
+    nominal_optima,
     optimal_returns,
     reference_returns,
     return_gradients,
@@ -130,7 +131,7 @@ def policy_of(problem: Problem, reduced: Reduced, decision: IntArray) -> Policy:
     what one would want if a model came there after all.
     """
     if not reduced.reachable.all():
-        nominal = optimal_returns(problem.mean_problem()).decisions[0]
+        nominal = nominal_optima(problem).decisions[0]
         decision = np.where(reduced.reachable, decision, nominal)
     return problem.policy(decision)
 
@@ -149,7 +150,7 @@ def search(
     Where the first `agree` of them have all come to the same value, no more are made.
 
     The first climb gets `CLIMB_SECONDS` however early the deadline is: what
-    comes back is the search's policy, never the rule that it set out from.
+    comes back is the search's policy, never the rule that it set out from, unless that was given.
     """
     climber = make_climber(reduced)
     decision: IntArray | None = None
@@ -168,7 +169,8 @@ def search(
             if start.tobytes() in seen:
                 continue
             seen.add(start.tobytes())
-            until = deadline if decision is not None else deadline.at_least(CLIMB_SECONDS)
+            known = decision is not None or given is not None
+            until = deadline if known else deadline.at_least(CLIMB_SECONDS)
             try:
                 end, value, settled = climber.climb(start, until)
             except OutOfTime:  # not even this start's own value was known in time
@@ -201,7 +203,7 @@ def starting_rules(
     """Nominal, majority, worst case, then the models' own rules and random ones in turn."""
     problem, allowed = reduced.problem, reduced.allowed
     f = problem.models.f
-    yield onto(optimal_returns(problem.mean_problem()).decisions[0], allowed)
+    yield onto(nominal_optima(problem).decisions[0], allowed)
     if starts == 1:
         return
     own = optimal_returns(problem, deadline=deadline) if optima is None else optima
