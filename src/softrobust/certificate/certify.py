@@ -40,8 +40,7 @@ from softrobust.certificate.posterior import (
     dual_seconds,
 )
 from softrobust.errors import InputError, SolverError
-from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import TimedPolicy
+from softrobust.models import ModelSet, TimedPolicy
 from softrobust.objective import Objective, SoftRobust
 from softrobust.posterior.sampling import Draws
 from softrobust.problem import ContinuousProblem, Problem

@@ -44,9 +44,8 @@ from softrobust.certificate.intervals import (
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import EDGE, SoftRobust, value_at_risk
-from softrobust.posterior import FittedPosterior
+from softrobust.posterior import FittedLearned, FittedPosterior
 from softrobust.posterior.base import CHECKING, FRESH
-from softrobust.posterior.learned import FittedLearned
 from softrobust.posterior.sampling import Draws, side_by_side, stream
 from softrobust.problem import Problem
 from softrobust.returns import Returns, returns_of, uniform_value

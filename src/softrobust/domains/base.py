@@ -22,8 +22,7 @@ from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
 from softrobust._core.settings import whole
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
-from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy
+from softrobust.models import ModelSet, Policy
 from softrobust.objective import SoftRobust
 from softrobust.posterior import Frame, Posterior
 from softrobust.problem import Problem

@@ -22,8 +22,7 @@ from numpy.typing import ArrayLike
 
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
 from softrobust._core.settings import Count, Discount, NotNegative, Number, check_fields
-from softrobust.data.continuous import ContinuousLog
-from softrobust.data.labels import Labels
+from softrobust.data import ContinuousLog, Labels
 from softrobust.domains.base import Domain, Seed
 from softrobust.models.gaussian import GaussianFrame, GaussianModels
 from softrobust.objective import SoftRobust

@@ -16,9 +16,7 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
 from softrobust._core.settings import check_fields, whole
-from softrobust.data import TransitionLog
-from softrobust.data.labels import Labels
-from softrobust.data.rewards import Rewards
+from softrobust.data import Labels, Rewards, TransitionLog
 from softrobust.domains.base import Seed, Steps, TabularDomain
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior, Frame, Posterior, TiedPosterior

@@ -16,9 +16,7 @@ from numpy.typing import ArrayLike
 from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust._core.settings import instance
-from softrobust.data.labels import Labels
-from softrobust.data.log import END
-from softrobust.data.rewards import Rewards
+from softrobust.data import END, Labels, Rewards
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 

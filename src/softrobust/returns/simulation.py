@@ -30,9 +30,7 @@ from softrobust._core.arrays import (
 from softrobust._core.settings import whole
 from softrobust.errors import InputError, SolverError, optional
 from softrobust.kernels.evaluate import roll_episodes
-from softrobust.models.continuous import ContinuousModels
-from softrobust.models.continuous_policy import ContinuousPolicy
-from softrobust.models.policy import Policy
+from softrobust.models import ContinuousModels, ContinuousPolicy, Policy
 from softrobust.posterior.sampling import Draws
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns.evaluation import check_policy, policy_return

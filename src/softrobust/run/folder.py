@@ -59,15 +59,12 @@ from softrobust.certificate.record import (
     understood,
     write_json,
 )
-from softrobust.data import Bins, TransitionLog, read_log, save_log
-from softrobust.data.continuous import read_continuous_log
+from softrobust.data import Bins, TransitionLog, read_continuous_log, read_log, save_log
 from softrobust.data.log import reward_noise
 from softrobust.errors import InputError
-from softrobust.models.continuous_rewards import LinearReward
-from softrobust.models.files import load_models, save_models
+from softrobust.models import LinearReward, ModelSet, load_models, save_models
 from softrobust.models.gaussian import GaussianModels, load_gaussian, save_gaussian
 from softrobust.models.lookahead import load_continuous_policy
-from softrobust.models.model_set import ModelSet
 from softrobust.posterior import (
     Diagnostics,
     DirichletPosterior,
@@ -81,16 +78,14 @@ from softrobust.posterior.learned import FittedLearned
 from softrobust.posterior.registry import POSTERIORS, load_posterior
 from softrobust.posterior.sampling import Draws, origin
 from softrobust.problem import ContinuousProblem, Problem, load_problem, save_problem
-from softrobust.report import Report, make_report
-from softrobust.report.sentences import in_words
+from softrobust.report import Report, in_words, make_report
 from softrobust.report.trust import check_lines, rehearsal_lines
 from softrobust.report.words import rows_and_dates
 from softrobust.run.jobs.store import check_folder
 from softrobust.run.options import folder_command
 from softrobust.run.setup import FLAGS, coverage_notes
-from softrobust.solvers.base import Solution, Status
+from softrobust.solvers import Improve, Solution, Status
 from softrobust.solvers.baselines.behaviour import RARE, rare_share
-from softrobust.solvers.improve import Improve
 from softrobust.study.checks import load_checks
 from softrobust.study.foreign import SUMMARY, load_rehearsal
 from softrobust.study.review import (

@@ -38,17 +38,12 @@ from softrobust.posterior.sampling import Draws, origin, with_taken
 from softrobust.problem import Problem
 from softrobust.returns import returns_of, stream_returns, uniform_value
 from softrobust.run.options import Setup
-from softrobust.solvers.base import Solution, Solver, solve
+from softrobust.solvers import MILP, Exact, LocalSearch, Nominal, Solution, Solver, SRect, solve
 from softrobust.solvers.baselines.behaviour import PRACTICE, behaviour_policy, given
-from softrobust.solvers.baselines.nominal import Nominal
-from softrobust.solvers.exact.exact import Exact
-from softrobust.solvers.exact.local_search import LocalSearch
-from softrobust.solvers.exact.milp import MILP
 from softrobust.solvers.exact.randomized import RandomizedAscent
 from softrobust.solvers.improve import Improve, clear_changes
 from softrobust.solvers.practice_class import PracticeClass, solve_within
 from softrobust.solvers.promise import NOISE, Promise
-from softrobust.solvers.rectangular.rectangular import SRect
 from softrobust.solvers.registry import DEFAULT_SECONDS
 
 SHARE = 0.01

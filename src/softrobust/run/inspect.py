@@ -30,8 +30,7 @@ from softrobust.data.inspection import (
 from softrobust.data.readers import kind_of
 from softrobust.data.table import Table, TableFile, is_minari, opened
 from softrobust.errors import InputError
-from softrobust.models.files import read_models
-from softrobust.models.model_set import ModelSet
+from softrobust.models import ModelSet, read_models
 from softrobust.problem import load_problem
 
 LOOKED_AT = 2000  # pairs whose models are compared

@@ -10,8 +10,7 @@ from softrobust._core.schema import read_json
 from softrobust.certificate.record import write_json
 from softrobust.data import TransitionLog, read_log
 from softrobust.errors import InputError
-from softrobust.posterior import FittedDirichlet
-from softrobust.posterior.learned import FittedLearned
+from softrobust.posterior import FittedDirichlet, FittedLearned
 from softrobust.problem import Problem, load_problem
 from softrobust.run.folder import FIT, Run, fitted_again
 from softrobust.run.jobs import Task, run_tasks

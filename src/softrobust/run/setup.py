@@ -13,12 +13,10 @@ from softrobust._core.limits import stage, time_bound
 from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.settings import instance, whole
 from softrobust.certificate.posterior import MOST, TEST_STREAM
-from softrobust.data import TrajectoryRules, TransitionLog, read_log
+from softrobust.data import ContinuousLog, Labels, TrajectoryRules, TransitionLog, read_log
 from softrobust.data.columns import ACTION, STATE
-from softrobust.data.continuous import ContinuousLog
 from softrobust.data.inspection import DECISIVE, OFF, log_alarms
 from softrobust.data.join import relabelled
-from softrobust.data.labels import Labels
 from softrobust.data.log import GIVEN, initial_distribution
 from softrobust.data.readers import kind_of
 from softrobust.data.reward_rules import NOISY
@@ -26,9 +24,8 @@ from softrobust.data.rewards import DRAWN_REWARDS
 from softrobust.data.table import Table, TableFile, is_minari, opened, read_table
 from softrobust.data.visits import Trajectories, trajectories_of
 from softrobust.errors import InputError
-from softrobust.models.files import read_models
+from softrobust.models import ModelSet, read_models
 from softrobust.models.gaussian import GAUSSIAN_FORMAT
-from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy, TimedPolicy, action_shares, read_timed_policy
 from softrobust.objective import REFERENCES, Objective, Reference, SoftRobust, check_share
 from softrobust.posterior import DirichletPosterior, FittedLearned, LearnedPosterior, Posterior

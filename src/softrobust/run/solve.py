@@ -34,24 +34,19 @@ from softrobust.certificate.posterior import (
     REPLICATIONS,
     PosteriorCertificate,
 )
-from softrobust.data import TransitionLog
+from softrobust.data import ContinuousLog, TransitionLog
 from softrobust.data.bins import interval_of
-from softrobust.data.continuous import ContinuousLog
 from softrobust.errors import InputError
-from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy, TimedPolicy
-from softrobust.posterior.learned import FittedLearned
-from softrobust.posterior.sampling import Draws
+from softrobust.models import ModelSet, Policy, TimedPolicy
+from softrobust.posterior import Draws, FittedLearned
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns import policy_return
 from softrobust.run.folder import CUT, SEARCH, Run, diagnosed, found_notes, own_value_notes
 from softrobust.run.growth import CANDIDATES, Answer, answer
 from softrobust.run.options import Options, Setup, repeat_command
 from softrobust.run.setup import keeping, set_up
-from softrobust.solvers.base import Solution, Solver, solve
+from softrobust.solvers import Nominal, PosteriorDraws, SaturationWarning, Solution, Solver, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
-from softrobust.solvers.baselines.draws import PosteriorDraws, SaturationWarning
-from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.exact.exact import Exact
 from softrobust.solvers.improve import Improve, promise_of
 from softrobust.solvers.practice_class import solve_within

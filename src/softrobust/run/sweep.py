@@ -28,11 +28,9 @@ from softrobust._core.files import atomic_write
 from softrobust.bounds import Bound, Covers
 from softrobust.certificate import certify
 from softrobust.data import TransitionLog
-from softrobust.domains import make_domain
-from softrobust.domains.base import TabularDomain
+from softrobust.domains import TabularDomain, make_domain
 from softrobust.errors import InputError, SolverError
-from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy
+from softrobust.models import ModelSet, Policy
 from softrobust.objective import NONE, PRACTICE_REFERENCE, Reference, SoftRobust
 from softrobust.posterior import FittedPosterior
 from softrobust.problem import Problem

@@ -32,8 +32,7 @@ from typing import Any, TypeVar, final
 
 from softrobust._core.files import refuse_streams
 from softrobust._core.settings import did_you_mean, one_of, real, whole
-from softrobust.domains import DOMAINS, make_domain
-from softrobust.domains.base import TabularDomain
+from softrobust.domains import DOMAINS, TabularDomain, make_domain
 from softrobust.errors import InputError
 from softrobust.objective import NONE, REFERENCES, SoftRobust, check_share
 from softrobust.problem import HORIZON_MOST, check_gamma

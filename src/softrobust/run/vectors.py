@@ -16,9 +16,7 @@ from softrobust._core.arrays import BoolArray, FloatArray
 from softrobust._core.files import npz_format
 from softrobust._core.notes import Level, Note, read_notes
 from softrobust._core.settings import whole
-from softrobust.data import TransitionLog
-from softrobust.data.continuous import ContinuousLog, read_continuous_log
-from softrobust.data.labels import Labels
+from softrobust.data import ContinuousLog, Labels, TransitionLog, read_continuous_log
 from softrobust.errors import InputError
 from softrobust.models.continuous import Box
 from softrobust.models.continuous_rewards import LinearReward, fit_linear_reward

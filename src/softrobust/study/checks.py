@@ -24,10 +24,8 @@ from softrobust.posterior import FittedDirichlet
 from softrobust.problem import Problem
 from softrobust.returns import policy_return, returns_of
 from softrobust.returns.simulation import simulate_table
-from softrobust.solvers.base import solve, solve_grid
+from softrobust.solvers import Improve, LocalSearch, solve, solve_grid
 from softrobust.solvers.baselines.behaviour import RARE, behaviour_policy, rare_share, unmasked
-from softrobust.solvers.exact.local_search import LocalSearch
-from softrobust.solvers.improve import Improve
 from softrobust.study.confounding import tipping_point
 from softrobust.study.off_policy import episodes_of, off_policy
 from softrobust.study.solved import (

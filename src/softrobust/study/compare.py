@@ -21,8 +21,7 @@ from softrobust._core.limits import time_bound
 from softrobust.certificate import Comparison, Sample, held_out, paired
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
-from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy, TimedPolicy
+from softrobust.models import ModelSet, Policy, TimedPolicy
 from softrobust.objective import OPTIMUM, Reference, cvar, mean
 from softrobust.posterior.sampling import Draws
 from softrobust.problem import Problem

@@ -38,8 +38,7 @@ from softrobust.returns import (
     returns_of,
     total_time,
 )
-from softrobust.solvers.baselines.behaviour import behaviour_policy
-from softrobust.solvers.baselines.nominal import Nominal
+from softrobust.solvers import Nominal, behaviour_policy
 from softrobust.study.solved import need_stationary
 
 SHOWN_MODELS = 5

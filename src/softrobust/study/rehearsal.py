@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from softrobust._core.arrays import FloatArray, entry_keys, found_at
 from softrobust.data import Rewards, TransitionLog
 from softrobust.data.log import reward_noise
-from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy
+from softrobust.models import ModelSet, Policy
 from softrobust.objective import value_at_risk
 from softrobust.posterior import FittedDirichlet, FittedPosterior
 from softrobust.posterior.base import CHECKING, CHOOSING, FRESH
@@ -40,9 +39,8 @@ from softrobust.problem import Problem
 from softrobust.returns import optimal_returns, policy_return
 from softrobust.returns.evaluation import AnyPolicy
 from softrobust.returns.simulation import simulate_table
-from softrobust.solvers.base import solve
+from softrobust.solvers import Nominal, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy, unmasked
-from softrobust.solvers.baselines.nominal import Nominal
 from softrobust.solvers.registry import make_solver
 from softrobust.study.checks import Verdict
 from softrobust.study.off_policy import episodes_of, pair_means

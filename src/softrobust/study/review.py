@@ -28,21 +28,15 @@ from softrobust.certificate import (
     simulated_certificate,
 )
 from softrobust.certificate.comparison import blurred
-from softrobust.data import TransitionLog
-from softrobust.data.continuous import ContinuousLog
+from softrobust.data import ContinuousLog, TransitionLog
 from softrobust.errors import InputError
-from softrobust.models.continuous import ContinuousModels
-from softrobust.models.continuous_policy import ConstantPolicy, ContinuousPolicy
-from softrobust.models.model_set import ModelSet
+from softrobust.models import ConstantPolicy, ContinuousModels, ContinuousPolicy, ModelSet
 from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import SoftRobust
-from softrobust.posterior import Diagnostics, FittedPosterior
-from softrobust.posterior.sampling import Draws
+from softrobust.posterior import Diagnostics, Draws, FittedPosterior
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns import Paths, Returns, follow, reference_size, returns_of
-from softrobust.solvers.base import Solution
-from softrobust.solvers.baselines.behaviour import behaviour_policy
-from softrobust.solvers.continuous.behaviour import ContinuousBehaviour, continuous_behaviour
+from softrobust.solvers import ContinuousBehaviour, Solution, behaviour_policy, continuous_behaviour
 from softrobust.solvers.exact.local_search import LocalSearch
 from softrobust.study.checks import Check
 from softrobust.study.compare import SAME, Compared, Reading, compare, readings

@@ -28,16 +28,12 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.settings import whole
-from softrobust.data import TransitionLog
-from softrobust.data.labels import Labels
+from softrobust.data import Labels, TransitionLog
 from softrobust.errors import InputError, SolverError
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
-from softrobust.returns import static_return
-from softrobust.returns.reference import static_gradient
-from softrobust.solvers.base import Solution
-from softrobust.solvers.baselines.behaviour import behaviour_policy
-from softrobust.solvers.improve import Improve
+from softrobust.returns import static_gradient, static_return
+from softrobust.solvers import Improve, Solution, behaviour_policy
 from softrobust.solvers.practice_class import Composite, mixed_problem
 from softrobust.study.rule_tree import (
     Leaf,

@@ -15,11 +15,9 @@ from softrobust._core.limits import time_bound
 from softrobust._core.schema import read_json
 from softrobust.data import Rewards, TransitionLog
 from softrobust.errors import InputError
-from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy, TimedPolicy
-from softrobust.posterior import FittedDirichlet, FittedPosterior
+from softrobust.models import ModelSet, Policy, TimedPolicy
+from softrobust.posterior import Belief, FittedDirichlet, FittedPosterior
 from softrobust.posterior.base import FRESH
-from softrobust.posterior.belief import Belief
 from softrobust.posterior.learned import FittedLearned, LearnedPosterior
 from softrobust.posterior.reward_draws import drawn_rewards
 from softrobust.posterior.sampling import Draws, with_taken

@@ -18,8 +18,7 @@ import numpy as np
 from softrobust._core.arrays import FloatArray
 from softrobust.data import TransitionLog
 from softrobust.models.policy import Policy
-from softrobust.posterior.belief import Belief
-from softrobust.posterior.learned import LearnedPosterior
+from softrobust.posterior import Belief, LearnedPosterior
 from softrobust.problem import Problem
 from softrobust.solvers.promise import FEWEST_ROWS, LEVEL, practice_of, units
 from softrobust.study.checks import MODEL_TAIL, Verdict

@@ -11,8 +11,7 @@ from softrobust._core.arrays import BoolArray
 from softrobust._core.limits import Deadline
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
-from softrobust.models.model_set import ModelSet
-from softrobust.models.policy import Policy, TimedPolicy
+from softrobust.models import ModelSet, Policy, TimedPolicy
 from softrobust.problem import Problem
 from softrobust.returns import ModelOptima, nominal_optima, optimal_returns
 from softrobust.solvers.base import Solution, Solver, Status, finish

@@ -38,8 +38,7 @@ from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline
 from softrobust._core.notes import Level, Note
 from softrobust._core.settings import Count, NotNegative, real
-from softrobust.data import TransitionLog
-from softrobust.data.rewards import Rewards
+from softrobust.data import Rewards, TransitionLog
 from softrobust.models.policy import action_shares
 from softrobust.problem import Problem
 from softrobust.returns import action_values, optimal_returns, policy_values
