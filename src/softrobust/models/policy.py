@@ -122,10 +122,14 @@ class Policy(_Rules):
     def _repr_html_(self) -> str:
         rows, index = [], np.flatnonzero(self.decided)
         for s in index[:SHOWN]:
-            taken = np.flatnonzero(self.probs[s] > 0)
-            mix = (f"{self.actions[a]} {self.probs[s, a]:g}" for a in taken)
+            mix = (f"{action} {p:g}" for action, p in self.mix(s).items())
             rows.append((self.states[s], ", ".join(mix)))
         return facts_html("Policy", {}, ("state", "action and probability"), rows, index.size)
+
+    def mix(self, s: int) -> dict[str, float]:
+        """Action → probability of those that are taken in the state with this index."""
+        row = self.probs[s]
+        return {self.actions[a]: float(row[a]) for a in np.flatnonzero(row > 0).tolist()}
 
     def index(self, state: State) -> int:
         """The index of a state: by its label, or by the measurements that it is made of."""
@@ -152,7 +156,7 @@ class Policy(_Rules):
         if row.max() == 1.0:
             return self.actions.value(int(np.argmax(row)))
         if seed is None:
-            mix = ", ".join(f"{self.actions[a]}: {row[a]:.3g}" for a in np.flatnonzero(row))
+            mix = ", ".join(f"{action}: {p:.3g}" for action, p in self.mix(s).items())
             raise InputError(
                 f"The policy randomizes in state '{self.states[s]}' ({mix}). "
                 "Pass a seed to draw an action."
@@ -200,11 +204,7 @@ def read_policy(
 
 
 def read_timed_policy(
-    path: str | Path,
-    states: Labels,
-    actions: Labels,
-    horizon: int | None,
-    rest: Policy | None = None,
+    path: str | Path, states: Labels, actions: Labels, horizon: int | None, rest: Policy | None
 ) -> Policy | TimedPolicy:
     """The same with a horizon: where there is a column `time`, a rule for each step 0 … H − 1."""
     table = read_table(path, (STATE, ACTION, PROBABILITY, TIME))
@@ -246,9 +246,10 @@ def read_timed_policy(
     if rest is not None:
         probs[missing] = np.broadcast_to(rest.probs, probs.shape)[missing]
         decided = np.where(missing.any(axis=0), rest.decided, decided)
-    if time is None:
-        return Policy(probs[0], states, actions, decided)
-    return TimedPolicy(probs, states, actions, decided)
+    made: Policy | TimedPolicy = policy_of(
+        probs[0] if time is None else probs, states, actions, decided
+    )
+    return made
 
 
 def _steps(table: Columns, time: FloatArray, horizon: int | None) -> int:
@@ -339,9 +340,7 @@ class TimedPolicy(_Rules):
         ends = [0, *first.tolist(), self.horizon]
         out = []
         for lo, hi in pairwise(ends):
-            taken = [
-                (self.actions[a], self.probs[lo, s, a]) for a in self.probs[lo, s].nonzero()[0]
-            ]
+            taken = self.at(lo).mix(s).items()
             mix = (name if p == 1.0 else f"{name} {p:.3g}" for name, p in taken)
             out.append((f"{lo}" if hi == lo + 1 else f"{lo}–{hi - 1}") + ": " + " or ".join(mix))
         return out

@@ -87,10 +87,6 @@ def compare_runs(
     first = runs[0]
     problem = first.problem
     solutions = [_named(run, first) for run in runs]
-    here = [same_question(run.problem, problem) for run in runs]
-    solutions = [
-        s if own else replace(s, bound=None) for s, own in zip(solutions, here, strict=True)
-    ]
     clock = time_bound()
     for i, name in enumerate(solvers):
         limit = None if time_limit is None else _share(time_limit, len(solvers) - i)
@@ -139,7 +135,8 @@ def _named(run: Run, first: Run) -> Solution:
             f"'{policy.states[s]}', of which the models of '{first.path}' know nothing."
         )
     name = f"{run.path.resolve().name} ({run.solution.solver})"
-    return replace(run.solution, solver=name)
+    bound = run.solution.bound if same_question(run.problem, first.problem) else None
+    return replace(run.solution, solver=name, bound=bound)
 
 
 def same_question(a: Problem, b: Problem) -> bool:

@@ -76,8 +76,8 @@ def apply_table(
     made = []
     for row in rows:
         s, note = found[row]
-        state, mix = ("", {}) if s is None else (policy.states[s], _mix(policy, s))
-        action: Any = next(iter(mix), "")
+        state, mix = ("", {}) if s is None else (policy.states[s], policy.mix(s))
+        action: Any = "" if s is None else policy.actions.value(int(policy.decision[s]))
         told = ""
         if len(mix) > 1:
             note = "several actions" if rng is None else "drawn"
@@ -90,8 +90,7 @@ def apply_table(
 
 def _place(policy: Policy, case: str | dict[str, str]) -> tuple[int | None, str]:
     """The state of a case, or why it has none."""
-    empty = not case if isinstance(case, str) else not all(case.values())
-    if empty:
+    if not case or (isinstance(case, dict) and not all(case.values())):
         return None, "a cell is empty"
     if isinstance(case, str) and policy.states.find(case) < 0:
         case = {"state": case}  # of states without columns: a raw measurement, not a label
@@ -102,11 +101,6 @@ def _place(policy: Policy, case: str | dict[str, str]) -> tuple[int | None, str]
     if not policy.decided[s]:
         return None, "this state was never left in the data: nothing can be recommended"
     return s, ""
-
-
-def _mix(policy: Policy, s: int) -> dict[str | int, float]:
-    row = policy.probs[s]
-    return {policy.actions.value(a): float(row[a]) for a in np.flatnonzero(row > 0)}
 
 
 def write_table(path: Path, columns: Columns) -> None:
@@ -140,7 +134,7 @@ def policy_record(policy: Policy) -> dict[str, Any]:
     """
     states = []
     for s, name in enumerate(policy.states):
-        chances = {str(a): p for a, p in _mix(policy, s).items()} if policy.decided[s] else None
+        chances = policy.mix(s) if policy.decided[s] else None
         states.append({"state": name, "where": state_parts(name), "probabilities": chances})
     return {
         "format": "softrobust-policy",
@@ -170,8 +164,7 @@ def _bare(function: Any) -> str:
     import ast
 
     tree = ast.parse(inspect.getsource(function))
-    made = tree.body[0]
-    assert isinstance(made, ast.FunctionDef)
+    made: Any = tree.body[0]
     made.returns = None
     for argument in made.args.args:
         argument.annotation = None
@@ -206,12 +199,9 @@ def export(run: Run, path: Path) -> None:
     elif kind == ".csv":
         policy.save(path)
     else:
-        if kind == ".py":
-            text = standalone(policy, path.name)
-        else:
-            text = json.dumps(policy_record(policy), indent=1, ensure_ascii=False) + "\n"
+        plain = json.dumps(policy_record(policy), indent=1, ensure_ascii=False) + "\n"
         with atomic_write(path) as file:
-            file.write(text)
+            file.write(standalone(policy, path.name) if kind == ".py" else plain)
 
 
 # -- the run as a workbook -------------------------------------------------------------------------
@@ -264,15 +254,11 @@ def _policy_sheet(run: Run) -> Columns:
         taken = ("state", "action", "probability", "done now", "times seen")
         name = f"{column} " if column in taken else column
         out[name] = [parts[i].get(column, "") for i in s]
-    out |= {
-        "action": [policy.actions.value(i) for i in a],
-        "probability": policy.probs[s, a].tolist(),
-    }
+    out["action"] = [policy.actions.value(i) for i in a]
+    out["probability"] = policy.probs[s, a].tolist()
     if log is not None and usual is not None:
-        out |= {
-            "done now": usual[s, a].tolist(),
-            "times seen": np.asarray(log.pair_counts)[s, a].tolist(),
-        }
+        out["done now"] = usual[s, a].tolist()
+        out["times seen"] = np.asarray(log.pair_counts)[s, a].tolist()
     return out
 
 

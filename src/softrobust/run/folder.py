@@ -42,23 +42,8 @@ from softrobust._core.settings import instance
 from softrobust._core.show import facts_text
 from softrobust.bounds.reduction import rounding
 from softrobust.certificate import Certificate
-from softrobust.certificate.record import (
-    CONTINUOUS,
-    FILE,
-    SEALED,
-    certificate_of,
-    changed,
-    decision_digest,
-    digests,
-    notes_of,
-    objective_of,
-    read_record,
-    run_folder,
-    solution_of,
-    solution_record,
-    understood,
-    write_json,
-)
+from softrobust.certificate import record as disk
+from softrobust.certificate.record import FILE, understood
 from softrobust.data import Bins, TransitionLog, read_continuous_log, read_log, save_log
 from softrobust.data.log import reward_noise
 from softrobust.errors import InputError
@@ -86,26 +71,20 @@ from softrobust.run.options import folder_command
 from softrobust.run.setup import FLAGS, coverage_notes
 from softrobust.solvers import Improve, Solution, Status
 from softrobust.solvers.baselines.behaviour import RARE, rare_share
+from softrobust.study import review as reviews
 from softrobust.study.checks import load_checks
 from softrobust.study.foreign import SUMMARY, load_rehearsal
-from softrobust.study.review import (
-    VectorReview,
-    data_within,
-    follow_rivals,
-    frontier_within,
-    review,
-    review_vectors,
-)
 from softrobust.study.validation import Validation
 
 SEARCH, FIT, REFERENCE = "search.npz", "posterior.npz", "reference.npz"
-FORGOTTEN = 3600.0  # seconds after which a folder that is being written is no longer
+FORGOTTEN = 3600.0  # seconds after which a folder that is being written is one of a killed writer
 NEW, MOVING = ".new", ".moving"  # a whole new run on its way into a folder that exists
 FILES = ("solution.json", "policy.csv", "policy.npz", "problem.npz", "models.npz", REFERENCE,
          "heldout.npz", "log.parquet", "log.csv", "posterior.json", FIT, "report.html", SEARCH,
          "update.json", "checks.json", "rehearsal", "report.pdf", "visits.json",
          "bins.npz")  # fmt: skip
 REFITTED = (LearnedPosterior.name, DirichletPosterior.name)  # by `fitted_again`
+GOAL = ("criterion", "lam", "alpha", "against")  # what objectives are told apart by
 CUT = (Status.TIME_LIMIT, Status.NODE_LIMIT, Status.INTERRUPTED)
 MOST_FORESEEN = 1000  # entries of the models up to which folds of the log are fitted for a page
 WHY_SECONDS = 15.0  # for explanations and rules on a full page
@@ -161,7 +140,7 @@ class Run:
     command: str = ""
     path: Any = None
     r2: float | None = None
-    simulated: VectorReview | None = None
+    simulated: reviews.VectorReview | None = None
     updates: tuple[Mapping[str, Any], ...] = ()
     validation: Validation | None = None
     visits: Mapping[str, Any] | None = None
@@ -188,7 +167,6 @@ class Run:
         return run_page(self, Path("report.html"))
 
     def _repr_html_(self) -> str:
-        """In a notebook: its page."""
         return self.page()._repr_html_()
 
     def record(self) -> dict[str, Any]:
@@ -199,7 +177,7 @@ class Run:
             more |= _vectors_record(self.problem, self.r2)
         if self.validation is not None:
             more["validation"] = self.validation.to_dict()
-        return solution_record(self.solution, certificate, more)
+        return disk.solution_record(self.solution, certificate, more)
 
     def save(self, folder: str | Path, *, force: bool = False, search: Path | None = None) -> None:
         """Write the run folder.
@@ -217,7 +195,10 @@ class Run:
         target = out.resolve()
         inside = target.exists()  # a folder of its own may be on another disk
         place = target if inside else target.parent
-        _forget_killed(place, target.name)
+        for left in place.glob(f".{glob.escape(target.name)}.????????"):
+            with suppress(FileNotFoundError):  # another one was quicker
+                if left.is_dir() and time.time() - left.stat().st_mtime > FORGOTTEN:
+                    shutil.rmtree(left, ignore_errors=True)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=place))
         try:
             _write(self, work, target.name)
@@ -236,14 +217,6 @@ class Run:
     def load(cls, folder: str | Path) -> Run:
         """Read a run folder."""
         return load_run(folder)
-
-
-def _forget_killed(place: Path, name: str) -> None:
-    """Remove what writers that were killed an hour ago or earlier left beside a run's place."""
-    for left in place.glob(f".{glob.escape(name)}.????????"):
-        with suppress(FileNotFoundError):  # another one was quicker
-            if left.is_dir() and time.time() - left.stat().st_mtime > FORGOTTEN:
-                shutil.rmtree(left, ignore_errors=True)
 
 
 def check_out(out: Path, force: bool, names: Sequence[str] = FILES) -> None:
@@ -277,10 +250,10 @@ def _own_files(folder: Path) -> list[str]:
         return []
     if not isinstance(record.get("files"), dict):  # an older version, or damaged
         return list(FILES)
-    vectors = record.get("kind") == CONTINUOUS
-    sealed = [name for name in FILES if name.endswith(SEALED) and name != SEARCH]
-    foreign = {name for name in sealed if name not in record["files"]}
-    return [name for name in FILES if name not in foreign and (vectors or name != "log.csv")]
+    loose = [name for name in FILES if name == SEARCH or not name.endswith(disk.SEALED)]
+    vectors = record.get("kind") == disk.CONTINUOUS
+    own = {*loose, *record["files"]} - (set() if vectors else {"log.csv"})
+    return [name for name in FILES if name in own]
 
 
 def refuse_file_of_run(path: Path) -> None:
@@ -321,22 +294,23 @@ def _write(run: Run, work: Path, name: str) -> None:
             drawn["heldout"] = run.heldout.record()
         if isinstance(run.posterior, FittedLearned):
             drawn["learned"] = run.posterior.learned()
-        write_json(work / "posterior.json", run.posterior.describe() | drawn)
+        disk.write_json(work / "posterior.json", run.posterior.describe() | drawn)
         settings = getattr(run.posterior, "settings", None)
         if isinstance(settings, Posterior) and settings.name not in ("", *REFITTED):
             run.posterior.portable().save(work / FIT)
     if run.updates:
-        write_json(work / "update.json", list(run.updates))
+        disk.write_json(work / "update.json", list(run.updates))
     if run.visits is not None:
-        write_json(work / "visits.json", dict(run.visits))
+        disk.write_json(work / "visits.json", dict(run.visits))
     if run.bins is not None:
         run.bins.save(work / "bins.npz")
     record = run.record()
-    write_json(work / FILE, record | {"files": {FILE: decision_digest(record)} | digests(work)})
-    hint = f"`softrobust report {name}` adds the frontier, the value of data and checks."
-    run_page(replace(run, path=None), work / "report.html", name=name, hint=hint).save(
-        work / "report.html"
+    disk.write_json(
+        work / FILE, record | {"files": {FILE: disk.decision_digest(record)} | disk.digests(work)}
     )
+    hint = f"`softrobust report {name}` adds the frontier, the value of data and checks."
+    page = work / "report.html"
+    run_page(replace(run, path=None), page, name=name, hint=hint).save(page)
 
 
 def _renamed(work: Path, target: Path) -> bool:
@@ -418,25 +392,23 @@ def load_run(path: str | Path) -> Run:
             finish(folder)
     if not (folder / FILE).exists():
         raise InputError(f"'{folder}' is not a run folder: it has no {FILE}. Solve again.")
-    with run_folder(folder), locked(folder, shared=True):
+    with disk.run_folder(folder), locked(folder, shared=True):
         run = _read(folder)
-        if odd := changed(folder):
+        if odd := disk.changed(folder):
             raise apart(folder, f"{odd[0]} is not the file that {FILE} was written with")
         return run
 
 
 def _read(folder: Path) -> Run:
-    record, file = read_record(folder)
+    record, file = disk.read_record(folder)
     known = folder / "posterior.json"
     drawn = read_json(known, published("posterior")) if known.exists() else {}
-    solution = solution_of(record, file)
-    if record["kind"] == CONTINUOUS:
-        run = _vectors(folder, record, solution)
-    else:
-        run = _table(folder, record, solution, drawn)
+    solution = disk.solution_of(record, file)
+    vectors = record["kind"] == disk.CONTINUOUS
+    run = (_vectors if vectors else _table)(folder, record, solution, drawn)
     seed = int(record.get("seed", drawn.get("seed", 0)))
     command = record.get("command", drawn.get("command"))
-    if command is None and not run.continuous:
+    if command is None and not vectors:
         command = folder_command(folder.resolve().name, solution.solver, seed)
     updates = folder / "update.json"
     visits = folder / "visits.json"
@@ -471,7 +443,7 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
     if not (folder / "problem.npz").exists():
         raise InputError(f"'{folder}' is not a whole run folder: it has no problem.npz.")
     problem = load_problem(folder / "problem.npz")
-    certificate = understood(lambda: certificate_of(record), folder / "solution.json")
+    certificate = understood(lambda: disk.certificate_of(record), folder / FILE)
     log = read_log(folder / "log.parquet") if (folder / "log.parquet").exists() else None
     if log is not None and drawn.get("data_hash", log.data_hash) != log.data_hash:
         raise apart(folder, "log.parquet has other rows than posterior.json was learned from")
@@ -480,46 +452,35 @@ def _table(folder: Path, record: dict[str, Any], solution: Solution, drawn: Any)
         rows_and_dates((), () if log is None else log.remarks)
     with rebuilding("posterior", folder / "posterior.json"):
         known = origin(problem.models)
-        posterior = (
-            None
-            if log is None or not drawn
-            else fitted_again(drawn, log, folder / FIT, None if known is None else known.posterior)
-        )
+        posterior = None
+        if log is not None and drawn:
+            posterior = fitted_again(drawn, log, folder / FIT, known and known.posterior)
     heldout = _heldout(folder, posterior, drawn)
     held, own = None if isinstance(heldout, Draws) else heldout, problem.models
     for name, part in ((FILE, solution.policy), ("heldout.npz", held), ("log.parquet", log)):
         if part is not None and (part.states, part.actions) != (own.states, own.actions):
             raise apart(folder, f"{name} has other states or actions than problem.npz")
+    steps, goals = problem.horizon, (solution.objective, problem.objective)
     for what, said, is_so in (
         ("discount", solution.gamma, problem.gamma),
-        ("horizon", record.get("horizon", problem.horizon), problem.horizon),
-        *(
-            (what, getattr(solution.objective, what), getattr(problem.objective, what))
-            for what in ("criterion", "lam", "alpha", "against")
-        ),
+        ("horizon", record.get("horizon", steps), steps),
+        *((name, *(getattr(goal, name) for goal in goals)) for name in GOAL),
         ("number of models", solution.n_models, problem.n_models),
-        ("number of steps", getattr(solution.policy, "horizon", problem.horizon), problem.horizon),
+        ("number of steps", getattr(solution.policy, "horizon", steps), steps),
     ):
         if said != is_so:
             raise apart(folder, f"the {what} is {said} in {FILE} and {is_so} in problem.npz")
-    notes = understood(lambda: notes_of(record), folder / FILE)
+    notes = understood(lambda: disk.notes_of(record), folder / FILE)
     if notes is None:  # an older version kept none
         noted = [] if log is None else coverage_notes(log, problem)
         notes = (*noted, *found_notes(problem, solution, log, diagnosed(posterior)))
     held_out = None
     if "validation" in record:
-        file = folder / "solution.json"
-        held_out = understood(lambda: Validation.from_dict(record["validation"]), file)
+        held_out = understood(lambda: Validation.from_dict(record["validation"]), folder / FILE)
+    if "rounding" not in record:  # an older version
+        certificate = replace(certificate, rounding=rounding(problem))
     return Run(
-        problem,
-        solution,
-        # Older files do not have it.
-        certificate if "rounding" in record else replace(certificate, rounding=rounding(problem)),
-        log=log,
-        posterior=posterior,
-        heldout=heldout,
-        notes=notes,
-        validation=held_out,
+        problem, solution, certificate, "", log, posterior, heldout, notes, validation=held_out
     )
 
 
@@ -542,8 +503,8 @@ def apart(folder: Path, why: str) -> InputError:
     return InputError(f"The files of '{folder}' do not belong together: {why}.")
 
 
-def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> Run:
-    names = ("solution.json", "models.npz", "heldout.npz", "log.csv", FIT)
+def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any], _drawn: Any) -> Run:
+    names = (FILE, "models.npz", "heldout.npz", "log.csv", FIT)
     file, models, held, log, fit = (folder / name for name in names)
     reward = understood(lambda: record["reward"], file)
     if not models.exists() or reward["kind"] != "linear":
@@ -561,16 +522,10 @@ def _vectors(folder: Path, record: dict[str, Any], solution: Solution[Any]) -> R
     for name, part in (("policy.npz", solution.policy), ("heldout.npz", heldout)):
         if part is not None and (part.variables, part.actions) != own:
             raise apart(folder, f"{name} has other variables or actions than models.npz")
-    return Run(
-        problem,
-        solution,
-        understood(lambda: certificate_of(record), file),
-        log=seen,
-        posterior=load_posterior(fit) if fit.exists() else None,
-        heldout=heldout,
-        notes=understood(lambda: notes_of(record) or (), file),
-        r2=reward.get("r2"),
-    )
+    certificate = understood(lambda: disk.certificate_of(record), file)
+    notes = understood(lambda: disk.notes_of(record) or (), file)
+    fitted, r2 = load_posterior(fit) if fit.exists() else None, reward.get("r2")
+    return Run(problem, solution, certificate, "", seen, fitted, heldout, notes, r2=r2)
 
 
 def _vectors_problem(
@@ -578,11 +533,10 @@ def _vectors_problem(
 ) -> ContinuousProblem:
     now, then = ([reward[part][name] for name in models.variables] for part in ("now", "next"))
     action = [reward["action"][name] for name in models.actions] if "action" in reward else None
-    goal = objective_of(record, reference)
-    allowed = [name in record["allowed"] for name in models.actions]
     earned = LinearReward(now, then, action, constant=reward["constant"])
-    gamma, horizon = record["gamma"], record["horizon"]
-    return ContinuousProblem(models, None, earned, gamma, horizon, goal, allowed)
+    asked = (record["gamma"], record["horizon"], disk.objective_of(record, reference))
+    allowed = [name in record["allowed"] for name in models.actions]
+    return ContinuousProblem(models, None, earned, *asked, allowed)
 
 
 def fitted_again(
@@ -694,14 +648,14 @@ def run_page(
     if full:
         found = found if run.posterior is None else run.posterior.diagnostics()
         more |= {
-            "frontier": frontier_within(run.problem, run.solution.policy),
-            "data": data_within(run, observations),
+            "frontier": reviews.frontier_within(run.problem, run.solution.policy),
+            "data": reviews.data_within(run, observations),
             "seconds": WHY_SECONDS,
         }
         said[0] += [] if suppress_small else foreseen(run)
     where = (run.problem, run.solution, run.heldout, run.log, run.posterior, run.certificate)
     return make_report(
-        review(*where, diagnostics=found, **more),
+        reviews.review(*where, diagnostics=found, **more),
         *said,
         settings=settings,
         ask_for_checks=run.path is not None and run.log is not None,
@@ -711,14 +665,14 @@ def run_page(
     )
 
 
-def _review_vectors(run: Run) -> VectorReview:
+def _review_vectors(run: Run) -> reviews.VectorReview:
     """Simulated again where the run was read back, and found to be the one on record."""
     found, then = run.simulated, run.certificate.sample
     if found is None:
         assert then.simulation is not None  # of vectors
         where = (run.problem, run.solution, run.heldout, run.log)
-        with run_folder(run.path or Path()), rebuilding("solution", FILE):
-            found = review_vectors(*where, then.simulation.episodes, run.seed)
+        with disk.run_folder(run.path or Path()), rebuilding("solution", FILE):
+            found = reviews.review_vectors(*where, then.simulation.episodes, run.seed)
         now, old = found.certificate.sample.objective.value, then.objective.value
         if abs(now - old) > SAME * max(abs(now), abs(old), found.train.size):
             raise InputError(
@@ -727,7 +681,7 @@ def _review_vectors(run: Run) -> VectorReview:
                 "Solve again."
             )
     found = replace(found, certificate=run.certificate)
-    return follow_rivals(found, run.heldout, run.seed)
+    return reviews.follow_rivals(found, run.heldout, run.seed)
 
 
 def _link(csv: Path, out: Path) -> str | None:

@@ -26,12 +26,8 @@ from softrobust._core.limits import Deadline, stage, time_bound
 from softrobust._core.notes import Level, Note
 from softrobust.bounds import Covers
 from softrobust.bounds.reduction import rounding
-from softrobust.certificate.posterior import (
-    PosteriorCertificate,
-    certify_posterior,
-    class_of,
-    replication_seconds,
-)
+from softrobust.certificate import posterior as posteriors
+from softrobust.certificate.posterior import PosteriorCertificate, class_of
 from softrobust.objective import SoftRobust
 from softrobust.posterior.base import CHOOSING
 from softrobust.posterior.sampling import Draws, origin, with_taken
@@ -88,7 +84,7 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
     """
     many = replications if _endless(setup) else 0
     if isinstance(solver, Improve):
-        chosen, clock = solver.choice(setup.problem), _clock()
+        chosen, clock = solver.choice(setup.problem), time_bound().part(GROWING_SHARE)
         clear = clear_changes(setup.problem, chosen)
         found = _grown(
             Answer(setup, solver.solution(setup.problem, chosen), clear, chosen.promise),
@@ -99,7 +95,7 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
     if not many or not _searches(setup, solver):
         found = Answer(setup, _solved(setup, solver), setup.policies)
     else:
-        clock = _clock()
+        clock = time_bound().part(GROWING_SHARE)
 
         def again(there: Setup, before: Solution | None) -> Solution:
             return _solved(there, _quick(solver, before, clock))
@@ -117,7 +113,7 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
         among = class_of(own.policy) if best.solver != own.solver else None
         found = replace(found, solution=best, under=_if_same(found, best), among=among)
     if found.open and found.under is None:
-        found = _looked(found, seed, many, _clock())
+        found = _looked(found, seed, many, time_bound().part(GROWING_SHARE))
     return found
 
 
@@ -136,11 +132,6 @@ def _searches(setup: Setup, solver: Solver) -> bool:
     return isinstance(solver, SEARCHING) and setup.problem.horizon is None and fresh
 
 
-def _clock() -> Deadline:
-    """For all rounds together: a share of the time that somebody gave."""
-    return time_bound().part(GROWING_SHARE)
-
-
 def _grown(
     found: Answer, again: Callable[[Setup, Solution | None], Solution], seed: int, many: int,
     clock: Deadline, seconds: float,
@@ -153,9 +144,11 @@ def _grown(
         late = 2.5 * took > clock.left
         if clock.limit is None:
             among = found.among or class_of(found.solution.policy)
-            each = many * replication_seconds(problem, problem.n_models, among)
+            each = many * posteriors.replication_seconds(problem, problem.n_models, among)
             late = (seconds := seconds - each) < 2 * each
-        if _enough(now.open) or late or 2 * problem.models.prob.size > MOST_CELLS:
+        left = now.open  # little of it, or what is left has other reasons than few models
+        enough = left[-1] <= SHARE or (len(left) > 2 and left[-1] > STALLED * left[-3])
+        if enough or late or 2 * problem.models.prob.size > MOST_CELLS:
             return now
         stage(f"choosing on {2 * now.setup.problem.n_models} models")
         more = _doubled(now.setup)
@@ -166,7 +159,7 @@ def _grown(
 def _looked(found: Answer, seed: int, many: int, clock: Deadline) -> Answer:
     """Limits by fresh replications of as many models as there are now."""
     look, setup = len(found.open) + 1, found.setup
-    under = certify_posterior(
+    under = posteriors.certify_posterior(
         setup.problem, found.solution.policy, setup.posterior, None, many,
         None if clock.limit is None or look == 1 else max(clock.left, 1e-3), seed, look,
         setup.problem.n_models, found.among,
@@ -179,11 +172,6 @@ def _if_same(found: Answer, new: Solution) -> PosteriorCertificate | None:
     """What is known of an answer, where the new one is the same policy."""
     same = np.array_equal(found.solution.policy.probs, new.policy.probs)
     return found.under if same else None
-
-
-def _enough(open_: tuple[float, ...]) -> bool:
-    """Whether little is left, or what is left has other reasons than few models."""
-    return open_[-1] <= SHARE or (len(open_) > 2 and open_[-1] > STALLED * open_[-3])
 
 
 def _doubled(setup: Setup) -> Setup:

@@ -5,7 +5,7 @@ models; one with state, action and next state is a log of transitions; one with 
 is a table of visits, and so is any for which the user names such columns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,9 @@ from softrobust._core.arguments import names_arguments
 from softrobust._core.files import rebuilding
 from softrobust._core.notes import Ledger
 from softrobust.certificate.record import read_record, run_folder
-from softrobust.data import Bins, read_continuous_log
+from softrobust.data import Bins, inspection, read_continuous_log
 from softrobust.data.columns import ACTION, LOG_ROLES, STATE, resolvable
-from softrobust.data.inspection import (
-    DECISIVE,
-    GAMMA,
-    Inspection,
-    Step,
-    inspect_log,
-    inspect_visits,
-    solve_step,
-)
+from softrobust.data.inspection import Inspection, Step
 from softrobust.data.readers import kind_of
 from softrobust.data.table import Table, TableFile, is_minari, opened
 from softrobust.errors import InputError
@@ -74,8 +66,8 @@ def inspect_file(
     with opened(TableFile(path, **(reading or {}))) as table:
         kind = _kind(table, columns, given)
         if kind == "visits":
-            found = inspect_visits(table, given, write_log_to, save_bins_to, force)
-            return replace(found, steps=_read_so(found.steps, reading))
+            where = (write_log_to, save_bins_to, force)
+            return _read_so(inspection.inspect_visits(table, given, *where), reading)
         files = {"write_log": write_log_to, "save_bins": save_bins_to}
         surplus = [*given, *(name for name, file in files.items() if file)]
         if surplus:
@@ -85,8 +77,7 @@ def inspect_file(
                 arguments=dict.fromkeys(surplus, ""),
             )
         if kind == "log":
-            found = inspect_log(table, columns)
-            return replace(found, steps=_read_so(found.steps, reading))
+            return _read_so(inspection.inspect_log(table, columns), reading)
         if columns:
             raise InputError(
                 f"Only a log takes columns; {path.name} is a {kind}. Leave them out.",
@@ -99,9 +90,11 @@ def inspect_file(
         return _KNOWN[kind](table)
 
 
-def _read_so(steps: Sequence[Step], reading: Mapping[str, Any] | None) -> tuple[Step, ...]:
-    """Commands that read the same file in the same way."""
-    return tuple(step._replace(options={**(reading or {}), **step.options}) for step in steps)
+def _read_so(found: Inspection, reading: Mapping[str, Any] | None) -> Inspection:
+    """With commands that read the same file in the same way."""
+    given = dict(reading or {})
+    steps = tuple(step._replace(options=given | {**step.options}) for step in found.steps)
+    return replace(found, steps=steps)
 
 
 def _kind(table: Table, columns: Mapping[str, str] | None, given: Mapping[str, Any]) -> str:
@@ -110,7 +103,7 @@ def _kind(table: Table, columns: Mapping[str, str] | None, given: Mapping[str, A
         return kind
     names = table.names
     lower = {name.casefold() for name in names}
-    if any(name in given for name in DECISIVE):
+    if any(name in given for name in inspection.DECISIVE):
         return "visits"
     if kind == "models":
         return "policy" if lower == {"state", "action", "probability"} else kind
@@ -131,15 +124,10 @@ def _inspect_models(table: Table) -> Inspection:
             f"{table.source} has no rewards, and a policy needs to know what is good. Add a column "
             "'reward' to its rows."
         )
-    step = solve_step(str(table.path), gamma=GAMMA if models.gamma is None else None)
-    return Inspection(
-        source=table.source,
-        kind="models",
-        facts=_model_facts(models) | {"notes": models.notes},
-        findings=_model_findings(models),
-        steps=() if blocked else (step,),
-        blocked=blocked,
-    )
+    gamma = inspection.GAMMA if models.gamma is None else None
+    steps = () if blocked else (inspection.solve_step(str(table.path), gamma=gamma),)
+    facts = _model_facts(models) | {"notes": models.notes}
+    return Inspection(table.source, "models", facts, _model_findings(models), steps, blocked)
 
 
 def _inspect_problem(table: Table) -> Inspection:
@@ -148,13 +136,9 @@ def _inspect_problem(table: Table) -> Inspection:
     problem = load_problem(table.path)
     aim = problem.objective
     own = {"gamma": problem.gamma, "lam": aim.lam, "alpha": aim.alpha, "criterion": aim.criterion}
-    return Inspection(
-        source=table.source,
-        kind="problem",
-        facts=_model_facts(problem.models) | own,
-        findings=_model_findings(problem.models),
-        steps=(solve_step(str(table.path))._replace(code="solve_again"),),
-    )
+    facts, findings = _model_facts(problem.models) | own, _model_findings(problem.models)
+    step = inspection.solve_step(str(table.path))._replace(code="solve_again")
+    return Inspection(table.source, "problem", facts, findings, (step,))
 
 
 def _model_facts(models: "ModelSet") -> dict[str, Any]:

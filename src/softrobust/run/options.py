@@ -25,7 +25,6 @@ VECTORS_ONLY = ("actions", "start", "reward_now", "reward_next", "clip")
 LOG_ONLY = ("columns", "states", "reward_table", "reward_default", "n_models", "n_test", "strength",
             "per_cell", "support", "min_count", "actions", "posterior", "settings",
             "visits")  # fmt: skip
-MODELS_ONLY = ("weights",)
 READING = ("columns", "states", "initial", "reward_table", "reward_default", "actions", "visits",
            "reading", "anyway")  # fmt: skip
 

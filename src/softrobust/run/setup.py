@@ -35,15 +35,8 @@ from softrobust.posterior.sampling import Draws, stream, with_taken
 from softrobust.problem import Problem, load_problem
 from softrobust.report.sentences import sentence
 from softrobust.returns import policy_values
-from softrobust.run.options import (
-    LOG_ONLY,
-    MODELS_ONLY,
-    READING,
-    TABLES_ONLY,
-    VECTORS_ONLY,
-    Options,
-    Setup,
-)
+from softrobust.run import options as asked_for
+from softrobust.run.options import Options, Setup
 from softrobust.run.vectors import set_up_vectors
 from softrobust.solvers.practice_class import PracticeClass
 from softrobust.solvers.promise import practice_of
@@ -67,11 +60,11 @@ def set_up(source: str | Path | TransitionLog | ContinuousLog, options: Options)
         check_share("alpha", options.alpha)
     path = Path(source) if isinstance(source, str) else source
     if not isinstance(path, Path):
-        options.refuse(READING, "files", "a log that was read already")
+        options.refuse(asked_for.READING, "files", "a log that was read already")
     if options.continuous or isinstance(path, ContinuousLog):
-        options.refuse(TABLES_ONLY, "tables of states")
+        options.refuse(asked_for.TABLES_ONLY, "tables of states")
         return set_up_vectors(path, options)
-    options.refuse(VECTORS_ONLY, "continuous states")
+    options.refuse(asked_for.VECTORS_ONLY, "continuous states")
     if isinstance(path, TransitionLog):
         return _from_log(path, options, "")
     with opened(TableFile(path, **(options.reading or {}))) as table:
@@ -90,7 +83,7 @@ def _from_file(path: Path, table: Table, options: Options) -> Setup:
     if kind not in ("log", "models", "problem"):
         raise InputError(f"{path.name} holds '{kind}', which is neither a log nor models.")
     if kind == "log":
-        options.refuse(MODELS_ONLY, "models", "a log")
+        options.refuse(("weights",), "models", "a log")
         _of_tables(options.posterior)
         log, made = read_rows(table, options)
         alarms = log_alarms(log, None if made is None else made.who)
@@ -105,13 +98,8 @@ def _from_file(path: Path, table: Table, options: Options) -> Setup:
         if setup.problem.models.n_actions > 1:  # a posterior may know more than the log shows
             alarms = [note for note in alarms if note.code != "one_action"]
         return replace(setup, visits=made, notes=(*alarms, *setup.notes))
-    options.refuse(LOG_ONLY, "a log", "models")
-    notes: tuple[Note, ...] = ()
-    if kind == "models":
-        problem, notes = _from_models(path, options)
-    else:
-        options.refuse(MODELS_ONLY, "a file of models", "a problem")
-        problem = _from_problem(path, options)
+    options.refuse(asked_for.LOG_ONLY, "a log", "models")
+    problem, notes = (_from_models if kind == "models" else _from_problem)(path, options)
     heldout = _heldout(options, problem)
     return Setup(problem, heldout=heldout, notes=notes, source=path.name, options=options)
 
@@ -141,10 +129,8 @@ def read_rows(table: Table, options: Options) -> tuple[TransitionLog, Trajectori
                 f"A table of visits needs the column of its {name}, and none is named.",
                 arguments={name: "COLUMN", "read_trajectories": ""},
             )
-    off = {name for name in ("terminal", "grid", "reward") if said.get(name) == OFF}
-    made = trajectories_of(
-        table, TrajectoryRules(**{name: v for name, v in said.items() if name not in off})
-    )
+    rules = {k: v for k, v in said.items() if k not in ("terminal", "grid", "reward") or v != OFF}
+    made = trajectories_of(table, TrajectoryRules(**rules))
     log = made.log if options.initial is None else made.log.with_initial(options.initial)
     return log.with_reward_table(options.reward_table, options.reward_default), made
 
@@ -200,7 +186,7 @@ def first_models(posterior: Any, options: Options) -> int:
         return min(n, int(posterior.pool))
     if time_bound().passed:  # not even one more is drawn to see how large they are
         return time_bound().affords("models", n, math.inf, 1.0, LEAST_MODELS)
-    one = _trial(posterior, options)
+    one = posterior.sample(1, np.random.default_rng([options.seed, 12]))
     n = min(n, max(LARGE_MODELS, LARGE_CELLS // max(int(one.next_states.size), 1)))
     small = one.n_states < LARGE_STATES and options.horizon is None
     return n if small else _in_time(one, n, options)
@@ -212,12 +198,7 @@ def affordable(posterior: Any, n: int, options: Options) -> int:
     n = clock.affords("models", n, LOOKED, LOOKING_SHARE, LEAST_MODELS)
     if (options.horizon or 0) < LONG or clock.passed or posterior.pool is not None:
         return n
-    return _in_time(_trial(posterior, options), n, options)
-
-
-def _trial(posterior: Any, options: Options) -> ModelSet:
-    one: ModelSet = posterior.sample(1, np.random.default_rng([options.seed, 12]))
-    return one
+    return _in_time(posterior.sample(1, np.random.default_rng([options.seed, 12])), n, options)
 
 
 def _in_time(one: ModelSet, n: int, options: Options) -> int:
@@ -330,40 +311,32 @@ def coverage_notes(log: TransitionLog, problem: Problem) -> list[Note]:
 
 
 def _from_models(path: Path, options: Options) -> tuple[Problem, tuple[Note, ...]]:
-    models = read_models(
-        path,
-        weights=options.weights,
-        initial=options.initial,
-        gamma=options.gamma,
-        normalise=options.normalise,
-    )
+    given = {name: getattr(options, name) for name in ("weights", "initial", "gamma", "normalise")}
+    models = read_models(path, **given)
     if models.rewards is None:
         raise InputError(
             f"{path.name} has no reward column. Add a column 'reward' to the rows of the models."
         )
-    problem = Problem(
-        models,
-        objective=options.objective(SoftRobust(), read_reference(options, models, options.horizon)),
-        allowed=_allowed(options.allowed, models.states, models.actions),
-        horizon=options.horizon,
-    )
+    goal = options.objective(SoftRobust(), read_reference(options, models, options.horizon))
+    allowed = _allowed(options.allowed, models.states, models.actions)
+    problem = Problem(models, objective=goal, allowed=allowed, horizon=options.horizon)
     notes = read_notes(models.notes)
     return problem, notes if models.p0 is not None else (*notes, Note("start_unknown"))
 
 
-def _from_problem(path: Path, options: Options) -> Problem:
+def _from_problem(path: Path, options: Options) -> tuple[Problem, tuple[Note, ...]]:
+    options.refuse(("weights",), "a file of models", "a problem")
     problem = load_problem(path)
     steps = problem.horizon if options.horizon is None else options.horizon
     reference = read_reference(options, problem.models, steps)
     changes: dict[str, Any] = {"objective": options.objective(problem.objective, reference)}
-    for name in options.given("gamma", "horizon"):
-        changes[name] = getattr(options, name)
+    changes |= {name: getattr(options, name) for name in options.given("gamma", "horizon")}
     if options.initial is not None:
         changes["p0"] = initial_distribution(options.initial, problem.models.states)[0]
     mask = _allowed(options.allowed, problem.models.states, problem.models.actions)
     if mask is not None:
         changes["allowed"] = mask & problem.allowed
-    return replace(problem, **changes)
+    return replace(problem, **changes), ()
 
 
 def read_reference(options: Options, models: ModelSet, horizon: int | None) -> Reference | None:
@@ -371,9 +344,11 @@ def read_reference(options: Options, models: ModelSet, horizon: int | None) -> R
     path = options.reference_file
     if path is None:
         return None
-    practice = None if models.taken is None else action_shares(models.taken, models.available)
-    rest = None if practice is None else Policy(practice[0], models.states, models.actions)
-    policy, _ = read_whole_policy(path, models, rest, horizon)
+    practice = None
+    if models.taken is not None:
+        shares, _ = action_shares(models.taken, models.available)
+        practice = Policy(shares, models.states, models.actions)
+    policy, _ = read_whole_policy(path, models, practice, horizon)
     stray = np.argwhere((policy.probs > 0) & ~models.available)
     if stray.size:
         s, a = (int(i) for i in stray[0][-2:])
@@ -394,9 +369,8 @@ def read_whole_policy(
     decided = ~np.asarray(models.sinks)
     available = models.available / models.available.sum(axis=1, keepdims=True)
     rest = Policy(available, models.states, models.actions) if practice is None else practice
-    nowhere = np.zeros(models.n_states, dtype=bool)
-    rest_of = replace(rest, decided=nowhere)
-    policy = read_timed_policy(path, models.states, models.actions, horizon, rest_of)
+    silence = replace(rest, decided=np.zeros(models.n_states, dtype=bool))
+    policy = read_timed_policy(path, models.states, models.actions, horizon, silence)
     silent = np.flatnonzero(decided & ~policy.decided)
     if silent.size and practice is None:
         raise InputError(

@@ -20,20 +20,8 @@ from softrobust._core.limits import stage, time_bound
 from softrobust._core.notes import Level, Note
 from softrobust._core.settings import whole
 from softrobust.bounds.best import check_replications
-from softrobust.certificate import (
-    Certificate,
-    Comparison,
-    certify,
-    certify_posterior,
-    compare_policies,
-    draw_heldout,
-)
-from softrobust.certificate.posterior import (
-    INTERVAL_SHARE,
-    LEAST,
-    REPLICATIONS,
-    PosteriorCertificate,
-)
+from softrobust.certificate import Certificate, Comparison, certify, compare_policies
+from softrobust.certificate import posterior as posteriors
 from softrobust.data import ContinuousLog, TransitionLog
 from softrobust.data.bins import interval_of
 from softrobust.errors import InputError
@@ -107,7 +95,7 @@ def choose(
         )
     n = replications
     if n is None:
-        n = REPLICATIONS if setup.posterior is not None else 0
+        n = posteriors.REPLICATIONS if setup.posterior is not None else 0
     stage("choosing a policy")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SaturationWarning)  # it is among the notes
@@ -115,28 +103,22 @@ def choose(
     setup, solution = found.setup, found.solution
     problem = setup.problem
     run = certified(setup, solution, seed, n, episodes or EPISODES, found)
+    notes = list(run.notes)
     if not named and improve_barred(problem, setup.posterior):
-        note = Note("improve_not_allowed", facts={"solver": solver.name})
-        run = replace(run, notes=(*run.notes, note))
+        notes.append(Note("improve_not_allowed", facts={"solver": solver.name}))
     if setup.log is not None and not run.continuous:
         run = with_promise(run, found.promise)
         if isinstance(solution.policy, TimedPolicy):
             facts: dict[str, Any] = {"steps": solution.policy.horizon}
-            run = replace(run, notes=(*run.notes, Note("promise_not_timed", Level.CAUTION, facts)))
+            notes.append(Note("promise_not_timed", Level.CAUTION, facts))
         else:
-            run = replace(run, notes=(*run.notes, *_judge(setup, solver, run.certificate.promise)))
+            notes += _judge(setup, solver, run.certificate.promise)
+    held = None
     if validate is not None:
         held = held_out_data(setup.log, problem, _chooser(setup, solver, seed), validate, seed)
-        run = replace(run, validation=held)
-    run = cut_short(run)
     more = {"replications": replications, "episodes": episodes, "validate": validate}
-    alone = CANDIDATES not in solution.stats
-    return replace(run, command=repeat_command(setup, solver, alone, **more))
-
-
-def cut_short(run: Run) -> Run:
-    """The run with a note of what there was less of for want of time."""
-    return replace(run, notes=(*run.notes, *cut_notes()))
+    command = repeat_command(setup, solver, CANDIDATES not in solution.stats, **more)
+    return replace(run, notes=(*notes, *cut_notes()), validation=held, command=command)
 
 
 def cut_notes() -> tuple[Note, ...]:
@@ -177,14 +159,14 @@ def _chooser(setup: Setup, solver: Solver, seed: int) -> Chooser:
         if isinstance(solver, Improve):
             found = replace(solver, log=part).choice(old)
             return found.policy, found.promise.gain.value
-        learned = {"log": part, "checkpoint": None}
-        own: dict[str, Any] = {f.name: getattr(solver, f.name) for f in fields(solver)}  # type: ignore[arg-type]
-        own = {name: learned.get(name, value) for name, value in own.items()}
-        for name, value in own.items():
-            if isinstance(value, PosteriorDraws):
-                own[name] = replace(value, posterior=posterior.again(part))
+        learned: dict[str, Any] = {"log": part, "checkpoint": None}
+        own = {f.name for f in fields(solver)}  # type: ignore[arg-type]
+        for name in own:
+            if isinstance(draws := getattr(solver, name), PosteriorDraws):
+                learned[name] = replace(draws, posterior=posterior.again(part))
+        same: Any = replace(solver, **{k: v for k, v in learned.items() if k in own})  # type: ignore[type-var]
         problem = learned_again(part, posterior, old, old.n_models, [seed, 11])
-        policies, same = keeping(part, problem, posterior, setup.options), type(solver)(**own)
+        policies = keeping(part, problem, posterior, setup.options)
         if policies is not None:
             return solve_within(problem, same, policies).policy, None
         return solve(problem, same).policy, None
@@ -204,14 +186,12 @@ def _check(
     if validate is not None and validate not in UNITS:
         text = f"Data are held out by {' or '.join(UNITS)}; it got '{validate}'."
         raise InputError(text, arguments=("validate",))
-    if continuous:
-        if replications is not None:
-            text = "Replications are for tables of states. Leave them out."
-            raise InputError(text, arguments=("replications",))
-        if episodes is not None:
-            whole("episodes", episodes, 2)
-        return
-    if episodes is not None:
+    if continuous and replications is not None:
+        text = "Replications are for tables of states. Leave them out."
+        raise InputError(text, arguments=("replications",))
+    if continuous and episodes is not None:
+        whole("episodes", episodes, 2)
+    elif episodes is not None:
         text = "Episodes are simulated for continuous states only. Leave them out."
         raise InputError(text, arguments=("episodes",))
     if setup.posterior is None and replications:
@@ -221,7 +201,7 @@ def _check(
             arguments=("replications",),
         )
     if replications:
-        check_replications(replications, LEAST)
+        check_replications(replications, posteriors.LEAST)
 
 
 def certified(
@@ -248,7 +228,8 @@ def certified(
             if time_bound().passed:
                 time_bound().note("heldout")
             else:
-                heldout = draw_heldout(setup.posterior, problem, solution.policy, setup.test_seed)
+                where = (setup.posterior, problem, solution.policy, setup.test_seed)
+                heldout = posteriors.draw_heldout(*where)
         stage("certifying")
         known = Answer(setup, solution, setup.policies) if found is None else found
         certificate = _certify_table(known, heldout, replications, seed)
@@ -257,18 +238,8 @@ def certified(
         more = (*said, *known.notes, *_resolution(setup, solution, certificate))
         if isinstance(setup.posterior, FittedLearned):
             more = (Note("prior_learned", facts=setup.posterior.learned()), *more)
-    return Run(
-        problem,
-        solution,
-        certificate,
-        setup.source,
-        log,
-        setup.posterior,
-        notes=(*setup.notes, *more),
-        seed=seed,
-        r2=setup.r2,
-        **made,
-    )
+    notes, where = (*setup.notes, *more), (setup.source, log, setup.posterior)
+    return Run(problem, solution, certificate, *where, notes=notes, seed=seed, r2=setup.r2, **made)
 
 
 def _of_visits(setup: Setup) -> dict[str, Any]:
@@ -299,11 +270,11 @@ def _certify_table(
     def of_sample() -> Certificate:
         return certify(problem, policy, heldout, bounds, practice=practice)
 
-    def of_posterior() -> PosteriorCertificate | None:
+    def of_posterior() -> posteriors.PosteriorCertificate | None:
         if not replications or setup.posterior is None or found.under is not None:
             return found.under
         where = (problem, policy, setup.posterior, None, replications)
-        return certify_posterior(*where, seed=seed, among=found.among)
+        return posteriors.certify_posterior(*where, seed=seed, among=found.among)
 
     if time_bound().limit is None:  # neither looks at a clock: side by side
         with ThreadPoolExecutor(1) as pool:
@@ -340,7 +311,7 @@ def _resolution(setup: Setup, solution: Solution, certificate: Certificate) -> l
         return []
     returns = policy_return(setup.problem, solution.policy)
     share = held.cvar.width / max(float(np.ptp(returns)), 1e-300)
-    if share <= 1.5 * INTERVAL_SHARE or np.ptp(returns) <= 1e-9 * np.abs(returns).max():
+    if share <= 1.5 * posteriors.INTERVAL_SHARE or np.ptp(returns) <= 1e-9 * np.abs(returns).max():
         return []
     known = share if np.isfinite(share) else None
     return [Note("heldout_interval_wide", facts={"share": known, "draws": held.n_models})]
@@ -361,11 +332,11 @@ def prepare_search(out: Path | None, solver: str, resume: bool) -> Path | None:
         raise InputError(text, arguments=("out",))
     if out is None or solver != Exact.name:
         return None
-    working, kept = _working_file(out), out / SEARCH
+    working = _working_file(out)
     if not resume:
         working.unlink(missing_ok=True)
         return working
-    found = [file for file in (kept, working) if file.exists()]
+    found = [file for file in (out / SEARCH, working) if file.exists()]
     if not found:
         raise InputError(f"There is nothing to resume in '{out}': {_why(out)}.")
     return max(found, key=lambda file: file.stat().st_mtime)  # of a run that was killed since

@@ -16,9 +16,10 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from io import StringIO
 from itertools import groupby, product
+from operator import getitem
 from pathlib import Path
 from typing import Any, final
 
@@ -124,11 +125,10 @@ def solve_one(
     data_seed = task_seed(root, source, seed)
     solver_seed = task_seed(root, source, seed, solver)  # one luck for all λ and α: they compare
     known = {"domain": domain, "settings": source_settings, "seed": data_seed, "models": models}
-    places = {name: str(path) for name, path in files.items()}
     if isinstance(reference, Path):
-        places["reference"] = str(reference)
-    known |= {"heldout": heldout, "files": places, "horizon": horizon}
-    data = _data(json.dumps(known, sort_keys=True))
+        files["reference"] = reference
+    known |= {"heldout": heldout, "files": files, "horizon": horizon}
+    data = _data(json.dumps(known, sort_keys=True, default=str))
     against: Any = reference
     if isinstance(reference, Path):  # read with the log
         against = data.problem.objective.reference
@@ -147,12 +147,8 @@ def solve_one(
     bounds = [] if solution.bound is None else [solution.bound]
     certificate = certify(problem, solution.policy, data.heldout, bounds, time_limit=math.inf)
     nodes = solution.stats.get("nodes")
-    return {
-        "source": source,
-        "seed": seed,
-        "solver": solver,
-        "lam": lam,
-        "alpha": alpha,
+    place = {"source": source, "seed": seed, "solver": solver, "lam": lam, "alpha": alpha}
+    return place | {
         "data_seed": data_seed,
         "solver_seed": solver_seed,
         "status": str(solution.status),
@@ -178,25 +174,21 @@ def _rows(policy: AnyPolicy) -> list[list[Any]]:
 
 def _stretches(policy: Policy) -> Iterator[list[Any]]:
     """[first state, last state, action] for neighbours alike; a mixture names its probabilities."""
-    decided = [int(s) for s in np.flatnonzero(policy.decided)]
+    decided = np.flatnonzero(policy.decided).tolist()
     # A state without a recommendation ends a stretch: s − i rises there.
-    alike = [(s - i, tuple(policy.probs[s].tolist()), s) for i, s in enumerate(decided)]
-    for (_, row), group in groupby(alike, lambda entry: entry[:2]):
+    alike = [(s - i, policy.mix(s), s) for i, s in enumerate(decided)]
+    for (_, mix), group in groupby(alike, lambda entry: entry[:2]):
         states = [policy.states[s] for _, _, s in group]
-        mix = {policy.actions[a]: p for a, p in enumerate(row) if p > 0}
         yield [states[0], states[-1], next(iter(mix)) if len(mix) == 1 else mix]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=2)  # made once for the tasks that share it
 def _data(known: str) -> Data:
-    """The problem and all that belongs to it, made once for the tasks that share it."""
-    given = json.loads(known)
-    return _from_log(given) if given["domain"] is None else _from_domain(given)
-
-
-def _from_domain(given: Mapping[str, Any]) -> Data:
     """The log, posterior and draws of this seed, as `domain.split_problem(seed)` has them."""
+    given = json.loads(known)
     name, seed, horizon = given["domain"], given["seed"], given["horizon"]
+    if name is None:
+        return _from_log(given)
     domain = make_domain(name, **given["settings"])
     if not isinstance(domain, TabularDomain):
         raise InputError(f"The domain '{name}' has continuous states.")
@@ -264,12 +256,10 @@ def write_sweep(out: Path, sweep: Sweep, record: Mapping[str, Any]) -> None:
     for task in sorted(sweep_tasks(sweep), key=lambda task: task.key):
         place = [task.settings[name] for name in ("source", "seed", "solver", "lam", "alpha")]
         result = done.get(task.key)
-        if result is None:
-            rows.writerow([task.key, *place, "failed", *[""] * len(FIGURES)])
-        else:
-            figures = [figure(result, name) for name in FIGURES]
-            cells = ["" if value is None else repr(value) for value in figures]
-            rows.writerow([task.key, *place, result["status"], *cells])
+        figures = [None if result is None else figure(result, name) for name in FIGURES]
+        status = "failed" if result is None else result["status"]
+        cells = ["" if value is None else repr(value) for value in figures]
+        rows.writerow([task.key, *place, status, *cells])
     with kept_safe(out), atomic_write(out / "results.csv", newline="") as file:
         file.write(text.getvalue())
 
@@ -318,10 +308,7 @@ def _groups(sweep: Sweep, results: Sequence[Mapping[str, Any]]) -> list[dict[str
 
 def figure(result: Mapping[str, Any], name: str) -> Any:
     """A figure of a task's result."""
-    found: Any = result
-    for part in FIGURES[name].split("."):
-        found = found[part]
-    return found
+    return reduce(getitem, FIGURES[name].split("."), result)
 
 
 def average(values: Sequence[float | None]) -> dict[str, float | None] | None:

@@ -24,7 +24,7 @@ Everything is checked before any work is done; a name that is not known gets its
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -132,9 +132,7 @@ def _sweep(table: Mapping[str, Any], folder: Path) -> Sweep:
     grid = (sweep.solvers, sweep.lambdas, sweep.alphas, sweep.seeds, sweep.sources)
     if (n := math.prod(map(len, grid))) > MOST_TASKS:
         raise InputError(f"The sweep has {n:,} tasks; one folder takes {MOST_TASKS:,}. Split it.")
-    names = [source.name.lower() for source in sweep.sources]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    if (twice := _twice([source.name.lower() for source in sweep.sources])) is not None:
         raise InputError(f'Two sources are called "{twice}". Give one of them another name = "…".')
     return sweep
 
@@ -144,9 +142,7 @@ def _source(number: int, given: Mapping[str, Any], folder: Path) -> Source:
     if ("domain" in given) == ("log" in given):
         raise InputError(f'{where} needs either domain = "…" or log = "…", and not both.')
     try:
-        if "domain" in given:
-            return _domain_source(given)
-        return _log_source(given, folder)
+        return _domain_source(given) if "domain" in given else _log_source(given, folder)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
@@ -223,10 +219,13 @@ def _list(name: str, given: Any, check: Callable[[Any], T]) -> tuple[T, ...]:
     if not isinstance(given, list) or not given:
         raise InputError(f"{name} must be a list with at least one entry; it is {given!r}.")
     values = tuple(check(value) for value in given)
-    twice = next((value for value in values if values.count(value) > 1), None)
-    if twice is not None:
+    if (twice := _twice(values)) is not None:
         raise InputError(f"{name} holds {twice!r} twice. Once is enough.")
     return values
+
+
+def _twice(values: Sequence[T]) -> T | None:
+    return next((value for value in values if values.count(value) > 1), None)
 
 
 def _known(where: str, given: Mapping[str, Any], names: Iterable[str]) -> None:

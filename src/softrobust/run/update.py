@@ -37,7 +37,7 @@ from softrobust.returns.evaluation import AnyPolicy, rules_of
 from softrobust.run.folder import Run
 from softrobust.run.options import Options, Setup
 from softrobust.run.setup import in_time, on_models, problem_of, read_rows
-from softrobust.run.solve import certified, cut_short, with_promise
+from softrobust.run.solve import certified, cut_notes, with_promise
 from softrobust.solvers.base import Solver, Status, finish, solve
 from softrobust.study.solved import need_log, need_stationary
 
@@ -67,12 +67,8 @@ def update(
     before = {log.data_hash, *(str(old.get("new_hash")) for old in run.updates)}
     known = np.zeros(new.n_rows, np.int64) if new.data_hash in before else known_rows(log, new)
     fresh = known == UNKNOWN
-    record |= {
-        "new_hash": new.data_hash,
-        "new_rows": int(fresh.sum()),
-        "known_rows": int((~fresh).sum()),
-        "changes": [],
-    }
+    seen = {"new_rows": int(fresh.sum()), "known_rows": int((~fresh).sum())}
+    record |= {"new_hash": new.data_hash, **seen, "changes": []}
     if not fresh.any():
         return None, record
     # A file with most of the old rows is the whole export: what it lacks was changed or removed.
@@ -83,12 +79,10 @@ def update(
     setup = _setup(run, both, path.name)
     problem, both = setup.problem, setup.log
     old = carried(run.solution.policy, problem)
-    settings = {f.name for f in fields(solver)}  # type: ignore[arg-type]
-    if "log" in settings:
-        solver = replace(solver, log=both)  # type: ignore[type-var]
-    if "stationary" in settings:  # as the policy is that may be changed
-        solver = replace(solver, stationary=isinstance(old, Policy))  # type: ignore[type-var]
-    proposal = solve(problem, solver)
+    # The solver learns of the log, and chooses such a policy as the one that may be changed.
+    learned = {"log": both, "stationary": isinstance(old, Policy)}
+    own = {f.name: learned[f.name] for f in fields(solver) if f.name in learned}  # type: ignore[arg-type]
+    proposal = solve(problem, replace(solver, **own))  # type: ignore[type-var]
     if isinstance(old, Policy):
         need_stationary(proposal.policy, "An update of one rule for all steps")
     policy, gains = adopt(problem, old, proposal.policy, margin)
@@ -103,13 +97,13 @@ def update(
     }
     solution = proposal
     if not np.array_equal(policy.probs, proposal.policy.probs):
-        solution = finish(
-            problem, solver=proposal.solver, policy=policy, status=Status.GIVEN,
-            bound=proposal.bound, stats={"updated": True},
-        )  # fmt: skip
-    made = cut_short(with_promise(certified(setup, solution, run.seed)))
-    updates = (*run.updates, record)
-    return replace(made, visits=run.visits, bins=run.bins, updates=updates), record
+        known: Any = {"solver": proposal.solver, "bound": proposal.bound}
+        stats = {"updated": True}
+        solution = finish(problem, policy=policy, status=Status.GIVEN, stats=stats, **known)
+    made = with_promise(certified(setup, solution, run.seed))
+    kept: dict[str, Any] = {"visits": run.visits, "bins": run.bins}
+    notes = (*made.notes, *cut_notes())
+    return replace(made, notes=notes, updates=(*run.updates, record), **kept), record
 
 
 def _read(run: Run, path: Path, columns: dict[str, str] | None) -> TransitionLog | None:
@@ -147,9 +141,7 @@ def _setup(run: Run, log: TransitionLog, source: str) -> Setup:
     log, fitted = on_models(log, fitted, models)
     barred = old.models.available & ~old.allowed  # what the user forbade, not what was unseen
     allowed = np.ones((models.n_states, models.n_actions), dtype=bool)
-    s = np.array([models.states.lookup[name] for name in old.models.states])
-    a = np.array([models.actions.lookup[name] for name in old.models.actions])
-    allowed[np.ix_(s, a)] = ~barred
+    allowed[np.ix_(*_places(old.models, models))] = ~barred
     models = with_taken(models, log.pair_counts)
     goal = _objective_on(old.objective, models)
     problem = problem_of(log, models, old.gamma, goal, allowed, old.horizon)
@@ -178,11 +170,17 @@ def _for_steps(rule: FloatArray, like: AnyPolicy) -> FloatArray:
 
 def _on_labels(policy: AnyPolicy, models: ModelSet) -> tuple[IntArray, FloatArray]:
     """Where the policy's states are among those of the models, and its rows for their actions."""
-    s = np.array([models.states.lookup[name] for name in policy.states])
-    a = np.array([models.actions.lookup[name] for name in policy.actions])
+    s, a = _places(policy, models)
     rows = np.zeros((*policy.probs.shape[:-1], models.n_actions))
     rows[..., a] = policy.probs
     return s, rows
+
+
+def _places(old: Any, new: Any) -> tuple[IntArray, IntArray]:
+    """Where old states and actions are among the new ones, which have them all."""
+    pairs = ((old.states, new.states), (old.actions, new.actions))
+    s, a = (np.array([there.lookup[name] for name in names]) for names, there in pairs)
+    return s, a
 
 
 def carried(policy: AnyPolicy, problem: Problem) -> AnyPolicy:
@@ -244,25 +242,11 @@ def _changes(
     for s, gain in sorted(gains.items(), key=lambda item: -item[1]):
         state, taken = new.states[s], [p.actions[int(p.decision[s])] for p in (old, new)]
         seen = [[_seen(log, state, name) for name in taken] for log in (before, after)]
-        out.append(
-            {
-                "state": state,
-                "before": taken[0],
-                "after": taken[1],
-                "mix_before": _mix(old, s),
-                "mix_after": _mix(new, s),
-                "gain": gain,
-                "seen_before": seen[0],
-                "seen_after": seen[1],
-                "together": values.count(gain) > 1,
-            }
-        )
+        change: dict[str, Any] = {"state": state, "before": taken[0], "after": taken[1]}
+        change |= {"mix_before": old.mix(s), "mix_after": new.mix(s), "gain": gain}
+        change |= {"seen_before": seen[0], "seen_after": seen[1]}
+        out.append(change | {"together": values.count(gain) > 1})
     return out
-
-
-def _mix(policy: Policy, s: int) -> dict[str, float]:
-    row = policy.probs[s]
-    return {policy.actions[int(a)]: float(row[a]) for a in np.flatnonzero(row > 0)}
 
 
 def _seen(log: TransitionLog, state: str, action: str) -> int:

@@ -20,7 +20,7 @@ from softrobust.data import ContinuousLog, Labels, TransitionLog, read_continuou
 from softrobust.errors import InputError
 from softrobust.models.continuous import Box
 from softrobust.models.continuous_rewards import LinearReward, fit_linear_reward
-from softrobust.models.gaussian import GAUSSIAN_FORMAT, GaussianFrame, GaussianModels, load_gaussian
+from softrobust.models.gaussian import GAUSSIAN_FORMAT, GaussianFrame, load_gaussian
 from softrobust.models.lookahead import load_continuous_policy
 from softrobust.objective import PRACTICE_REFERENCE, Reference, SoftRobust
 from softrobust.posterior import Posterior, RegressionPosterior
@@ -67,11 +67,8 @@ def _from_models(path: Path, options: Options) -> Setup:
     goal = options.objective(SoftRobust(), _reference(options, None))
     reward = _given_reward(options, models.variables)
     problem = ContinuousProblem(models, None, reward, options.gamma, options.horizon, goal)
-    return Setup(problem, heldout=_heldout(options), source=path.name, options=options)
-
-
-def _heldout(options: Options) -> GaussianModels | None:
-    return None if options.heldout is None else load_gaussian(options.heldout)
+    heldout = None if options.heldout is None else load_gaussian(options.heldout)
+    return Setup(problem, heldout=heldout, source=path.name, options=options)
 
 
 def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
@@ -88,8 +85,7 @@ def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
     seen = log.s.min(axis=0), log.s.max(axis=0)
     reward, r2, end = _given_reward(options, log.variables), None, 0.0
     if reward is None:
-        fitted = fit_linear_reward(log)
-        reward, r2, end = fitted
+        reward, r2, end = fit_linear_reward(log)
         notes.append(Note("reward_fitted", facts={"r2": r2}))
         if log.reward is not None and np.ptp(log.reward) == 0:
             notes.append(Note("equal_rewards", Level.CAUTION, {"n_rows": len(log)}))
@@ -115,8 +111,10 @@ def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
     train_seed, test_seed = np.random.SeedSequence(options.seed).spawn(2)
     n = DEFAULT_MODELS if options.n_models is None else whole("n_models", options.n_models)
     train = posterior.share(CHOOSING).sample(n, np.random.default_rng(train_seed))
-    goal, heldout = options.objective(SoftRobust(), _reference(options, log)), _heldout(options)
-    if heldout is None:
+    goal = options.objective(SoftRobust(), _reference(options, log))
+    if options.heldout is not None:
+        heldout = load_gaussian(options.heldout)
+    else:
         held, n_test = posterior.share(CHECKING), _test_models(options, goal.tail)
         if held.pool is not None and options.n_test is None:
             n_test = min(n_test, held.pool)
@@ -171,10 +169,10 @@ def _test_models(options: Options, tail: float) -> int:
 
 
 def _given_reward(options: Options, variables: Labels) -> LinearReward | None:
-    if options.reward_now is None and options.reward_next is None:
+    names = ("reward_now", "reward_next")
+    if all(getattr(options, name) is None for name in names):
         return None
-    now, then = (_numbers(options, name, variables) for name in ("reward_now", "reward_next"))
-    return LinearReward(now, then)
+    return LinearReward(*(_numbers(options, name, variables) for name in names))
 
 
 def _numbers(options: Options, name: str, variables: Labels) -> FloatArray:
@@ -214,12 +212,10 @@ def _action_values(log: ContinuousLog, notes: list[Note]) -> FloatArray:
 
 def _start(log: ContinuousLog, options: Options, notes: list[Note]) -> FloatArray:
     given = _given_start(options, log.variables)
-    if given is not None:
-        return given
-    if log.starts is None:
+    if given is None and log.starts is None:
         notes.append(Note("starts_anywhere"))
         return np.array(log.s)
-    return log.starts
+    return log.starts if given is None else given
 
 
 def _given_start(options: Options, variables: Labels) -> FloatArray | None:

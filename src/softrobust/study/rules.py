@@ -102,12 +102,9 @@ class Rules:
         """The rules, indented, one a line."""
         out = _lines(self.tree, self.names, "")
         for s in self.exceptions:
-            row = self.policy.probs[s]
-            taken = " or ".join(
-                self.policy.actions[int(a)] + ("" if row[a] == 1 else f" ({100 * row[a]:.2g} %)")
-                for a in np.flatnonzero(row > 0)
-            )
-            out.append(f"except in {self.policy.states[s]}: {taken}")
+            mix = self.policy.mix(s).items()
+            taken = (a if p == 1 else f"{a} ({100 * p:.2g} %)" for a, p in mix)
+            out.append(f"except in {self.policy.states[s]}: {' or '.join(taken)}")
         return out
 
     def to_dict(self) -> dict[str, Any]:
