@@ -42,7 +42,6 @@ from softrobust.certificate.posterior import (
 from softrobust.errors import InputError, SolverError
 from softrobust.models import ModelSet, TimedPolicy
 from softrobust.objective import Objective, SoftRobust
-from softrobust.posterior.sampling import Draws
 from softrobust.problem import ContinuousProblem, Problem
 from softrobust.returns import (
     Returns,
@@ -261,18 +260,22 @@ def certify(
         known = clairvoyant_bound(problem, deadline=clock)
     if clock.passed:
         time_bound().note("bound")
-    held = under = None
+    held = under = old = None
     if heldout is not None:
         held = held_out(train, returns_of(problem, policy, heldout), problem.objective, sample)
     if posterior is not None:
         under = certify_posterior(problem, policy, posterior, held, replications, seed=seed)
+    if practice is not None:
+        many = isinstance(heldout, ModelSet) and heldout.n_models > PAIRED_DRAWS
+        some = heldout.select(range(PAIRED_DRAWS)) if many else heldout
+        old = compare_policies(problem, policy, practice, some)
     return Certificate(
         sample=sample,
         objective=problem.objective,
         bound=_tightest(problem, policy, [known, *bounds], sample),
         uniform_value=uniform_value(problem),
         heldout=held,
-        practice=None if practice is None else _against(problem, policy, practice, heldout),
+        practice=old,
         posterior=under,
         indicative=_indicative(problem, policy) if indicative else None,
         rounding=rounding(problem),
@@ -334,20 +337,8 @@ def _indicative(problem: Problem, policy: Policy | TimedPolicy) -> PaperErrors |
         return None
     if problem.horizon is not None or N * S**3 > INDICATIVE_WORK:
         return None
-    return paper_errors(
-        problem, [policy, problem.uniform_policy()], ["this policy", "the uniform policy"]
-    )
-
-
-def _against(
-    problem: Problem,
-    policy: Policy | TimedPolicy,
-    practice: Policy,
-    heldout: ModelSet | Draws | None,
-) -> Comparison:
-    if isinstance(heldout, ModelSet) and heldout.n_models > PAIRED_DRAWS:
-        heldout = heldout.select(range(PAIRED_DRAWS))
-    return compare_policies(problem, policy, practice, heldout)
+    known = {"this policy": policy, "the uniform policy": problem.uniform_policy()}
+    return paper_errors(problem, list(known.values()), list(known))
 
 
 def _tightest(

@@ -24,21 +24,8 @@ from scipy.special import ndtri
 
 from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray
-from softrobust.certificate.intervals import (
-    LEVEL,
-    NOTICE,
-    Estimate,
-    average,
-    debias,
-    debiased_score,
-    effective_size,
-    goal_score,
-    noise_of,
-    shrunk,
-    tail_score,
-    widened,
-    with_models,
-)
+from softrobust.certificate import intervals
+from softrobust.certificate.intervals import Estimate
 from softrobust.errors import InputError
 from softrobust.objective import Objective, Percentile, SoftRobust, cvar, value_at_risk
 from softrobust.problem import ContinuousProblem, Problem
@@ -117,11 +104,13 @@ def paired(
         # Who asks whether to change asks for the bad case of the change, not of two policies. Noise
         # of simulations only lowers it, and has no interval here.
         bad = cvar(difference, f, goal.alpha)
-        score = tail_score(difference, value_at_risk(difference, f, goal.alpha), f, goal.alpha)
-        tail = average(bad, score, f) if new.noise is None else Estimate(bad)
+        score = intervals.tail_score(
+            difference, value_at_risk(difference, f, goal.alpha), f, goal.alpha
+        )
+        tail = intervals.average(bad, score, f) if new.noise is None else Estimate(bad)
     return Comparison(
         rival=rival,
-        chance=share_estimate(chance, effective_size(f)),
+        chance=share_estimate(chance, intervals.effective_size(f)),
         ties=float(f @ tie),
         mean=average_,
         cvar=tail,
@@ -146,7 +135,7 @@ def paired_difference(
         return _simulated(new.noise, old.noise, objective)
     f = new.f
     gain = objective.value(new.x, f) - objective.value(old.x, f)
-    return average(gain, _gain_score(new.x, old.x, f, objective), f)
+    return intervals.average(gain, _gain_score(new.x, old.x, f, objective), f)
 
 
 def _gain_score(
@@ -158,7 +147,7 @@ def _gain_score(
         return None
     if lam == 0:
         return new - old
-    scores = [tail_score(z, value_at_risk(z, f, alpha), f, alpha) for z in (new, old)]
+    scores = [intervals.tail_score(z, value_at_risk(z, f, alpha), f, alpha) for z in (new, old)]
     if scores[0] is None or scores[1] is None:
         return None
     return (1 - lam) * (new - old) + lam * (scores[0] - scores[1])
@@ -177,32 +166,32 @@ def _simulated(new: Simulation, old: Simulation, objective: Objective) -> Estima
         return objective.value(z[:N], f) - objective.value(z[N:], f)
 
     def gain(z: FloatArray) -> FloatArray | None:
-        scores = [goal_score(part, f, objective) for part in (z[:N], z[N:])]
+        scores = [intervals.goal_score(part, f, objective) for part in (z[:N], z[N:])]
         return None if scores[0] is None or scores[1] is None else scores[0] - scores[1]
 
-    value = float(debias(both, difference))
+    value = float(intervals.debias(both, difference))
     bias = difference(np.asarray(both.mean(axis=1))) - value
     xi = [objective.worst_case(x.means, f)[:, None] for x in (new, old)]
     per = xi[0] * new.returns - xi[1] * old.returns
     noise = float(np.sqrt(per.var(axis=1, ddof=1).sum() / E))
-    found = with_models(value, bias, noise, debiased_score(both, gain), f)
-    parts = [noise_of(x.returns, f) for x in (new, old)]
-    if max(part.share for part in parts) <= NOTICE:
+    found = intervals.with_models(value, bias, noise, intervals.debiased_score(both, gain), f)
+    parts = [intervals.noise_of(x.returns, f) for x in (new, old)]
+    if max(part.share for part in parts) <= intervals.NOTICE:
         return found
 
     def value_of(z: FloatArray) -> float:
         return objective.value(z, f)
 
     figures = [
-        [value_of(shrunk(x.returns, f, c)) for c in (part.mid, part.low, part.high)]
+        [value_of(intervals.shrunk(x.returns, f, c)) for c in (part.mid, part.low, part.high)]
         for x, part in zip((new, old), parts, strict=True)
     ]
     best = [
-        values[0] if part.much else float(debias(x.returns, value_of))
+        values[0] if part.much else float(intervals.debias(x.returns, value_of))
         for x, part, values in zip((new, old), parts, figures, strict=True)
     ]
     others = [a - b for a in figures[0] for b in figures[1]]
-    return widened(found, [best[0] - best[1], *others], much=True)
+    return intervals.widened(found, [best[0] - best[1], *others], much=True)
 
 
 def blurred(new: Simulation, old: Simulation) -> float:
@@ -215,7 +204,7 @@ def blurred(new: Simulation, old: Simulation) -> float:
 
 def share_estimate(p: float, n: float) -> Estimate:
     """A probability with Wilson's interval, which stays inside [0, 1] and never has width 0."""
-    z = float(ndtri((1 + LEVEL) / 2))
+    z = float(ndtri((1 + intervals.LEVEL) / 2))
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
     return Estimate(p, max(0.0, centre - half), min(1.0, centre + half))

@@ -34,13 +34,7 @@ from softrobust._core.settings import instance, whole
 from softrobust.bounds import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.bounds.best import check_replications, upper_limit
 from softrobust.bounds.reduction import rounding
-from softrobust.certificate.intervals import (
-    LEVEL,
-    TAIL_DRAWS,
-    Sample,
-    cvar_interval_width,
-    held_out,
-)
+from softrobust.certificate import intervals
 from softrobust.errors import InputError
 from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.objective import EDGE, SoftRobust, value_at_risk
@@ -63,6 +57,7 @@ SECONDS = 5.0  # for all replications together, about, as `replication_seconds` 
 REPLICATION_SHARE = 0.3  # of the time left, at most
 REPLICATED, POOLED = 600, 100  # models of one, at most, and at least where draws are few
 LEAST = 4  # replications below which no limit is given
+HELD_OUT = "held-out models"  # where a lower limit comes from
 DUAL_STATES = 300  # above this, replications are bounded by the clairvoyant bound
 EXACT_WORK = 3e7  # N·A·S³ up to which replications are solved by branch and bound,
 GAP = 1e-4  # to this gap,
@@ -112,7 +107,7 @@ class PosteriorCertificate:
     method: str
     replications: int
     n_models: int
-    confidence: float = LEVEL
+    confidence: float = intervals.LEVEL
     reason: Note | None = None
     gap_share: float | None = None
 
@@ -145,14 +140,14 @@ class PosteriorCertificate:
         reason = read_notes([record["reason"]])[0] if record["reason"] else None
         return cls(**made, covers=Covers(record["upper_covers"]), reason=reason)
 
-    def held_out(self, problem: Problem, heldout: Sample | None) -> PosteriorCertificate:
+    def held_out(self, problem: Problem, heldout: intervals.Sample | None) -> PosteriorCertificate:
         """With the lower limit of held-out models, where they give one."""
-        lower, source = _lower(heldout)
+        lower = _lower(heldout)
         if lower is None:
             return self
         upper = None if self.upper is None else max(self.upper, lower)
         share = _share(problem, upper, self.paired_gap)
-        return replace(self, lower=lower, lower_from=source, upper=upper, gap_share=share)
+        return replace(self, lower=lower, lower_from=HELD_OUT, upper=upper, gap_share=share)
 
     def negligible(self, gap: float) -> bool:
         """Whether the gap is what floating point leaves of none."""
@@ -164,7 +159,7 @@ def certify_posterior(
     problem: Problem,
     policy: Policy | TimedPolicy,
     posterior: FittedPosterior | Draw,
-    heldout: Sample | None = None,
+    heldout: intervals.Sample | None = None,
     replications: int = REPLICATIONS,
     seconds: float | None = None,
     seed: int | np.random.Generator = 0,
@@ -216,21 +211,21 @@ def certify_posterior(
             few = posterior.pool // n
             replications = replications if few < LEAST else min(replications, few)
     try:
-        if isinstance(among, PracticeClass) and (
-            problem.n_states > DUAL_STATES or not _spanned(among, policy)
-        ):
-            among = None
+        if isinstance(among, PracticeClass):  # whose problem in composite actions has the policy
+            plain, small = isinstance(policy, Policy), problem.n_states <= DUAL_STATES
+            spanned = small and (among.reaches(policy.probs) if plain else not among.grouped)
+            among = among if spanned else None
         if seconds is None:
             some = SECONDS / replication_seconds(problem, n, covers if among is None else among)
             replications = 0 if some < 1 else int(np.clip(some, LEAST, replications))
         fresh = _draws(problem, posterior, n, replications, seconds, rng)
-        bounds, returns = _replicate(problem, policy, fresh, n, among, replications, seconds)
+        found = _replicate(problem, policy, fresh, n, among, replications, seconds)
     except InputError as error:  # a sampler that has kept too few draws
         return _without(problem, heldout, covers, Note(RECORDED, facts={"text": str(error)}))
-    if len(bounds) < LEAST:
+    if len(found) < LEAST:
         facts = {"least": LEAST, "seconds": SECONDS if seconds is None else seconds}
         return _without(problem, heldout, covers, Note("replications_too_slow", facts=facts))
-    made = _limits(problem, policy, bounds, returns, 1 - (1 - LEVEL) * 0.5**look)
+    made = _limits(problem, policy, found, 1 - (1 - intervals.LEVEL) * 0.5**look)
     return replace(made, n_models=n).held_out(problem, heldout)
 
 
@@ -257,7 +252,7 @@ def _replicate(
     among: PracticeClass | Covers | None,
     replications: int,
     seconds: float | None,
-) -> tuple[list[Bound], list[FloatArray]]:
+) -> list[tuple[Bound, FloatArray]]:
     """Bounds of the replications and the policy's returns there; only one where it takes long.
 
     Where work is counted and not timed, they are made side by side.
@@ -269,30 +264,26 @@ def _replicate(
         return _bound(there, policy, among, each), returns_of(there, policy).x
 
     if each is None and time_bound().limit is None and _together(problem, n, replications):
-        found = side_by_side(one, fresh)
-        return [bound for bound, _ in found], [x for _, x in found]
-    bounds: list[Bound] = []
-    returns: list[FloatArray] = []
+        return side_by_side(one, fresh)
+    found: list[tuple[Bound, FloatArray]] = []
     # Where nobody has set a limit, what other processes do does not count.
     spent = Deadline(of_work=time_bound().limit is None)
     drawing = 0.0
     for models in fresh:
-        if not bounds:  # all may have been drawn at once
+        if not found:  # all may have been drawn at once
             drawing = spent.elapsed
-        bound, x = one(models)
-        bounds.append(bound)
-        returns.append(x)
+        found.append(one(models))
         if time_bound().passed:
             break
-        if len(bounds) == 1 and seconds is not None:  # depends on the clock, not on what was seen
+        if len(found) == 1 and seconds is not None:  # depends on the clock, not on what was seen
             took = spent.elapsed - drawing
             left = seconds - drawing
             if took > left or LEAST * took > 0.5 * time_bound().left:
                 break
             replications = int(np.clip(left / max(took, 1e-9), LEAST, replications))
-        if len(bounds) == replications:
+        if len(found) == replications:
             break
-    return bounds, returns
+    return found
 
 
 def _draws(
@@ -331,11 +322,6 @@ def _together(problem: Problem, n: int, replications: int) -> bool:
     own = problem.models.rewards  # as many numbers as there are probabilities, where they are drawn
     numbers = 2 if own is not None and own.kind == "model" else 1
     return 8.0 * numbers * problem.models.next_states.size * n * replications <= POOL_BYTES
-
-
-def _spanned(among: PracticeClass, policy: Policy | TimedPolicy) -> bool:
-    """Whether the class's problem in composite actions has the policy."""
-    return among.reaches(policy.probs) if isinstance(policy, Policy) else not among.grouped
 
 
 def _bound(
@@ -404,14 +390,10 @@ def replication_seconds(problem: Problem, n: int, among: PracticeClass | Covers)
 
 
 def _limits(
-    problem: Problem,
-    policy: Policy | TimedPolicy,
-    bounds: list[Bound],
-    returns: list[FloatArray],
-    level: float,
+    problem: Problem, policy: Any, found: list[tuple[Bound, FloatArray]], level: float
 ) -> PosteriorCertificate:
     """One-sided limits from the replications."""
-    train = returns_of(problem, policy)
+    train, (bounds, returns) = returns_of(problem, policy), zip(*found, strict=True)
     upper, mean, error = upper_limit(np.array([b.value for b in bounds]), level)
     scores = [_score(problem, train.x, x) for x in returns]
     paired = None
@@ -420,7 +402,7 @@ def _limits(
         paired = max(upper_limit(np.array(missed), level)[0], 0.0)
     every = np.concatenate(returns)
     w = np.full(every.size, 1.0 / every.size)
-    lower, _ = _lower(held_out(train, Returns(every, w), problem.objective))
+    lower = _lower(intervals.held_out(train, Returns(every, w), problem.objective))
     if lower is not None:  # chance may put the limits the wrong way round; above is still above
         upper = max(upper, lower)
     order = list(Covers)  # a result covers what every replication covers
@@ -463,19 +445,15 @@ def _score(problem: Problem, train: FloatArray, x: FloatArray) -> float | None:
     return (1 - lam) * float(x.mean()) + lam * tail
 
 
-def _lower(heldout: Sample | None) -> tuple[float | None, str]:
-    if heldout is None or heldout.lower_bound is None:
-        return None, "held-out models"
-    return heldout.lower_bound.low, "held-out models"
+def _lower(heldout: intervals.Sample | None) -> float | None:
+    return None if heldout is None or heldout.lower_bound is None else heldout.lower_bound.low
 
 
 def _without(
-    problem: Problem, heldout: Sample | None, covers: Covers, reason: Note
+    problem: Problem, heldout: intervals.Sample | None, covers: Covers, reason: Note
 ) -> PosteriorCertificate:
-    lower, source = _lower(heldout)
-    return PosteriorCertificate(
-        lower, source, None, None, None, None, covers, "", 0, problem.n_models, reason=reason
-    )
+    limits = (_lower(heldout), HELD_OUT, None, None, None, None)
+    return PosteriorCertificate(*limits, covers, "", 0, problem.n_models, reason=reason)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -522,10 +500,10 @@ def draw_heldout(
             return trial
     n = min(PILOT, most)
     if spread > 1e-9 * own.size:  # else all returns are equal
-        tail = max(1.0 - problem.objective.alpha, TAIL_DRAWS / MOST)
-        n = min(max(PILOT, int(np.ceil(2 * TAIL_DRAWS / tail))), most)
+        tail = max(1.0 - problem.objective.alpha, intervals.TAIL_DRAWS / MOST)
+        n = min(max(PILOT, int(np.ceil(2 * intervals.TAIL_DRAWS / tail))), most)
         z = returns_of(problem, policy, Draws.of(posterior, n, stream(seed, PILOT_STREAM))).x
-        width = cvar_interval_width(z, problem.objective.alpha)
+        width = intervals.cvar_interval_width(z, problem.objective.alpha)
         if not np.isfinite(width):
             n = most
         elif width > share * spread:

@@ -275,20 +275,15 @@ def certificate_of(record: Mapping[str, Any]) -> Certificate:
 
 
 def _promise(found: Mapping[str, Any]) -> Promise:
-    gain = found["gain"]
+    gain, same = found["gain"], ("level", "return_low", "chance", "optimism", "shuffled", "unit")
     return Promise(
         Verdict(found["verdict"]),
-        found["level"],
-        found["return"],
-        found["return_low"],
-        Gain(gain["value"], gain["low"]),
-        found["chance"],
-        found["optimism"],
-        gain["bad"],
-        found["shuffled"],
-        found["splits"],
-        found["unit"],
-        found.get("hidden", 0.0),
+        return_value=found["return"],
+        gain=Gain(gain["value"], gain["low"]),
+        bad_gain=gain["bad"],
+        n_splits=found["splits"],
+        hidden=found.get("hidden", 0.0),
+        **{name: found[name] for name in same},
     )
 
 

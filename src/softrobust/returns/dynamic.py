@@ -29,13 +29,7 @@ from softrobust._core.settings import whole
 from softrobust.kernels.sweeps import S_NATURE, SA_NATURE
 from softrobust.models.policy import Policy
 from softrobust.problem import Problem
-from softrobust.returns.evaluation import (
-    check_policy,
-    policy_return,
-    policy_reward,
-    policy_rows,
-    solve_checked,
-)
+from softrobust.returns import evaluation
 from softrobust.returns.rectangular_sweeps import Bracket, Sweeps
 
 MAX_SWEEPS = 200
@@ -63,7 +57,7 @@ def rectangular_value(
     `kind` is S_NATURE or SA_NATURE of `kernels.sweeps`; `tol` the half-width of the bounds to
     reach, relative to max|v|, from which rounding can keep it.
     """
-    check_policy(problem, policy)
+    evaluation.check_policy(problem, policy)
     sweeps = Sweeps(problem)
     sweeps.out.d[:] = policy.probs
     v = np.zeros(problem.n_states)
@@ -139,12 +133,12 @@ def worst_mixture(
     seed: int | np.random.Generator = 0,
 ) -> tuple[float, FloatArray]:
     """The least ρ(π, E_ξ[P̂]) that descent finds, and its ξ (n_models,); no bound from below."""
-    check_policy(problem, policy)
+    evaluation.check_policy(problem, policy)
     whole("starts", starts)
     whole("steps", steps)
     rng = generator(seed)
     f, objective = problem.models.f, problem.objective
-    points = [f.copy(), objective.worst_case(policy_return(problem, policy), f)]
+    points = [f.copy(), objective.worst_case(evaluation.policy_return(problem, policy), f)]
     while len(points) < starts:
         points.append(objective.worst_case(rng.standard_normal(f.size), f))
     mixtures = _Mixtures(problem, policy)
@@ -184,8 +178,8 @@ class _Mixtures:
 
     def __init__(self, problem: Problem, policy: Policy) -> None:
         # One sparsity for all models: (n_states + 1,), (nnz,) and (n_models, nnz).
-        self.rows, self.columns, self.P = policy_rows(problem, policy.probs)
-        self.r = policy_reward(problem, policy.probs)  # (n_models, n_states)
+        self.rows, self.columns, self.P = evaluation.policy_rows(problem, policy.probs)
+        self.r = evaluation.policy_reward(problem, policy.probs)  # (n_models, n_states)
         self.p0, self.gamma = problem.p0, problem.gamma
 
     def value_and_gradient(self, xi: FloatArray) -> tuple[float, FloatArray]:
@@ -202,8 +196,8 @@ class _Mixtures:
         M = sp.eye_array(S, format="csr") - self.gamma * mixed
         r = xi @ self.r
         if S > DENSE_STATES:
-            v = solve_checked(M, r, self.gamma)
-            return v, solve_checked(M.T.tocsr(), self.p0, self.gamma, norm=1)
+            v = evaluation.solve_checked(M, r, self.gamma)
+            return v, evaluation.solve_checked(M.T.tocsr(), self.p0, self.gamma, norm=1)
         dense = M.toarray()
         v = np.linalg.solve(dense, r).astype(np.float64, copy=False)
         return v, np.linalg.solve(dense.T, self.p0).astype(np.float64, copy=False)

@@ -33,17 +33,7 @@ from softrobust._core.arrays import BoolArray, FloatArray, Recent, refuse_if_too
 from softrobust._core.limits import NO_LIMIT, Deadline, chunks
 from softrobust._core.settings import instance
 from softrobust.errors import InputError, SolverError
-from softrobust.kernels.evaluate import (
-    evaluate_models,
-    evaluate_sparse,
-    fill_action_values,
-    fill_policy_rows,
-    horizon_flows,
-    horizon_values,
-    horizon_values_dense,
-    policy_matrix,
-    policy_sparsity,
-)
+from softrobust.kernels import evaluate as kernel
 from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.problem import Problem
 
@@ -198,7 +188,7 @@ def horizon_values_of(problem: Problem, policy: AnyPolicy, every: bool = False) 
     V = np.empty((kept, problem.n_models, S))
     entries = int((np.diff(m.indptr) * (rules[0].reshape(-1) > 0)).sum())
     compact = len(rules) == 1 and S <= DENSE_STATES and 8 * entries >= S * S
-    evaluate = horizon_values_dense if compact else horizon_values
+    evaluate = kernel.horizon_values_dense if compact else kernel.horizon_values
     evaluate(
         _threads(problem, H), 0, m.n_models, m.indptr, m.next_states, m.prob, rules, problem.R,
         problem.gamma, H, V,
@@ -215,7 +205,7 @@ def state_probabilities(problem: Problem, policy: AnyPolicy) -> FloatArray:
     B = np.empty((H, problem.n_models, problem.n_states))
     B[0] = problem.p0
     where = (m.indptr, m.next_states, m.prob)
-    horizon_flows(_threads(problem, H), 0, m.n_models, *where, rules_of(policy), B)
+    kernel.horizon_flows(_threads(problem, H), 0, m.n_models, *where, rules_of(policy), B)
     return B
 
 
@@ -233,7 +223,7 @@ def _flows(problem: Problem, policy: AnyPolicy) -> Iterator[tuple[slice, FloatAr
         b = B[: min(last + 1, H) - first]
         own = rules if len(rules) == 1 else rules[first:last]
         where = (m.indptr, m.next_states, m.prob, own)
-        horizon_flows(_threads(problem, len(b)), 0, m.n_models, *where, b)
+        kernel.horizon_flows(_threads(problem, len(b)), 0, m.n_models, *where, b)
         yield slice(first, last), weights[first:last], b[: last - first]
         B[0] = b[-1]
 
@@ -247,7 +237,7 @@ def _long_occupancies(problem: Problem, policy: Policy, horizon: int) -> FloatAr
     h = np.zeros((m.n_models, S))
     P = np.empty((S, S))
     for omega in range(m.n_models):
-        policy_matrix(m.indptr, m.next_states, m.prob, m.n_models, omega, policy.probs, P)
+        kernel.policy_matrix(m.indptr, m.next_states, m.prob, m.n_models, omega, policy.probs, P)
         power, G, b, left = problem.gamma * P, np.eye(S), np.asarray(problem.p0), horizon
         while left:
             if left % 2:
@@ -297,14 +287,14 @@ def _evaluate(
     where = (m.indptr, m.next_states, m.prob)
     if S <= KERNEL_STATES:
         threads = N * S**3 > PARALLEL_WORK
-        evaluate_models(threads, 0, N, *where, policy.probs, problem.gamma, v, h)
+        kernel.evaluate_models(threads, 0, N, *where, policy.probs, problem.gamma, v, h)
         return v, h
     from scipy.linalg import lu_factor, lu_solve
 
     P = np.empty((S, S))
     for omega in range(N):
         deadline.check()
-        policy_matrix(*where, N, omega, policy.probs, P)
+        kernel.policy_matrix(*where, N, omega, policy.probs, P)
         factors = lu_factor(np.eye(S) - problem.gamma * P, overwrite_a=True)
         v[omega] = lu_solve(factors, v[omega])
         if want_occupancy:
@@ -330,12 +320,12 @@ def _krylov(
     import scipy.sparse as sp
 
     m, S, gamma = problem.models, problem.n_states, problem.gamma
-    rows, columns = policy_sparsity(m.indptr, m.next_states, probs)
+    rows, columns = kernel.policy_sparsity(m.indptr, m.next_states, probs)
     share = max((1 - gamma) * RELATIVE_ERROR, 4e-16)
     v, h, reached = r.copy(), p0.copy(), np.zeros((m.n_models, 2))
     for part in chunks(m.n_models, FIRST):  # Ctrl-C is served between two of them
         deadline.check()
-        evaluate_sparse(
+        kernel.evaluate_sparse(
             True, part.start, part.stop, m.indptr, m.prob, rows, columns, probs, gamma, share,
             want_occupancy, v, h, reached,
         )  # fmt: skip
@@ -343,7 +333,7 @@ def _krylov(
         deadline.check()
         # A randomized row lists a next state once per action; CSR sums such duplicates.
         values = np.empty(columns.size)
-        fill_policy_rows(m.indptr, m.prob, m.n_models, int(omega), probs, values)
+        kernel.fill_policy_rows(m.indptr, m.prob, m.n_models, int(omega), probs, values)
         P: Any = sp.csr_array((values, columns, rows), shape=(S, S))
         M = sp.eye_array(S, format="csr") - gamma * P
         v[omega] = solve_checked(M, r[omega], gamma)
@@ -357,10 +347,10 @@ def policy_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], FloatArray]:
     """π(a|s)·P̂^ω(·|s,a) of every model on one sparsity: rows (S + 1,), columns (nnz,), (N, nnz)."""
     m = problem.models
-    rows, columns = policy_sparsity(m.indptr, m.next_states, probs)
+    rows, columns = kernel.policy_sparsity(m.indptr, m.next_states, probs)
     P = np.empty((m.n_models, columns.size))
     for omega in range(m.n_models):
-        fill_policy_rows(m.indptr, m.prob, m.n_models, omega, probs, P[omega])
+        kernel.fill_policy_rows(m.indptr, m.prob, m.n_models, omega, probs, P[omega])
     return rows, columns, P
 
 
@@ -399,7 +389,7 @@ def action_values(problem: Problem, V: FloatArray) -> FloatArray:
     """Q (n_models, n_states, n_actions) of one value function per model, V (n_models, n_states)."""
     m = problem.models
     Q = np.empty((m.n_models, m.n_states, m.n_actions))
-    fill_action_values(
+    kernel.fill_action_values(
         m.prob.size > PARALLEL_CELLS, 0, m.n_states, m.indptr, m.next_states, m.prob, problem.R,
         problem.gamma, np.ascontiguousarray(V), Q,
     )  # fmt: skip

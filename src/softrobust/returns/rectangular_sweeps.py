@@ -28,32 +28,10 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, refuse_if_too_large
 from softrobust.errors import InputError, SolverError
-from softrobust.kernels.evaluate import (
-    fill_policy_rows,
-    lu_inplace,
-    lu_solve,
-    policy_matrix,
-    policy_sparsity,
-)
-from softrobust.kernels.expected import (
-    LANES,
-    PARALLEL_READ,
-    centred,
-    expected_rounding,
-    mean_rows,
-)
+from softrobust.kernels import evaluate, expected, sweeps
 from softrobust.kernels.group import Group, sweep_group
 from softrobust.kernels.s_game import NOT_FINITE, UNSETTLED, certify_pair
-from softrobust.kernels.sweeps import (
-    S_GAME,
-    SA_GAME,
-    Rectangle,
-    SweepResult,
-    WarmStart,
-    record_state,
-    state_rows,
-    sweep_states,
-)
+from softrobust.kernels.sweeps import SweepResult, WarmStart
 from softrobust.kernels.tail import SLACK
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import soft_robust
@@ -135,18 +113,18 @@ def newton_step(
     S = v.size
     if is_dense(S, next_states.size, d.shape[1]):
         M = np.empty((S, S))
-        policy_matrix(indptr, next_states, mixed, 1, 0, d, M)
+        evaluate.policy_matrix(indptr, next_states, mixed, 1, 0, d, M)
         M *= -gamma
         M.flat[:: S + 1] += 1.0
         if S > LAPACK_STATES:
             return np.asarray(v + np.linalg.solve(M, residual))
-        lu_inplace(M)
+        evaluate.lu_inplace(M)
         x = residual.copy()
-        lu_solve(M, x)
+        evaluate.lu_solve(M, x)
         return v + x
-    rows, columns = policy_sparsity(indptr, next_states, d)
+    rows, columns = evaluate.policy_sparsity(indptr, next_states, d)
     data = np.empty(columns.size)
-    fill_policy_rows(indptr, mixed, 1, 0, d, data)
+    evaluate.fill_policy_rows(indptr, mixed, 1, 0, d, data)
     return v + _sparse_correction(rows, columns, data, gamma, residual)
 
 
@@ -197,21 +175,23 @@ def game_lp(
     return np.maximum(-answer.ineqlin.marginals, 0.0), np.clip(answer.x[:N], 0.0, u)
 
 
-def improve_by_lp(g: Rectangle, v: FloatArray, centre: float, s: int, out: SweepResult) -> None:
+def improve_by_lp(
+    g: sweeps.Rectangle, v: FloatArray, centre: float, s: int, out: SweepResult
+) -> None:
     """Solve the S game of a state that the dual simplex kernel left unsettled as a linear program.
 
     The LP's answer is only a proposal: d and q are made feasible and certified by the same bounds
     as any other, so a sloppy tolerance widens the interval and never breaks it. What the kernel had
     stays, unless the proposal narrows it.
     """
-    Z, actions = state_rows(g, v, centre, s, out.d)
+    Z, actions = sweeps.state_rows(g, v, centre, s, out.d)
     d, q = game_lp(Z, g.f, g.u, g.lam)
     lb, ub = certify_pair(Z, g.f, g.u, g.lam, d, q)
     if ub - lb < out.ub[s] - out.lb[s]:
         out.lb[s], out.ub[s] = lb, ub
         out.d[s] = 0.0
         out.d[s, actions] = d
-        record_state(g, s, actions, d, q, out)
+        sweeps.record_state(g, s, actions, d, q, out)
 
 
 def working_bytes(models: ModelSet, float32: bool = False) -> float:
@@ -258,7 +238,7 @@ class Sweeps:
         self.prob = m.prob.astype(np.float32) if float32 else m.prob
         self.prob.flags.writeable = False
         self.float32 = float32
-        self.threads = m.prob.size > PARALLEL_READ
+        self.threads = m.prob.size > expected.PARALLEL_READ
         self.width = int(np.diff(m.indptr).max(initial=0))
         self.live = np.flatnonzero(m.f > 0)
         self.R_max, self.R_span = reward_range(problem.R, problem.allowed, self.live)
@@ -274,7 +254,7 @@ class Sweeps:
         m, p = self.models, problem
         objective = soft_robust(problem.objective, "A rectangular return or solver")
         u = objective.q_bounds(m.f)[self.live]
-        self.rect = Rectangle(
+        self.rect = sweeps.Rectangle(
             self.prob, m.indptr, m.next_states, p.R, p.allowed, self.live, m.f[self.live], u,
             float(u.sum()), objective.lam, self.gamma, self.float32, self.means()[0],
         )  # fmt: skip
@@ -287,9 +267,11 @@ class Sweeps:
 
     def run(self, kind: int, v: FloatArray) -> None:
         """One sweep at v into `out`: lb, ub and, for games, the decision d."""
-        shifted, centre, _ = centred(self.prob, v)
+        shifted, centre, _ = expected.centred(self.prob, v)
         size = self.size_of(v)
-        sweep_states(kind, self.rect, shifted, centre, size, self.warm, self.out, self.threads)
+        sweeps.sweep_states(
+            kind, self.rect, shifted, centre, size, self.warm, self.out, self.threads
+        )
         self.conclude(kind, v, shifted, centre)
 
     def size_of(self, v: FloatArray) -> float:
@@ -305,7 +287,7 @@ class Sweeps:
         """
         if self.out.status.any():
             self._finish_games(shifted, centre)
-        slack = expected_rounding(self.width, v, self.R_max, self.float32, self.gamma)
+        slack = expected.expected_rounding(self.width, v, self.R_max, self.float32, self.gamma)
         np.subtract(self.out.lb, slack, out=self.out.lb)
         # A tail's boundary model is chosen with SLACK of mass to spare: CVaR may be that share
         # higher of how far the values of a choice lie apart over the models. The worst model alone
@@ -313,7 +295,7 @@ class Sweeps:
         spare = SLACK * self.rect.lam if float(self.rect.u.min()) < 1 else 0.0
         edge = spare * (self.R_span + self.gamma * float(np.ptp(v)))
         np.add(self.out.ub, slack + edge, out=self.out.ub)
-        game = kind in (S_GAME, SA_GAME)
+        game = kind in (sweeps.S_GAME, sweeps.SA_GAME)
         # A game's sweep reads every allowed row, nature's the taken ones; mixed rows read the
         # models of the tail once more.
         pairs = self.problem.allowed if game else self.out.d > 0
@@ -359,7 +341,7 @@ class Sweeps:
         if hit is None:
             m = self.models
             rows = np.zeros(m.next_states.size)
-            worst = mean_rows(m.prob, m.indptr, m.f, rows, self.threads)
+            worst = expected.mean_rows(m.prob, m.indptr, m.f, rows, self.threads)
             # The sum itself is rounded.
             hit = rows, worst + float(np.finfo(float).eps) * (self.width + 2)
             _MEANS[m] = hit
@@ -421,9 +403,9 @@ class SweepBatch:
         if len(members) == 1:
             one.run(kind, values[0])
             return
-        shifted = [centred(one.prob, v) for v in values]
+        shifted = [expected.centred(one.prob, v) for v in values]
         stacks: tuple[Any, ...] = (*self.warm, *self.out)
-        copies = -len(members) % LANES  # to fill up vectors
+        copies = -len(members) % expected.LANES  # to fill up vectors
         V = np.stack([x for x, _, _ in shifted] + [shifted[0][0]] * copies)
         centres = np.array([c for _, c, _ in shifted] + [shifted[0][1]] * copies)
         group = Group(

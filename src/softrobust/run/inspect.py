@@ -126,8 +126,9 @@ def _inspect_models(table: Table) -> Inspection:
         )
     gamma = inspection.GAMMA if models.gamma is None else None
     steps = () if blocked else (inspection.solve_step(str(table.path), gamma=gamma),)
-    facts = _model_facts(models) | {"notes": models.notes}
-    return Inspection(table.source, "models", facts, _model_findings(models), steps, blocked)
+    facts, found = _model_facts(models) | {"notes": models.notes}, _model_findings(models)
+    told: dict[str, Any] = {"source": table.source, "kind": "models", "facts": facts}
+    return Inspection(**told, findings=found, steps=steps, blocked=blocked)
 
 
 def _inspect_problem(table: Table) -> Inspection:
@@ -136,9 +137,13 @@ def _inspect_problem(table: Table) -> Inspection:
     problem = load_problem(table.path)
     aim = problem.objective
     own = {"gamma": problem.gamma, "lam": aim.lam, "alpha": aim.alpha, "criterion": aim.criterion}
-    facts, findings = _model_facts(problem.models) | own, _model_findings(problem.models)
-    step = inspection.solve_step(str(table.path))._replace(code="solve_again")
-    return Inspection(table.source, "problem", facts, findings, (step,))
+    return Inspection(
+        source=table.source,
+        kind="problem",
+        facts=_model_facts(problem.models) | own,
+        findings=_model_findings(problem.models),
+        steps=(inspection.solve_step(str(table.path))._replace(code="solve_again"),),
+    )
 
 
 def _model_facts(models: "ModelSet") -> dict[str, Any]:

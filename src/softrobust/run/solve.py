@@ -238,8 +238,8 @@ def certified(
         more = (*said, *known.notes, *_resolution(setup, solution, certificate))
         if isinstance(setup.posterior, FittedLearned):
             more = (Note("prior_learned", facts=setup.posterior.learned()), *more)
-    notes, where = (*setup.notes, *more), (setup.source, log, setup.posterior)
-    return Run(problem, solution, certificate, *where, notes=notes, seed=seed, r2=setup.r2, **made)
+    made |= {"notes": (*setup.notes, *more), "seed": seed, "r2": setup.r2}
+    return Run(problem, solution, certificate, setup.source, log, setup.posterior, **made)
 
 
 def _of_visits(setup: Setup) -> dict[str, Any]:

@@ -65,8 +65,8 @@ def update(
     if new is None:
         return None, record | {"new_hash": None, "changes": [], "new_rows": 0, "known_rows": 0}
     before = {log.data_hash, *(str(old.get("new_hash")) for old in run.updates)}
-    known = np.zeros(new.n_rows, np.int64) if new.data_hash in before else known_rows(log, new)
-    fresh = known == UNKNOWN
+    there = np.zeros(new.n_rows, np.int64) if new.data_hash in before else known_rows(log, new)
+    fresh = there == UNKNOWN
     seen = {"new_rows": int(fresh.sum()), "known_rows": int((~fresh).sum())}
     record |= {"new_hash": new.data_hash, **seen, "changes": []}
     if not fresh.any():
@@ -75,7 +75,7 @@ def update(
     absent = log.n_rows - record["known_rows"]
     record["absent_rows"] = absent if record["known_rows"] > 0.5 * log.n_rows else None
     drift = drift_test(posterior, new.part(fresh), seed, log)
-    both = join_logs(log, new, known)
+    both = join_logs(log, new, there)
     setup = _setup(run, both, path.name)
     problem, both = setup.problem, setup.log
     old = carried(run.solution.policy, problem)
@@ -97,13 +97,12 @@ def update(
     }
     solution = proposal
     if not np.array_equal(policy.probs, proposal.policy.probs):
-        known: Any = {"solver": proposal.solver, "bound": proposal.bound}
-        stats = {"updated": True}
-        solution = finish(problem, policy=policy, status=Status.GIVEN, stats=stats, **known)
+        known: dict[str, Any] = {"policy": policy, "stats": {"updated": True}}
+        known |= {"solver": proposal.solver, "bound": proposal.bound, "status": Status.GIVEN}
+        solution = finish(problem, **known)
     made = with_promise(certified(setup, solution, run.seed))
-    kept: dict[str, Any] = {"visits": run.visits, "bins": run.bins}
-    notes = (*made.notes, *cut_notes())
-    return replace(made, notes=notes, updates=(*run.updates, record), **kept), record
+    notes, updates = (*made.notes, *cut_notes()), (*run.updates, record)
+    return replace(made, notes=notes, updates=updates, visits=run.visits, bins=run.bins), record
 
 
 def _read(run: Run, path: Path, columns: dict[str, str] | None) -> TransitionLog | None:

@@ -169,10 +169,10 @@ def _test_models(options: Options, tail: float) -> int:
 
 
 def _given_reward(options: Options, variables: Labels) -> LinearReward | None:
-    names = ("reward_now", "reward_next")
-    if all(getattr(options, name) is None for name in names):
+    if options.reward_now is None and options.reward_next is None:
         return None
-    return LinearReward(*(_numbers(options, name, variables) for name in names))
+    now, then = (_numbers(options, name, variables) for name in ("reward_now", "reward_next"))
+    return LinearReward(now, then)
 
 
 def _numbers(options: Options, name: str, variables: Labels) -> FloatArray:
@@ -212,10 +212,11 @@ def _action_values(log: ContinuousLog, notes: list[Note]) -> FloatArray:
 
 def _start(log: ContinuousLog, options: Options, notes: list[Note]) -> FloatArray:
     given = _given_start(options, log.variables)
-    if given is None and log.starts is None:
+    found = log.starts if given is None else given
+    if found is None:
         notes.append(Note("starts_anywhere"))
         return np.array(log.s)
-    return log.starts if given is None else given
+    return found
 
 
 def _given_start(options: Options, variables: Labels) -> FloatArray | None:

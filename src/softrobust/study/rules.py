@@ -35,20 +35,8 @@ from softrobust.problem import Problem
 from softrobust.returns import static_gradient, static_return
 from softrobust.solvers import Improve, Solution, behaviour_policy
 from softrobust.solvers.practice_class import Composite, mixed_problem
-from softrobust.study.rule_tree import (
-    Leaf,
-    Ruled,
-    Search,
-    StateColumns,
-    Tree,
-    grow,
-    leaf_of,
-    leaves,
-    merged,
-    rules_policy,
-    state_columns,
-    with_actions,
-)
+from softrobust.study import rule_tree
+from softrobust.study.rule_tree import Leaf, Ruled, StateColumns, Tree, leaves
 from softrobust.study.solved import need_stationary
 
 MOST_EXCHANGES = 600  # evaluations of large problems, at most
@@ -162,12 +150,12 @@ def simplify(
     most = whole(
         "most_leaves", default if most_leaves is None else most_leaves, 1, most=MOST_LEAVES
     )
-    columns = state_columns(problem.models.states) if columns is None else columns
+    columns = rule_tree.state_columns(problem.models.states) if columns is None else columns
     full, original, whole_policy = static_return(problem, policy), problem, policy
     if practice is not None:
         composite, policy = _changes(problem, policy, practice)
         problem = composite.problem
-    search = Search(problem, policy, columns)
+    search = rule_tree.Search(problem, policy, columns)
     made = _Found(problem, policy, full, max_loss)
     if search.looks:
         _by_search(search, made, most)
@@ -214,15 +202,15 @@ class _Found:
 
     def note(self, tree: Tree, columns: StateColumns) -> Rules:
         """Evaluate the tree, and keep it if it is the best of its size."""
-        where = leaf_of(tree, columns, self.problem.n_states)
+        where = rule_tree.leaf_of(tree, columns, self.problem.n_states)
         return self.keep(tree, where, [leaf.action for leaf in leaves(tree)])
 
     def keep(self, tree: Tree, where: IntArray, actions: list[int]) -> Rules:
         """`note`, with the leaf of every state at hand."""
         named = np.array(actions, dtype=np.int64)[where]
-        made, exceptions = rules_policy(self.problem, self.policy, named)
+        made, exceptions = rule_tree.rules_policy(self.problem, self.policy, named)
         value = static_return(self.problem, made)
-        shown = merged(with_actions(tree, iter(actions)))
+        shown = rule_tree.merged(rule_tree.with_actions(tree, iter(actions)))
         rules = Rules(shown, made, value, self.full, exceptions, (), self.max_loss)
         size = rules.n_leaves
         if size not in self.best or _better(rules, self.best[size]):
@@ -247,12 +235,12 @@ class _Found:
         return replace(best, steps=tuple(steps))
 
 
-def _by_search(search: Search, made: _Found, most: int) -> None:
+def _by_search(search: rule_tree.Search, made: _Found, most: int) -> None:
     """Down from the full policy one rule at a time, then up from a single rule."""
     problem, columns = search.problem, search.columns
     cost = exchange_costs(problem, made.policy)
-    grown = [list(grow(cost, columns, min(most, LEAVES), purity)) for purity in PURITIES]
-    first = [made.note(merged(tree), columns) for trees in grown for tree in trees]
+    grown = [list(rule_tree.grow(cost, columns, min(most, LEAVES), purity)) for purity in PURITIES]
+    first = [made.note(rule_tree.merged(tree), columns) for trees in grown for tree in trees]
     labels = np.where(problem.decided, np.argmax(made.policy.probs, axis=1), 0)
     tree = search.grown(labels)
     if tree is None:
@@ -285,7 +273,7 @@ def _to_first_order(made: _Found, columns: StateColumns, most: int) -> None:
     stored = p.models.next_states.size / p.n_actions
     each = p.n_models * min(p.n_states**3 / 3.0, 400.0 * stored)  # multiply-adds of one evaluation
     left = max(most, min(MOST_EXCHANGES, int(WORK / each)))
-    grown = [tree for purity in PURITIES for tree in grow(cost, columns, most, purity)]
+    grown = [tree for purity in PURITIES for tree in rule_tree.grow(cost, columns, most, purity)]
     # The large ones first: where evaluations are dear, these are the ones worth having.
     trees = sorted(grown, key=lambda tree: -len(leaves(tree)))[:left]
     noted = [(made.note(tree, columns), tree) for tree in trees]
@@ -316,7 +304,7 @@ def exchange_costs(problem: Problem, policy: Policy) -> FloatArray:
 
 def _exchange(made: _Found, tree: Tree, columns: StateColumns, rules: Rules, left: int) -> int:
     """Exchange actions of leaves while the exact objective rises; what is left to try."""
-    where = leaf_of(tree, columns, made.problem.n_states)
+    where = rule_tree.leaf_of(tree, columns, made.problem.n_states)
     actions = [leaf.action for leaf in leaves(tree)]
     improved = True
     while improved:

@@ -26,16 +26,9 @@ from typing import ClassVar, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core import arrays
 from softrobust._core.arguments import names_arguments
-from softrobust._core.arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    entry_keys,
-    found_at,
-    frozen,
-    refuse_if_too_large,
-)
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.limits import Deadline
 from softrobust.bounds.reduction import EPS
 from softrobust.errors import InputError
@@ -63,7 +56,7 @@ class PairRows:
     @property
     def keys(self) -> IntArray:
         """pair·n_states + s′ of every entry, ascending."""
-        return entry_keys(self.indptr, self.next_states, self.n_states)
+        return arrays.entry_keys(self.indptr, self.next_states, self.n_states)
 
     @property
     def width(self) -> int:
@@ -80,7 +73,7 @@ class PairRows:
 
 def model_keys(models: ModelSet, which: BoolArray | None = None) -> IntArray:
     """pair·n_states + s′ of the listed next states, ascending; only the chosen entries."""
-    keys = entry_keys(models.indptr, models.next_states, models.n_states)
+    keys = arrays.entry_keys(models.indptr, models.next_states, models.n_states)
     return keys if which is None else keys[which]
 
 
@@ -111,7 +104,9 @@ def pair_rows(
         check_like(problem, centre, "The centre of the ambiguity sets")
     listed, p = model_keys(at), at.prob
     if support == "all":
-        refuse_if_too_large(40.0 * live.sum() * S, "Rows over all states", "Use support='models'.")
+        arrays.refuse_if_too_large(
+            40.0 * live.sum() * S, "Rows over all states", "Use support='models'."
+        )
         keys = (np.flatnonzero(live)[:, None] * S + np.arange(S)).reshape(-1)
     else:
         parts = [listed[p > 0], model_keys(own, own.prob > 0), more]
@@ -147,7 +142,7 @@ def check_like(problem: Problem, models: ModelSet, what: str) -> None:
 
 def _at(listed: IntArray, values: FloatArray, keys: IntArray) -> tuple[FloatArray, BoolArray]:
     """Values of the ascending keys `listed` at `keys`, 0 where they are not listed; and where."""
-    place, known = found_at(listed, keys)
+    place, known = arrays.found_at(listed, keys)
     return np.where(known, values[place], 0.0), known
 
 
@@ -249,9 +244,9 @@ class _BallRobust(Iterated, ABC):
                 f"its shape is {given.shape} and its least entry {given.min(initial=np.inf):g}."
             )
         put = object.__setattr__  # the one place where a frozen object is completed
-        put(self, "budgets", frozen(given, np.float64) if given.ndim else float(given))
+        put(self, "budgets", arrays.frozen(given, np.float64) if given.ndim else float(given))
         if self.weights is not None:
-            put(self, "weights", frozen(self.weights, np.float64))
+            put(self, "weights", arrays.frozen(self.weights, np.float64))
 
     def solve(self, problem: Problem) -> Solution:
         """Find the policy that is best in the worst case, and its certified value."""

@@ -34,14 +34,7 @@ from softrobust.models.model_set import ModelSet
 from softrobust.objective import EDGE
 from softrobust.problem import Problem
 from softrobust.solvers.base import Solution
-from softrobust.solvers.baselines.ball_robust import (
-    BallOperator,
-    PairRows,
-    Support,
-    pair_rows,
-    reached_keys,
-    transition_rewards,
-)
+from softrobust.solvers.baselines import ball_robust
 from softrobust.solvers.baselines.draws import DrawnSample, Draws, UpperTail, resolution, tail_mass
 from softrobust.solvers.baselines.nominal import nominal_solution
 from softrobust.solvers.rectangular.fixed_point import Iterated, nominal_policy
@@ -58,7 +51,7 @@ class CredibleSets:
     They are those of one α; λ only scales the radii.
     """
 
-    rows: PairRows
+    rows: ball_robust.PairRows
     radii: FloatArray
     weights: FloatArray | None
     stats: dict[str, Any]
@@ -97,7 +90,7 @@ class BCR(Iterated):
     scope: Literal["local", "global"] = "local"
     variant: Literal["draws", "paper"] = "draws"
     shrink: bool = True
-    support: Support = "models"
+    support: ball_robust.Support = "models"
     name: ClassVar[str] = "bcr"
 
     def solve(self, problem: Problem) -> Solution:
@@ -125,7 +118,9 @@ class BCR(Iterated):
             return nominal_solution(problem, self.name, budget_mean=0.0, budget_max=0.0)
         sets = self.sets(problem) if sets is None else sets
         norm = L1 if self.norm == "l1" else LINF
-        operator = BallOperator(problem, sets.rows, scale * sets.radii, norm, sets.weights)
+        operator = ball_robust.BallOperator(
+            problem, sets.rows, scale * sets.radii, norm, sets.weights
+        )
         return self.solution(problem, operator, deadline, sets.stats)
 
     def sets(self, problem: Problem) -> CredibleSets:
@@ -136,7 +131,7 @@ class BCR(Iterated):
             wanted = GLOBAL_DRAWS / tail if tail > EDGE else np.inf
         paper = self.variant == "paper"
         sample = DrawnSample(problem, None if paper else self.draws, wanted)
-        own = pair_rows(problem, support=self.support)
+        own = ball_robust.pair_rows(problem, support=self.support)
         weigh = None if self.weighting is None else _ValueWeights(problem, own, self.norm)
         measured = _Distances(own, weigh, L1 if self.norm == "l1" else LINF)
         if self.scope == "global":
@@ -150,7 +145,7 @@ class BCR(Iterated):
         stats = resolution("BCR", sample, tail, wanted, warn=not paper)
         rows = own
         if self.support == "models" and measured.more.size:
-            rows = pair_rows(problem, support=self.support, more=measured.more)
+            rows = ball_robust.pair_rows(problem, support=self.support, more=measured.more)
         return CredibleSets(rows, radii, None if weigh is None else weigh.at(rows.keys), stats)
 
 
@@ -158,7 +153,7 @@ class BCR(Iterated):
 class _Distances:
     """Distances of models to the nominal rows, and keys of next states that only they reach."""
 
-    def __init__(self, rows: PairRows, weigh: _ValueWeights | None, norm: int) -> None:
+    def __init__(self, rows: ball_robust.PairRows, weigh: _ValueWeights | None, norm: int) -> None:
         self.rows, self.weigh, self.norm = rows, weigh, norm
         self.known = rows.keys
         self.more: IntArray = np.empty(0, np.int64)
@@ -168,7 +163,7 @@ class _Distances:
         """(n_states·n_actions, n_models)."""
         rows = self.rows
         out = np.empty((rows.live.size, models.n_models))
-        keys, there = reached_keys(models)
+        keys, there = ball_robust.reached_keys(models)
         w = np.empty(0)
         if self.weigh is not None:
             w = np.ones(there.size)  # where nobody gets, nothing is weighed
@@ -199,7 +194,7 @@ def _global_radii(measured: _Distances, sample: DrawnSample, alpha: float) -> Fl
 class _ValueWeights:
     """Weights of the norm from the nominal value function, at any transition; 1 at constant z."""
 
-    def __init__(self, problem: Problem, rows: PairRows, norm: str) -> None:
+    def __init__(self, problem: Problem, rows: ball_robust.PairRows, norm: str) -> None:
         v, _ = nominal_policy(problem)
         self.problem, self.norm = problem, norm
         self.ahead = problem.gamma * v
@@ -223,7 +218,7 @@ class _ValueWeights:
         pair, s_next = np.divmod(keys, self.problem.n_states)
         use = self.live[pair] & (self.unit[pair] > 0)
         w = np.ones(keys.size)
-        r = transition_rewards(self.problem, keys[use])
+        r = ball_robust.transition_rewards(self.problem, keys[use])
         z = r + self.ahead[s_next[use]]
         w[use] = self._shape(z - self.middle[pair[use]]) / self.unit[pair[use]]
         return np.maximum(w, FLOOR)
