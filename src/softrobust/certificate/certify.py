@@ -51,6 +51,7 @@ from softrobust.returns import (
     total_time,
     uniform_value,
 )
+from softrobust.returns.evaluation import AnyPolicy
 from softrobust.solvers.base import Solution, gap_share
 from softrobust.solvers.promise import Promise
 
@@ -249,17 +250,7 @@ def certify(
         policy, bounds = _with_its_bound(problem, policy, bounds)
     train = returns_of(problem, policy)
     sample = sample_of(train, problem.objective, given=True)
-    own = class_of(policy)
-    brought = any(b.covers in (own, *KEEPING) for b in bounds)
-    clock = time_bound().part(BOUND_SHARE)
-    if time_limit is None:
-        time_limit = math.inf if problem.n_models * dual_seconds(problem) <= SECONDS else 0.0
-    if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES and not clock.passed:
-        known = best_bound(problem, own, min(time_limit, clock.left), clock.limit is None)
-    else:
-        known = clairvoyant_bound(problem, deadline=clock)
-    if clock.passed:
-        time_bound().note("bound")
+    known = _quick_bound(problem, class_of(policy), bounds, time_limit)
     held = under = old = None
     if heldout is not None:
         held = held_out(train, returns_of(problem, policy, heldout), problem.objective, sample)
@@ -280,6 +271,23 @@ def certify(
         indicative=_indicative(problem, policy) if indicative else None,
         rounding=rounding(problem),
     )
+
+
+def _quick_bound(
+    problem: Problem, own: Covers, bounds: Sequence[Bound], time_limit: float | None
+) -> Bound:
+    """The safe dual's bound where no solver brought one of the class, else the clairvoyant one."""
+    brought = any(b.covers in (own, *KEEPING) for b in bounds)
+    clock = time_bound().part(BOUND_SHARE)
+    if time_limit is None:
+        time_limit = math.inf if problem.n_models * dual_seconds(problem) <= SECONDS else 0.0
+    if time_limit > 0 and not brought and problem.n_states <= DUAL_STATES and not clock.passed:
+        known = best_bound(problem, own, min(time_limit, clock.left), clock.limit is None)
+    else:
+        known = clairvoyant_bound(problem, deadline=clock)
+    if clock.passed:
+        time_bound().note("bound")
+    return known
 
 
 def _certify_vectors(
@@ -329,7 +337,7 @@ def _with_its_bound(
     return solution.policy, bounds if solution.bound is None else [*bounds, solution.bound]
 
 
-def _indicative(problem: Problem, policy: Policy | TimedPolicy) -> PaperErrors | None:
+def _indicative(problem: Problem, policy: AnyPolicy) -> PaperErrors | None:
     S, _, N = problem.R.shape
     goal = problem.objective
     # They are about the return alone, and about problems without end.
@@ -342,7 +350,7 @@ def _indicative(problem: Problem, policy: Policy | TimedPolicy) -> PaperErrors |
 
 
 def _tightest(
-    problem: Problem, policy: Policy | TimedPolicy, bounds: Sequence[Bound], sample: Sample
+    problem: Problem, policy: AnyPolicy, bounds: Sequence[Bound], sample: Sample
 ) -> Bound:
     own, order = class_of(policy), list(Covers)  # each class contains the one before it
     kept = KEEPING if own is not Covers.TIMED else ()

@@ -43,6 +43,7 @@ from softrobust.posterior.base import CHECKING, FRESH
 from softrobust.posterior.sampling import Draws, side_by_side, stream
 from softrobust.problem import Problem
 from softrobust.returns import Returns, returns_of, uniform_value
+from softrobust.returns.evaluation import AnyPolicy
 from softrobust.solvers.base import gap_share
 from softrobust.solvers.exact.exact import Exact, few_rules
 from softrobust.solvers.practice_class import PracticeClass
@@ -157,7 +158,7 @@ class PosteriorCertificate:
 @names_arguments
 def certify_posterior(
     problem: Problem,
-    policy: Policy | TimedPolicy,
+    policy: AnyPolicy,
     posterior: FittedPosterior | Draw,
     heldout: intervals.Sample | None = None,
     replications: int = REPLICATIONS,
@@ -203,7 +204,12 @@ def certify_posterior(
     covers = class_of(policy)
     if not isinstance(problem.objective, SoftRobust):
         return _without(problem, heldout, covers, Note("replications_bound_averages"))
-    rng, n = _generator(seed, look), n_models or min(problem.n_models, REPLICATED)
+    if isinstance(seed, np.random.Generator):
+        rng = seed.spawn(1)[0]
+    else:  # not the stream of the models that the policy was chosen on, for the same number
+        key = (SPAWN, whole("look", look)) if look else (SPAWN,)
+        rng = np.random.default_rng(np.random.SeedSequence(whole("seed", seed, 0), spawn_key=key))
+    n = n_models or min(problem.n_models, REPLICATED)
     if isinstance(posterior, FittedPosterior):
         posterior = posterior.share(FRESH)
         if posterior.pool is not None:  # a sampler that kept few draws has fewer, and smaller ones
@@ -229,24 +235,16 @@ def certify_posterior(
     return replace(made, n_models=n).held_out(problem, heldout)
 
 
-def class_of(policy: Policy | TimedPolicy) -> Covers:
+def class_of(policy: AnyPolicy) -> Covers:
     """The class that a policy is compared with: its bounds speak of the best of these."""
     if isinstance(policy, TimedPolicy):
         return Covers.TIMED
     return Covers.DETERMINISTIC if policy.deterministic else Covers.STATIONARY
 
 
-def _generator(seed: int | np.random.Generator, look: int) -> np.random.Generator:
-    """Not the stream of the models that the policy was chosen on, even for the same number."""
-    if isinstance(seed, np.random.Generator):
-        return seed.spawn(1)[0]
-    key = (SPAWN, whole("look", look)) if look else (SPAWN,)
-    return np.random.default_rng(np.random.SeedSequence(whole("seed", seed, 0), spawn_key=key))
-
-
 def _replicate(
     problem: Problem,
-    policy: Policy | TimedPolicy,
+    policy: AnyPolicy,
     fresh: Iterable[ModelSet],
     n: int,
     among: PracticeClass | Covers | None,
@@ -325,10 +323,7 @@ def _together(problem: Problem, n: int, replications: int) -> bool:
 
 
 def _bound(
-    problem: Problem,
-    policy: Policy | TimedPolicy,
-    among: PracticeClass | Covers | None,
-    seconds: float | None,
+    problem: Problem, policy: AnyPolicy, among: PracticeClass | Covers | None, seconds: float | None
 ) -> Bound:
     """The best bound on one replication's optimum in the class that seconds or work afford."""
     if isinstance(among, PracticeClass):
@@ -473,7 +468,7 @@ MOST_WORK = 1e11  # multiply-adds to evaluate them: some ten seconds
 def draw_heldout(
     posterior: FittedPosterior,
     problem: Problem,
-    policy: Policy | TimedPolicy,
+    policy: AnyPolicy,
     seed: np.random.SeedSequence,
     share: float = INTERVAL_SHARE,
 ) -> Draws:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from softrobust._core.arrays import FloatArray, IntArray, Sealed, frozen
 from softrobust._core.files import write_npz
@@ -207,8 +208,7 @@ class NetworkPolicy(ContinuousPolicy):
         z = self.logits(s)
         if self.greedy:
             return np.asarray(np.eye(z.shape[1])[np.argmax(z, axis=1)])
-        p = np.exp(z - z.max(axis=1, keepdims=True))
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(z, axis=1))
 
     def to_arrays(self) -> tuple[Arrays, Words]:
         """Layers and standardisation."""

@@ -16,15 +16,9 @@ import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust._core.settings import whole
-from softrobust.models.policy import Policy
 from softrobust.problem import Problem
 from softrobust.returns.evaluation import action_values
-from softrobust.returns.reference import (
-    ModelOptima,
-    measured,
-    optimal_returns,
-    static_return,
-)
+from softrobust.returns.reference import measured, optimal_returns, static_return
 
 
 @final
@@ -54,25 +48,19 @@ def reduce_models(problem: Problem, k: int, seed: int | np.random.Generator = 0)
         every = np.arange(N)
         return ReducedModels(problem, every, every, 0.0, 0.0)
     optima = optimal_returns(problem, tol=1e-8)
-    x = _features(problem, optima)
-    rng = np.random.default_rng(seed)
-    cluster, chosen = _k_medoids(x, problem.models.f, k, rng)
-    weights = np.bincount(cluster, weights=problem.models.f, minlength=chosen.size)
-    chosen_models = problem.models.select(chosen)  # with the draws' own weights, replaced here
-    reduced = problem.with_models(replace(chosen_models, f=weights / weights.sum()))
-    errors = [
-        abs(static_return(problem, policy) - static_return(reduced, policy))
-        for policy in _test_policies(problem, optima, chosen)
-    ]
-    return ReducedModels(reduced, cluster, chosen, max(errors), float(np.mean(errors)))
-
-
-def _features(problem: Problem, optima: ModelOptima) -> FloatArray:
-    """(N, S·A) optimal action values of each model at allowed pairs, and its optimal return."""
     Q = action_values(problem, optima.V)[:, problem.allowed]
     returns = measured(problem, optima.V @ problem.p0)[:, None]
     # The return weighs as much as all action values together: CVaR ranks models by it.
-    return np.hstack([Q / np.sqrt(Q.shape[1]), returns])
+    x = np.hstack([Q / np.sqrt(Q.shape[1]), returns])
+    cluster, chosen = _k_medoids(x, problem.models.f, k, np.random.default_rng(seed))
+    weights = np.bincount(cluster, weights=problem.models.f, minlength=chosen.size)
+    chosen_models = problem.models.select(chosen)  # with the draws' own weights, replaced here
+    reduced = problem.with_models(replace(chosen_models, f=weights / weights.sum()))
+    nominal = optimal_returns(problem.mean_problem(), tol=1e-8).decisions[0]
+    rules = {rule.tobytes(): rule for rule in [nominal, *optima.decisions[chosen[:32]]]}
+    tried = [problem.uniform_policy(), *(problem.policy(rule) for rule in rules.values())]
+    errors = [abs(static_return(problem, x) - static_return(reduced, x)) for x in tried]
+    return ReducedModels(reduced, cluster, chosen, max(errors), float(np.mean(errors)))
 
 
 def _k_medoids(
@@ -119,11 +107,3 @@ def _squared_distances(x: FloatArray, centres: FloatArray) -> FloatArray:
     """Squared distances (n, k), without a third axis."""
     d = np.square(x).sum(axis=1)[:, None] + np.square(centres).sum(axis=1) - 2 * x @ centres.T
     return np.asarray(np.maximum(d, 0.0))
-
-
-def _test_policies(problem: Problem, optima: ModelOptima, chosen: IntArray) -> list[Policy]:
-    m = problem.models
-    nominal = optimal_returns(problem.mean_problem(), tol=1e-8).decisions[0]
-    rules = {rule.tobytes(): rule for rule in [nominal, *optima.decisions[chosen[:32]]]}
-    policies = [Policy.from_decision(rule, m.states, m.actions) for rule in rules.values()]
-    return [problem.uniform_policy(), *policies]

@@ -33,21 +33,14 @@ class StateColumns:
     numbers: Mapping[str, NDArray[np.float64]]
     words: Mapping[str, tuple[str, ...]]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Ordered columns first."""
-        return (*self.numbers, *self.words)
-
 
 def state_columns(
     states: Labels, table: Mapping[str, Sequence[object]] | None = None
 ) -> StateColumns:
     """The columns of the states; `table` gives them by name, one value per state in order."""
-    if table is None:
-        table = _from_labels(states)
     numbers: dict[str, NDArray[np.float64]] = {}
     words: dict[str, tuple[str, ...]] = {}
-    for name, values in table.items():
+    for name, values in (_from_labels(states) if table is None else table).items():
         if len(values) != len(states):
             raise InputError(
                 f"The column '{name}' needs one value per state, {len(states)}; it has "
@@ -364,7 +357,8 @@ class Search:
         for _, move in zip(range(tried), moves, strict=False):
             labels = at.labels.copy()
             labels[move.part] = move.action
-            tree = self.smaller(labels, _edited(at.tree, move))
+            moved, grown = _edited(at.tree, move), self.grown(labels)
+            tree = min((moved if grown is None else grown, moved), key=lambda t: len(leaves(t)))
             if len(leaves(tree)) <= most:
                 return Ruled(tree, self.named(tree), move.value)
         return None
@@ -373,11 +367,6 @@ class Search:
         """(n_states,): the action that the tree names."""
         actions = np.array([leaf.action for leaf in leaves(tree)], dtype=np.int64)
         return actions[leaf_of(tree, self.columns, self.problem.n_states)]
-
-    def smaller(self, labels: IntArray, tree: Tree) -> Tree:
-        """The smaller one: this tree, or one grown for the actions it names."""
-        known = self.grown(labels)
-        return tree if known is None or len(leaves(tree)) < len(leaves(known)) else known
 
     def grown(self, labels: IntArray) -> Tree | None:
         """A tree that names these actions wherever it matters; None where none is found."""
@@ -401,19 +390,14 @@ class Search:
     def _moves(self, at: Ruled) -> list[_Move]:
         """All moves, the best first."""
         self.looks -= 1
-        base = _Base(
-            self.problem, self.P, rules_policy(self.problem, self.full, at.labels)[0].probs
-        )
+        policy, _ = rules_policy(self.problem, self.full, at.labels)
+        base = _Base(self.problem, self.P, policy.probs)
         where = leaf_of(at.tree, self.columns, self.problem.n_states)
         acts = [leaf.action for leaf in leaves(at.tree)]
         found: list[_Move] = []
         for a in range(self.problem.n_actions):
-            parts = [
-                (i, chain)
-                for i, own in enumerate(acts)
-                if own != a
-                for chain in _chains(self.columns, where == i)
-            ]
+            others = [i for i, own in enumerate(acts) if own != a]
+            parts = [(i, chain) for i in others for chain in _chains(self.columns, where == i)]
             found += self._valued(base, a, parts)
         return sorted(found, key=lambda move: -move.value)
 
@@ -486,7 +470,7 @@ def looks(problem: Problem, columns: StateColumns) -> int:
         return 0  # exchanges by inverses are of problems without end
     S, A, N = problem.R.shape
     # An inverse, and for every action a product and two factorisations for each column.
-    work = N * S**3 * (2.0 + A * (1.0 + len(columns.names)))
+    work = N * S**3 * (2.0 + A * (1.0 + len(columns.numbers) + len(columns.words)))
     n = min(MOST_LOOKS, int(WORK / max(work, 1.0)))
     return n if n >= 10 and 8.0 * N * A * S**2 < 2**30 else 0
 

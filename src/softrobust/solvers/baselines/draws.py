@@ -73,9 +73,7 @@ class PosteriorDraws:
 
     def parts(self, n: int, model_size: int) -> Iterator[ModelSet]:
         """`n` draws in parts of at most 64 MiB; a sampler's draws come as one part."""
-        part = (
-            n if self.posterior.pool is not None else max(PART_BYTES // (8 * max(model_size, 1)), 1)
-        )
+        part = max(PART_BYTES // (8 * max(model_size, 1)), 1) if self.posterior.pool is None else n
         for i, first in enumerate(range(0, n, part)):
             yield self.draw(min(part, n - first), i)
 
@@ -140,13 +138,11 @@ def whole_draws(wanted: float) -> int:
     return max(math.ceil(wanted * (1 - EDGE)), 1)
 
 
-def tail_mass(problem: Problem) -> tuple[float, float, int]:
-    """(δ/(SA), SA/δ, SA) of the pairs that may be taken in states that can be left."""
-    pairs = int(problem.allowed[problem.decided].sum())
+def tail_mass(problem: Problem) -> tuple[float, float]:
+    """(δ/(SA), SA/δ) of the pairs that may be taken in states that can be left."""
+    pairs = max(int(problem.allowed[problem.decided].sum()), 1)
     delta = 1.0 - problem.objective.alpha
-    if delta <= EDGE:
-        return 0.0, math.inf, max(pairs, 1)
-    return delta / max(pairs, 1), max(pairs, 1) / delta, max(pairs, 1)
+    return (0.0, math.inf) if delta <= EDGE else (delta / pairs, pairs / delta)
 
 
 def resolution(

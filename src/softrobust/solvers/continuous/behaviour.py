@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from scipy.special import log_softmax
 
 from softrobust._core.arrays import FloatArray, IntArray
 from softrobust.data.continuous import ContinuousLog
@@ -110,7 +111,8 @@ def _left_out(x: FloatArray, a: IntArray, A: int, fold: IntArray, ridge: float) 
         out = fold == k
         if out.any() and not out.all():
             W, b = _fit(x[~out], a[~out], A, ridge)
-            total += float(_log_probs(x[out] @ W + b)[np.arange(out.sum()), a[out]].sum())
+            logs = log_softmax(x[out] @ W + b, axis=1)
+            total += float(logs[np.arange(out.sum()), a[out]].sum())
     return total / a.size
 
 
@@ -123,7 +125,7 @@ def _fit(x: FloatArray, a: IntArray, A: int, ridge: float) -> tuple[FloatArray, 
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         W, b = flat[: d * A].reshape(d, A), flat[d * A :]
-        logs = _log_probs(x @ W + b)
+        logs = log_softmax(x @ W + b, axis=1)
         off = np.exp(logs) - hit
         value = -float((hit * logs).sum()) + 0.5 * ridge * float((W**2).sum())
         value += 0.5e-2 * float((b**2).sum())
@@ -134,8 +136,3 @@ def _fit(x: FloatArray, a: IntArray, A: int, ridge: float) -> tuple[FloatArray, 
     if not np.isfinite(found.x).all():
         raise SolverError("Current practice could not be estimated: the logistic fit diverged.")
     return found.x[: d * A].reshape(d, A), found.x[d * A :]
-
-
-def _log_probs(logits: FloatArray) -> FloatArray:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))

@@ -307,7 +307,10 @@ class _Iteration:
 
     def run(self) -> Solution[ContinuousPolicy]:
         """Iterate until v settles, or a limit is reached."""
-        status, v, limit = Status.ITERATION_LIMIT, self.Phi @ self.w, self._limit()
+        status, v, s = Status.ITERATION_LIMIT, self.Phi @ self.w, self.reference
+        actions = (np.full(len(s), a) for a in range(self.problem.n_actions))
+        largest = max(float(np.abs(self.problem.reward(s, a, s)).max()) for a in actions)
+        limit = DIVERGED * max(largest, 1.0) / (1 - self.problem.gamma)  # reached by far by no v
         for k in range(1, self.settings.iterations + 1):
             if self.settings.damp_after is not None and k > self.settings.damp_after:
                 self.damped += 1
@@ -350,15 +353,6 @@ class _Iteration:
             "batch_change_share": float(np.abs(v - before).max()) / size,
             "fit_r2": 1.0 if spread == 0 else 1.0 - float(np.var(sigma - v)) / spread,
         }
-
-    def _limit(self) -> float:
-        """What no value of this problem reaches by far."""
-        s, rewards = self.reference, self.problem.reward
-        largest = max(
-            float(np.abs(rewards(s, np.full(len(s), a), s)).max())
-            for a in range(self.problem.n_actions)
-        )
-        return DIVERGED * max(largest, 1.0) / (1 - self.problem.gamma)
 
     def solution(
         self, status: Status, s: FloatArray, stats: dict[str, Any]

@@ -188,17 +188,23 @@ class Course:
 
         `out_of_time` ends it with the bounds reached.
         """
-        best = self._better()
+        v, sweeps = self.v, self.sweeps
+        found, best = sweeps.bounds(v), self.best
+        self.waited += 1
         self.rounds_left -= 1
+        if best is None or found.width < best.width:
+            best, self.waited = replace(found, decision=found.decision.copy()), 0
+            self.best = best
         if best.tol <= self.tol:
             return best, Status.TOLERANCE_REACHED
-        if self.waited >= (PATIENCE if self._at_floor(best) else LAST):
-            return at_rounding(best, self.sweeps.R_max, self.tol)
+        # Whether the bounds are about as wide as the rounding of a sweep makes them.
+        floor = FLOOR * float((sweeps.out.ub - sweeps.out.lb).max()) / (1 - sweeps.gamma)
+        if self.waited >= (PATIENCE if best.width <= floor else LAST):
+            return at_rounding(best, sweeps.R_max, self.tol)
         if out_of_time:
             return best, Status.TIME_LIMIT
         if self.rounds_left == 0:
             return best, Status.ITERATION_LIMIT
-        v, sweeps = self.v, self.sweeps
         span = float(np.ptp(sweeps.value - v))
         self.least = min(self.least, span)
         self.v = sweeps.step(v)
@@ -209,18 +215,6 @@ class Course:
             self.v = nature_response(sweeps, self.nature, self.v, 0.01 * span)
         self.last = span
         return None
-
-    def _at_floor(self, best: Bracket) -> bool:
-        """Whether the bounds are about as wide as the rounding of a sweep makes them."""
-        left = float((self.sweeps.out.ub - self.sweeps.out.lb).max())
-        return best.width <= FLOOR * left / (1 - self.sweeps.gamma)
-
-    def _better(self) -> Bracket:
-        found = self.sweeps.bounds(self.v)
-        self.waited += 1
-        if self.best is None or found.width < self.best.width:
-            self.best, self.waited = replace(found, decision=found.decision.copy()), 0
-        return self.best
 
 
 def at_rounding(best: Bracket, unit: float, tol: float) -> tuple[Bracket, Status]:
