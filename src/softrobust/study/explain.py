@@ -178,28 +178,23 @@ def explain_many(
     shown = [] if xi is f else top[:SHOWN_MODELS]
     models = tuple((i, float(xi[i]), float(returns[i])) for i in shown if xi[i] > 0)
     usual = None if log is None else behaviour_policy(problem, log)[0].probs
+    common: dict[str, Any] = {"models": models, "objective": problem.objective, "price": price}
+    common |= {"value": own["objective"], "mean": own["mean"], "cvar": own["cvar"]}
     out = []
     for s in states:
         row = policy.probs[s]
-        taken = sorted(np.flatnonzero(row > 0).tolist(), key=lambda a: -row[a])
-        options = _options(problem, policy, s, q, tail, shares, log)
         out.append(
             Explanation(
                 state=problem.models.states[s],
-                mix={problem.models.actions[a]: float(row[a]) for a in taken},
+                mix=dict(sorted(policy.mix(s).items(), key=lambda taken: -taken[1])),
                 is_practice=None if usual is None else bool(np.abs(row - usual[s]).max() <= SAME),
-                options=options,
-                models=models,
+                options=_options(problem, policy, s, q, tail, shares, log),
                 shifts=_shifts(problem, s, row, tail),
                 visits=float(visits[s]),
                 discounted=problem.gamma < 1,
-                value=own["objective"],
-                mean=own["mean"],
-                cvar=own["cvar"],
                 q_mean=float(f @ v[:, s]),
                 q_worst=float(tail @ v[:, s]),
-                objective=problem.objective,
-                price=price,
+                **common,
             )
         )
     return out
