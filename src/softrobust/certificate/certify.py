@@ -19,14 +19,8 @@ from typing import TYPE_CHECKING, Any, final
 from softrobust._core.arguments import names_arguments
 from softrobust._core.limits import time_bound
 from softrobust._core.show import facts_html, facts_text
-from softrobust.bounds import (
-    Bound,
-    Covers,
-    PaperErrors,
-    best_bound,
-    clairvoyant_bound,
-    paper_errors,
-)
+from softrobust.bounds import PaperErrors, paper_errors
+from softrobust.bounds.best import Bound, Covers, best_bound, clairvoyant_bound
 from softrobust.bounds.reduction import rounding
 from softrobust.certificate.comparison import PRACTICE, Comparison, compare_policies, paired
 from softrobust.certificate.intervals import FIGURES, Estimate, Sample, held_out, sample_of
@@ -43,15 +37,8 @@ from softrobust.errors import InputError, SolverError
 from softrobust.models import ModelSet, TimedPolicy
 from softrobust.objective import Objective, SoftRobust
 from softrobust.problem import ContinuousProblem, Problem
-from softrobust.returns import (
-    Returns,
-    reference_size,
-    returns_of,
-    static_return,
-    total_time,
-    uniform_value,
-)
-from softrobust.returns.evaluation import AnyPolicy
+from softrobust.returns import Returns, reference_size, returns_of, static_return, uniform_value
+from softrobust.returns.evaluation import AnyPolicy, total_time
 from softrobust.solvers.base import Solution, gap_share
 from softrobust.solvers.promise import Promise
 

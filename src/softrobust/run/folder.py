@@ -50,14 +50,8 @@ from softrobust.errors import InputError
 from softrobust.models import LinearReward, ModelSet, load_models, save_models
 from softrobust.models.gaussian import GaussianModels, load_gaussian, save_gaussian
 from softrobust.models.lookahead import load_continuous_policy
-from softrobust.posterior import (
-    Diagnostics,
-    DirichletPosterior,
-    FittedDirichlet,
-    LearnedPosterior,
-    Posterior,
-)
-from softrobust.posterior.base import CHECKING
+from softrobust.posterior import Diagnostics, DirichletPosterior, FittedDirichlet, LearnedPosterior
+from softrobust.posterior.base import CHECKING, Posterior
 from softrobust.posterior.diagnostics import FOLDS, foresight
 from softrobust.posterior.learned import FittedLearned
 from softrobust.posterior.registry import POSTERIORS, load_posterior

@@ -25,15 +25,8 @@ from softrobust.models import ModelSet, Policy, TimedPolicy
 from softrobust.objective import OPTIMUM, Reference, cvar, mean
 from softrobust.posterior.sampling import Draws
 from softrobust.problem import Problem
-from softrobust.returns import (
-    Returns,
-    averaged,
-    policy_return,
-    reference_returns,
-    returns_of,
-    stream_returns,
-)
-from softrobust.returns.evaluation import rules_of
+from softrobust.returns import Returns, reference_returns, returns_of, stream_returns
+from softrobust.returns.evaluation import averaged, policy_return, rules_of
 from softrobust.solvers.base import Solution
 from softrobust.solvers.baselines.behaviour import PRACTICE, Behaviour, unmasked
 from softrobust.study.solved import evaluation_seconds, followed

@@ -29,13 +29,12 @@ from softrobust.errors import InputError
 from softrobust.models.policy import Policy
 from softrobust.objective import Objective, tail_weights
 from softrobust.problem import Problem
-from softrobust.returns import (
+from softrobust.returns import measured, returns_of
+from softrobust.returns.evaluation import (
     action_values,
     averaged,
     evaluate_policy,
     horizon_values_of,
-    measured,
-    returns_of,
     total_time,
 )
 from softrobust.solvers import Nominal, behaviour_policy

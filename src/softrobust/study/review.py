@@ -19,15 +19,8 @@ from softrobust._core.arrays import FloatArray
 from softrobust._core.limits import time_bound
 from softrobust._core.notes import Level, Note
 from softrobust.bounds import OF_PRACTICE
-from softrobust.certificate import (
-    PRACTICE,
-    Certificate,
-    certify,
-    paired,
-    paired_difference,
-    simulated_certificate,
-)
-from softrobust.certificate.comparison import blurred
+from softrobust.certificate import Certificate, certify, simulated_certificate
+from softrobust.certificate.comparison import PRACTICE, blurred, paired, paired_difference
 from softrobust.data import ContinuousLog, TransitionLog
 from softrobust.errors import InputError
 from softrobust.models import ConstantPolicy, ContinuousModels, ContinuousPolicy, ModelSet

@@ -24,13 +24,8 @@ from softrobust._core.limits import Deadline
 from softrobust._core.settings import Count
 from softrobust.models.policy import TimedPolicy
 from softrobust.problem import Problem
-from softrobust.returns import (
-    action_values,
-    evaluate_policy,
-    measured,
-    policy_return,
-    state_probabilities,
-)
+from softrobust.returns import action_values, evaluate_policy, policy_return, state_probabilities
+from softrobust.returns.reference import measured
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.baselines.nominal import nominal_solution
 

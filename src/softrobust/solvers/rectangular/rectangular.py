@@ -38,14 +38,9 @@ from softrobust._core.arrays import FloatArray, fits
 from softrobust._core.limits import Deadline
 from softrobust.kernels.sweeps import S_GAME, S_NATURE, SA_GAME, SA_NATURE
 from softrobust.problem import Problem
+from softrobust.returns import rectangular_sweeps
 from softrobust.returns.dynamic import nature_response
-from softrobust.returns.rectangular_sweeps import (
-    Bracket,
-    SweepBatch,
-    Sweeps,
-    newton_step,
-    slot_bytes,
-)
+from softrobust.returns.rectangular_sweeps import Bracket, Sweeps
 from softrobust.solvers.base import Solution, Status, finish
 from softrobust.solvers.rectangular.fixed_point import Iterated
 
@@ -151,7 +146,9 @@ def nominal_start(sweeps: Sweeps) -> FloatArray:
             break
         d[:] = 0.0
         d[np.arange(S), Q.argmax(axis=1)] = 1.0
-        v = newton_step(m.indptr, m.next_states, rows, d, problem.gamma, v, residual)
+        v = rectangular_sweeps.newton_step(
+            m.indptr, m.next_states, rows, d, problem.gamma, v, residual
+        )
     return v
 
 
@@ -292,7 +289,7 @@ def chains_for(sweeps: Sweeps, points: int) -> int:
     if sweeps.models.prob.size < TOGETHER:
         return 1
     count = min(CHAINS, points)
-    while count > 1 and not fits(count * slot_bytes(sweeps.models)):
+    while count > 1 and not fits(count * rectangular_sweeps.slot_bytes(sweeps.models)):
         count -= 1
     return count
 
@@ -313,7 +310,7 @@ def solve_points(
     n = len(walk)
     count = chains_for(first, n) if together is None else min(together, n)
     start, start_up = nominal_start(first), first.passes / max(n, 1)
-    batch = SweepBatch(first, max(count, 1))
+    batch = rectangular_sweeps.SweepBatch(first, max(count, 1))
     chains = [
         _Chain(x, start, walk[j * n // count : (j + 1) * n // count], start_up)
         for j, x in enumerate(batch.sweeps[:count])
