@@ -18,15 +18,9 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from softrobust._core import arrays
 from softrobust._core.arguments import names_arguments
-from softrobust._core.arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Sealed,
-    frozen,
-    refuse_if_too_large,
-)
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, frozen
 from softrobust._core.settings import whole
 from softrobust.errors import InputError, SolverError, optional
 from softrobust.kernels.evaluate import roll_episodes
@@ -89,7 +83,7 @@ def run_episodes(
     act(states (n, n_variables), rng) gives (n,) action indices.
     """
     n, T, d = omega.size, problem.horizon, problem.n_variables
-    refuse_if_too_large(
+    arrays.refuse_if_too_large(
         8.0 * n * d * (T if keep else 8), f"{n} episodes side by side", "Simulate fewer episodes."
     )
     starts, choices, luck = rng.spawn(3)
@@ -330,7 +324,7 @@ def simulate_table(
     m = problem.models
     check_policy(problem, policy, m.available)
     shape = (first.size, max(int(steps.max(initial=0)), 1))
-    refuse_if_too_large(
+    arrays.refuse_if_too_large(
         40.0 * shape[0] * shape[1],
         f"{shape[0]} episodes of up to {shape[1]} steps",
         "Simulate fewer or shorter episodes.",
@@ -346,7 +340,7 @@ def simulate_table(
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class Returns(Sealed):
+class Returns(arrays.Sealed):
     """One number per model, and the weights of the models."""
 
     x: FloatArray  # (n_models,) what the objective is taken of: returns less the reference's

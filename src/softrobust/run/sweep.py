@@ -48,6 +48,7 @@ from softrobust.solvers.registry import make_solver
 
 FUNCTION = "softrobust.run.sweep:solve_one"
 CLOCKS = (Status.TIME_LIMIT, Status.INTERRUPTED)
+DATA = ("domain", "source_settings", "models", "heldout")
 FORMAT_VERSION = 1
 LEVEL = 0.95
 PLACE = ("source", "solver", "lam", "alpha")
@@ -107,27 +108,25 @@ class Data:
 def solve_one(
     *,
     source: str,
-    domain: str | None,
-    source_settings: Mapping[str, Any],
     seed: int,
     root: int,
     solver: str,
     lam: float,
     alpha: float,
-    models: int,
-    heldout: int,
     node_limit: int,
     reference: str | Path = NONE,
-    horizon: int | None = None,
-    **files: Path,
+    **given: Any,
 ) -> dict[str, Any]:
-    """One task of a sweep: draw (or find) the data, solve, certify, and put it down."""
+    """One task of a sweep: draw (or find) the data, solve, certify, and put it down.
+
+    `given` is what the data are made of: `DATA`, a horizon if there is one, and files by name.
+    """
     data_seed = task_seed(root, source, seed)
     solver_seed = task_seed(root, source, seed, solver)  # one luck for all λ and α: they compare
-    known = {"domain": domain, "settings": source_settings, "seed": data_seed, "models": models}
+    known = {name: given.pop(name) for name in DATA} | {"horizon": given.pop("horizon", None)}
     if isinstance(reference, Path):
-        files["reference"] = reference
-    known |= {"heldout": heldout, "files": files, "horizon": horizon}
+        given["reference"] = reference
+    known |= {"seed": data_seed, "files": given}
     data = _data(json.dumps(known, sort_keys=True, default=str))
     against: Any = reference
     if isinstance(reference, Path):  # read with the log
@@ -189,7 +188,7 @@ def _data(known: str) -> Data:
     name, seed, horizon = given["domain"], given["seed"], given["horizon"]
     if name is None:
         return _from_log(given)
-    domain = make_domain(name, **given["settings"])
+    domain = make_domain(name, **given["source_settings"])
     if not isinstance(domain, TabularDomain):
         raise InputError(f"The domain '{name}' has continuous states.")
     log = domain.collect(np.random.default_rng(np.random.SeedSequence(seed).spawn(2)[0]))
@@ -208,7 +207,7 @@ def _from_log(given: Mapping[str, Any]) -> Data:
     files: dict[str, Any] = {name: Path(path) for name, path in given["files"].items()}
     log, counts = files.pop("log"), {"n_models": given["models"], "n_test": given["heldout"]}
     settings = {"posterior": "dirichlet", "seed": given["seed"], "horizon": given["horizon"]}
-    setup = set_up(log, Options(**counts, **settings, **given["settings"], **files))
+    setup = set_up(log, Options(**counts, **settings, **given["source_settings"], **files))
     if setup.log is None or setup.posterior is None or setup.heldout is None:
         raise InputError(
             f"{log.name} holds models, and a sweep draws its own from a log for every "

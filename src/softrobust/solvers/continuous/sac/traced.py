@@ -22,7 +22,7 @@ from softrobust._core.arrays import FloatArray
 from softrobust.errors import InputError, MissingExtraError
 from softrobust.models.continuous import CallableModels, ContinuousModels, MixtureModel, Step
 from softrobust.models.continuous_rewards import LinearReward, RewardFunction
-from softrobust.models.gaussian import GaussianModels
+from softrobust.models.gaussian import GaussianModels, Scaling
 from softrobust.problem import ContinuousProblem
 
 
@@ -47,7 +47,6 @@ optax: Any = _Lazy("optax")
 
 Data = dict[str, Any]
 Parameters = dict[str, Any]
-SCALING = ("centre", "scale", "out_centre", "out_scale", "noise_scale")
 START_ROWS = 10_000  # drawn once from a start sampler, then equally likely
 PROBE_EPISODES = 100  # of a uniform policy in the mean model, to learn the scale of states
 
@@ -232,10 +231,8 @@ def world_of(problem: ContinuousProblem, plain: bool) -> tuple[Traced, Data]:
             "Soft actor-critic reads GaussianModels and CallableModels (with a step that JAX can "
             f"trace); these are {type(parts).__name__}."
         )
-    linear = isinstance(problem.reward, LinearReward)
-    world = Traced(
-        dynamics, None if linear else problem.reward, parts is not models, mean_parts is not mean
-    )
+    reward = None if isinstance(problem.reward, LinearReward) else problem.reward
+    world = Traced(dynamics, reward, parts is not models, mean_parts is not mean)
     centre, scale = input_scaling(problem)
     data: Data = {
         "models": _parameters(parts),
@@ -301,8 +298,8 @@ def _parameters(models: ContinuousModels) -> Parameters:
     out: Parameters = {"f": models.f}
     if isinstance(models, GaussianModels):
         out |= {"weights": models.weights, "noise": models.noise}
-        out |= {name: getattr(models.scaling, name) for name in SCALING}
-        out |= {"action_values": models.frame.action_values}
+        out |= {name: getattr(models.scaling, name) for name in Scaling.__slots__}
+        out["action_values"] = models.frame.action_values
         if models.end_weights is not None:
             out |= {"end_weights": models.end_weights}
     elif isinstance(models, CallableModels):
