@@ -145,33 +145,28 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate's part of `solution.json`."""
-        held, practice = self.heldout, self.practice
-        common = {
-            "heldout": None if held is None else held.to_dict(),
-            "practice": None if practice is None else practice.to_dict(),
-        }
+
+        def parts(*names: str) -> dict[str, Any]:
+            found = {name: getattr(self, name) for name in names}
+            return {name: None if x is None else x.to_dict() for name, x in found.items()}
+
         if self.sample.simulation is not None:
+            held = self.heldout
             low = None if held is None else held.lower_bound
-            return common | {
+            return parts("heldout", "practice") | {
                 "train": self.sample.to_dict(),
                 "optimism": None if held is None else held.optimism,
                 "lower_bound": None if low is None else {"value": low.value, "low": low.low},
                 "against_constant": {name: e.to_dict() for name, e in self.constant.items()},
             }
-        return common | {
+        figures = ("uniform_value", "gap_abs", "gap", "gap_share", "rounding")
+        return parts("heldout", "practice") | {
             "static": self.static,
             "bound": self.bound.value,
             "bound_covers": str(self.bound.covers),
             "bound_method": self.bound.method,
-            "uniform_value": self.uniform_value,
-            "gap_abs": self.gap_abs,
-            "gap": self.gap,
-            "gap_share": self.gap_share,
-            "rounding": self.rounding,
-            "nominal": None if self.nominal is None else self.nominal.to_dict(),
-            "posterior": None if self.posterior is None else self.posterior.to_dict(),
-            "promise": None if self.promise is None else self.promise.to_dict(),
-            "indicative": None if self.indicative is None else self.indicative.to_dict(),
+            **{name: getattr(self, name) for name in figures},
+            **parts("nominal", "posterior", "promise", "indicative"),
         }
 
     def __str__(self) -> str:

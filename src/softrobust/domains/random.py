@@ -58,22 +58,16 @@ class RandomMDP(TabularDomain):
         """Standard normal r(s, a), uniform start."""
         rng = np.random.default_rng([self.model_seed, 1])
         S, A = self.n_states, self.n_actions
-        return Frame(
-            Labels.range(S, "state"),
-            Labels.range(A, "action"),
-            Rewards.of_pairs(rng.standard_normal((S, A))),
-            np.full(S, 1.0 / S),
-            self.gamma,
-        )
+        states, actions = Labels.range(S, "state"), Labels.range(A, "action")
+        rewards = Rewards.of_pairs(rng.standard_normal((S, A)))
+        return Frame(states, actions, rewards, np.full(S, 1.0 / S), self.gamma)
 
     def true_model(self) -> ModelSet:
         """One model, stored on its own next states."""
         columns, prob = _rows_of(self)
         pairs, width = columns.shape
-        indptr = np.arange(pairs + 1, dtype=np.int64) * width
-        return self.frame().models(
-            indptr, columns.reshape(-1).astype(np.int32), prob.reshape(-1), 1
-        )
+        indptr, listed = np.arange(pairs + 1, dtype=np.int64) * width, columns.reshape(-1)
+        return self.frame().models(indptr, listed.astype(np.int32), prob.reshape(-1), 1)
 
     def step(self, s: IntArray, a: IntArray, rng: np.random.Generator) -> IntArray:
         """Invert the distribution function of the row."""

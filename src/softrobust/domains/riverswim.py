@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal, final
 
 import numpy as np
 
-from softrobust._core.arrays import FloatArray, IntArray, refuse_if_too_large
+from softrobust._core.arrays import IntArray, refuse_if_too_large
 from softrobust._core.settings import check_fields, whole
 from softrobust.data import Labels, Rewards, TransitionLog
 from softrobust.domains.base import Seed, Steps, TabularDomain
@@ -51,25 +51,16 @@ class RiverSwim(TabularDomain):
     def frame(self) -> Frame:
         """Uniform start; rewards of the variant."""
         S = self.n_states
-        return Frame(
-            Labels.range(S, "state"),
-            Labels.range(2, "action"),
-            Rewards.of_transitions(self._rewards()),
-            np.full(S, 1.0 / S),
-            DISCOUNT[self.variant],
-        )
-
-    def _rewards(self) -> FloatArray:
-        """(n_states, 2, n_states)."""
-        S = self.n_states
         r = np.zeros((S, 2, S))
         if self.variant == "craam":
             r[:, 0, :] = 5.0
             r[S - 1, 1, S - 1] = 100.0
-            return r
-        r[:, :, S - 1] += 100.0
-        r[np.arange(S - 1), :, np.arange(1, S)] += 5.0
-        return r
+        else:
+            r[:, :, S - 1] += 100.0
+            r[np.arange(S - 1), :, np.arange(1, S)] += 5.0
+        states, actions = Labels.range(S, "state"), Labels.range(2, "action")
+        start, gamma = np.full(S, 1.0 / S), DISCOUNT[self.variant]
+        return Frame(states, actions, Rewards.of_transitions(r), start, gamma)
 
     def true_model(self) -> ModelSet:
         """Both actions as laws over (left, stay, right)."""

@@ -66,18 +66,13 @@ def models_to_arrays(models: ModelSet) -> dict[str, NDArray[Any]]:
 def models_from_arrays(arrays: Mapping[str, NDArray[Any]], path: str | Path) -> ModelSet:
     """The inverse of `models_to_arrays`; everything is validated again."""
     with rebuilding("models", path):
-        return ModelSet(
-            indptr=arrays["indptr"],
-            next_states=arrays["next_states"],
-            prob=seal(arrays["prob"]),  # ours alone: it was read here
-            f=arrays["f"],
-            states=Labels(tuple(map(str, arrays["states"])), noun="state"),
-            actions=Labels(tuple(map(str, arrays["actions"])), noun="action"),
-            sinks=arrays["sinks"],
-            p0=arrays.get("p0"),
-            gamma=float(arrays["gamma"]) if "gamma" in arrays else None,
-            rewards=rewards_from_arrays(arrays),
-        )
+        prob = seal(arrays["prob"])  # ours alone: it was read here
+        stored = (arrays["indptr"], arrays["next_states"], prob, arrays["f"])
+        states = Labels(tuple(map(str, arrays["states"])), noun="state")
+        actions = Labels(tuple(map(str, arrays["actions"])), noun="action")
+        rewards, p0, sinks = rewards_from_arrays(arrays), arrays.get("p0"), arrays["sinks"]
+        gamma = float(arrays["gamma"]) if "gamma" in arrays else None
+        return ModelSet(*stored, states, actions, rewards, p0, gamma, sinks)
 
 
 MODEL = Role("model", ("idoutcome", "model", "omega"), "label", "model", required=False)
@@ -249,17 +244,8 @@ def _assemble(e: _Entries, notes: list[Note], normalise: bool) -> ModelSet:
         flat = np.zeros(prob.size)
         flat[at] = e.reward
         rewards = Rewards.of_models(flat, S, A)
-    return ModelSet(
-        indptr=indptr,
-        next_states=to.astype(np.int32),
-        prob=seal(prob),
-        f=np.full(N, 1.0 / N),
-        states=e.states,
-        actions=e.actions,
-        rewards=rewards,
-        notes=tuple(notes),
-        normalise=normalise,
-    )
+    stored, told = (indptr, to.astype(np.int32), seal(prob), np.full(N, 1.0 / N)), tuple(notes)
+    return ModelSet(*stored, e.states, e.actions, rewards, notes=told, normalise=normalise)
 
 
 def _weights(given: str | Path | ArrayLike, n_models: int, names: Labels | None) -> FloatArray:

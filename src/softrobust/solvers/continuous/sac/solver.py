@@ -195,15 +195,9 @@ def network_policy(
     last = np.zeros((weights[-1].shape[0], may.size))
     bias = np.full(may.size, FORBIDDEN)
     last[:, may], bias[may] = weights[-1], biases[-1]
-    return NetworkPolicy(
-        (*weights[:-1], last),
-        (*biases[:-1], bias),
-        problem.variables,
-        problem.actions,
-        data["input_centre"],
-        data["input_scale"],
-        degree,
-    )
+    layers = (*weights[:-1], last), (*biases[:-1], bias)
+    scaling = data["input_centre"], data["input_scale"]
+    return NetworkPolicy(*layers, problem.variables, problem.actions, *scaling, degree)
 
 
 def check_traceable(plan: Plan, world: Traced, data: Data) -> None:
