@@ -383,25 +383,18 @@ def _simulated(sim: Simulation, objective: Objective, given: bool) -> Sample:
     def tail(x: FloatArray) -> FloatArray | None:
         return tail_score(x, value_at_risk(x, f, alpha), f, alpha)
 
+    def goal(x: FloatArray) -> FloatArray | None:
+        return goal_score(x, f, objective)
+
+    worst, edge = objective.worst_case(z, f), tail_weights(z, f, alpha)
+    shares, noise = (sim.clipped, sim.clipped_episodes, sim.outside), noise_of(sim.returns, f).share
     return Sample(
         n_models=int(z.size),
-        objective=_figure(
-            sim,
-            lambda x: objective.value(x, f),
-            objective.worst_case(z, f),
-            lambda x: goal_score(x, f, objective),
-            given,
-        ),
+        objective=_figure(sim, lambda x: objective.value(x, f), worst, goal, given),
         mean=_figure(sim, lambda x: mean(x, f), f, lambda x: x, given),
         var=None,
-        cvar=_figure(sim, lambda x: cvar(x, f, alpha), tail_weights(z, f, alpha), tail, given),
-        simulation=Quality(
-            int(sim.returns.shape[1]),
-            sim.clipped,
-            sim.clipped_episodes,
-            sim.outside,
-            noise_of(sim.returns, sim.f).share,
-        ),
+        cvar=_figure(sim, lambda x: cvar(x, f, alpha), edge, tail, given),
+        simulation=Quality(int(sim.returns.shape[1]), *shares, noise),
     )
 
 

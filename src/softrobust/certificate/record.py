@@ -72,10 +72,7 @@ def solution_record(
         "solver": solution.solver,
         "status": str(solution.status),
         "gamma": solution.gamma,
-        "criterion": objective.criterion,
-        "alpha": objective.alpha,
-        "tail": objective.tail,
-        "lam": objective.lam,
+        **{name: getattr(objective, name) for name in ("criterion", "alpha", "tail", "lam")},
         "reference": objective.against,
         "n_models": certificate.n_models,
         "n_actions": len(policy.actions),
@@ -198,16 +195,10 @@ def solution_of(record: Mapping[str, Any], file: Path) -> Solution[Any]:
 
 
 def _solution(record: Mapping[str, Any], policy: Any) -> Solution[Any]:
-    common = {
-        "solver": record["solver"],
-        "status": Status(record["status"]),
-        "gamma": record["gamma"],
-        "objective": objective_of(record),
-        "n_models": record["n_models"],
-        "horizon": record.get("horizon"),
-        "model_value": record["model_value"],
-        "stats": record["stats"],
-    }
+    plain = ("solver", "gamma", "n_models", "model_value", "stats")
+    common: dict[str, Any] = {name: record[name] for name in plain}
+    common |= {"status": Status(record["status"]), "objective": objective_of(record)}
+    common["horizon"] = record.get("horizon")
     if policy is not None:
         return Solution(policy=policy, **common)
     value, bound, least = record["static"]["objective"], record["bound"], record.get("rounding", 0)

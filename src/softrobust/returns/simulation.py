@@ -155,13 +155,9 @@ def simulate(
     same seed gives the same luck to every policy.
     """
     own, omega, run = _under_every_model(problem, policy, models, episodes, seed)
-    return Simulation(
-        frozen(run.returns.reshape(own.n_models, episodes), np.float64),
-        own.models.f,
-        run.clipped / run.steps,
-        run.clipped_episodes / omega.size,
-        run.outside,
-    )
+    returns = frozen(run.returns.reshape(own.n_models, episodes), np.float64)
+    shares = run.clipped / run.steps, run.clipped_episodes / omega.size
+    return Simulation(returns, own.models.f, *shares, run.outside)
 
 
 def _under_every_model(
@@ -276,20 +272,15 @@ def follow(
     weight = np.where(run.live, own.models.f[omega] / episodes, 0.0)
     none = weight.sum(axis=1) == 0  # nobody is left: the last states stand for the steps after
     weight[none] = own.models.f[omega] / episodes
-    bands = np.stack(
-        [
-            np.quantile(s, LEVELS, axis=0, weights=w, method="inverted_cdf")
-            for s, w in zip(run.states, weight, strict=True)
-        ],
-        axis=1,
-    )
+    at = zip(run.states, weight, strict=True)
+    each = [np.quantile(s, LEVELS, axis=0, weights=w, method="inverted_cdf") for s, w in at]
+    bands = np.stack(each, axis=1)
     taken = [((run.actions == a) * weight).sum(axis=1) for a in range(own.n_actions)]
     shares = np.stack(taken, axis=1) / weight.sum(axis=1, keepdims=True)
     visited, chance = run.states.reshape(-1, own.n_variables), (weight * run.live).ravel()
     size = min(whole("sample", sample), int(np.count_nonzero(chance)))
-    kept = np.random.default_rng(seed).choice(
-        chance.size, size, replace=False, p=chance / chance.sum()
-    )
+    rng, p = np.random.default_rng(seed), chance / chance.sum()
+    kept = rng.choice(chance.size, size, replace=False, p=p)
     return Paths(np.moveaxis(bands, 0, 2), shares, visited[kept], run.actions.ravel()[kept])
 
 

@@ -100,11 +100,10 @@ def compare_runs(
     compared = compare(problem, solutions, first.heldout, first.log)
     shared = [s.bound for s in solutions if s.bound and s.bound.covers not in OF_PRACTICE]
     visits = time_share(problem, compared[0].solution.policy)
+    goal = {name: getattr(problem.objective, name) for name in ("criterion", "lam", "alpha")}
     return {
         "gamma": problem.gamma,
-        "criterion": problem.objective.criterion,
-        "lam": problem.objective.lam,
-        "alpha": problem.objective.alpha,
+        **goal,
         "reference": problem.objective.against,
         "n_states": problem.n_states,
         "n_models": problem.n_models,

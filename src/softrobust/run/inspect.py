@@ -79,10 +79,8 @@ def inspect_file(
         if kind == "log":
             return _read_so(inspection.inspect_log(table, columns), reading)
         if columns:
-            raise InputError(
-                f"Only a log takes columns; {path.name} is a {kind}. Leave them out.",
-                arguments={"columns": ""},
-            )
+            text = f"Only a log takes columns; {path.name} is a {kind}. Leave them out."
+            raise InputError(text, arguments={"columns": ""})
         if kind not in _KNOWN:
             raise InputError(
                 f"{path.name} holds '{kind}', which is neither a log, visits, models nor a problem."

@@ -125,10 +125,8 @@ def read_rows(table: Table, options: Options) -> tuple[TransitionLog, Trajectori
     options.refuse(("columns", "states"), "a log of transitions", "visits")
     for name in ("id", "time", "action"):
         if name not in said:
-            raise InputError(
-                f"A table of visits needs the column of its {name}, and none is named.",
-                arguments={name: "COLUMN", "read_trajectories": ""},
-            )
+            text = f"A table of visits needs the column of its {name}, and none is named."
+            raise InputError(text, arguments={name: "COLUMN", "read_trajectories": ""})
     rules = {k: v for k, v in said.items() if k not in ("terminal", "grid", "reward") or v != OFF}
     made = trajectories_of(table, TrajectoryRules(**rules))
     log = made.log if options.initial is None else made.log.with_initial(options.initial)
@@ -155,14 +153,10 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
             arguments=("reward_table",),
         )
     models = with_taken(models, log.pair_counts)  # practice, whatever the posterior
-    problem = problem_of(
-        log,
-        models,
-        models.gamma if options.gamma is None and models.gamma else options.need_gamma(),
-        options.objective(SoftRobust(), read_reference(options, models, options.horizon)),
-        _allowed(options.allowed, log.states, log.actions),
-        options.horizon,
-    )
+    gamma = models.gamma if options.gamma is None and models.gamma else options.need_gamma()
+    goal = options.objective(SoftRobust(), read_reference(options, models, options.horizon))
+    allowed = _allowed(options.allowed, log.states, log.actions)
+    problem = problem_of(log, models, gamma, goal, allowed, options.horizon)
     heldout: ModelSet | Draws | None = _heldout(options, problem)
     if heldout is None and options.n_test is not None:
         held = posterior.share(CHECKING)

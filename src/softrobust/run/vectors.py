@@ -73,10 +73,8 @@ def _from_models(path: Path, options: Options) -> Setup:
 
 def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
     if options.heldout is not None and options.n_test is not None:
-        raise InputError(
-            "Held-out models were given, so none are drawn. Leave their number out.",
-            arguments=("n_test",),
-        )
+        text = "Held-out models were given, so none are drawn. Leave their number out."
+        raise InputError(text, arguments=("n_test",))
     _check_variation(log)
     notes = list(log.notes)
     if len(log.actions) == 1:
@@ -225,10 +223,8 @@ def _given_start(options: Options, variables: Labels) -> FloatArray | None:
         return None
     lacking = [name for name in variables if name not in options.start]
     if lacking:
-        raise InputError(
-            f"The start needs a value for every variable; '{lacking[0]}' has none.",
-            arguments=("start",),
-        )
+        text = f"The start needs a value for every variable; '{lacking[0]}' has none."
+        raise InputError(text, arguments=("start",))
     return _numbers(options, "start", variables)[None]
 
 
@@ -287,10 +283,8 @@ def _box(
     if margin == np.inf:
         return None
     if not margin >= 0:
-        raise InputError(
-            f"clip takes a share ≥ 0 of the range of the data; it is {margin:g}.",
-            arguments=("clip",),
-        )
+        text = f"clip takes a share ≥ 0 of the range of the data; it is {margin:g}."
+        raise InputError(text, arguments=("clip",))
     if seen is None:
         if any(name not in given for name in variables):
             raise InputError(
@@ -305,10 +299,8 @@ def _box(
         j = _index("clip", name, variables)
         low[j], high[j] = ends
         if not low[j] < high[j]:
-            raise InputError(
-                f"clip takes low < high: '{name}' has {low[j]:g} and {high[j]:g}.",
-                arguments=("clip",),
-            )
+            text = f"clip takes low < high: '{name}' has {low[j]:g} and {high[j]:g}."
+            raise InputError(text, arguments=("clip",))
     return low, high
 
 

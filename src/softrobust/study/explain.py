@@ -43,6 +43,8 @@ from softrobust.study.solved import need_stationary
 SHOWN_MODELS = 5
 SHOWN_NEXT = 3
 SAME = 1e-9  # a spread below this share of the size is rounding
+PLAIN = ("is_practice", "value", "mean", "cvar", "visits")  # what a record has as it is
+FIGURES = ("objective", "mean", "cvar")
 
 
 @final
@@ -115,11 +117,7 @@ class Explanation:
             "state": self.state,
             "action": self.action,
             "probabilities": dict(self.mix),
-            "is_practice": self.is_practice,
-            "value": self.value,
-            "mean": self.mean,
-            "cvar": self.cvar,
-            "visits": self.visits,
+            **{name: getattr(self, name) for name in PLAIN},
             "options": [
                 {
                     "action": o.action, "probability": o.chosen, "objective": o.objective,
@@ -214,9 +212,7 @@ def _options(
             Option(
                 action=problem.models.actions[int(a)],
                 chosen=float(policy.probs[s, a]),
-                objective=summary["objective"],
-                mean=summary["mean"],
-                cvar=summary["cvar"],
+                **{name: summary[name] for name in FIGURES},
                 q_mean=float(f @ q[:, s, a]),
                 q_worst=float(tail @ q[:, s, a]),
                 seen=None if log is None else int(log.pair_counts[s, a]),

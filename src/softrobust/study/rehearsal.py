@@ -207,11 +207,7 @@ class Rehearsal:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "times": self.times,
-            "world": self.world,
-            "failed": self.failed,
-            "regret": self.regret,
+        return {name: getattr(self, name) for name in ("times", "world", "failed", "regret")} | {
             "coverage": {str(level): list(v) for level, v in self.coverage.items()},
             # One world leaves the interval open, and JSON has no infinity.
             "gains": {

@@ -97,14 +97,10 @@ class Rules:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
+        plain = ("n_leaves", "value", "full_value", "loss", "max_loss", "met")
         return {
             "rules": self.lines(),
-            "n_leaves": self.n_leaves,
-            "value": self.value,
-            "full_value": self.full_value,
-            "loss": self.loss,
-            "max_loss": self.max_loss,
-            "met": self.met,
+            **{name: getattr(self, name) for name in plain},
             "keeps_to_practice": self.kept,
             "is_full_policy": self.same,
             "exceptions": [self.policy.states[s] for s in self.exceptions],

@@ -101,9 +101,7 @@ class Rectangular(Iterated, ABC):
         """What a solve did, and how exact its value is."""
         return self.figures(sweeps.problem, found, seconds) | {
             "passes": round(sweeps.passes, 3),
-            "sweeps": int(sweeps.sweeps),
-            "inner_sweeps": int(sweeps.inner_sweeps),
-            "pivots": int(sweeps.pivots),
+            **{name: int(getattr(sweeps, name)) for name in ("sweeps", "inner_sweeps", "pivots")},
             "lp_fallbacks": int(sweeps.fallbacks),
             "randomized_states": int(((found.decision > 0).sum(axis=1) > 1).sum()),
             "certificate_of": "models rounded to float32" if sweeps.float32 else "models as stored",

@@ -136,9 +136,7 @@ class ActorCritic(Solver, ABC):
         actor = {name: x[i] for name, x in trained.networks["actor"].items()}
         curves = trained.curves
         stats: dict[str, Any] = {
-            "iterations": trained.iterations,
-            "seconds": trained.seconds,
-            "device": trained.device,
+            **{name: getattr(trained, name) for name in ("iterations", "seconds", "device")},
             "seed": seed,
             "agents": len(curves.returns),
             "entropy_coef": self.entropy_coef,
