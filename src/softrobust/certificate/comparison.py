@@ -34,10 +34,8 @@ from softrobust.solvers.baselines.behaviour import unmasked
 
 SAME = 1e-9  # of the size of the returns: differences below this are ties
 PRACTICE = "current practice"
-DIFFERENCES, PLAIN = (
-    ("chance", "mean", "cvar", "objective"),
-    ("rival", "ties", "n_models", "heldout"),
-)
+DIFFERENCES = ("chance", "mean", "cvar", "objective")
+PLAIN = ("rival", "ties", "n_models", "heldout")
 
 
 @final

@@ -15,7 +15,7 @@ simulator pays it on the values before noise; a learner, who never sees those, o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -148,12 +148,8 @@ class CancerGrowth(Domain):
 
     def posterior(self) -> RegressionPosterior:
         """Linear in 20 polynomial features."""
-        noise = "varying" if self.varying else "constant"
-        return RegressionPosterior(
-            noise=noise,  # type: ignore[arg-type]
-            noise_scale=PAPER_NOISE,
-            frame=self.frame(),
-        )
+        noise: Any = "varying" if self.varying else "constant"
+        return RegressionPosterior(noise=noise, noise_scale=PAPER_NOISE, frame=self.frame())
 
     def problem_on(self, models: GaussianModels, objective: SoftRobust) -> ContinuousProblem:
         """The models bring all that there is."""

@@ -36,12 +36,8 @@ def register() -> None:
     gymnasium = optional(*GYMNASIUM)
     for name, domain in SIMULATED.items():
         if domain.env_id not in gymnasium.registry:
-            gymnasium.register(
-                domain.env_id,
-                entry_point="softrobust.domains.envs:make_env",
-                max_episode_steps=domain.env_steps,
-                kwargs={"domain": name},
-            )
+            how = {"max_episode_steps": domain.env_steps, "kwargs": {"domain": name}}
+            gymnasium.register(domain.env_id, "softrobust.domains.envs:make_env", **how)
 
 
 def make_env(domain: str, render_mode: str | None = None, **settings: Any) -> Any:

@@ -67,12 +67,8 @@ class ContinuousPolicy(Sealed, ABC):
     def save(self, path: str | Path) -> None:
         """Write the policy, atomically: arrays and JSON in one `.npz` file."""
         arrays, words = self.to_arrays()
-        head = {
-            "kind": self.kind,
-            "variables": list(self.variables),
-            "actions": list(self.actions),
-            "settings": words,
-        }
+        names = {"variables": list(self.variables), "actions": list(self.actions)}
+        head = {"kind": self.kind, **names, "settings": words}
         text = np.array(json.dumps(head, allow_nan=False))
         write_npz(path, POLICY_FORMAT, FORMAT_VERSION, {"policy": text, **arrays})
 

@@ -278,12 +278,9 @@ def _write(run: Run, work: Path, name: str) -> None:
         if run.log is not None:
             save_log(run.log, work / "log.parquet")
     if run.posterior is not None:  # with the log, enough to draw the same models again
-        drawn = {
-            "seed": run.seed,
-            "models": run.problem.n_models,
-            "heldout_models": None if run.heldout is None else run.heldout.n_models,
-            "command": run.command,
-        }
+        held = None if run.heldout is None else run.heldout.n_models
+        drawn = {"seed": run.seed, "models": run.problem.n_models, "heldout_models": held}
+        drawn["command"] = run.command
         if isinstance(run.heldout, Draws):
             drawn["heldout"] = run.heldout.record()
         if isinstance(run.posterior, FittedLearned):
@@ -623,13 +620,9 @@ def run_page(
     A full one adds the frontier, the value of `observations` more of a pair, and diagnostics,
     unless they would take minutes by their size. `name` is that of a folder yet to be written.
     """
-    settings = {
-        "command": run.command,
-        "input": run.source,
-        "run": name if run.path is None else run.path.resolve().name,
-        "seed": run.seed,
-    }
-    settings = {key: value for key, value in settings.items() if value != ""}
+    place = name if run.path is None else run.path.resolve().name
+    known = {"command": run.command, "input": run.source, "run": place, "seed": run.seed}
+    settings = {key: value for key, value in known.items() if value != ""}
     said = [[n for n in run.notes if (n.level is Level.INFO) == info] for info in (True, False)]
     if run.continuous:
         return make_report(_review_vectors(run), *said, settings=settings)
@@ -641,11 +634,8 @@ def run_page(
         more["rehearsal"] = load_rehearsal(run.path / "rehearsal" / SUMMARY, rehearsal_lines)
     if full:
         found = found if run.posterior is None else run.posterior.diagnostics()
-        more |= {
-            "frontier": reviews.frontier_within(run.problem, run.solution.policy),
-            "data": reviews.data_within(run, observations),
-            "seconds": WHY_SECONDS,
-        }
+        more["frontier"] = reviews.frontier_within(run.problem, run.solution.policy)
+        more |= {"data": reviews.data_within(run, observations), "seconds": WHY_SECONDS}
         said[0] += [] if suppress_small else foreseen(run)
     where = (run.problem, run.solution, run.heldout, run.log, run.posterior, run.certificate)
     return make_report(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -179,14 +180,10 @@ def goal(solved: Solved, seed: int = 0) -> Check:
         found = [(lam, alpha, _improved(solved, solved.seed, lam)) for lam in LAMBDAS[::2]]
     else:
         base = _searched(problem, seed)
-        grid = solve_grid(
-            problem, LocalSearch(starts=3, seed=seed, stationary=True), LAMBDAS, ALPHAS
-        )
-        found = [
-            (lam, alpha, solution.policy)
-            for lam, row in zip(LAMBDAS, grid, strict=True)
-            for alpha, solution in zip(ALPHAS, row, strict=True)
-        ]
+        solver = LocalSearch(starts=3, seed=seed, stationary=True)
+        solved_grid = chain(*solve_grid(problem, solver, LAMBDAS, ALPHAS))
+        at = product(LAMBDAS, ALPHAS)
+        found = [(lam, al, x.policy) for (lam, al), x in zip(at, solved_grid, strict=True)]
     rows = [{"lam": lam, "alpha": al, **changed(problem, base, other)} for lam, al, other in found]
     return _careful("goal", max(row["visits"] for row in rows) > MUCH, {"grid": rows})
 

@@ -92,13 +92,8 @@ def empirical_model(log: TransitionLog, allowed: BoolArray) -> tuple[ModelSet, i
     keys = np.concatenate([pairs, unseen])
     order = np.argsort(keys, kind="stable")
     prob = np.concatenate([count / seen[pairs], np.ones(unseen.size)])[order]
-    models = ModelSet(
-        indptr=np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=S * A))]),
-        next_states=np.concatenate([s_next, unseen // A])[order].astype(np.int32),
-        prob=prob,
-        f=np.ones(1),
-        states=log.states,
-        actions=log.actions,
-        sinks=np.asarray(log.pair_counts).sum(axis=1) == 0,
-    )
-    return models, int(unseen.size)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=S * A))])
+    listed = np.concatenate([s_next, unseen // A])[order].astype(np.int32)
+    sinks = np.asarray(log.pair_counts).sum(axis=1) == 0
+    stored = (indptr, listed, prob, np.ones(1))
+    return ModelSet(*stored, log.states, log.actions, sinks=sinks), int(unseen.size)
