@@ -33,6 +33,11 @@ class StateColumns:
     numbers: Mapping[str, NDArray[np.float64]]
     words: Mapping[str, tuple[str, ...]]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Ordered columns first."""
+        return (*self.numbers, *self.words)
+
 
 def state_columns(
     states: Labels, table: Mapping[str, Sequence[object]] | None = None
@@ -470,7 +475,7 @@ def looks(problem: Problem, columns: StateColumns) -> int:
         return 0  # exchanges by inverses are of problems without end
     S, A, N = problem.R.shape
     # An inverse, and for every action a product and two factorisations for each column.
-    work = N * S**3 * (2.0 + A * (1.0 + len(columns.numbers) + len(columns.words)))
+    work = N * S**3 * (2.0 + A * (1.0 + len(columns.names)))
     n = min(MOST_LOOKS, int(WORK / max(work, 1.0)))
     return n if n >= 10 and 8.0 * N * A * S**2 < 2**30 else 0
 
