@@ -204,7 +204,11 @@ def read_policy(
 
 
 def read_timed_policy(
-    path: str | Path, states: Labels, actions: Labels, horizon: int | None, rest: Policy | None
+    path: str | Path,
+    states: Labels,
+    actions: Labels,
+    horizon: int | None,
+    rest: Policy | None = None,
 ) -> Policy | TimedPolicy:
     """The same with a horizon: where there is a column `time`, a rule for each step 0 … H − 1."""
     table = read_table(path, (STATE, ACTION, PROBABILITY, TIME))
@@ -246,10 +250,9 @@ def read_timed_policy(
     if rest is not None:
         probs[missing] = np.broadcast_to(rest.probs, probs.shape)[missing]
         decided = np.where(missing.any(axis=0), rest.decided, decided)
-    made: Policy | TimedPolicy = policy_of(
-        probs[0] if time is None else probs, states, actions, decided
-    )
-    return made
+    if time is None:
+        return Policy(probs[0], states, actions, decided)
+    return TimedPolicy(probs, states, actions, decided)
 
 
 def _steps(table: Columns, time: FloatArray, horizon: int | None) -> int:
