@@ -117,7 +117,7 @@ def test_at_the_end_every_ball_meets_the_set_of_its_own_value() -> None:
         assert solution.status is Status.TOLERANCE_REACHED
         assert solution.v is not None
         # In K(v), value iteration's threshold: the action taken is worth no more than VaR.
-        tail, _ = tail_mass(equal)
+        tail, _, _ = tail_mass(equal)
         Z = equal.R + equal.gamma * np.einsum("nsat,t->san", equal.models.P, solution.v)
         d = solution.policy.decision
         for s in range(6):

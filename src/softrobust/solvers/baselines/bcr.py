@@ -125,7 +125,7 @@ class BCR(Iterated):
 
     def sets(self, problem: Problem) -> CredibleSets:
         """The credible region of the problem's α, at λ = 1."""
-        tail, wanted = tail_mass(problem)
+        tail, wanted, _ = tail_mass(problem)
         if self.scope == "global":
             tail = 1.0 - problem.objective.alpha
             wanted = GLOBAL_DRAWS / tail if tail > EDGE else np.inf

@@ -138,11 +138,11 @@ def whole_draws(wanted: float) -> int:
     return max(math.ceil(wanted * (1 - EDGE)), 1)
 
 
-def tail_mass(problem: Problem) -> tuple[float, float]:
-    """(δ/(SA), SA/δ) of the pairs that may be taken in states that can be left."""
+def tail_mass(problem: Problem) -> tuple[float, float, int]:
+    """(δ/(SA), SA/δ, SA) of the pairs that may be taken in states that can be left."""
     pairs = max(int(problem.allowed[problem.decided].sum()), 1)
     delta = 1.0 - problem.objective.alpha
-    return (0.0, math.inf) if delta <= EDGE else (delta / pairs, pairs / delta)
+    return (0.0, math.inf, pairs) if delta <= EDGE else (delta / pairs, pairs / delta, pairs)
 
 
 def resolution(

@@ -94,7 +94,7 @@ class RSVF(Iterated):
     def solve(self, problem: Problem) -> Solution:
         """Grow the list of value functions until the balls meet all their sets."""
         deadline = Deadline(self.time_limit)
-        tail, wanted = tail_mass(problem)
+        tail, wanted, _ = tail_mass(problem)
         sample = DrawnSample(problem, self.draws, wanted)
         stats = resolution("RSVF", sample, tail, wanted, warn=True)
         v, decision = nominal_policy(problem)
@@ -316,7 +316,7 @@ class RSVFSimple(Iterated):
         lam = problem.objective.lam
         if lam == 0:
             return nominal_solution(problem, self.name)
-        tail, wanted = tail_mass(problem)
+        tail, wanted, _ = tail_mass(problem)
         models = problem.models if self.draws is None else self.draws
         if not isinstance(models, ModelSet):  # no more than may stay in memory
             size = max(problem.models.next_states.size, 1)
