@@ -163,9 +163,7 @@ def test_the_noise_of_a_log_is_told_by_the_log(deviation: float) -> None:
         for i in range(200):
             s[i] = rng.normal() if i % 10 == 0 else s_next[i - 1]
             s_next[i] = 0.8 * s[i] + 0.5 * a[i] + deviation * rng.normal()
-        log = ContinuousLog(
-            s=s[:, None], a=a, s_next=s_next[:, None], variables=("x",), actions=("0", "1")
-        )
+        log = ContinuousLog.from_arrays(s[:, None], a, s_next[:, None])
         models = RegressionPosterior().fit(log).sample(100, 0)
         variance = models.noise[:, 0, 0] * models.scaling.out_scale[0] ** 2
         said.append(np.quantile(variance, [0.05, 0.95]))
