@@ -11,6 +11,7 @@ import pytest
 
 from softrobust.bounds import Covers, best_bound, clairvoyant_bound
 from softrobust.certificate import certify
+from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
@@ -198,3 +199,17 @@ def test_bounds_of_the_regret_allow_for_what_optima_are_known_to(seed: int) -> N
     assert clairvoyant_bound(problem).value >= 0.0
     assert found.bound.value >= 0.0
     assert certify(problem, found).bound.value >= 0.0
+
+
+@pytest.mark.parametrize("reference", ["optimum", "policy"])
+def test_a_gain_of_nothing_is_proven_as_returns_are(reference: str) -> None:
+    """A gain of 0 is a difference of returns, and no better known; one policy is the best."""
+    rng, labels = np.random.default_rng(3), (Labels.range(2), Labels.range(2))
+    models = ModelSet.from_dense(rng.dirichlet(np.ones(2), size=(3, 2, 2)))
+    goal = SoftRobust(0.5, 0.7, "optimum")
+    if reference == "policy":
+        goal = SoftRobust(0.5, 0.7, Policy.from_decision(np.zeros(2, int), *labels))
+    paid, few = np.array([[1.0, 0.0], [2.0, 0.0]]), np.array([[True, False]] * 2)
+    for gamma, allowed in ((0.99999, None), (0.999999, few)):
+        found = solve(Problem(models, paid, [0.5, 0.5], gamma, goal, allowed), Exact())
+        assert found.status == "optimal"

@@ -40,6 +40,7 @@ from softrobust.returns import (
     optimal_returns,
     reference_error,
     reference_returns,
+    reference_size,
     static_return,
 )
 from softrobust.solvers.base import Solution, Solver, Status, finish
@@ -231,9 +232,12 @@ class _Run:
             how = stats.get("method", "local search")
             bound = bound_of(self.problem, proven, Covers.DETERMINISTIC, how)
         # Where numbers are huge somewhere, so is the error of an enumeration: that proves nothing.
-        most = max(EXCUSED * abs(value), excusable(self.problem))
+        size = abs(value) + reference_size(self.problem)  # a gain of 0 is rounded as returns are
+        most = max(EXCUSED * size, excusable(self.problem))
         room = 2 * tree.rounding + min(tree.error, most)
         left = bound.value - reference_error(self.problem) - value  # what a search can close
+        if stats["log10_rules"] == 0:
+            left = 0.0  # the one policy there is
         status = self.honest(status, left, value, room)
         self.note(tree)
         stats.update(
