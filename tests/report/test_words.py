@@ -27,6 +27,7 @@ from softrobust.report.words import (
     percent,
     plain,
     rows_and_dates,
+    two_digits,
     unbroken,
 )
 from softrobust.solvers.base import Status
@@ -72,6 +73,11 @@ def test_percent_never_rounds_something_to_nothing_or_to_all(share: float) -> No
 def test_percent_reads_well() -> None:
     shown = [percent(x).replace("\u202f", "") for x in (1 - 0.9, 0.0419, 0.5, 0.0004, 0.9999)]
     assert shown == ["10%", "4.2%", "50%", "<0.1%", ">99.9%"]
+
+
+def test_two_digits_are_never_a_power_of_ten() -> None:
+    shown = [two_digits(x) for x in (0.000123, 0.0456, 0.45455, 0.996, 1.0, 1.12, 123.0)]
+    assert shown == ["0.012 %", "4.6 %", "45 %", "99.6 %", "100 %", "112 %", "12300 %"]
 
 
 def test_nouns_and_labels() -> None:

@@ -64,7 +64,7 @@ def print_frontier(found: Frontier, out: Path | None) -> None:
     from softrobust.objective import SoftRobust
     from softrobust.report.pictures import alike, lams
     from softrobust.report.sentences import phrase, sentence
-    from softrobust.report.words import measured
+    from softrobust.report.words import measured, two_digits
 
     console = screen.make_console()
     head = ("λ", "mean", "bad case", "open", "price", "policy changes in")
@@ -79,7 +79,7 @@ def print_frontier(found: Frontier, out: Path | None) -> None:
         for same in alike(found.column(j)):
             p = same[0]
             share = p.certificate.gap_share
-            left = "unknown share" if share is None else f"{100 * share:.2g} %"
+            left = "unknown share" if share is None else two_digits(share)
             rows.append(
                 (
                     lams(same),
@@ -140,13 +140,14 @@ def print_lines(lines: list[str]) -> None:
 def print_options(found: Explanation) -> None:
     """The actions of a state side by side."""
     from softrobust.report.sentences import phrase
+    from softrobust.report.words import two_digits
 
     console = screen.make_console()
     console.print()
     screen.paragraph(console, phrase("screen.options"), "italic")
     rows = []
     for o in found.options:
-        share = "" if o.chosen in (0, 1) else f" {100 * o.chosen:.2g} %"
+        share = "" if o.chosen in (0, 1) else f" {two_digits(o.chosen)}"
         mark = f" ←{share}" if o.chosen > 0 else " (nominal)" if o.nominal else ""
         rows.append(
             (

@@ -10,7 +10,7 @@ from softrobust.certificate import PRACTICE
 from softrobust.certificate.record import objective_of
 from softrobust.objective import Objective
 from softrobust.report.sentences import TEXTS, in_words, phrase, told
-from softrobust.report.words import bad_case, measured
+from softrobust.report.words import bad_case, measured, two_digits
 from softrobust.solvers.promise import LEVEL
 from softrobust.study.checks import FEWEST_REPLAYED, MODEL_TAIL, MUCH, WEAK, Check, Verdict
 from softrobust.study.confounding import MOST
@@ -30,7 +30,7 @@ MOST_INSTEAD = 3  # other actions that have a sentence of their own, the best of
 
 def explanation_sentences(e: Explanation) -> list[str]:
     """Why the policy does what it does in a state, one sentence a line."""
-    mixture = " or ".join(f"'{name}' ({100 * p:.2g} %)" for name, p in e.mix.items())
+    mixture = " or ".join(f"'{name}' ({two_digits(p)})" for name, p in e.mix.items())
     taken = mixture if e.action is None else f"'{e.action}'"
     words, others = bad_case(e.objective), [o for o in e.options if o.action != e.action]
     lines = [phrase("explain.takes", e=e, taken=taken, kept=e.is_practice and e.action is None)]
@@ -311,7 +311,7 @@ def _ahead(policies: Iterable[Facts], goal: Objective, least: float) -> str:
 
 def _side(row: Facts, least: float) -> list[str]:
     share, held, static = row["gap_share"], row["heldout"], row["static"]
-    left = "unknown share" if share is None else f"{100 * share:.2g} %"
+    left = "unknown share" if share is None else two_digits(share)
     return [
         row["name"],
         *(_told(static[name], least, 6) for name in ("objective", "mean", "cvar")),

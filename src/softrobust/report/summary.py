@@ -208,7 +208,7 @@ def _taken(c: dict[str, Any], when: str) -> str:
     mix = c.get(f"mix_{when}", {})
     if len(mix) < 2:
         return str(c[when])
-    return " or ".join(f"{name} ({100 * share:.2g} %)" for name, share in mix.items())
+    return " or ".join(f"{name} ({words.two_digits(share)})" for name, share in mix.items())
 
 
 def _drift(d: dict[str, Any]) -> str:

@@ -241,7 +241,7 @@ def _limits(q: Quality, where: str) -> list[str]:
 
 def _practice(about: Mapping[str, Any]) -> str:
     """What practice was found to be, where states are vectors."""
-    mix = ", ".join(f"'{name}' in {100 * p:.2g} %" for name, p in about["shares"].items())
+    mix = ", ".join(f"'{name}' in {words.two_digits(p)}" for name, p in about["shares"].items())
     return phrase("verdict.practice", mix=mix, degree=about["degree"])
 
 

@@ -123,6 +123,12 @@ def percent(share: float) -> str:
     return f"{value:g}{NARROW}%"
 
 
+def two_digits(share: float) -> str:
+    """A share in two digits, however small; from 99 % on in whole ones, never as 1e+02."""
+    whole = 100 * share
+    return f"{whole:.2g} %" if whole < 99 else f"{whole:.1f}".removesuffix(".0") + " %"
+
+
 def between(low: float, high: float, form: str = ".4g") -> str:
     """An interval that no line breaks: "[1.5, 2]"."""
     return f"[{low:{form}},{FIRM}{high:{form}}]"

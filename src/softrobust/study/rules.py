@@ -90,8 +90,9 @@ class Rules:
         """The rules, indented, one a line."""
         out = _lines(self.tree, self.names, "")
         for s in self.exceptions:
-            mix = self.policy.mix(s).items()
-            taken = (a if p == 1 else f"{a} ({100 * p:.2g} %)" for a, p in mix)
+            mix = self.policy.mix(s)
+            digits = 2 + (max(mix.values()) > 0.99)
+            taken = (a if p == 1 else f"{a} ({100 * p:.{digits}g} %)" for a, p in mix.items())
             out.append(f"except in {self.policy.states[s]}: {' or '.join(taken)}")
         return out
 
