@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ SR: Any = softrobust
 WRONG: tuple[Any, ...] = (
     "x", None, 3, -1, float("nan"), float("inf"), [], {}, object(), np.zeros(0),
     np.zeros((2, 2, 2, 2)), ["a", "b"], {"a": "b"}, Path("nowhere.csv"), Path(),
+    [[1, 2], [3]], 10**400, 1 + 2j,
 )  # fmt: skip
 # Where a value that works takes long: only what must be given is tried.
 SLOW = {"choose", "certify_posterior", "frontier", "value_of_data", "review", "make_report"}
@@ -113,6 +116,25 @@ def test_nothing_but_our_own_errors(
                     pass
                 except Exception as error:
                     bare.append(f"{name} {parameter.name}={wrong!r}: {error!r}"[:200])
+    assert not bare, "\n".join([f"{len(bare)} errors of Python's own:", *bare])
+
+
+def test_data_objects_are_made_of_what_they_ask_for() -> None:
+    """The classes that functions make, made by hand: every field in turn gets every wrong value."""
+    problem, _, posterior = from_log(stock_log())
+    vectors = {"s": [[0.0], [1.0]], "a": [0, 0], "s_next": [[1.0], [0.0]], "variables": ["x"]}
+    own = SR.ContinuousLog(**vectors, actions=problem.models.actions)
+    known: tuple[Any, ...] = (posterior.log, posterior.log.rewards, problem.models, own)
+    bare = []
+    for good in known:
+        made = {f.name: getattr(good, f.name) for f in fields(good) if f.init}
+        for name, wrong in product(made, WRONG):
+            try:
+                type(good)(**{**made, name: wrong})
+            except SoftRobustError:
+                pass
+            except Exception as error:
+                bare.append(f"{type(good).__name__} {name}={wrong!r}: {error!r}"[:200])
     assert not bare, "\n".join([f"{len(bare)} errors of Python's own:", *bare])
 
 

@@ -48,7 +48,7 @@ def check_share(name: str, value: float) -> float:
     """A float in [0, 1], or an `InputError` that names it."""
     try:
         out = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be a number in [0, 1]; it is {value!r}.") from None
     if not 0.0 <= out <= 1.0:
         raise InputError(f"{name} must lie in [0, 1]; it is {out:g}.")
@@ -354,12 +354,14 @@ class SoftRobust(Objective):
             return weights.copy()
         return (1 - self.lam) * weights + self.lam * tail_weights(x, weights, self.alpha)
 
+    @names_arguments
     def xi_bounds(self, f: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds of Ξ, each (n_models,)."""
         weights = np.asarray(f, dtype=np.float64)
         lower = (1 - self.lam) * weights
         return lower, lower + self.lam * self.q_bounds(weights)
 
+    @names_arguments
     def q_bounds(self, f: ArrayLike) -> FloatArray:
         """u = min(f/(1 − α), 1), and 1 where f > 0 at α = 1: the box of CVaR's own weights q."""
         weights = np.asarray(f, dtype=np.float64)

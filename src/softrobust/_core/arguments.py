@@ -43,6 +43,8 @@ def names_arguments(function: _F) -> _F:
                 kind = _annotation(call, name)
                 if not _fits(kind, value):
                     raise refused(name, _in_words(kind), value, "") from error
+                if _ragged(value):
+                    raise refused(name, "rows of one length", value, "") from error
             raise
 
     if isinstance(function, type):
@@ -71,6 +73,8 @@ def _fits(kind: Any, value: Any) -> bool:
         return any(_fits(one, value) for one in inner)
     if kind in (None, NoneType):
         return value is None
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return kind is Any
     if kind is float:
         return isinstance(value, (int, float, np.number)) and not is_bool(value) and value == value
     if kind is int:
@@ -103,11 +107,18 @@ def _fit(kinds: tuple[Any, ...], values: Iterable[Any]) -> bool:
     return not kinds or all(_fits(kinds[0], value) for value in values)
 
 
-def _are_numbers(value: Any) -> bool:
+def _ragged(value: Any) -> bool:
     try:
-        array = np.asarray(value)
+        np.asarray(value if isinstance(value, (list, tuple)) else 0)
     except ValueError:
+        return True
+    return False
+
+
+def _are_numbers(value: Any) -> bool:
+    if _ragged(value):
         return False
+    array = np.asarray(value)
     return array.dtype.kind in "biuf" and array.size > 0
 
 

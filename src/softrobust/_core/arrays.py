@@ -30,13 +30,15 @@ def frozen(values: npt.ArrayLike, dtype: type[_T]) -> npt.NDArray[_T]:
     An array that could still be written, itself or through what it is a view of, is copied; one
     that is read-only all the way down is shared.
     """
-    array: npt.NDArray[Any] = np.asarray(values)
-    if array.dtype == dtype and array.flags.c_contiguous and not _writeable(array):
-        return array
     try:
+        array: npt.NDArray[Any] = np.asarray(values)
+        if array.dtype == dtype and array.flags.c_contiguous and not _writeable(array):
+            return array
+        if array.dtype.kind == "c":
+            raise TypeError("complex ones came")
         with np.errstate(invalid="ignore"):
             out = np.array(array, dtype=dtype, order="C", copy=True)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"Numbers were expected ({error}). Give an array of numbers.") from None
     if out.dtype.kind in "iu" and array.dtype.kind == "f" and not np.array_equal(out, array):
         odd = array[out != array].flat[0]

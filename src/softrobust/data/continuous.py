@@ -33,6 +33,7 @@ _DTYPES: dict[str, type[Any]] = {
 }  # fmt: skip
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ContinuousLog(Sealed):

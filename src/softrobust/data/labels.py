@@ -19,6 +19,7 @@ from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import Sealed
 from softrobust._core.files import FORMULA
 from softrobust._core.notes import Note
+from softrobust._core.settings import whole
 from softrobust.errors import InputError
 
 # At most 18 digits: a longer run of digits is a code, not a number, and does not fit in 64 bits.
@@ -80,7 +81,8 @@ class Labels:
     @names_arguments
     def range(cls, n: int, noun: str = "label") -> "Labels":
         """Return the names "0", "1", …, "n-1"."""
-        return cls(tuple(map(str, range(n))), noun=noun)
+        names = range(whole("n", n, 0, 2**31 - 1))  # codes have 32 bits
+        return cls(tuple(map(str, names)), noun=noun)
 
     @classmethod
     @names_arguments

@@ -55,6 +55,7 @@ class Counts(NamedTuple):
     n: IntArray
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TransitionLog(OfStates):
@@ -171,6 +172,7 @@ class TransitionLog(OfStates):
         """Index of the absorbing state "(end)", or None."""
         return self.n_states - 1 if self.states.names[-1] == END else None
 
+    @names_arguments
     def part(self, rows: IntArray | BoolArray) -> "TransitionLog":
         """Some of the rows (indices, or a mask), with the labels, start and rewards of all."""
         columns = {name: getattr(self, name) for name in _COLUMNS}
@@ -209,6 +211,7 @@ class TransitionLog(OfStates):
         keys += self.a
         return keys
 
+    @names_arguments
     def allowed(self, min_count: int = 1) -> BoolArray:
         """Return which pairs were seen at least `min_count` times, (n_states, n_actions)."""
         if min_count < 0:

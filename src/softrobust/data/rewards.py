@@ -37,7 +37,7 @@ from softrobust._core.arrays import (
 from softrobust._core.files import Arrays
 from softrobust._core.notes import Note, read_notes
 from softrobust._core.schema import parse
-from softrobust._core.settings import whole
+from softrobust._core.settings import real, whole
 from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 
@@ -54,6 +54,7 @@ _MOST_CALLS = 4_000_000
 DRAWN_REWARDS = "rewards_drawn"  # the code of a note: rewards were drawn with the models
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Rewards(Sealed):
@@ -166,6 +167,7 @@ class Rewards(Sealed):
         )
 
     @classmethod
+    @names_arguments
     def of_triples(
         cls,
         s: npt.ArrayLike,
@@ -233,6 +235,7 @@ class Rewards(Sealed):
         return replace(made, notes=(Note("rewards_function"),))
 
     @classmethod
+    @names_arguments
     def of_given(
         cls, given: Any, states: Labels, actions: Labels, end: int | None = None
     ) -> "Rewards":
@@ -278,6 +281,7 @@ class Rewards(Sealed):
         layers = (self.per_model, self.triples, self.nexts, self.pairs)
         return next(layer for layer in layers if layer is not None)
 
+    @names_arguments
     def at(
         self, s: npt.ArrayLike, a: npt.ArrayLike, s_next: npt.ArrayLike
     ) -> tuple[FloatArray, BoolArray]:
@@ -367,8 +371,7 @@ class Rewards(Sealed):
     # ---------------------------------------------------------------- changes
     def with_default(self, value: float) -> "Rewards":
         """Give every pair whose reward is unknown the reward `value`."""
-        if not np.isfinite(value):
-            raise InputError(f"The default reward must be a finite number: got {value}.")
+        real("The default reward", value)
         unknown = ~self.known
         facts = {"pairs": int(unknown.sum()), "value": float(value)}
         return replace(
@@ -378,6 +381,7 @@ class Rewards(Sealed):
             notes=(*self.notes, Note("rewards_default", facts=facts)),
         )
 
+    @names_arguments
     def merge(self, other: "Rewards") -> "Rewards":
         """Return these rewards with those of `other` in their place wherever it knows one."""
         if self.pairs.shape != other.pairs.shape:

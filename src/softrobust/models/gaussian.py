@@ -22,6 +22,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import FloatArray, IntArray, Sealed, frozen, shaped
 from softrobust._core.files import read_npz, rebuilding, write_npz
 from softrobust.data.labels import Labels
@@ -131,6 +132,7 @@ class Scaling(Sealed):
                 raise InputError(f"scaling.{name} must be finite, and a scale above 0.")
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GaussianModels(ContinuousModels):

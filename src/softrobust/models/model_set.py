@@ -62,6 +62,7 @@ class WeightedModels(Sealed, ABC):
         index = np.arange(self.n_models)
         return self.select(index[:n]), self.select(index[n:])
 
+    @names_arguments
     def _chosen(self, which: ArrayLike) -> tuple[IntArray, FloatArray]:
         """Indices of a selection and its weights."""
         chosen = np.asarray(which)
@@ -77,6 +78,7 @@ class WeightedModels(Sealed, ABC):
         return index, np.asarray(f / f.sum())
 
 
+@names_arguments
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
 class ModelSet(WeightedModels, OfStates):

@@ -80,7 +80,7 @@ class TiedPosterior(Posterior):
         moves, known = self.moves, self.known
         if not isinstance(moves, Sequence) or not all(isinstance(m, Integral) for m in moves):
             raise InputError(f"moves must be whole numbers such as (-1, 0, 1); they are {moves!r}.")
-        if 0 not in moves or len(set(moves)) != len(moves):
+        if 0 not in [*moves] or len(set(moves)) != len(moves):
             raise InputError(f"moves must be distinct and hold 0; they are {moves!r}.")
         real("prior", self.prior, above=0, hint="It is a positive prior mass.")
         if not isinstance(known, Mapping):
