@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softrobust._core.files import atomic_write
 from softrobust.data import read_log, save_log
 from softrobust.errors import InputError
 from softrobust.models.files import load_models
@@ -26,6 +27,10 @@ BAD_TEXTS: dict[str, tuple[bytes | str, list[str]]] = {
     "only blank lines": ("\n\n", ["log.csv is empty"]),
     "header only": (HEAD, ["at least one transition", "log.csv has none"]),
     "header only, no newline": (HEAD.strip(), ["at least one row", "log.csv has none"]),
+    "two columns of one name": (
+        "state,action,next_state,reward,reward\na,x,b,1,2\n",
+        ["One column must be the reward", "'reward' and 'reward'", "Rename one of them"],
+    ),
     "missing column": (
         "state,act,next_state\na,x,b\n",
         [
@@ -269,3 +274,23 @@ def test_damaged_files_are_input_errors(data: st.DataObject, tmp_path_factory: A
     path.write_bytes(whole[:start] + data.draw(st.binary(max_size=8)) + whole[stop:])
     with contextlib.suppress(InputError):
         assert read_log(path).n_rows > 0
+
+
+def test_a_fault_of_the_system_names_the_file(tmp_path: Path) -> None:
+    """A read that fails, and a folder that is not there: the name of the user's own file."""
+    memory = Path("/proc/self/mem")
+    if memory.exists():
+        with pytest.raises(OSError, match="/proc/self/mem"):
+            read_log(memory)
+    with (
+        pytest.raises(FileNotFoundError, match=r"nowhere.log\.npz'"),
+        atomic_write(tmp_path / "nowhere" / "log.npz"),
+    ):
+        pass
+
+
+def test_an_encoding_that_failed_is_not_advised(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes(b"state,action,next_state\n\x81,x,b\n")
+    with pytest.raises(InputError, match="no CP1252") as told:
+        read_log(tmp_path / "log.csv")
+    assert told.value.arguments == {"encoding": "…"}

@@ -20,6 +20,17 @@ from softrobust.errors import InputError, MissingExtraError
 
 
 @contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Faults of the system inside are of this file: of a read it names none, or a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:  # others are of what a file holds
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def atomic_write(
     path: str | Path, mode: str = "w", newline: str | None = None
 ) -> Iterator[IO[Any]]:
@@ -30,7 +41,8 @@ def atomic_write(
             f"{target} is a folder where a file is to be written. Remove it and run the command "
             "again, or name another file."
         )
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
+    with naming(target):
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
     try:
         with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
             yield file

@@ -520,7 +520,9 @@ def check_replications(replications: int, least: int) -> None:
     """Too few replications have no spread to judge by."""
     if replications < least:
         raise InputError(
-            f"At least {least} replications are needed; {replications} were asked for."
+            f"At least {least} replications are needed to judge by; {replications} came. Ask for "
+            f"{least} or more, or leave them out.",
+            arguments={"replications": f"{least}"},
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from softrobust._core.files import atomic_write, rebuilding
+from softrobust._core.files import atomic_write, naming, rebuilding
 from softrobust._core.notes import RECORDED, Level, Note, read_notes
 from softrobust._core.schema import check, published, read_json
 from softrobust.bounds import Bound, Covers, PaperErrors
@@ -171,7 +171,7 @@ def digests(folder: Path, of: Mapping[str, Any] | None = None) -> dict[str, str]
     found = {}
     for file in sorted(folder.iterdir()):
         if file.name.endswith(SEALED) and file.is_file() and (of is None or file.name in of):
-            with file.open("rb") as raw:
+            with naming(file), file.open("rb") as raw:
                 found[file.name] = hashlib.file_digest(raw, "sha256").hexdigest()
     return found
 

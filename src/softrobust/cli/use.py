@@ -155,7 +155,7 @@ def export(run: Path, out: Path, json: bool = False, quiet: bool = False) -> Non
     from softrobust.run.export import export as export_run
 
     if not out.resolve().parent.is_dir():
-        raise InputError(f"The folder that is to hold '{out}' does not exist.")
+        raise InputError(f"The folder that is to hold '{out}' does not exist. Make it first.")
     export_run(load_run(run), out)
     if json:
         print_record({"run": str(run), "written": [str(out)]})
@@ -243,7 +243,7 @@ def report(
     if target.is_dir():
         raise InputError(f"'{target}' is a folder; --out needs a file, such as page.html.")
     if not target.resolve().parent.is_dir():
-        raise InputError(f"The folder that is to hold '{target}' does not exist.")
+        raise InputError(f"The folder that is to hold '{target}' does not exist. Make it first.")
     alone = target.suffix.lower() == ".pdf"
     if not (pdf or alone):
         refuse({"browser": browser}, "printing (--pdf)")

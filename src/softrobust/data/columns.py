@@ -78,10 +78,11 @@ def resolve_columns(
         fits = [i for i, name in free.items() if name in role.aliases]
         if len(fits) > 1:
             names = " and ".join(f"'{found[i].strip()}'" for i in fits)
+            same = len({found[i].strip() for i in fits}) == 1  # no name tells them apart
+            say = "Rename one of them" if same else f"Say which with columns={{'{role.name}': …}}"
             raise InputError(
-                f"One column must be the {role.name}: in {source} both {names} could be. Say which "
-                f"with columns={{'{role.name}': …}}.",
-                arguments={"columns": f"{role.name}=…"},
+                f"One column must be the {role.name}: in {source} both {names} could be. {say}.",
+                arguments={} if same else {"columns": f"{role.name}=…"},
             )
         if fits:
             position[role.name] = fits[0]

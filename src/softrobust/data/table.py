@@ -31,7 +31,7 @@ from typing import IO, Any, Literal, NamedTuple, final
 import numpy as np
 
 from softrobust._core.arrays import Rows
-from softrobust._core.files import DAMAGED, refuse_streams
+from softrobust._core.files import DAMAGED, naming, refuse_streams
 from softrobust._core.notes import Note
 from softrobust._core.settings import refused, whole
 from softrobust.data.columns import (
@@ -298,7 +298,7 @@ def _open(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"The file {path} cannot be opened: {error.strerror}.") from None
     except ValueError as error:  # a name that no file can have
         raise InputError(f"The file {str(path)!a} cannot be opened: {error}.") from None
-    with file:
+    with file, naming(path):
         yield file
 
 
@@ -536,7 +536,7 @@ def _not_text(name: str, where: str, encoding: str) -> InputError:
         f"Text must be in one encoding: {where} of {name} holds bytes that are no "
         f"{encoding.upper()}. Say which it is with encoding, or save the file again as CSV in "
         "UTF-8 (in Excel: «CSV UTF-8»).",
-        arguments={"encoding": "cp1252"},
+        arguments={"encoding": "…" if encoding.upper() == "CP1252" else "cp1252"},
     )
 
 

@@ -156,9 +156,12 @@ def check_folder(out: Path, may_exist: bool, argument: str = "resume") -> None:
             out.stat()  # says what a link in a circle is, as resolving it would not
         parent = out.resolve().parent
         if out.exists() and not out.is_dir():
-            raise InputError(f"'{out}' is a file; results need a folder.")
+            raise InputError(f"'{out}' is a file; results need a folder. Name another one.")
         if not parent.is_dir():
-            raise InputError(f"The folder '{parent}' that is to hold '{out.name}' does not exist.")
+            raise InputError(
+                f"The folder '{parent}' that is to hold '{out.name}' does not exist. Make it, or "
+                "name another one."
+            )
         if out.exists() and not may_exist:
             raise InputError(
                 f"The folder '{out}' exists already. Allow to go on in it ({argument}=True), or "
