@@ -51,7 +51,7 @@ def check_share(name: str, value: float) -> float:
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} must be a number in [0, 1]; it is {value!r}.") from None
     if not 0.0 <= out <= 1.0:
-        raise InputError(f"{name} must lie in [0, 1]; it is {out:g}.")
+        raise InputError(f"{name} must lie in [0, 1]; it is {value}.")
     return out
 
 

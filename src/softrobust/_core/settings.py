@@ -22,13 +22,13 @@ from softrobust.errors import InputError
 
 
 def whole(name: str, value: Any, least: int = 1, most: int | None = None, hint: str = "") -> int:
-    """A whole number in least … most, one that arrays hold (NumPy's integers included)."""
+    """A whole number in least … most (NumPy's integers included)."""
     rule = f"≥ {least}" if most is None else f"in {least}…{most}"
     try:
         number = None if is_bool(value) else operator.index(value)
     except TypeError:
         number = None
-    if number is None or not least <= number <= (2**63 - 1 if most is None else most):
+    if number is None or number < least or (most is not None and number > most):
         raise refused(name, f"a whole number {rule}", value, hint)
     return number
 

@@ -464,8 +464,9 @@ class TextStream(io.RawIOBase):
 
 def _codec(encoding: str) -> codecs.CodecInfo:
     try:
+        "".encode(encoding)  # refuses what is known, but no encoding of text: rot13, base64
         return codecs.lookup(encoding)
-    except LookupError:
+    except (LookupError, ValueError):
         raise InputError(
             f"There is no encoding '{encoding}'. Usual ones are utf-8, utf-16, cp1252, latin-1, "
             "cp1250, shift_jis and gb18030.",

@@ -234,7 +234,7 @@ class Frame(Sealed):
 
 def check_count(n: int, n_entries: int = 0) -> int:
     """The number of models asked for: a whole number ≥ 1, whose rows fit into memory."""
-    n = whole("The number of models", n, hint="Ask for one or more.")
+    n = whole("The number of models", n, 1, 10**12, "Ask for as many as fit into memory.")
     if (size := 8.0 * n_entries * n) > SMALL:
         refuse_if_too_large(size, f"{n} models", "Draw fewer, or narrow the support.")
     return n

@@ -134,7 +134,7 @@ def worst_mixture(
 ) -> tuple[float, FloatArray]:
     """The least ρ(π, E_ξ[P̂]) that descent finds, and its ξ (n_models,); no bound from below."""
     evaluation.check_policy(problem, policy)
-    whole("starts", starts)
+    whole("starts", starts, most=2**31)
     whole("steps", steps)
     rng = generator(seed)
     f, objective = problem.models.f, problem.objective

@@ -277,7 +277,7 @@ def _prior(options: Options) -> Posterior:
         raise InputError(f"'{twice[0]}' was given twice. Leave one of the two out.")
     settings |= {setting: getattr(options, setting) for setting in given}
     if name == LearnedPosterior.name and given:  # it keeps to practice on pairs seen rarely
-        settings["min_count"] = 0 if options.min_count == 0 else 1
+        settings["min_count"] = min(whole("min_count", options.min_count, 0), 1)
     seed = {"seed": options.seed} if "seed" in known else {}
     return make_posterior(name, **(seed | settings))
 
