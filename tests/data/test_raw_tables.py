@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softrobust._core.arrays import Rows
 from softrobust._core.notes import Level
 from softrobust.cli.main import run
 from softrobust.data import TableFile, read_log, read_trajectories
+from softrobust.data.columns import Columns
 from softrobust.data.formula import reward_formula
 from softrobust.data.inspection import log_alarms
 from softrobust.data.times import guess_form, read_times
@@ -258,12 +260,12 @@ def test_dates_that_can_be_read_in_two_ways_are_asked_for(tmp_path: Path) -> Non
 
 
 def _days(names: list[str], form: str) -> list[float]:
-    codes = np.arange(len(names), dtype=np.int32)
-    t = read_times(codes, names, TableRows, "date", form=form).values
+    t = read_times(_cells(names), "date", form=form).values
     return [float(x) for x in t - t[0]]
 
 
-TableRows: Any = type("R", (), {"source": "f", "where": staticmethod(str)})
+def _cells(names: list[str]) -> Columns:
+    return Columns(Rows("f"), {"date": np.arange(len(names), dtype=np.int32)}, {"date": names})
 
 
 def test_months_and_weeks_are_regular() -> None:
@@ -271,8 +273,7 @@ def test_months_and_weeks_are_regular() -> None:
         "1974-12 1975-01 1975-02", "2024-Q1 2024-Q2 2024-Q3", "2020-W52 2020-W53 2021-W01",
         "Nov-1999 Dec-1999 Jan-2000",
     ):  # fmt: skip
-        codes, names = np.arange(3, dtype=np.int32), text.split()
-        steps = np.diff(read_times(codes, names, TableRows, "t").values)
+        steps = np.diff(read_times(_cells(text.split()), "date").values)
         assert steps[0] == steps[1] > 0
 
 

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from softrobust._core.notes import Note
-from softrobust.data import END, TransitionLog, read_labels, read_log, save_log, sniff
+from softrobust.data import END, TransitionLog, read_labels, read_log, save_log
 from softrobust.data.columns import MISSING_TEXTS
-from softrobust.data.table import read_table
+from softrobust.data.readers import kind_of
+from softrobust.data.table import opened, read_table
 from softrobust.errors import InputError
 
 TEXT = """state,action,next_state,reward,episode,terminal
@@ -290,6 +291,11 @@ def test_many_batches_agree_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert read_log(path).data_hash == whole.data_hash
     assert whole.episode is not None
     assert whole.episode.max() == len({line.rsplit(",")[-1] for line in lines}) - 1
+
+
+def sniff(path: Path) -> str:
+    with opened(path) as table:
+        return kind_of(table)
 
 
 def test_sniff(tmp_path: Path) -> None:

@@ -79,20 +79,15 @@ def _fits(kind: Any, value: Any) -> bool:
         return isinstance(value, (int, float, np.number)) and not is_bool(value) and value == value
     if kind is int:
         return hasattr(value, "__index__") and not is_bool(value) and np.ndim(value) == 0
-    if origin is Annotated or origin is Literal:
-        return (
-            _fits(inner[0], value)
-            if origin is Annotated
-            else isinstance(value, str) and value in inner
-        )
+    if origin is Annotated:
+        return _fits(inner[0], value)
+    if origin is Literal:
+        return isinstance(value, str) and value in inner
     if origin is np.ndarray:
         return _are_numbers(value)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return (
-            isinstance(value, Mapping)
-            and _fit(inner[:1], value)
-            and _fit(inner[1:], value.values())
-        )
+        own = isinstance(value, Mapping)
+        return own and _fit(inner[:1], value) and _fit(inner[1:], value.values())
     if isinstance(origin, type) and issubclass(origin, Iterable):
         listed = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
         return listed and (not isinstance(value, (Sequence, np.ndarray)) or _fit(inner[:1], value))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copyreg
+import hashlib
 import os
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, final
@@ -105,6 +107,36 @@ def found_at(keys: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
     """Where each wanted key stands among ascending ones, and whether it does at all."""
     at = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
     return at, keys[at] == wanted if keys.size else np.zeros(wanted.size, dtype=bool)
+
+
+def first_of(i: int | BoolArray) -> int:
+    """A place as it is, of a mask the first that holds."""
+    return int(np.argmax(i)) if isinstance(i, np.ndarray) and i.ndim else int(i)
+
+
+def starts_of(*columns: npt.NDArray[Any]) -> BoolArray:
+    """Where a row is another than the one before in any of the columns; the first is."""
+    change = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return np.concatenate([[True], change])[: columns[0].size]
+
+
+def ranks(keys: npt.NDArray[Any]) -> IntArray:
+    """How many equal keys stand before each."""
+    order = np.argsort(keys, kind="stable")
+    first = np.flatnonzero(starts_of(keys[order]))
+    out = np.empty(keys.size, dtype=np.int64)
+    out[order] = np.arange(keys.size) - np.repeat(first, np.diff(np.append(first, keys.size)))
+    return out
+
+
+def digest(kind: str, columns: Iterable[npt.NDArray[Any] | None], *labels: Iterable[str]) -> str:
+    """SHA-256 of columns and names, with the kind of what they make up."""
+    out = hashlib.sha256(kind.encode())
+    for column in columns:
+        out.update(b"-" if column is None else column.data)
+    for names in labels:
+        out.update("\x00".join(names).encode() + b"\x01")
+    return out.hexdigest()
 
 
 def counted(keys: IntArray, size: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -235,6 +267,6 @@ class Rows:
             skipped = found
         return number + skipped
 
-    def where(self, i: int) -> str:
-        """Return "row 17 of log.csv" for data row `i`, counted from 0."""
-        return f"row {self.number(i)} of {self.source}"
+    def where(self, i: int | BoolArray) -> str:
+        """Return "row 17 of log.csv" for data row `i`, counted from 0, or the first of a mask."""
+        return f"row {self.number(first_of(i))} of {self.source}"

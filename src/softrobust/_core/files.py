@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -56,6 +57,12 @@ def atomic_write(
         with suppress(OSError):
             os.unlink(name)
         raise
+
+
+def numbered(stem: str, suffix: str = "") -> Iterator[str]:
+    """Names to choose a free one from: x.csv, x-2.csv, x-3.csv, …"""
+    yield f"{stem}{suffix}"
+    yield from (f"{stem}-{n}{suffix}" for n in count(2))
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a cell begins with that a spreadsheet runs

@@ -44,8 +44,10 @@ def real(
     hint: str = "",
 ) -> float:
     """A number, > above, ≥ least, < below, ≤ most where these are given; ∞ only if `infinite`."""
-    bounds = ((">", above), ("≥", least), ("<", below), ("≤", most))
-    rules = [f"{sign} {bound:g}" for sign, bound in bounds if bound is not None]
+    signs = (">", above, operator.gt), ("≥", least, operator.ge), ("<", below, operator.lt)
+    every = (*signs, ("≤", most, operator.le))
+    bounds = [(sign, bound, fits) for sign, bound, fits in every if bound is not None]
+    rules = [f"{sign} {bound:g}" for sign, bound, _ in bounds]
     kind = "a number" if infinite else "a finite number"
     rule = "a positive number" if rules == ["> 0"] else f"{kind} {' and '.join(rules)}"
     try:
@@ -53,12 +55,8 @@ def real(
         number = math.nan if no else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    inside = math.isfinite(number) or (infinite and number == math.inf)
-    inside &= above is None or number > above
-    inside &= least is None or number >= least
-    inside &= below is None or number < below
-    inside &= most is None or number <= most
-    if not inside:
+    known = math.isfinite(number) or (infinite and number == math.inf)
+    if not (known and all(fits(number, bound) for _, bound, fits in bounds)):
         raise refused(name, rule, value, hint)
     return number
 
@@ -128,10 +126,11 @@ def _rule(kind: Any) -> Rule | None:
     return (lambda name, value: instance(name, value, kind)) if own else None
 
 
-def did_you_mean(word: Any, known: Iterable[str]) -> str:
-    """The known word that is near, as a question that goes on a sentence; else nothing."""
-    close = difflib.get_close_matches(str(word), list(known), n=1)
-    return f" Did you mean '{close[0]}'?" if close else ""
+def did_you_mean(word: Any, known: Iterable[str], otherwise: str = "") -> str:
+    """The known word that is near, whatever the case, as a question that goes on a sentence."""
+    plain = {name.strip().casefold(): name.strip() for name in reversed(list(known))}
+    close = difflib.get_close_matches(str(word).strip().casefold(), plain, n=1)
+    return f" Did you mean '{plain[close[0]]}'?" if close else otherwise
 
 
 def from_settings(cls: type[Any], what: str, settings: Mapping[str, Any]) -> Any:

@@ -18,7 +18,6 @@ from softrobust.data.markov import markov_check as markov_check
 from softrobust.data.readers import read_labels as read_labels
 from softrobust.data.readers import read_log as read_log
 from softrobust.data.readers import save_log as save_log
-from softrobust.data.readers import sniff as sniff
 from softrobust.data.readers import write_log_csv as write_log_csv
 from softrobust.data.rewards import Rewards as Rewards
 from softrobust.data.table import TableFile as TableFile

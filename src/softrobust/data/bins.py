@@ -176,10 +176,8 @@ class Bins(Sealed):
         with rebuilding("bins", path):
             names = Labels(tuple(map(str, arrays["variables"])), noun="variable")
             cuts = () if "centres" in arrays else range(len(names))
-            edges, method = (
-                tuple(arrays[f"edges{j}"] for j in cuts),
-                cast(Method, str(arrays["method"])),
-            )
+            edges = tuple(arrays[f"edges{j}"] for j in cuts)
+            method = cast(Method, str(arrays["method"]))
             found = cls(method, names, edges, arrays.get("centres"), arrays["scale"])
             found.index(np.zeros((1, len(names))))  # arrays that do not fit are found here
             return found

@@ -9,8 +9,8 @@ or groups. Text is decided at the end of the stream, never guessed from its begi
 breaks a rule raises `CellError`, which knows its place in the piece; the reader knows the row.
 """
 
-import difflib
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, final
@@ -18,8 +18,9 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, starts_of
 from softrobust._core.notes import Note
+from softrobust._core.settings import did_you_mean
 from softrobust.data.labels import Labels, label_text
 from softrobust.errors import InputError
 
@@ -70,8 +71,9 @@ def resolve_columns(
 ) -> dict[str, int]:
     """Positions of the roles' columns; `columns` (role → column name) goes before the aliases."""
     position = _given_columns(found, roles, columns or {}, source)
-    taken = set(position.values())
-    free = {i: _plain(found[i]) for i in range(len(found)) if i not in taken}
+    free = dict(enumerate(map(_plain, found)))
+    for taken in position.values():
+        del free[taken]
     for role in roles:
         if role.name in position:
             continue
@@ -110,25 +112,20 @@ def _given_columns(
     """Positions of the columns that the user named."""
     position: dict[str, int] = {}
     known, used = {role.name for role in roles}, set()  # of thousands, in wide tables
-    exact: dict[str, list[int]] = {}
-    alike: dict[str, list[int]] = {}
+    exact, alike = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
     for i, other in enumerate(found):
-        exact.setdefault(other.strip(), []).append(i)
-        alike.setdefault(_plain(other), []).append(i)
+        exact[other.strip()].append(i)
+        alike[_plain(other)].append(i)
     for role, name in columns.items():
         if role not in known:
             raise InputError(
                 f"Unknown role '{role}' in columns=. Roles are "
                 f"{_one_of([r.name for r in roles if r.aliases])}."
             )
-        fits = exact.get(name.strip()) or alike.get(_plain(name), [])
+        fits = exact[name.strip()] or alike[_plain(name)]
         if not fits:
-            near = nearest(name, found)
-            hint = f" Did you mean '{near}'?" if near else ""
-            raise InputError(
-                f"The column '{name}' given for the {role} is not in {source}, whose columns are "
-                f"{listed(found)}.{hint}"
-            )
+            text = f"The column '{name}' given for the {role} is not in {source}, whose columns are"
+            raise InputError(f"{text} {listed(found)}.{did_you_mean(name, found)}")
         if len(fits) > 1:
             raise InputError(
                 f"The column '{name}' given for the {role} stands {len(fits)} times in {source}. "
@@ -161,20 +158,12 @@ def _missing_column(role: Role, found: Sequence[str], source: str) -> InputError
     return InputError(text, arguments=arguments)
 
 
-def nearest(name: str, known: Sequence[str]) -> str | None:
-    """The known name that is most like a name, whatever the case; None if none is."""
-    plain = [_plain(other) for other in known]
-    close = difflib.get_close_matches(_plain(name), plain, n=1)
-    return known[plain.index(close[0])].strip() if close else None
-
-
 def refuse_absent(name: str, found: Sequence[str]) -> None:
     """Names are taken to the letter here: they become parts of the names of states."""
     if name not in found:
-        near = nearest(name, found)
         raise InputError(
-            f"The column '{name}' is not in the table, whose columns are "
-            f"{listed(found, 20)}. " + (f"Did you mean '{near}'?" if near else "Check the name.")
+            f"The column '{name}' is not in the table, whose columns are {listed(found, 20)}."
+            + did_you_mean(name, found, " Check the name.")
         )
 
 
@@ -224,9 +213,8 @@ class Columns:
         if unless is not None:
             missing &= ~unless
         if missing.any():
-            i = int(np.argmax(missing))
             raise InputError(
-                f"Every row needs {_with_article(role)}: {self.rows.where(i)} has none in "
+                f"Every row needs {_with_article(role)}: {self.rows.where(missing)} has none in "
                 f"column '{self.headers.get(role, role)}' (an empty cell, NA or NaN). Fill in the "
                 "cell or remove the row."
             )
@@ -237,8 +225,7 @@ class Columns:
         """A label column as indices of `labels`; -1 may be in the rows `unless`."""
         self.require(role, unless)
         codes, names = self.codes[role], self.names[role]
-        place = [labels.find(name) for name in names]
-        out = np.array([*place, MISSING], dtype=np.int32)[codes]
+        out = np.array([*map(labels.find, names), MISSING], dtype=np.int32)[codes]
         unknown = (out == MISSING) & (codes != MISSING)
         if unknown.any():
             i = int(np.argmax(unknown))
@@ -269,9 +256,8 @@ def _with_article(role: str) -> str:
 
 def number_groups(keys: npt.NDArray[Any]) -> CodeArray:
     """Number groups from 0 by first appearance."""
-    if keys.size and (keys[1:] >= keys[:-1]).all():
-        steps = keys[1:] != keys[:-1]
-        return np.concatenate(([0], np.cumsum(steps))).astype(np.int32)
+    if (keys[1:] >= keys[:-1]).all():
+        return (np.cumsum(starts_of(keys)) - 1).astype(np.int32)
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int32)
     rank[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
@@ -380,10 +366,9 @@ class CellReader:
     """
 
     def __init__(self, role: Role, vocabulary: Vocabulary | None, comma: bool = False) -> None:
-        self._what = role.name
+        self._what, self._kind, self._vocabulary = role.name, role.kind, vocabulary
         self._comma = comma  # whether a comma in a number can only be that of decimals
         self._point_seen, self.comma_seen = False, ""
-        self._kind, self._vocabulary = role.kind, vocabulary
         dtype = {"label": np.int32, "number": np.float64, "flag": np.bool_, "group": np.int64}
         self._array: npt.NDArray[Any] = np.empty(1024, dtype=dtype[role.kind])
         self._size = 0

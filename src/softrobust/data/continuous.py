@@ -7,7 +7,6 @@ time.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from softrobust._core.arguments import names_arguments
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, Sealed, shaped
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, Rows, Sealed, digest, shaped
 from softrobust._core.files import write_csv
 from softrobust._core.notes import Note
 from softrobust.data.columns import Role, listed, number_groups
@@ -136,12 +135,8 @@ class ContinuousLog(Sealed):
     @property
     def data_hash(self) -> str:
         """SHA-256 of all columns and names."""
-        digest = hashlib.sha256(b"softrobust-continuous-log-1")
-        for column in (self.s, self.a, self.s_next, self.reward, self.episode, self.terminal):
-            digest.update(b"-" if column is None else column.data)
-        for labels in (self.variables, self.actions):
-            digest.update("\x00".join(labels).encode() + b"\x01")
-        return digest.hexdigest()
+        columns = (getattr(self, name) for name in _DTYPES)
+        return digest("softrobust-continuous-log-1", columns, self.variables, self.actions)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All columns and names as plain arrays."""

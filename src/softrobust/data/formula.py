@@ -17,7 +17,8 @@ from typing import NamedTuple, final
 import numpy as np
 
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray
-from softrobust.data.columns import NUMBER, listed, nearest, numbers_in
+from softrobust._core.settings import did_you_mean
+from softrobust.data.columns import NUMBER, listed, numbers_in
 from softrobust.errors import InputError
 
 NO_NEXT = -2  # the code of a cell of the next row, where the step leads to an end
@@ -74,10 +75,9 @@ class Term:
             advice = "Add it: {}:0, or the reward it stands for."
             absent = sorted(set(known) - set(map(_plain, texts)))
             if absent and not self.whole:
-                near = nearest(absent[0], list(texts))
                 raise InputError(
-                    f"No cell of column '{self.column}' is '{absent[0]}'. "
-                    + (f"Did you mean '{near}'?" if near else f"There are {listed(texts)}.")
+                    f"No cell of column '{self.column}' is '{absent[0]}'."
+                    + did_you_mean(absent[0], texts, f" There are {listed(texts)}.")
                 )
         if unfit.size:
             text = texts[int(unfit[0])]
@@ -106,8 +106,7 @@ class Formula:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it needs."""
-        names = (t.column for t in self.terms if t.column and t.column != ENDS)
-        return tuple(dict.fromkeys(names))
+        return tuple(dict.fromkeys(t.column for t in self.terms if t.column not in ("", ENDS)))
 
     def rewards(self, n: int, look: Look, ends: BoolArray, where: Where) -> FloatArray:
         """The reward of each of n steps, NaN where a cell is missing; `ends`, (n,), lead to one."""
@@ -130,11 +129,10 @@ def action_costs(costs: Mapping[str, float], actions: Sequence[str]) -> FloatArr
     for name in (*actions, *costs):
         if name not in costs or name not in actions:
             there = actions if name in costs else list(costs)
-            near = nearest(name, there)
             raise InputError(
                 "Costs are named for every action, and for no other: the action "
-                f"'{name}' {'does not occur' if name in costs else 'has none'}. "
-                + (f"Did you mean '{near}'?" if near else f"Named are {listed(there)}."),
+                f"'{name}' {'does not occur' if name in costs else 'has none'}."
+                + did_you_mean(name, there, f" Named are {listed(there)}."),
                 arguments={"cost": ",".join(f"{action}=0" for action in actions[:6])},
             )
     return np.array([float(costs[name]) for name in actions])
@@ -252,7 +250,7 @@ class _Parser:
         if name == "end" and not later and name not in self.columns:
             return ENDS, False
         if name not in self.columns:
-            near = nearest(name, self.columns)
-            tip = f"did you mean '{near}'" if near else f"there are {listed(self.columns, 20)}"
+            tip = did_you_mean(name, self.columns, f" there are {listed(self.columns, 20)}")
+            tip = f"{tip[1].lower()}{tip[2:].removesuffix('?')}"
             raise self.error(f"there is no column '{name}' ({tip})")
         return name, later

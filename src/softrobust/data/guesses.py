@@ -82,8 +82,7 @@ class Look:
 
     def grows(self, name: str) -> float:
         """How often a number or date is larger than the one before of the same id."""
-        values = self.values(name)[self.order]
-        step = np.diff(values)[self.same]
+        step = np.diff(self.values(name)[self.order])[self.same]
         return float((step > 0).mean()) if step.size else 0.0
 
     def ticks(self, name: str) -> bool:
@@ -97,8 +96,7 @@ class Look:
         if column.holds != "dates":
             return column.numbers[: self.n]
         form, _ = guess_form(column.codes, column.texts)
-        cells = self.profile.cells
-        return read_times(column.codes, column.texts, cells.rows, name, form=form).values[: self.n]
+        return read_times(self.profile.cells, name, form=form).values[: self.n]
 
     def shared(self, time: str, *more: str) -> float:
         """The share of rows that have id (and more) and time in common with another, unlike it."""
@@ -210,13 +208,6 @@ def guess_action(look: Look, taken: set[str]) -> Guess | None:
             outcome = bool(_score("reward", name)) or _worth(column) is not None
             scores[name] = float(-(share * np.log(share)).sum()) * (0.1 if outcome else 1.0)
     return _ranked(scores)
-
-
-def constant_action(profile: Profile, taken: set[str]) -> tuple[str, str] | None:
-    """A column that is named as what was done, and its only value: nothing was chosen by it."""
-    columns = [c for c in profile.columns.values() if len(c.texts) == 1 and c.name not in taken]
-    named = [c for c in columns if _score("action", c.name) > 1]
-    return (named[0].name, named[0].texts[0]) if named else None
 
 
 def guess_follow_up(look: Look, time: str, taken: set[str]) -> tuple[Guess, str] | None:
@@ -506,9 +497,11 @@ class Guesses:
                 f"{listed(list(self.profile.columns))}. Say which it is with action.",
                 arguments={"action": "COLUMN"},
             )
-        same = constant_action(self.profile, self._taken("id", "time"))
-        if same is not None:
-            facts = {"column": same[0], "value": same[1], "action": self.chosen["action"]}
+        # A column that is named as what was done and has one value: nothing was chosen by it.
+        rest = self.profile.columns.keys() - self._taken("id", "time")
+        one = (c for c in self.profile.columns.values() if len(c.texts) == 1 and c.name in rest)
+        if (same := next((c for c in one if _score("action", c.name) > 1), None)) is not None:
+            facts = {"column": same.name, "value": same.texts[0], "action": self.chosen["action"]}
             self.note("constant_action", Level.CAUTION, **facts)
 
     def _rest(self, look: Look, taken: set[str]) -> None:

@@ -8,22 +8,14 @@ them all.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from softrobust._core.files import write_csv
+from softrobust._core.files import numbered, write_csv
 from softrobust._core.notes import Ledger, Level, Note
-from softrobust.data.columns import (
-    LOG_ROLES,
-    MISSING,
-    listed,
-    parse_flag,
-    refuse_absent,
-    resolve_columns,
-)
+from softrobust.data import columns as cols
 from softrobust.data.guesses import Guesses
 from softrobust.data.log import TransitionLog
 from softrobust.data.markov import markov_check, shifted_actions
@@ -75,8 +67,7 @@ class Inspection:
 def solve_step(path: str, **options: Any) -> Step:
     """Solve a file, into a folder that does not exist yet: run, or run-2, run-3, …"""
     given = {name: value for name, value in options.items() if value is not None}
-    names = chain(["run"], (f"run-{n}" for n in count(2)))
-    out = next(name for name in names if not Path(name).exists())
+    out = next(name for name in numbered("run") if not Path(name).exists())
     return Step("solve", "solve", path, given | {"out": out})
 
 
@@ -155,7 +146,7 @@ def log_findings(log: TransitionLog) -> Ledger:
         order = np.argsort(log.episode, kind="stable")
         first, second = order[:-1], order[1:]
         same = log.episode[first] == log.episode[second]
-        ended = same & (log.s_next[first] == (MISSING if log.end is None else log.end))
+        ended = same & (log.s_next[first] == (cols.MISSING if log.end is None else log.end))
         ledger.add("rows_after_end", log.rows, second[ended])
         torn = same & ~ended & (log.s_next[first] != log.s[second])
         ledger.add("torn", log.rows, second[torn])
@@ -219,7 +210,7 @@ def _unreadable(table: Table, columns: Mapping[str, str] | None, error: InputErr
     profile = profile_table(table)
     ledger = profile.findings(())
     try:
-        position = resolve_columns(table.names, LOG_ROLES, columns, table.source)
+        position = cols.resolve_columns(table.names, cols.LOG_ROLES, columns, table.source)
     except InputError:
         raise error from None
     for role, place in position.items():
@@ -227,12 +218,12 @@ def _unreadable(table: Table, columns: Mapping[str, str] | None, error: InputErr
         if column is None:
             continue
         if role == "terminal":
-            odd = [i for i, text in enumerate(column.texts) if parse_flag(text) is None]
+            odd = [i for i, text in enumerate(column.texts) if cols.parse_flag(text) is None]
             places = np.flatnonzero(np.isin(column.codes, odd))
             ledger.add("no_flags", profile.rows, places, column=column.name)
         if role == "reward":
             no_numbers(column, profile.rows, ledger)
-        missing = np.flatnonzero(column.codes == MISSING)
+        missing = np.flatnonzero(column.codes == cols.MISSING)
         ledger.add("empty_cells", profile.rows, missing, column=column.name, role=role)
     if not ledger:
         raise error
@@ -275,9 +266,9 @@ def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
     # Are there rows to follow one another, and something that they could be about?
     if not given and not (profile.n_rows > 2 and len(profile.columns) > 2):
         raise InputError(
-            f"What {table.source} is cannot be told from its columns, {listed(table.names, 20)}. "
-            "For a log of transitions, say which are state, action and next state with columns. "
-            "For visits, say which are id, time and action.",
+            f"What {table.source} is cannot be told from its columns, "
+            f"{cols.listed(table.names, 20)}. For a log of transitions, say which are state, "
+            "action and next state with columns. For visits, say which are id, time and action.",
             arguments={"columns": "state=…,action=…,next_state=…", "id": "…", "time": "…"}
             | {"action": "…"},
         )
@@ -286,7 +277,7 @@ def choose_rules(table: Table, given: Mapping[str, Any]) -> Choices:
     ids = named.get("id", ())
     said = [*((ids,) if isinstance(ids, str) else ids), named.get("time"), named.get("action")]
     for name in (*(n for n in said if n not in (None, OFF)), *named.get("measurements", ())):
-        refuse_absent(name, [*profile.columns, *profile.twice])
+        cols.refuse_absent(name, [*profile.columns, *profile.twice])
         if name in profile.twice:
             raise InputError(
                 f"The column '{name}' stands there twice in {table.source}. Rename one of the two."
@@ -370,11 +361,9 @@ def inspect_visits(
         },
         "guesses": choices.guesses,
     }
-    found = Inspection(
-        source=table.source, kind="visits", facts=facts, findings=findings, blocked=choices.blocked
-    )
+    found = Inspection(source=table.source, kind="visits", facts=facts, findings=findings)
     if made is None:
-        return found
+        return replace(found, blocked=choices.blocked)
     start = _write(made, write_log_to, save_bins_to, force)
     findings += made.report.findings
     if choices.events is not None:
@@ -389,14 +378,12 @@ def inspect_visits(
         "chains": 0 if made.log.episode is None else int(made.log.episode.max()) + 1,
         "markov": markov_check(made.log, made.who).to_dict(),
     }
-    blocked = None
     if made.log.rewards is None:
         blocked = InputError(
             f"{table.source} says what was done but not how good it was: no column was taken for "
             "the reward. Name it with reward, or give a table of rewards by id and time, events.",
             arguments={"reward": "COLUMN", "events": "FILE"},
         )
-    if blocked is not None:
         return replace(found, blocked=blocked)
     # Solve the table itself with every choice spelled out, or the log that was written of it.
     step = solve_step(str(table.path), **rules.given(), gamma=GAMMA)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import pdtrc
 
-from softrobust._core.arrays import CodeArray, FloatArray, IntArray
+from softrobust._core.arrays import CodeArray, FloatArray, IntArray, ranks, starts_of
 from softrobust._core.notes import Note
 from softrobust.data.labels import Labels
 from softrobust.data.log import END, GIVEN, TransitionLog, usual_p0, with_end
@@ -39,16 +39,6 @@ def join_logs(
     `known` (new.n_rows,) says which old row a new one is, or −1 (`known_rows`): these are left out,
     and the rest of an episode that went on belongs to the old one.
     """
-    went_on = None
-    if known is not None:
-        seen = known != UNKNOWN
-        if old.episode is not None and new.episode is not None:
-            number = np.arange(int(new.episode.max()) + 1, dtype=np.int32) + old.episode.max() + 1
-            number[new.episode[seen]] = old.episode[known[seen]]  # it went on
-            went_on = number[new.episode[~seen]]
-        new = new.part(~seen)
-    states, old_s, new_s = _common(old.states, new.states)
-    actions, old_a, new_a = _common(old.actions, new.actions)
     if (old.episode is None) != (new.episode is None):
         have, lack = ("old", "new") if new.episode is None else ("new", "old")
         where = (new if lack == "new" else old).rows.source
@@ -56,11 +46,17 @@ def join_logs(
             f"Both logs need episodes, or neither: the {have} log has an episode column and the "
             f"{lack} one ({where}) does not. Add it, or leave it out of both."
         )
+    seen = np.zeros(new.n_rows, dtype=bool) if known is None else known != UNKNOWN
     episode = None
     if old.episode is not None and new.episode is not None:
-        own = new.episode + old.episode.max() + 1 if went_on is None else went_on
-        numbered = np.unique(np.concatenate([old.episode, own]), return_inverse=True)[1]
-        episode = numbered.astype(np.int32)
+        number = np.arange(int(new.episode.max()) + 1, dtype=np.int32) + old.episode.max() + 1
+        if known is not None:
+            number[new.episode[seen]] = old.episode[known[seen]]  # it went on
+        every = np.concatenate([old.episode, number[new.episode[~seen]]])
+        episode = np.unique(every, return_inverse=True)[1].astype(np.int32)
+    new = new if known is None else new.part(~seen)
+    states, old_s, new_s = _common(old.states, new.states)
+    actions, old_a, new_a = _common(old.actions, new.actions)
     reward = None
     if old.reward is not None and new.reward is not None:
         reward = np.concatenate([old.reward, new.reward])
@@ -101,10 +97,8 @@ def relabelled(log: TransitionLog, states: Labels, actions: Labels) -> Transitio
 
 def _common(old: Labels, new: Labels) -> tuple[Labels, CodeArray, CodeArray]:
     """Common labels, and where the old and the new ones are among them."""
-    names = [*old, *(name for name in new if name not in old.lookup)]
-    labels = replace(old, names=tuple(names))
-    if END in labels.lookup:
-        labels = with_end(labels)
+    names = (*old, *(name for name in new if name not in old.lookup))
+    labels = with_end(replace(old, names=names)) if END in names else replace(old, names=names)
     places = [np.array([labels.lookup[name] for name in part], np.int32) for part in (old, new)]
     return labels, places[0], places[1]
 
@@ -163,11 +157,10 @@ def known_rows(old: TransitionLog, new: TransitionLog) -> IntArray:
     runs of consecutive rows; and, where neither finds any, rows in any order.
     """
     out = np.full(new.n_rows, UNKNOWN, dtype=np.int64)
-    episodes = old.episode is not None and new.episode is not None
     single = _coded(old, new, False)
     if single is None:
         return out
-    if episodes:
+    if old.episode is not None and new.episode is not None:
         _by_units(*(_coded(old, new, True) or single), out)
     _by_runs(*single, out)
     if (out == UNKNOWN).all():
@@ -179,11 +172,11 @@ def _coded(old: TransitionLog, new: TransitionLog, episodes: bool) -> tuple[_Cod
     """Rows of both logs, by episode or one by one; None where no row of one is in the other."""
     states, old_s, new_s = _common(old.states, new.states)
     actions, old_a, new_a = _common(old.actions, new.actions)
-    S, A = len(states), len(actions)
-    parts = []
-    for log, at_s, at_a in ((old, old_s, old_a), (new, new_s, new_a)):
-        parts.append((at_s[log.s].astype(np.int64) * A + at_a[log.a]) * S + at_s[log.s_next])
-    n = old.n_rows
+    S, A, n = len(states), len(actions), old.n_rows
+    parts = [
+        (at_s[log.s].astype(np.int64) * A + at_a[log.a]) * S + at_s[log.s_next]
+        for log, at_s, at_a in ((old, old_s, old_a), (new, new_s, new_a))
+    ]
     code = np.unique(np.concatenate(parts), return_inverse=True)[1]
     if old.reward is not None and new.reward is not None:
         paid = np.concatenate([old.reward, new.reward])
@@ -203,16 +196,13 @@ def _coded(old: TransitionLog, new: TransitionLog, episodes: bool) -> tuple[_Cod
         whose = np.arange(log.n_rows) if not episodes else np.asarray(log.episode, np.int64)
         order = np.argsort(whose, kind="stable")
         whose, row, s = whose[order], row[order], s[order]
-        first = np.concatenate([[True], whose[1:] != whose[:-1]])
-        start = np.flatnonzero(first)
-        place = np.arange(log.n_rows) - np.repeat(start, np.diff([*start, log.n_rows]))
+        first = starts_of(whose)
         # A row that does not follow from the one before is as probable as its state.
         follows = np.concatenate([[False], at_s[log.s_next][order][:-1] == s[1:]])
         start_p = np.log(np.maximum(left[s], 0.5) / n)
         in_unit, in_run = (row + np.where(f, 0.0, start_p) for f in (follows & ~first, follows))
-        code_ = own[order]
-        unit = np.cumsum(first, dtype=np.int64) - 1
-        made.append(_Coded(order, code_, word[code_], in_unit, in_run, unit, place))
+        mine, unit = own[order], np.cumsum(first, dtype=np.int64) - 1
+        made.append(_Coded(order, mine, word[mine], in_unit, in_run, unit, ranks(whose)))
     return made[0], made[1]
 
 
@@ -234,23 +224,13 @@ def _prefixes(rows: _Coded) -> NDArray[np.uint64]:
     return np.asarray(total - before[rows.unit])
 
 
-def _ranks(keys: NDArray[np.uint64]) -> IntArray:
-    """How many equal keys stand before each."""
-    order = np.argsort(keys, kind="stable")
-    first = np.concatenate([[True], keys[order][1:] != keys[order][:-1]])
-    at = np.flatnonzero(first)
-    rank = np.empty(keys.size, np.int64)
-    rank[order] = np.arange(keys.size) - np.repeat(at, np.diff([*at, keys.size]))
-    return rank
-
-
 def _paired(new: NDArray[np.uint64], old: NDArray[np.uint64]) -> IntArray:
     """For every key of `new` the index of an equal one of `old`, each used once; else −1."""
     out = np.full(new.size, UNKNOWN, dtype=np.int64)
     if not new.size or not old.size:
         return out
     order = np.argsort(old, kind="stable")
-    at = np.searchsorted(old[order], new, side="left") + _ranks(new)
+    at = np.searchsorted(old[order], new, side="left") + ranks(new)
     ok = at < old.size
     ok[ok] = old[order][at[ok]] == new[ok]
     out[ok] = order[at[ok]]

@@ -9,7 +9,6 @@ terminal rows lead to "(end)"; p₀ is given, or the episode starts, or uniform 
 rewards are given, or the function that the column shows (see `reward_rules`).
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 import numpy.typing as npt
 
+from softrobust._core import arrays
 from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows, seal, shaped
 from softrobust._core.notes import Note
@@ -113,16 +113,15 @@ class TransitionLog(OfStates):
         for name, n in (most | {"episode": np.iinfo(np.int32).max}).items():
             codes = getattr(self, name)
             if codes is not None and (codes.min() < 0 or codes.max() >= n):
-                i = int(np.flatnonzero((codes < 0) | (codes >= n))[0])
+                bad = (codes < 0) | (codes >= n)
                 raise InputError(
-                    f"Indices in '{name}' must be from 0 to {n - 1}: {self.rows.where(i)} has "
-                    f"{codes[i]}."
+                    f"Indices in '{name}' must be from 0 to {n - 1}: {self.rows.where(bad)} has "
+                    f"{codes[bad][0]}."
                 )
         if self.reward is not None and (large := np.abs(self.reward) > LARGEST).any():
-            i = int(np.argmax(large))
             raise InputError(
-                f"Rewards must be at most {LARGEST:g} in size: {self.rows.where(i)} has "
-                f"{self.reward[i]:g}. Count in larger units."
+                f"Rewards must be at most {LARGEST:g} in size: {self.rows.where(large)} has "
+                f"{self.reward[large][0]:g}. Count in larger units."
             )
         if self.rewards is not None and self.rewards.pairs.shape != self.shape:
             raise InputError(
@@ -150,13 +149,12 @@ class TransitionLog(OfStates):
 
         `state_names` and `action_names` set the order of the labels and may add unvisited ones.
         """
-        arrays = {
+        columns = {
             "state": states, "action": actions, "next_state": next_states,
             "reward": rewards, "episode": episodes, "terminal": terminals,
         }  # fmt: skip
-        given = {name: array for name, array in arrays.items() if array is not None}
-        columns = read_arrays(given, LOG_ROLES, source)
-        log = build_log(columns, states=state_names, actions=action_names)
+        given = {name: column for name, column in columns.items() if column is not None}
+        log = build_log(read_arrays(given, LOG_ROLES, source), state_names, action_names)
         if np.asarray(actions).dtype.kind not in "iu":
             return log
         return replace(log, actions=replace(log.actions, integers=True))
@@ -239,12 +237,8 @@ class TransitionLog(OfStates):
     @property
     def data_hash(self) -> str:
         """SHA-256 of transitions, rewards, episodes, labels and p0: equal logs, equal hashes."""
-        digest = hashlib.sha256(b"softrobust-log-1")
-        for column in (self.s, self.a, self.s_next, self.reward, self.episode, self.p0):
-            digest.update(b"-" if column is None else column.data)
-        for labels in (self.states, self.actions):
-            digest.update("\x00".join(labels).encode() + b"\x01")
-        return digest.hexdigest()
+        columns = (self.s, self.a, self.s_next, self.reward, self.episode, self.p0)
+        return arrays.digest("softrobust-log-1", columns, self.states, self.actions)
 
     # ---------------------------------------------------------------- changes
     @names_arguments
@@ -371,8 +365,7 @@ def build_log(
     if end is not None and (leaving := s == end).any():
         raise InputError(
             f"The state '{END}' is the absorbing end of an episode and is never left: "
-            f"{columns.rows.where(int(np.argmax(leaving)))} leaves it. Rename that state or remove "
-            "the row."
+            f"{columns.rows.where(leaving)} leaves it. Rename that state or remove the row."
         )
     episode = number_groups(columns.groups.pop("episode")) if columns.groups else None
     if initial is not None:
@@ -421,8 +414,7 @@ def initial_distribution(
     initial: Mapping[str | int, float] | npt.ArrayLike | str | Path, states: Labels
 ) -> tuple[FloatArray, Note]:
     """p₀ (n_states,) of an array, label → probability, or a table; and its source."""
-    source = None
-    p0 = np.zeros(len(states))
+    source, p0 = None, np.zeros(len(states))
     if isinstance(initial, Mapping):
         for label, probability in initial.items():
             p0[states.index(label)] = probability
@@ -434,7 +426,7 @@ def initial_distribution(
         columns.refuse_twice(s, "An initial probability")
         p0[s] = columns.numbers["probability"]
     else:
-        return check_p0(initial, states), Note(GIVEN, facts={"source": source})
+        p0 = np.asarray(initial)
     return check_p0(p0, states), Note(GIVEN, facts={"source": source})
 
 

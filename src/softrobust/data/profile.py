@@ -165,7 +165,7 @@ def _dates(name: str, cells: Columns) -> tuple[str, str] | None:
     codes, texts = cells.codes[name], cells.names[name]
     try:
         form, _ = guess_form(codes, texts)
-        times, clock, _ = read_times(codes, texts, cells.rows, name, form=form)
+        times, clock, _ = read_times(cells, name, form=form)
     except InputError:
         return None
     return time_text(np.nanmin(times), clock), time_text(np.nanmax(times), clock)

@@ -23,18 +23,8 @@ from softrobust._core.arrays import Rows
 from softrobust._core.notes import RECORDED, Note, read_notes
 from softrobust._core.schema import parse
 from softrobust._core.settings import instance
-from softrobust.data.columns import (
-    LOG_ROLES,
-    REWARD,
-    STATE,
-    Columns,
-    Named,
-    Role,
-    number_groups,
-    refuse_absent,
-    resolve_columns,
-    with_points,
-)
+from softrobust.data import columns as cols
+from softrobust.data.columns import LOG_ROLES, Columns, Named
 from softrobust.data.continuous import ContinuousLog
 from softrobust.data.formula import ENDS, Cells, Formula, action_costs, reward_formula
 from softrobust.data.labels import Labels
@@ -148,15 +138,15 @@ def _log_table(table: Table, columns: Named, reward: str | None = None) -> Colum
 
 def _with_formula(table: Table, columns: Named, formula: Formula) -> Columns:
     """The columns of a log, with rewards by a formula of other columns of the same rows."""
-    roles = [role for role in LOG_ROLES if role is not REWARD]
-    place = resolve_columns(table.names, roles, columns, table.source)
+    roles = [role for role in LOG_ROLES if role is not cols.REWARD]
+    place = cols.resolve_columns(table.names, roles, columns, table.source)
     own = {table.names[at]: role for role, at in place.items()}
     needed = [f"next_{t.column}" if t.later else t.column for t in formula.terms if t.column]
     extra = [name for name in dict.fromkeys(needed) if name not in own and name != ENDS]
     for name in extra:
-        refuse_absent(name, table.names)
+        cols.refuse_absent(name, table.names)
     # Together, so that rows stay in line.
-    kinds = [*roles, *(Role(f"cell {name}", (), "label", f"cell {name}") for name in extra)]
+    kinds = [*roles, *(cols.Role(f"cell {name}", (), "label", f"cell {name}") for name in extra)]
     read = table.read(kinds, {**(columns or {}), **{f"cell {name}": name for name in extra}})
     n = read.codes["state"].size
 
@@ -164,13 +154,13 @@ def _with_formula(table: Table, columns: Named, formula: Formula) -> Columns:
         name = f"next_{column}" if later else column
         role = own.get(name, f"cell {name}")
         texts = read.names[role]
-        return Cells(read.codes[role], with_points(texts, False) or texts)
+        return Cells(read.codes[role], cols.with_points(texts, False) or texts)
 
     ends = read.flags.get("terminal", np.zeros(n, dtype=bool))
     value = formula.rewards(n, look, ends, read.rows.where)
     if np.isnan(value).any():
         raise InputError(
-            f"Every row needs its reward: {read.rows.where(int(np.argmax(np.isnan(value))))} lacks "
+            f"Every row needs its reward: {read.rows.where(np.isnan(value))} lacks "
             f"a cell of '{formula.text}' ({int(np.isnan(value).sum())} such rows). Fill it in or "
             "remove the row."
         )
@@ -181,22 +171,17 @@ def _with_formula(table: Table, columns: Named, formula: Formula) -> Columns:
     return read
 
 
-def sniff(path: str | Path) -> str:
-    """Return what a file holds, by its content: "log", "models", or the name in its `format` key.
+def kind_of(table: Table) -> str:
+    """What an open table holds, by its content: "log", "models", or the name in its `format` key.
 
     A table with the columns `probability` and a state describes models; any other is taken for a
     log.
     """
-    with opened(path) as table:
-        return kind_of(table)
-
-
-def kind_of(table: Table) -> str:
-    """What an open table holds, see `sniff`."""
     if table.kind == "npz" and table.path is not None:
         return (files.npz_format(table.path) or FORMAT).removeprefix("softrobust-")
     names = set(map(str.casefold, table.names))
-    return "models" if "probability" in names and names & {*STATE.aliases, "idstate"} else "log"
+    models = "probability" in names and names & {*cols.STATE.aliases, "idstate"}
+    return "models" if models else "log"
 
 
 def read_labels(path: str | Path, noun: str = "label") -> Labels:
@@ -324,12 +309,12 @@ def _parquet_arrays(table: Table) -> dict[str, Any]:
     with np.load(packed, allow_pickle=False) as file:
         arrays: dict[str, Any] = dict(file)
     columns = table.read(LOG_ROLES)
-    for name, role, kind in (("s", "state", "states"), ("a", "action", "actions"),
-                             ("s_next", "next_state", "states")):  # fmt: skip
-        labels = Labels(tuple(meta[kind]), noun=kind[:-1])
+    for name, role in (("s", "state"), ("a", "action"), ("s_next", "next_state")):
+        noun = role.removeprefix("next_")
+        labels = Labels(tuple(meta[f"{noun}s"]), noun=noun)
         arrays[name] = columns.positions(role, labels, "A transition")
     if columns.groups:
-        arrays["episode"] = number_groups(columns.groups["episode"])
+        arrays["episode"] = cols.number_groups(columns.groups["episode"])
     return arrays | columns.numbers | {"meta": table.metadata[_META].decode()}
 
 

@@ -22,18 +22,9 @@ from typing import Any, Literal, cast, final
 import numpy as np
 import numpy.typing as npt
 
+from softrobust._core import arrays
 from softrobust._core.arguments import names_arguments
-from softrobust._core.arrays import (
-    BoolArray,
-    CodeArray,
-    FloatArray,
-    IntArray,
-    Sealed,
-    found_at,
-    frozen,
-    seal,
-    shaped,
-)
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Sealed
 from softrobust._core.files import Arrays
 from softrobust._core.notes import Note, read_notes
 from softrobust._core.schema import parse
@@ -94,7 +85,7 @@ class Rewards(Sealed):
         for name, dtype in _LAYERS.items():
             given = getattr(self, name)
             if given is not None:
-                object.__setattr__(self, name, frozen(given, dtype))
+                object.__setattr__(self, name, arrays.frozen(given, dtype))
         if self.pairs.ndim != 2 or self.pairs.shape != self.known.shape:
             raise InputError(
                 "r(s,a) must be an array of shape (n_states, n_actions): "
@@ -245,7 +236,7 @@ class Rewards(Sealed):
         if callable(given):
             return cls.from_callable(given, states, actions, absorbing=end)
         shape = (len(states), len(actions), len(states))
-        values = shaped("An array of rewards", given, np.float64, shape[:2], shape).copy()
+        values = arrays.shaped("An array of rewards", given, np.float64, shape[:2], shape).copy()
         if end is not None:
             values[end] = 0.0
         return cls.of_pairs(values) if values.ndim == 2 else cls.of_transitions(values)
@@ -301,7 +292,7 @@ class Rewards(Sealed):
             known = known | use
         if self.keys is not None and self.triples is not None and self.keys.size:
             key = pair * self.n_states + s_next
-            place, hit = found_at(self.keys, key)
+            place, hit = arrays.found_at(self.keys, key)
             value = np.where(hit, self.triples[place], value)
             known = known | hit
         return value, known
@@ -434,7 +425,7 @@ def _merged_triples(base: Rewards, top: Rewards) -> tuple[IntArray | None, Float
     keep = own | ~(top.known.ravel()[keys // base.n_states] | np.isin(keys, keys[own]))
     keys, triples = keys[keep], triples[keep]
     order = np.argsort(keys, kind="stable")
-    return seal(keys[order]), seal(triples[order])
+    return arrays.seal(keys[order]), arrays.seal(triples[order])
 
 
 def _given(kind: Kind) -> tuple[Note, ...]:
@@ -450,16 +441,15 @@ def rewards_to_arrays(rewards: Rewards) -> Arrays:
     """The layers of rewards that are in use, each under `reward_…`."""
     layers = {f"reward_{name}": getattr(rewards, name) for name in _LAYERS}
     out = {name: np.asarray(layer) for name, layer in layers.items() if layer is not None}
-    notes = json.dumps([note.to_dict() for note in rewards.notes])
-    return out | {"reward_note": np.array(notes)}
+    return out | {"reward_note": np.array(json.dumps([note.to_dict() for note in rewards.notes]))}
 
 
-def rewards_from_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> Rewards | None:
+def rewards_from_arrays(stored: Mapping[str, npt.NDArray[Any]]) -> Rewards | None:
     """The inverse of `rewards_to_arrays`; None if there are none."""
-    if "reward_pairs" not in arrays:
+    if "reward_pairs" not in stored:
         return None
-    layers = {name: arrays[f"reward_{name}"] for name in _LAYERS if f"reward_{name}" in arrays}
-    text = str(arrays["reward_note"])  # a sentence in files of older versions
+    layers = {name: stored[f"reward_{name}"] for name in _LAYERS if f"reward_{name}" in stored}
+    text = str(stored["reward_note"])  # a sentence in files of older versions
     records = parse(text) if text.startswith("[") else [text] if text else []
     return Rewards(**layers, notes=read_notes(records))
 

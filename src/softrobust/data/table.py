@@ -34,18 +34,8 @@ from softrobust._core.arrays import Rows
 from softrobust._core.files import DAMAGED, naming, refuse_streams
 from softrobust._core.notes import Note
 from softrobust._core.settings import refused, whole
-from softrobust.data.columns import (
-    CellError,
-    CellReader,
-    Columns,
-    Role,
-    Vocabulary,
-    listed,
-    resolvable,
-    resolve_columns,
-    with_point,
-    with_points,
-)
+from softrobust.data import columns as cols
+from softrobust.data.columns import Columns, Role, listed
 from softrobust.data.times import read_times, time_text
 from softrobust.errors import InputError, optional
 
@@ -116,7 +106,7 @@ class Table:
     def integers(self, roles: Sequence[Role], columns: Mapping[str, str] | None) -> set[str]:
         """The roles whose columns hold integers, where a table knows the types of its columns."""
         names = self.headers[0].names
-        at = resolve_columns(names, roles, columns, self.source)
+        at = cols.resolve_columns(names, roles, columns, self.source)
         return {role for role, i in at.items() if names[i] in self.whole}
 
     @property
@@ -128,9 +118,9 @@ class Table:
     def read(self, roles: Sequence[Role], columns: Mapping[str, str] | None = None) -> Columns:
         """The columns of the roles, by alias or by `columns` (role → name)."""
         self._refuse_archive()
-        fits = (header for header in self.headers if resolvable(header.names, roles, columns))
+        fits = (header for header in self.headers if cols.resolvable(header.names, roles, columns))
         header = next(fits, self.headers[0])
-        position = resolve_columns(header.names, roles, columns, self.source)
+        position = cols.resolve_columns(header.names, roles, columns, self.source)
         found = {role: position[role.name] for role in roles if role.name in position}
         reading = _Reading(found, header, self.source)
         for batch in self.batches(header, found):
@@ -145,7 +135,7 @@ class Table:
         out = self.read(roles, {name: name for name in names})
         if self.kind in ("text", "gzip", "xz"):
             for name in names:
-                points = with_points(out.names[name], self.headers[0].delimiter != ",")
+                points = cols.with_points(out.names[name], self.headers[0].delimiter != ",")
                 if points is not None:
                     at = next(i for i, text in enumerate(out.names[name]) if "," in text)
                     out.notes.append(_comma_note(name, out.names[name][at]))
@@ -161,7 +151,7 @@ class Table:
 
 
 def _comma_note(column: str, example: str) -> Note:
-    facts = {"column": column, "example": example, "number": with_point(example)}
+    facts = {"column": column, "example": example, "number": cols.with_point(example)}
     return Note("decimal_comma", facts=facts)
 
 
@@ -206,9 +196,9 @@ class _Reading:
 
     def __init__(self, found: Mapping[Role, int], header: Header, source: str) -> None:
         self.found, self.header, self.source = found, header, source
-        words = {role.vocabulary: Vocabulary() for role in found if role.vocabulary}
+        words = {role.vocabulary: cols.Vocabulary() for role in found if role.vocabulary}
         comma = header.delimiter != ","
-        self.readers = {role: CellReader(role, words.get(role.vocabulary), comma) for role in found}
+        self.readers = {r: cols.CellReader(r, words.get(r.vocabulary), comma) for r in found}
         self.columns = {role: header.names[i].strip() for role, i in found.items()}
         self.vocabularies, self.done = words, 0
         self.blank: list[int] = []
@@ -232,7 +222,7 @@ class _Reading:
         for role, reader in self.readers.items():
             try:
                 reader.add(batch[role.name])
-            except CellError as bad:
+            except cols.CellError as bad:
                 where = self.rows.where(self.done + bad.place)
                 raise InputError(bad.message(self.columns[role], where)) from None
         self.done += len(next(iter(batch.values())))
@@ -240,12 +230,10 @@ class _Reading:
     def finish(self) -> Columns:
         """Return the columns."""
         out = Columns(self.rows, headers={role.name: name for role, name in self.columns.items()})
-        stores: dict[str, dict[str, Any]] = {
-            "label": out.codes, "number": out.numbers, "flag": out.flags, "group": out.groups,
-        }  # fmt: skip
         for role in self.found:
             reader = self.readers.pop(role)
-            stores[role.kind][role.name] = reader.finish()
+            store = "codes" if role.kind == "label" else f"{role.kind}s"  # numbers, flags, groups
+            getattr(out, store)[role.name] = reader.finish()
             if reader.comma_seen:
                 out.notes.append(_comma_note(self.columns[role], reader.comma_seen))
             if role.kind == "label":
@@ -579,13 +567,9 @@ def _workbook_table(path: Path, file: IO[bytes], how: TableFile) -> Table:
     if how.sheet is None and len(names) > 1:
         others = [name for name in names if name != sheet.title]
         notes.append(Note("sheet", facts={"sheet": sheet.title, "others": others}))
-    top = rows[:_LOOKED_AT]
-    wide = max(map(len, top))
-    at = (
-        how.header_row - 1
-        if how.header_row is not None
-        else header_place([row + [""] * (wide - len(row)) for row in top])
-    )
+    wide = max(map(len, rows[:_LOOKED_AT]))
+    top = [row + [""] * (wide - len(row)) for row in rows[:_LOOKED_AT]]
+    at = header_place(top) if how.header_row is None else how.header_row - 1
     if at >= len(rows) - 1:
         raise InputError(
             f"A table needs at least one row below its header: {path.name} has none below row "
@@ -802,23 +786,19 @@ def minari_columns(source: Any) -> dict[str, Any]:
         raise InputError(
             f"Actions must be discrete; {source} has {data.action_space}. Discretise them first."
         )
-    parts: dict[str, list[Any]] = {name: [] for name in ("now", "then", "action", "reward", "end")}
-    lengths = []
+    parts: list[tuple[Any, ...]] = []
     for episode in data.iterate_episodes():
         seen = episode.observations
         if isinstance(seen, (dict, tuple)):
             raise InputError(
                 "Only discrete or vector observations can be read; this dataset has others."
             )
-        n = len(episode.actions)
-        seen = np.asarray(seen).reshape(n + 1, -1)
-        rows = (seen[:-1], seen[1:], episode.actions, episode.rewards, episode.terminations)
-        for name, part in zip(parts, rows, strict=True):
-            parts[name].append(np.asarray(part))
-        lengths.append(n)
+        seen = np.asarray(seen).reshape(len(episode.actions) + 1, -1)
+        parts.append((seen[:-1], seen[1:], episode.actions, episode.rewards, episode.terminations))
+    lengths = [len(part[0]) for part in parts]
     if not sum(lengths):
         raise InputError(f"A log needs at least one transition: {source} has none.")
-    now, then, action, reward, end = (np.concatenate(part) for part in parts.values())
+    now, then, action, reward, end = (np.concatenate(column) for column in zip(*parts, strict=True))
     rest = {
         "action": action.reshape(-1).astype(np.int64),
         "reward": reward.astype(np.float64).reshape(-1),
@@ -846,7 +826,7 @@ def dated(table: Table, notes: Sequence[Note], n_rows: int) -> list[Note]:
         return []
     cells = table.cells([name])
     try:
-        times = read_times(cells.codes[name], cells.names[name], cells.rows, name)
+        times = read_times(cells, name)
     except InputError:  # it is called so, and holds something else
         return []
     known = times.values[np.isfinite(times.values)]

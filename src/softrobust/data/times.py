@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple, final
 
 import numpy as np
 
-from softrobust._core.arrays import CodeArray, FloatArray, IntArray, Rows
+from softrobust._core.arrays import CodeArray, FloatArray, IntArray
 from softrobust._core.notes import Level, Note
-from softrobust.data.columns import NUMBER
+from softrobust.data.columns import NUMBER, Columns
 from softrobust.errors import InputError
 
 Clock = Literal["dates", "numbers", "months"]
@@ -54,27 +54,22 @@ class Times(NamedTuple):
 
 
 def read_times(
-    codes: CodeArray,
-    names: Sequence[str],
-    rows: Rows,
-    column: str,
-    clock: Clock | None = None,
-    form: str | None = None,
+    cells: Columns, column: str, clock: Clock | None = None, form: str | None = None
 ) -> Times:
     """The times of a column; `clock` is what it must hold, `form` how dates are written."""
-    guessed = None
+    codes, names, guessed = cells.codes[column], cells.names[column], None
     if form is None and clock != "numbers" and not all(map(NUMBER.fullmatch, names)):
         guessed, other = guess_form(codes, names)
         if other is not None:
             raise InputError(
-                f"Dates such as '{names[0]}' in column '{column}' of {rows.source} can be read in "
-                f"two ways, {_WORDS[guessed]} or {_WORDS[other]}, and nothing tells which. Say it "
-                f"with dates='{guessed}' or dates='{other}'.",
+                f"Dates such as '{names[0]}' in column '{column}' of {cells.rows.source} can be "
+                f"read in two ways, {_WORDS[guessed]} or {_WORDS[other]}, and nothing tells which. "
+                f"Say it with dates='{guessed}' or dates='{other}'.",
                 arguments={"dates": guessed},
             )
     elif form is None and clock is None and names and all(map(COMPACT.fullmatch, names)):
         guessed = "ymd"  # as plain numbers their differences would be wrong
-    out = _read(codes, names, rows, column, clock, form or guessed)
+    out = _read(cells, column, clock, form or guessed)
     if guessed in (None, "iso", "month") or not names:
         return out
     shown = time_text(float(_value(names[0], guessed)[0]), "dates")
@@ -82,15 +77,9 @@ def read_times(
     return out._replace(note=Note("dates_read", Level.CAUTION, facts))
 
 
-def _read(
-    codes: CodeArray,
-    names: Sequence[str],
-    rows: Rows,
-    column: str,
-    clock: Clock | None,
-    form: str | None,
-) -> Times:
+def _read(cells: Columns, column: str, clock: Clock | None, form: str | None) -> Times:
     """Read the distinct texts in one form; without one they are numbers."""
+    codes, names, rows = cells.codes[column], cells.names[column], cells.rows
     own: Clock = "numbers" if form is None else "months" if form == "month" else "dates"
     if form is None and clock not in (None, "numbers"):
         form, own = "iso", "dates"  # numbers where there must be dates: refused with the row
@@ -105,7 +94,7 @@ def _read(
             aware.add(zone)
         if not math.isfinite(values[i]):
             raise InputError(
-                f"{rule}: {rows.where(int(np.argmax(codes == i)))} has '{name[:60]}' in column "
+                f"{rule}: {rows.where(codes == i)} has '{name[:60]}' in column "
                 f"'{column}'. Write all times of the column in one way, or say how its dates are "
                 "written with dates.",
                 arguments={"dates": "dmy"},

@@ -12,17 +12,11 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from softrobust._core import arrays
 from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, Rows
 from softrobust._core.notes import Ledger
-from softrobust.data.columns import (
-    MISSING,
-    Columns,
-    joint_codes,
-    known_rows_of,
-    listed,
-    numbers_in,
-    refuse_absent,
-)
+from softrobust.data import columns as cols
+from softrobust.data.columns import MISSING, Columns, joint_codes, listed, refuse_absent
 from softrobust.data.formula import Formula, reward_formula
 from softrobust.data.table import opened
 from softrobust.data.times import Clock, read_times
@@ -63,7 +57,7 @@ class Visits:
     @property
     def first(self) -> BoolArray:
         """Whether a visit is the first of its id, (n,)."""
-        return np.concatenate([[True], self.who[1:] != self.who[:-1]])[: self.n]
+        return arrays.starts_of(self.who)
 
     def take(self, keep: BoolArray | IntArray) -> "Visits":
         """Some of the visits, in order."""
@@ -77,22 +71,22 @@ class Visits:
         last = np.maximum.accumulate(np.where(missing, -1, here))
         return np.where(last >= start, last, here)
 
-    def where(self, i: int) -> str:
-        """Where visit i stands: row 17 of visits.csv (id 'p3')."""
+    def where(self, i: int | BoolArray) -> str:
+        """Where visit i stands, or the first of a mask: row 17 of visits.csv (id 'p3')."""
+        i = arrays.first_of(i)
         return f"{self.rows.where(int(self.row[i]))} (id '{self.ids[int(self.who[i])]}')"
 
     def numbers(self, column: str, what: str) -> FloatArray:
         """The numbers of a column, (n,); NaN where a cell is missing."""
         codes = self.cells[column]
-        values = numbers_in(self.names[column])[codes]
+        values = cols.numbers_in(self.names[column])[codes]
         bad = (codes != MISSING) & ~np.isfinite(values)
         if bad.any():
-            i = int(np.argmax(bad))
-            text = self.names[column][codes[i]][:60]
+            where = self.rows.where(int(self.row[bad][0]))
+            text = self.names[column][codes[bad][0]][:60]
             raise InputError(
-                f"A {what} must be a finite number: {self.rows.where(int(self.row[i]))} has "
-                f"'{text}' in column '{column}'. Correct the cell, or empty it where the value is "
-                "not known."
+                f"A {what} must be a finite number: {where} has '{text}' in column '{column}'. "
+                "Correct the cell, or empty it where the value is not known."
             )
         return values
 
@@ -119,7 +113,7 @@ def read_visits(
     visits = _without_missing(visits, rules.missing_rows, ledger)
     by_id = np.argsort(visits.who, kind="stable")
     who, t = visits.who[by_id], visits.t[by_id]
-    back = np.concatenate([[False], (who[1:] == who[:-1]) & (t[1:] < t[:-1])])
+    back = ~arrays.starts_of(who) & np.append(False, t[1:] < t[:-1])[: who.size]
     ledger.add("unsorted", visits.rows, visits.row[by_id[back]])
     visits = visits.take(np.lexsort((visits.row, visits.t, visits.who)))
     visits = _without_duplicates(visits, rules.duplicates, ledger)
@@ -179,40 +173,27 @@ def _visits(
     ledger.extend(note for note in table.notes if note.code != "columns_not_used")
     who, names = _who(table, ids)
     if time in columns:
-        read = read_times(table.codes[time], table.names[time], table.rows, time, clock, dates)
+        read = read_times(table, time, clock, dates)
         ledger.extend([] if read.note is None else [read.note])
         t, clock = read.values, read.clock
     else:
-        by_id, clock = np.argsort(who, kind="stable"), "numbers"
-        new = np.concatenate([[True], who[by_id][1:] != who[by_id][:-1]])[: who.size]
-        t = np.empty(who.size)
-        t[by_id] = np.arange(who.size) - np.flatnonzero(new)[np.cumsum(new) - 1]
+        t, clock = arrays.ranks(who).astype(np.float64), "numbers"
         ledger.say("no_time", n_ids=len(names))
-    cells = [name for name in columns if name != time]
-    return Visits(
-        row=np.arange(t.size),
-        who=who,
-        t=t,
-        cells={name: table.codes[name] for name in cells},
-        names={name: table.names[name] for name in cells},
-        ids=names,
-        clock=clock,
-        rows=table.rows,
-    )
+    cells = {name: table.codes[name] for name in columns if name != time}
+    texts = {name: table.names[name] for name in cells}
+    return Visits(np.arange(t.size), who, t, cells, texts, names, clock, table.rows)
 
 
 def _who(table: Columns, ids: Sequence[str]) -> tuple[CodeArray, list[str]]:
     """Codes and names of ids, which may be made of several columns, or all be one."""
     if not ids:
-        n = next(iter(table.codes.values())).size
-        return np.zeros(n, dtype=np.int32), ["all"]
+        return np.zeros_like(next(iter(table.codes.values()))), ["all"]
     if len(ids) == 1:
         return table.codes[ids[0]], table.names[ids[0]]
     parts = [table.codes[name] for name in ids]
-    codes, first = known_rows_of(parts)
-    texts = ([table.names[name][part[i]] for name, part in zip(ids, parts, strict=True)]
-             for i in first.tolist())  # fmt: skip
-    return codes, [" / ".join(part) for part in texts]
+    codes, first = cols.known_rows_of(parts)
+    texts = [[table.names[name][i] for i in table.codes[name][first]] for name in ids]
+    return codes, [" / ".join(part) for part in zip(*texts, strict=True)]
 
 
 def _without_missing(visits: Visits, rule: str, ledger: Ledger) -> Visits:
@@ -220,9 +201,9 @@ def _without_missing(visits: Visits, rule: str, ledger: Ledger) -> Visits:
     for what in ("id", "time"):
         missing = visits.who == MISSING if what == "id" else np.isnan(visits.t)
         if missing.any() and rule == "error":
-            row = int(visits.row[np.argmax(missing)])
+            where = visits.rows.where(int(visits.row[missing][0]))
             raise InputError(
-                f"Every row needs an id and a time: {visits.rows.where(row)} has no {what} "
+                f"Every row needs an id and a time: {where} has no {what} "
                 f"({int(missing.sum())} such rows). Fill it in, or leave such rows out with "
                 "missing_rows='drop'.",
                 arguments={"missing_rows": "drop"},
@@ -239,16 +220,15 @@ def _without_missing(visits: Visits, rule: str, ledger: Ledger) -> Visits:
 
 def _without_duplicates(visits: Visits, rule: str, ledger: Ledger) -> Visits:
     """Rows of one id and time: the same twice counts once, others go by the rule."""
-    new = visits.first | np.concatenate([[True], visits.t[1:] != visits.t[:-1]])
+    new = arrays.starts_of(visits.who, visits.t)
     if new.all():
         return visits
-    moment = np.cumsum(new)
+    moment = np.cumsum(new, dtype=np.int64)
     _, once = np.unique(joint_codes(moment, *visits.cells.values()), return_index=True)
     copies = np.ones(visits.n, dtype=bool)
     copies[once] = False
     ledger.add("duplicates", visits.rows, visits.row[copies])
-    visits, moment = visits.take(~copies), moment[~copies]
-    new = np.concatenate([[True], moment[1:] != moment[:-1]])
+    visits, new = visits.take(~copies), arrays.starts_of(moment[~copies])
     return visits if new.all() else _one_per_time(visits, new, rule, ledger)
 
 
@@ -319,11 +299,10 @@ def read_events(source: Any, rules: TrajectoryRules, visits: Visits, ledger: Led
         reward = read.numbers(named["reward"], "reward")
         empty = np.isnan(reward)
         if empty.any():
-            row = int(read.row[np.argmax(empty)])
+            where = read.rows.where(int(read.row[empty][0]))
             raise InputError(
-                f"Every event needs a reward: {read.rows.where(row)} has none in column "
-                f"'{named['reward']}' ({int(empty.sum())} such rows). Write 0 where an event earns "
-                "nothing."
+                f"Every event needs a reward: {where} has none in column '{named['reward']}' "
+                f"({int(empty.sum())} such rows). Write 0 where an event earns nothing."
             )
     kind = named.get("kind", "")
     return Events(who, read.t, reward, read.cells.get(kind), read.names.get(kind, []))

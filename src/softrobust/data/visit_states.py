@@ -103,7 +103,7 @@ def fill_missing(column: Measured, visits: Visits, rule: str, ledger: Ledger) ->
     missing = column.missing
     if missing.any() and rule == "error":
         raise InputError(
-            f"Every visit needs each measurement: {visits.where(int(np.argmax(missing)))} has "
+            f"Every visit needs each measurement: {visits.where(missing)} has "
             f"no '{column.name}' ({int(missing.sum())} of {visits.n} visits). Say what such cells "
             "mean with missing_measurement=: 'carry' takes the last value of the id, 'level' makes "
             "'missing' a value of its own, 'drop' leaves out what cannot be known.",

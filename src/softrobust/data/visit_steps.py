@@ -15,9 +15,10 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray
+from softrobust._core.arrays import BoolArray, CodeArray, FloatArray, IntArray, starts_of
 from softrobust._core.notes import Ledger
-from softrobust.data.columns import MISSING, NUMBER, nearest, parse_flag
+from softrobust._core.settings import did_you_mean
+from softrobust.data.columns import MISSING, NUMBER, Columns, parse_flag
 from softrobust.data.formula import NO_NEXT, Cells, Formula
 from softrobust.data.times import Grid, grid_of, length_text, read_times, step_length, time_text
 from softrobust.data.visit_rows import Events, Visits
@@ -96,23 +97,22 @@ def _follow_up(visits: Visits, rules: TrajectoryRules) -> tuple[CodeArray, Float
             arguments={"terminal": "status=…"},
         )
     marked = _marked(visits, column, value)
-    codes, names = visits.cells[rules.end_time], visits.names[rules.end_time]
-    t = read_times(codes, names, visits.rows, rules.end_time, visits.clock, rules.dates).values
+    cells = Columns(visits.rows, visits.cells, visits.names)
+    t = read_times(cells, rules.end_time, visits.clock, rules.dates).values
     for name, values in ((column, marked.astype(float)), (rules.end_time, t)):
-        before, after = values[:-1], values[1:]
-        torn = (visits.who[1:] == visits.who[:-1]) & (before != after)
-        torn &= ~(np.isnan(before) & np.isnan(after))
+        known = np.nan_to_num(values, nan=np.inf)  # two that are missing are the same
+        torn = ~visits.first[1:] & (known[1:] != known[:-1])
         if torn.any():
             raise InputError(
                 f"Status and time of the end are those of the whole id: '{name}' changes between "
-                f"{visits.where(int(np.argmax(torn)))} and the next. Where rows have a status of "
+                f"{visits.where(torn)} and the next. Where rows have a status of "
                 "their own, leave end_time out.",
                 arguments={"end_time": ""},
             )
     unknown = marked & np.isnan(t)
     if unknown.any():
         raise InputError(
-            f"An end needs its time: {visits.where(int(np.argmax(unknown)))} has none in column "
+            f"An end needs its time: {visits.where(unknown)} has none in column "
             f"'{rules.end_time}'. Fill it in."
         )
     first = marked & visits.first
@@ -141,11 +141,9 @@ def _equal(codes: CodeArray, names: list[str], value: str, column: str) -> BoolA
     if value not in names and NUMBER.fullmatch(value):  # 2 and 2.0 are one value
         same = [name for name in names if NUMBER.fullmatch(name) and float(name) == float(value)]
         value = same[0] if same else value
-    if value not in names and (near := nearest(value, names)):
-        raise InputError(
-            f"No cell of column '{column}' is '{value}'. Did you mean '{near}'? Names are taken to "
-            "the letter."
-        )
+    if value not in names and (near := did_you_mean(value, names)):
+        text = f"No cell of column '{column}' is '{value}'."
+        raise InputError(f"{text}{near} Names are taken to the letter.")
     return np.asarray(codes == names.index(value)) if value in names else np.zeros(codes.size, bool)
 
 
@@ -177,23 +175,21 @@ class Steps:
 
 def make_steps(visits: Visits, ends: Ends, rules: TrajectoryRules, ledger: Ledger) -> Steps:
     """Steps of the visits, on the grid if there is one."""
-    limit = np.inf
-    if rules.max_gap is not None:
-        limit = step_length(rules.max_gap, visits.clock, "max_gap")
+    most = rules.max_gap
+    limit = np.inf if most is None else step_length(most, visits.clock, "max_gap")
     grid = None if rules.grid is None else grid_of(rules.grid, visits.clock)
     visit = point = np.arange(visits.n)
     origin = visits.t[visits.first][np.cumsum(visits.first) - 1]
     if grid is not None:
-        most = (visits.t - origin).max() / grid.width
-        if most > 1e9:
+        longest = (visits.t - origin).max() / grid.width
+        if longest > 1e9:
             raise InputError(
-                f"The grid is too fine: with steps of {grid.width:g} one id would have {most:.3g} "
-                "of them. Give a longer step."
+                f"The grid is too fine: with steps of {grid.width:g} one id would have "
+                f"{longest:.3g} of them. Give a longer step."
             )
         point = grid.point(visits.t, origin)
-        change = (visits.who[1:] != visits.who[:-1]) | (point[1:] != point[:-1])
-        first = rules.several == "first"
-        chosen = np.concatenate([[True], change] if first else [change, [True]])
+        begins = starts_of(visits.who, point)
+        chosen = begins if rules.several == "first" else np.append(begins[1:], True)
         ledger.add("same_point", visits.rows, visits.row[~chosen], rule=rules.several)
         visit = np.flatnonzero(chosen)
     first = rules.several == "first"
@@ -333,10 +329,10 @@ def earned(
     bad = empty & (step >= 0) & usable[np.maximum(step, 0)]
     if rules.missing_reward == "error" and bad.any():
         # Every event has its reward, so that the cell is one of the step or of the one after it.
-        i = int(step[np.argmax(bad)])
-        where = every.rows.where(int(every.row[np.argmax(bad)]))
-        if formula is not None:
-            where = visits.where(int(steps.visit[i]))
+        if formula is None:
+            where = every.rows.where(int(every.row[np.argmax(bad)]))
+        else:
+            where = visits.where(int(steps.visit[step[bad][0]]))
         raise InputError(
             f"Every step needs its reward: {where} has none "
             f"({int(bad.sum())} such rows). Fill it in, or say what an empty cell means with "
@@ -366,8 +362,7 @@ def _shared_points(
     of = steps.of_visit.copy()
     if rules.reward_at == "end":
         of -= 1
-        first = np.concatenate([[True], steps.who[1:] != steps.who[:-1]])[steps.of_visit]
-        of[first] = BEFORE
+        of[starts_of(steps.who)[steps.of_visit]] = BEFORE
     out, known = place.copy(), np.isin(every.row, visits.row, assume_unique=True)
     last = (of >= 0) & (steps.follows[np.maximum(of, 0)] == CENSORED)
     out[known] = np.where(last, AFTER_LAST, of)

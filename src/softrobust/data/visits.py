@@ -301,8 +301,8 @@ def _actions(
     if needed.any() and rules.missing_action == "error":
         raise InputError(
             f"Every visit that has a next one needs an action: "
-            f"{visits.where(int(steps.visit[np.argmax(needed)]))} has none ({int(needed.sum())} "
-            "such visits). Fill it in, or use missing_action='drop' or 'none'.",
+            f"{visits.where(int(steps.visit[needed][0]))} has none ({int(needed.sum())} such "
+            "visits). Fill it in, or use missing_action='drop' or 'none'.",
             arguments={"missing_action": ""},
         )
     taken_as = rules.missing_action if rules.missing_action == NONE else None
@@ -374,7 +374,7 @@ def _log(
         groups={"episode": np.cumsum(chain) - 1},
     )
     # p₀: first visits, where a transition is known from there.
-    first = state[np.concatenate([[True], who[1:] != who[:-1]])]
+    first = state[np.unique(who, return_index=True)[1]]
     starts = first[np.isin(first, state[at])]
     p0: dict[str | int, float] = {
         states[int(s)]: float((starts == s).sum() / starts.size) for s in np.unique(starts)
