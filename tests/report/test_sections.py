@@ -19,10 +19,9 @@ from softrobust.posterior.diagnostics import Parameter
 from softrobust.problem import Problem
 from softrobust.report.counts import Seen
 from softrobust.report.policy import changes, rule_list
-from softrobust.report.sections import caution, why
+from softrobust.report.sections import caution, more_data, trust, why
 from softrobust.report.sentences import in_words, sentence
 from softrobust.report.study_words import check_sentence
-from softrobust.report.trust import more_data, trust
 from softrobust.report.verdict import nominal_sentence
 from softrobust.report.words import Figures
 from softrobust.solvers import LocalSearch, Nominal

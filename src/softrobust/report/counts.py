@@ -56,10 +56,6 @@ class Seen:
         """Whether some count of the state must not be known, so that shares must not either."""
         return self.suppress and bool((self.n[s] < SMALL).any())
 
-    def hides_pair(self, s: int, a: int) -> bool:
-        """Whether this count must not be known, nor what a model says of the pair's next states."""
-        return self.suppress and self.few(s, a)
-
     def rank(self, s: int, a: int) -> int:
         """A number to sort and to shade by, equal for all counts that are not shown."""
         n = int(self.n[s, a])

@@ -27,7 +27,6 @@ from softrobust.report.counts import Seen, count_text
 from softrobust.report.policy import policy_map, policy_table, rule_list
 from softrobust.report.sentences import in_words, speaks_against
 from softrobust.report.svg import Picture
-from softrobust.report.trust import beside, more_data, trust
 from softrobust.report.verdict import certificate_sentences, promise_sentences
 from softrobust.study.review import Review, VectorReview
 
@@ -146,10 +145,10 @@ def make_report(
         "rules": rule_list(found),
         "why": sections.why(found, seen, number),
         "explained": set(found.reasons),
-        "data": more_data(found),
+        "data": sections.more_data(found),
         "certificate": [*judged[1:], *certificate_sentences(found.certificate)],
-        "beside": beside(found, suppress_small),
-        "trust": trust(found, suppress_small, ask_for_checks),
+        "beside": sections.beside(found, suppress_small),
+        "trust": sections.trust(found, suppress_small, ask_for_checks),
         "rerun": sections.rerun(
             found.problem, solution, found.log, found.posterior, given, suppress_small
         ),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arguments import names_arguments
-from softrobust._core.arrays import FloatArray
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray
 from softrobust._core.notes import SMALL
 from softrobust.certificate import Certificate
 from softrobust.data import END
@@ -34,7 +34,6 @@ MOST_SPANS = 6  # stretches of steps that are listed of a state
 MOST_CHANGES = 4  # stretches of states that are listed
 MOST_NAMED = 3  # states in which practice becomes a rule, or in which it shifts a little
 CHANGED = 0.1  # share of decisions in a state that must differ from practice to be worth telling
-BoolArray = NDArray[np.bool_]
 Stretch = tuple[str, str, list[int]]
 
 
@@ -76,11 +75,11 @@ def _span(states: Labels, index: list[int]) -> str:
 
 def mixed(policy: Policy, s: int, seen: Seen | None = None) -> str:
     """What a policy does in a state, in a few words."""
-    taken = by_chance(policy.probs[s])
+    taken = _by_chance(policy.probs[s])
     parts = []
-    for a in taken[:MOST_MIXED]:
-        share = _chance(policy, s, int(a), seen)
-        parts.append(label(policy.actions[int(a)]) + (f" ({share})" if share else ""))
+    for a in taken[:MOST_MIXED].tolist():
+        share = _chance(policy, s, a, seen)
+        parts.append(label(policy.actions[a]) + (f" ({share})" if share else ""))
     return " or ".join(parts) + (" or …" if taken.size > MOST_MIXED else "")
 
 
@@ -88,6 +87,14 @@ def _chance(policy: Policy, s: int, a: int, seen: Seen | None) -> str:
     """The chance of an action; where practice goes on it is practice's, which may be hidden."""
     p = float(policy.probs[s, a])
     return "" if p == 1 or (seen is not None and seen.hides(s)) else percent(p)
+
+
+def seen_there(counts: IntArray, policy: Policy, states: list[int]) -> str:
+    """How often the action was seen; of a mixture, every one of its actions by itself."""
+    times = counts[states][:, _by_chance(policy.probs[states[0]])[:MOST_MIXED]]
+    ends = zip(times.min(axis=0), times.max(axis=0), strict=True)
+    spans = [f"{low}" if low == high else f"{low} to {high}" for low, high in ends]
+    return f"seen {' and '.join(spans)} time{'' if spans == ['1'] else 's'} there"
 
 
 def changed(policy: Policy, practice: Policy | None, seen: Seen | None = None) -> BoolArray:
@@ -197,7 +204,7 @@ def policy_table(found: Review, seen: Seen | None) -> dict[str, Any]:
     differs = np.asarray((np.abs(policy.probs - other.probs) > SAME).any(axis=1))
     rows = []
     for s in map(int, shown):
-        taken = by_chance(policy.probs[s])
+        taken = _by_chance(policy.probs[s])
         rows.append(
             {
                 "key": s,
@@ -233,7 +240,7 @@ def _policy(c: Compared | None) -> Policy | None:
     return None if c is None else c.policy
 
 
-def by_chance(probs: FloatArray) -> NDArray[np.intp]:
+def _by_chance(probs: FloatArray) -> NDArray[np.intp]:
     """The actions that are taken, the most probable first."""
     taken = np.flatnonzero(probs > 0)
     return taken[np.argsort(-probs[taken], kind="stable")]

@@ -18,20 +18,23 @@ from softrobust.certificate import Certificate
 from softrobust.errors import InputError
 from softrobust.models.policy import TimedPolicy
 from softrobust.objective import Objective
+from softrobust.posterior import Diagnostics
 from softrobust.problem import Problem
-from softrobust.report import plots, verdict, words
+from softrobust.report import pictures, plots, study_words, svg, verdict, words
 from softrobust.report.counts import Seen, command_shown
-from softrobust.report.pictures import Spot, alike, frontier_svg, gain_svg, lams, spots
 from softrobust.report.policy import changed, picture_changes, spans, what_to_do
-from softrobust.report.sentences import TEXTS, phrase, sentence
-from softrobust.report.svg import Picture
+from softrobust.report.sentences import TEXTS, in_words, phrase, sentence
 from softrobust.report.words import Figures, bad_case, count, label, percent
 from softrobust.returns.evaluation import AnyPolicy, rules_of
 from softrobust.solvers.base import Solution
+from softrobust.study.checks import Check, Verdict
 from softrobust.study.compare import SAME, Compared, Reading
 from softrobust.study.explain import Explanation
+from softrobust.study.foreign import ForeignRehearsal
 from softrobust.study.frontier import FrontierPoint
+from softrobust.study.rehearsal import Rehearsal
 from softrobust.study.review import Review
+from softrobust.study.value_of_data import DataValue
 
 PACKAGES = ("numpy", "scipy", "numba", "highspy")
 LONGEST_STAT = 80
@@ -80,7 +83,7 @@ def answer(
     }
 
 
-def _gain(found: Review) -> Picture:
+def _gain(found: Review) -> svg.Picture:
     """The gain over practice on held-out models, else on those that it was chosen on."""
     own, usual, p = found.chosen, found.practice, found.certificate.promise
     assert usual is not None  # the caller looked
@@ -90,7 +93,7 @@ def _gain(found: Review) -> Picture:
     promised = None
     if p is not None and p.return_low is not None and p.chance > 0:
         promised = (p.level, p.gain.value, p.gain.low)
-    return gain_svg(x, f, found.problem.objective, promised)
+    return pictures.gain_svg(x, f, found.problem.objective, promised)
 
 
 def _room(certificate: Certificate, number: Figures) -> dict[str, Any]:
@@ -258,7 +261,7 @@ def caution(found: Review, number: Figures) -> dict[str, Any] | None:
             f"problem has α = {alpha:g}. Compute it with alphas=({alpha:g},)."
         )
     points = found.frontier.column(alphas.index(alpha))
-    groups = alike(points)
+    groups = pictures.alike(points)
     if len(groups) == 1:
         one = TEXTS["page"]["one_policy"]
         return {"reason": "", "lead": one, "steps": (), "small": _proven(points)}
@@ -282,16 +285,18 @@ def caution(found: Review, number: Figures) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _picture(found: Review, points: Group) -> Picture:
+def _picture(found: Review, points: Group) -> svg.Picture:
     """The frontier, with this policy, nominal and practice on it."""
     goal, chosen = found.problem.objective, found.chosen
-    own = Spot("this policy", chosen.static["mean"], chosen.static["cvar"])
+    own = pictures.Spot("this policy", chosen.static["mean"], chosen.static["cvar"])
     others = [
-        Spot(c.name, c.static["mean"], c.static["cvar"])
+        pictures.Spot(c.name, c.static["mean"], c.static["cvar"])
         for c in found.compared[1:]
         if not c.same_policy(chosen)
     ]
-    return frontier_svg([(goal.words, spots(points))], others, own, words.measure(goal))
+    return pictures.frontier_svg(
+        [(goal.words, pictures.spots(points))], others, own, words.measure(goal)
+    )
 
 
 def _does(policy: AnyPolicy, s: int) -> str:
@@ -302,7 +307,7 @@ def _does(policy: AnyPolicy, s: int) -> str:
 
 def _step(found: Review, group: Group, number: Figures) -> dict[str, Any]:
     """One policy of the frontier: the λ it is best for, what it earns, what it does otherwise."""
-    p, chosen, own = group[0], found.chosen, lams(group)
+    p, chosen, own = group[0], found.chosen, pictures.lams(group)
     apart = np.abs(rules_of(chosen.solution.policy) - rules_of(p.policy)) > SAME
     changed = np.flatnonzero(apart.any(axis=(0, 2)) & found.problem.decided)
     states, shown = found.problem.models.states, changed[:SHOWN_CHANGES].tolist()
@@ -353,11 +358,10 @@ def _state(
     nominal = next((o for o in e.options if o.nominal), None)
     apart = {"nominal": nominal is not None and nominal.chosen < 1 - SAME, "practice": unusual}
     hidden = seen is not None and seen.hides(s)
-    moves = "; ".join(
-        f"{label(x.next_state)} {percent(x.mean)} → {percent(x.worst)}" for x in e.shifts
-    )
-    taken = [problem.models.actions.index(name) for name in e.mix]
-    if seen is not None and any(seen.hides_pair(s, a) for a in taken):
+    shifts = (f"{label(x.next_state)} {percent(x.mean)} → {percent(x.worst)}" for x in e.shifts)
+    moves = "; ".join(shifts)
+    taken = map(problem.models.actions.index, e.mix)
+    if seen is not None and seen.suppress and any(seen.few(s, a) for a in taken):
         moves = ""  # (prior + count)/(strength + all counts) gives the counts away
     return {
         "key": s,
@@ -370,6 +374,116 @@ def _state(
         "practice": seen is not None and not hidden,
         "moves": moves,
     }
+
+
+# -- can it be trusted: draws of the posterior, and checks -------------------------------------
+
+MARKS = {"fine": "✓", "caution": "⚠", "cannot tell": "?"}
+SHOWN_PARAMETERS = 12
+
+
+def trust(found: Review, suppress: bool, ask_for_checks: bool) -> dict[str, Any] | None:
+    """The section; None where nothing is known and nothing can be asked for."""
+    d, again = found.diagnostics, found.rehearsal
+    if d is None and found.checks is None and again is None and not ask_for_checks:
+        return None
+    checks = [_check(check, suppress) for check in found.checks or ()]
+    # A parameter that never moved has no R-hat.
+    known = {} if d is None else d.parameters
+    worst = sorted(known.items(), key=lambda item: -np.nan_to_num(item[1].rhat))
+    return {
+        "draws": [] if d is None else _draws(d, suppress),
+        "parameters": worst[:SHOWN_PARAMETERS],
+        "checks": checks,
+        "worlds": pictures.picture_rehearsal(again) if isinstance(again, ForeignRehearsal) else "",
+        "missing": "" if checks or not ask_for_checks else TEXTS["page"]["no_checks"],
+    }
+
+
+def beside(found: Review, suppress: bool) -> list[dict[str, str]]:
+    """What was looked into beyond the posterior, one line each, to stand beside the promise."""
+    lines = []
+    if found.validation is not None:
+        told = " ".join(study_words.validation_sentences(found.validation))
+        lines.append(_line("held-out data", found.validation.verdict, told))
+    if found.rehearsal is not None:
+        lines.append(rehearsal_lines(found.rehearsal))
+    own = (check for check in found.checks or () if check.code in study_words.BESIDE)
+    return [*lines, *(_check(check, suppress, brief=True) for check in own)]
+
+
+def rehearsal_lines(found: Rehearsal | ForeignRehearsal) -> dict[str, str]:
+    """A rehearsal beside the promise."""
+    return _line("rehearsal", found.verdict, study_words.rehearsal_line(found))
+
+
+def check_lines(check: Check) -> list[dict[str, str]]:
+    """A check in its section, and beside the promise where it belongs there."""
+    places = (False, True) if check.code in study_words.BESIDE else (False,)
+    return [_check(check, suppress=False, brief=brief) for brief in places]
+
+
+def _line(name: str, verdict: Verdict, told: str, gloss: str = "") -> dict[str, str]:
+    style = verdict.split()[0]
+    return {"name": name, "verdict": str(verdict), "mark": MARKS[verdict], "style": style,
+            "sentence": told, "gloss": gloss}  # fmt: skip
+
+
+def _check(check: Check, suppress: bool, brief: bool = False) -> dict[str, str]:
+    shown = check.without_small_counts() if suppress else check
+    told = study_words.check_sentence(shown, brief=brief)
+    gloss = (study_words.check_rule(check), study_words.CHECK_GLOSS.get(check.code, ""))
+    more = "" if brief else " ".join(filter(None, gloss))
+    return _line(study_words.check_name(check), check.verdict, told, more)
+
+
+def _draws(d: Diagnostics, suppress: bool) -> list[str]:
+    lines = [phrase("trust.exact" if d.exact else "trust.sampler", d=d)]
+    seen = ((name, p) for name, p in d.predictive.items() if name not in d.missed)
+    lines += [phrase("trust.reproduced", name=name, p=p) for name, p in seen]
+    return [*lines, *in_words(d.problems, suppress)]
+
+
+# -- section: what data would help. Pairs ranked by the value of more observations -------------
+
+MOST_PAIRS = 12
+THIN = 20.0  # effective models after the data below which a value is rough
+WIDTH, HEIGHT = 150.0, 16.0
+
+
+def more_data(found: Review) -> dict[str, Any] | None:
+    """The section; None where nothing was asked for."""
+    data = found.data
+    if data is None:
+        return None
+    if isinstance(data, Note):
+        return {"reason": sentence(data)}
+    worth = [v for v in data.values if v.value > 0 and v.high > 0]
+    if not worth:
+        return {"reason": phrase("trust.no_data", n=data.observations)}
+    top = worth[:MOST_PAIRS]
+    reach = max(v.high for v in top)
+    more = {"more_pairs": len(worth) - len(top), "thin": sum(v.effective_size < THIN for v in top)}
+    return {
+        "reason": "",
+        "lead": phrase("trust.data", n=data.observations),
+        "rows": [(v, _bar(v, reach)) for v in top],
+        "own": found.chosen.policy.decision.tolist(),
+        "more": " ".join(phrase(f"trust.{name}", n=n) for name, n in more.items() if n),
+    }
+
+
+def _bar(v: DataValue, reach: float) -> str:
+    x = svg.Scale(0.0, reach, 4.0, WIDTH - 4.0)
+    middle = HEIGHT / 2
+    parts = [
+        svg.line(x.start, 1, x.start, HEIGHT - 1, "axis"),
+        svg.line(x(v.low), middle, x(v.high), middle, "span"),
+        svg.dot(x(v.value), middle, 3.6, "own"),
+    ]
+    return svg.picture(
+        WIDTH, HEIGHT, parts, "bar", f"{v.value:.3g}, from {v.low:.3g} to {v.high:.3g}"
+    )
 
 
 # -- to rerun it -------------------------------------------------------------------------------

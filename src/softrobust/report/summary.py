@@ -15,15 +15,7 @@ from softrobust.data.labels import Labels
 from softrobust.models.policy import Policy, TimedPolicy
 from softrobust.report import sentences, verdict, words
 from softrobust.report.continuous import N_BANDS, bands
-from softrobust.report.policy import (
-    MOST_CHANGES,
-    MOST_MIXED,
-    by_chance,
-    changes,
-    mixed,
-    timed_rows,
-    to_do,
-)
+from softrobust.report.policy import MOST_CHANGES, changes, mixed, seen_there, timed_rows, to_do
 from softrobust.report.study_words import validation_line, validation_sentences
 from softrobust.solvers.baselines.behaviour import behaviour_policy
 
@@ -145,20 +137,10 @@ def _told(
 ) -> Lines:
     told, rest = changes(policy, practice, most=most)
     for where, what, states in told:
-        seen = "" if counts is None else f"   ({_seen(counts, policy, states)} there)"
+        seen = "" if counts is None else f"   ({seen_there(counts, policy, states)})"
         yield "row", f"{where} → {what}{seen}"
     if rest:
         yield "text", rest
-
-
-def _seen(counts: IntArray, policy: Policy, states: list[int]) -> str:
-    """How often the action was seen; of a mixture, every one of its actions by itself."""
-    spans = []
-    for a in by_chance(policy.probs[states[0]])[:MOST_MIXED]:
-        times = counts[states, a]
-        low, high = int(times.min()), int(times.max())
-        spans.append(f"{low}" if low == high else f"{low} to {high}")
-    return f"seen {' and '.join(spans)} time{'' if spans == ['1'] else 's'}"
 
 
 def _by_measurement(run: Run) -> Lines:

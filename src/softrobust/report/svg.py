@@ -103,7 +103,7 @@ def picture(
 
 def line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
     """A straight line."""
-    return f'<path class="{style}" d="M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}"/>'
+    return path([(x1, y1), (x2, y2)], style)
 
 
 def lines(ends: Sequence[tuple[tuple[float, float], tuple[float, float]]], style: str) -> str:
@@ -149,9 +149,7 @@ def mark(x: float, y: float, shape: str, style: str, hover: str = "", r: float =
 
 
 def _with_title(opening: str, name: str, hover: str) -> str:
-    if not hover:
-        return f"<{opening}/>"
-    return f"<{opening}><title>{escape(hover)}</title></{name}>"
+    return f"<{opening}><title>{escape(hover)}</title></{name}>" if hover else f"<{opening}/>"
 
 
 def axis_below(scale: Scale, y: float, most: int = 5) -> list[str]:

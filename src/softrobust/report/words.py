@@ -101,10 +101,11 @@ def count(n: int, noun: str, many: str | None = None) -> str:
 def rows_and_dates(log: Sized, notes: Iterable[Note]) -> str:
     """How many rows, of when."""
     dated = next((n for n in notes if n.code in ("visits_read", "rows_dated")), None)
-    when = "" if dated is None else f", from {dated['low']} to {dated['high']}"
-    if dated is not None and dated.facts.get("numbers"):
-        when = f", {dated['column']} {dated['low']} to {dated['high']}"
-    if dated is not None and dated.code == "visits_read":
+    if dated is None:
+        return count(len(log), "row")
+    by = dated["column"] if dated.facts.get("numbers") else "from"
+    when = f", {by} {dated['low']} to {dated['high']}"
+    if dated.code == "visits_read":
         for name in ("n_rows", "n_ids"):
             if not isinstance(dated.facts.get(name), int | np.integer):
                 raise InputError(f"A remark of the log has no number {name}. Make the log again.")
@@ -134,15 +135,13 @@ def between(low: float, high: float, form: str = ".4g") -> str:
     return f"[{low:{form}},{FIRM}{high:{form}}]"
 
 
-def estimate(e: Estimate, form: str = "") -> str:
+def estimate(e: Estimate) -> str:
     """A value with its interval, or with the noise of its simulation, where these are known."""
-    form = form or (".6g" if e.simulation_se is None else ".4g")
+    form = ".6g" if e.simulation_se is None else ".4g"
     if e.low is not None and e.high is not None:
         return f"{e.value:{form}} {between(e.low, e.high, form)}"
-    noise = e.simulation_se
-    return f"{e.value:{form}}" + (
-        "" if noise is None else f" (± {1.96 * noise:.2g} from simulation)"
-    )
+    noise = "" if e.simulation_se is None else f" (± {1.96 * e.simulation_se:.2g} from simulation)"
+    return f"{e.value:{form}}{noise}"
 
 
 def bad_case(objective: Objective) -> str:

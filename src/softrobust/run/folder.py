@@ -58,7 +58,7 @@ from softrobust.posterior.registry import POSTERIORS, load_posterior
 from softrobust.posterior.sampling import Draws, origin
 from softrobust.problem import ContinuousProblem, Problem, load_problem, save_problem
 from softrobust.report import Report, in_words, make_report
-from softrobust.report.trust import check_lines, rehearsal_lines
+from softrobust.report.sections import check_lines, rehearsal_lines
 from softrobust.report.words import rows_and_dates
 from softrobust.run.jobs.store import check_folder
 from softrobust.run.options import folder_command
