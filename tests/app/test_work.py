@@ -97,7 +97,7 @@ def job_at(folder: Path, name: str, job: dict[str, Any]) -> Path:
 
 
 def test_it_is_what_the_command_line_does(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "run_page", lambda run, out, full: run_page(run, out))
+    monkeypatch.setattr("softrobust.run.run_page", lambda run, out, full: run_page(run, out))
     seen = work.look(work.Draft(short))
     assert seen.found is not None
     job = work.Draft(short, gamma=0.9).job(seen.found)

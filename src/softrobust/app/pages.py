@@ -21,6 +21,7 @@ from fastapi.responses import FileResponse, Response
 from nicegui import app as site
 from nicegui import events, ui
 
+from softrobust._core.files import numbered
 from softrobust.app import work
 from softrobust.app.texts import MOST_BYTES, size_words, stage_text, text
 from softrobust.app.work import MADE, Draft, Look, costs_of, number_of
@@ -252,11 +253,8 @@ def _free_place(folder: Path, told: str) -> str:
     last = Path(told.replace("\\", "/")).name
     bare = "".join(c for c in last if c.isprintable() and c not in '<>:"|?*')
     bare = bare.lstrip(".").strip()[-100:] or "log.csv"
-    stem, suffix, n = Path(bare).stem, Path(bare).suffix, 1
-    while (folder / bare).exists():
-        n += 1
-        bare = f"{stem}-{n}{suffix}"
-    return bare
+    names = numbered(Path(bare).stem, Path(bare).suffix)
+    return next(name for name in names if not (folder / name).exists())
 
 
 # -- a file: columns, what looks wrong, what is wanted ---------------------------------------------

@@ -29,7 +29,8 @@ from typing import Any, final
 
 import numpy as np
 
-from softrobust._core.files import atomic_write
+import softrobust.run as verbs
+from softrobust._core.files import atomic_write, numbered
 from softrobust._core.limits import Deadline, stage, watched, within
 from softrobust._core.notes import Note
 from softrobust._core.schema import Schema, read_json
@@ -45,18 +46,6 @@ from softrobust.objective import SoftRobust
 from softrobust.report.pictures import Spot, frontier_svg, picture_log, spots
 from softrobust.report.policy import changed, does, mixed, picture_changes, spans
 from softrobust.report.words import Figures, label, measure, percent
-from softrobust.run import (
-    Options,
-    Run,
-    choose,
-    load_run,
-    load_table_run,
-    prepare_search,
-    run_frontier,
-    run_page,
-    save_with_search,
-    set_up,
-)
 from softrobust.run.inspect import inspect_file
 from softrobust.run.rehearsal import rehearse
 from softrobust.solvers.baselines.behaviour import behaviour_policy
@@ -78,7 +67,7 @@ TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npz", ".gz", ".xz")
 GOALS = {"improve": (None, None), "average": ("exact", 0.0), "careful": ("exact", 1.0)}
 # The files are read through these, as all that lies in a folder.
 TEXT, NUMBER, OBJECT = {"type": "string"}, {"type": "number"}, {"type": "object"}
-OPTIONS = {"additionalProperties": False, "properties": {f.name: {} for f in fields(Options)}}
+OPTIONS = {"additionalProperties": False, "properties": {f.name: {} for f in fields(verbs.Options)}}
 SCHEMAS: dict[str, Schema] = {
     JOB: {**OBJECT, "required": ["file", "options"], "properties": {
         "file": TEXT, "solver": {"type": ["string", "null"]},
@@ -248,14 +237,12 @@ def start(verb: str, place: Path, job: Mapping[str, Any]) -> None:
 
 def start_solve(folder: Path, name: str, job: Mapping[str, Any]) -> str:
     """Solve into the first free folder of this name; what it is called."""
-    n, free = 1, name
-    while True:
+    for free in numbered(name):
         if not (folder / free).exists():
             with suppress(FileExistsError):
                 start("solve", place_of(folder, free), job)
                 return free
-        n += 1
-        free = f"{name}-{n}"
+    raise LookupError(name)  # names never end
 
 
 def start_trust(folder: Path, name: str) -> None:
@@ -415,19 +402,19 @@ def _alive(place: Path, bound: Deadline) -> Iterator[None]:
 
 
 def _solve(job: Mapping[str, Any], place: Path) -> None:
-    options, out, asked = Options(**job["options"]), _run_of(place), job.get("solver")
+    options, out, asked = verbs.Options(**job["options"]), _run_of(place), job.get("solver")
     stage("reading the file")
     compile_beside(asked)
-    setup = set_up(Path(job["file"]), options)
+    setup = verbs.set_up(Path(job["file"]), options)
     name = asked or default_solver(setup.problem, setup.posterior)
-    search = prepare_search(out, name, False)
+    search = verbs.prepare_search(out, name, False)
     solver = make_solver(
         name, log=setup.log, time_limit=options.time_limit, seed=options.seed,
         posterior=setup.posterior, checkpoint=search,
     )  # fmt: skip
-    run = choose(setup, solver, options.seed, named=asked is not None)
+    run = verbs.choose(setup, solver, options.seed, named=asked is not None)
     stage("writing the run folder")
-    save_with_search(run, out, False, search)
+    verbs.save_with_search(run, out, False, search)
     if not (place / STOP).exists():
         _full_page(out)
     shutil.rmtree(place, ignore_errors=True)
@@ -435,12 +422,12 @@ def _solve(job: Mapping[str, Any], place: Path) -> None:
 
 def _full_page(out: Path) -> None:
     stage("writing the full page")
-    run_page(load_run(out), out / "report.html", full=True).save(out / "report.html")
+    verbs.run_page(verbs.load_run(out), out / "report.html", full=True).save(out / "report.html")
 
 
 def _trust(job: Mapping[str, Any], place: Path) -> None:
     """`check` and `rehearse`, and the page with what they found."""
-    run = load_table_run(Path(job["out"]))
+    run = verbs.load_table_run(Path(job["out"]))
     stage("checking")
     record = checks_record(run, list(check_run(run, run.seed)), run.seed)
     write_json(run.path / "checks.json", record)
@@ -456,12 +443,12 @@ def _trust(job: Mapping[str, Any], place: Path) -> None:
 
 def _frontier(job: Mapping[str, Any], place: Path) -> None:
     """The best policy of every degree of caution, as a slider shows it."""
-    options = Options(**{k: v for k, v in job["options"].items() if k != "lam"})
-    setup = set_up(Path(job["file"]), options)
+    options = verbs.Options(**{k: v for k, v in job["options"].items() if k != "lam"})
+    setup = verbs.set_up(Path(job["file"]), options)
     goal = setup.problem.objective
     alpha = goal.alpha
     with within(FRONTIER_SECONDS):  # on the models that a solve has, however long they take
-        points = run_frontier(setup, LAMS, (alpha,), time_limit=FRONTIER_SECONDS).column(0)
+        points = verbs.run_frontier(setup, LAMS, (alpha,), time_limit=FRONTIER_SECONDS).column(0)
     practice = None if setup.log is None else behaviour_policy(setup.problem, setup.log)[0]
     number = Figures.of([np.array([[p.mean, p.cvar] for p in points]).ravel()])
     made = []
@@ -506,7 +493,7 @@ def usual(policy: Policy, s: int) -> str:
     return label(policy.actions[a]) + ("" if share == 1 else f" ({percent(share)})")
 
 
-def differences(first: Run, second: Run) -> list[tuple[str, str, str]]:
+def differences(first: verbs.Run, second: verbs.Run) -> list[tuple[str, str, str]]:
     """(state, what the first does, what the second does) wherever they differ."""
     a, b = first.solution.policy, second.solution.policy
     if isinstance(a, TimedPolicy) or isinstance(b, TimedPolicy):  # by what is told of their steps

@@ -30,20 +30,26 @@ def split_words(text: str) -> list[str]:
     return [word.strip() for word in next(csv.reader([text]), []) if word.strip()]
 
 
+def _read(text: str, read: Callable[[str], T], rule: str) -> T:
+    """What a text says; `rule` says what is taken, where it is no such text."""
+    try:
+        return read(text)
+    except ValueError:
+        raise InputError(f"{rule}; it got '{text}'.") from None
+
+
 def _pairs(
     words: Iterable[str], read: Callable[[str], T], rule: str, split: Split = str.partition
 ) -> dict[str, T]:
-    """`name=value` words as a mapping; `rule` says what is taken, where one is not such a pair."""
-    out: dict[str, T] = {}
-    for word in words:
-        name, sign, value = split(word, "=")
-        try:
-            if not sign or not name.strip() or not value.strip():
-                raise ValueError
-            out[name.strip()] = read(value.strip())
-        except ValueError:
-            raise InputError(f"{rule}; it got '{word}'.") from None
-    return out
+    """`name=value` words as a mapping."""
+
+    def pair(word: str) -> tuple[str, T]:
+        name, sign, value = map(str.strip, split(word, "="))
+        if not (name and sign and value):
+            raise ValueError
+        return name, read(value)
+
+    return dict(_read(word, pair, rule) for word in words)
 
 
 def settings_of(words: list[str] | None) -> dict[str, Any]:
@@ -116,17 +122,10 @@ def _span(text: str) -> list[float]:
     return [float(part) for part in text.split(":") if part.strip()]
 
 
-def names_of(text: str | None) -> list[str] | None:
-    """`a,b` as names; one with a comma stands in quotes."""
-    return None if text is None else split_words(text)
-
-
 def coefficients_of(flag: str, text: str | None) -> dict[str, float] | None:
     """`P=1,Q=-1` as a mapping."""
-    if text is None:
-        return None
     rule = f"{flag} takes variable=coefficient pairs, such as P=1,Q=-1"
-    return _pairs(split_words(text) or [text], float, rule)
+    return None if text is None else _pairs(split_words(text) or [text], float, rule)
 
 
 def clip_of(text: str | None) -> dict[str, tuple[float, float]] | float | None:
@@ -142,12 +141,7 @@ def clip_of(text: str | None) -> dict[str, tuple[float, float]] | float | None:
         "--clip takes none, a share of the range of the data such as 0.5, or intervals such as "
         "x=0:10,y=-1:1"
     )
-    if "=" in text:
-        return _pairs(split_words(text), read, rule)
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{rule}; it got '{text}'.") from None
+    return _pairs(split_words(text), read, rule) if "=" in text else _read(text, float, rule)
 
 
 def observation_of(text: str, variables: Sequence[str]) -> list[float]:
@@ -159,10 +153,7 @@ def observation_of(text: str, variables: Sequence[str]) -> list[float]:
                 f"An observation has {len(variables)} numbers ({', '.join(variables)}); "
                 f"{len(parts)} came."
             )
-        try:
-            return [float(part) for part in parts]
-        except ValueError:
-            raise InputError(f"{rule}; it got '{text}'.") from None
+        return _read(text, lambda _: list(map(float, parts)), rule)
     values = _pairs(parts, float, rule)
     unknown = [name for name in values if name not in variables]
     if unknown:
@@ -183,12 +174,8 @@ def refuse(given: Mapping[str, Any], meant: str) -> None:
 
 def numbers_of(flag: str, text: str) -> list[float]:
     """`0,.5,1` as numbers."""
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(
-            f"{flag} takes numbers with commas, such as 0,.5,1; it got '{text}'."
-        ) from None
+    rule = f"{flag} takes numbers with commas, such as 0,.5,1"
+    return _read(text, lambda text: list(map(float, text.split(","))), rule)
 
 
 # -- what can be said about a raw table, by every verb that reads one --------------------------
@@ -291,27 +278,16 @@ def _rules_of(said: Mapping[str, Any]) -> dict[str, Any]:
 # Nothing heavy is imported for names that never change; a test keeps the lists true. A mistake on
 # the line offers nothing: the verb itself says what is wrong with it.
 
-# In this file so that the help and the shell need no imports; a test keeps them true.
-SOLVERS = (
-    "improve", "exact", "milp", "local-search", "randomized", "s-rect", "sa-rect", "mvp", "wsu",
-    "cadp", "bcr", "rsvf", "rsvf-simple", "var", "worst-model", "spibb", "soft-spibb", "ramdp",
-    "duipi", "nominal", "empirical",
-)  # fmt: skip
-CONTINUOUS = ("srvi", "srvi-sa", "rpvi-control", "sr-sac", "r-sac", "sac")
-DOMAINS = ("pest-control", "inventory", "riverswim", "cancer", "random")
-POSTERIORS = ("learned", "dirichlet", "hierarchical", "tied", "demand", "population", "draws",
-              "regression")  # fmt: skip
-EXPERIMENTS = (
-    "optimizers-curse", "pest-density", "pest-frontier", "inventory", "riverswim", "cancer",
-    "truth", "bounds", "learning", "worlds", "all",
-)  # fmt: skip
+SOLVERS, CONTINUOUS, DOMAINS, POSTERIORS, EXPERIMENTS = (
+    tuple(_HELP["offered"][name].split())
+    for name in ("solvers", "continuous", "domains", "posteriors", "experiments")
+)
 MOST_STATES = 200  # more are no help on a screen
 
 
 def solvers(ctx: typer.Context, incomplete: str) -> list[str]:
     """Solvers; with --continuous those for continuous states."""
-    names = CONTINUOUS if ctx.params.get("continuous") else SOLVERS
-    return _begin(names, incomplete)
+    return _begin(CONTINUOUS if ctx.params.get("continuous") else SOLVERS, incomplete)
 
 
 def solver_list(incomplete: str) -> list[str]:

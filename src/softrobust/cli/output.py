@@ -266,9 +266,7 @@ def _grid(console: Console, grid: Grid) -> None:
 
 def _shade(count: str) -> str:
     """Red where nothing was seen, yellow where little was."""
-    if not count.isdigit():
-        return "red"
-    return "yellow" if int(count) < 5 else ""
+    return "red" if not count.isdigit() else "yellow" if int(count) < 5 else ""
 
 
 def _bars(console: Console, bars: tuple[tuple[str, int], ...]) -> None:

@@ -45,11 +45,6 @@ def visible(text: str) -> str:
     return _CONTROL.sub(written, text)
 
 
-def one_line(text: str) -> str:
-    r"""Text that stays on its line: a line break in a label is written out too, as \x0a."""
-    return visible(text).replace("\n", r"\x0a")
-
-
 def styled(text: str, style: str = "") -> Text:
     """Text for a console, with controls written out."""
     from rich.text import Text

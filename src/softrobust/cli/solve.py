@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softrobust.cli.options import clip_of, coefficients_of, names_of, options_of, settings_for
+from softrobust.cli.options import clip_of, coefficients_of, options_of, settings_for, split_words
 from softrobust.cli.output import print_run
 from softrobust.cli.screen import say
 from softrobust.errors import InputError
@@ -54,7 +54,7 @@ def solve(
         settings=for_posterior,
         visits=visits or None,
         reading=reading or None,
-        actions=names_of(actions),
+        actions=None if actions is None else split_words(actions),
         start=coefficients_of("--start", start),
         reward_now=coefficients_of("--reward-now", reward_now),
         reward_next=coefficients_of("--reward-next", reward_next),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from softrobust.cli import output
 from softrobust.cli.options import numbers_of, options_of
-from softrobust.cli.screen import make_console, one_line, paragraph, print_record, say
+from softrobust.cli.screen import make_console, paragraph, print_record, say, visible
 from softrobust.errors import InputError
 
 
@@ -79,7 +79,7 @@ def rules(
         print_record(found.to_dict())
         return
     for line in found.lines():
-        say(one_line(line))
+        say(visible(line).replace("\n", r"\x0a"))  # a label stays on its line
     say()
     paragraph(make_console(), rules_sentence(found, folder.certificate.promise is not None))
 

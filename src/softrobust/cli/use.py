@@ -6,16 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softrobust.cli import screen
 from softrobust.cli.options import observation_of, options_of, pairs_of, refuse
 from softrobust.cli.output import print_lines, print_run
-from softrobust.cli.screen import (
-    make_console,
-    paragraph,
-    print_record,
-    say,
-    say_exactly,
-    show_table,
-)
+from softrobust.cli.screen import print_record, say
 from softrobust.errors import InputError
 
 if TYPE_CHECKING:
@@ -107,11 +101,11 @@ def apply(
         x = place["observation"][name]
         say(phrase("screen.outside", name=name, x=x, low=low, high=high), error=True)
     if measure is not None:
-        say_exactly(f"{where}:")
+        screen.say_exactly(f"{where}:")
     if action is None:  # practice itself, most often: the shares are the answer
-        say_exactly(" or ".join(f"{name} ({share:.0%})" for name, share in mix.items()))
+        screen.say_exactly(" or ".join(f"{name} ({share:.0%})" for name, share in mix.items()))
     else:
-        say_exactly(str(action))
+        screen.say_exactly(str(action))
 
 
 def _outside(policy: ContinuousPolicy, s: list[float]) -> dict[str, list[float]] | None:
@@ -139,7 +133,9 @@ def _apply_file(
         return
     if out is None:
         cells = [(state, str(action) or chances, note) for state, action, chances, note in rows]
-        show_table(make_console(), ("state", "action", "note"), cells, words={0, 1, 2})
+        screen.show_table(
+            screen.make_console(), ("state", "action", "note"), cells, words={0, 1, 2}
+        )
         return
     without = sum(not state for state in made[STATE])
     said = f"{len(rows):,} row{'s' * (len(rows) != 1)} written to {out}"
@@ -218,10 +214,12 @@ def compare(
         print_record(found)
         return
     head, rows, lines = side_by_side(found)
-    console = make_console()
-    show_table(console, head, rows, styles=["bold" if i == 0 else "" for i in range(len(rows))])
+    console = screen.make_console()
+    screen.show_table(
+        console, head, rows, styles=["bold" if i == 0 else "" for i in range(len(rows))]
+    )
     for text in lines:
-        paragraph(console, text, "dim")
+        screen.paragraph(console, text, "dim")
 
 
 def report(
