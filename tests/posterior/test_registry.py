@@ -50,7 +50,9 @@ def test_written_and_read(settings: Posterior, log: Any, tmp_path: Path) -> None
 @pytest.mark.parametrize(("settings", "log"), CASES, ids=lambda x: type(x).__name__)
 @pytest.mark.parametrize("n", ["a", 2.5, 0, -1, None, True, np.nan])
 def test_a_number_of_models_is_a_whole_number(settings: Posterior, log: Any, n: Any) -> None:
-    with pytest.raises(InputError, match="number of models must be a whole number ≥ 1; it is"):
+    with pytest.raises(
+        InputError, match=r"number of models must be a whole number in 1…\d+; it is"
+    ):
         settings.fit(log).sample(n)
 
 

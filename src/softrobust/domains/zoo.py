@@ -36,10 +36,11 @@ from softrobust.errors import InputError
 # "inventory" changed sides, when its results showed what borrowing does to rewards of flows; the
 # family "flow" was made to tune on, "reservoir" and "battery" to judge by, before they were run;
 # "veiled" was made to tune on when "frailty" had shown what hidden causes do, and "sparse" when
-# random MDPs had shown that many unclear changes were given up one by one.
+# random MDPs had shown that many unclear changes were given up one by one; "pasture" and "ward" are
+# like the two of thirteen worlds made elsewhere in which promises were far too sure.
 TUNING = (
     "wet-chicken", "wet-chicken-numbers", "pest", "machine", "sites", "clinic", "greenhouse",
-    "queue", "triage", "inventory", "mixed", "faint", "flow", "veiled", "sparse",
+    "queue", "triage", "inventory", "mixed", "faint", "flow", "veiled", "sparse", "pasture", "ward",
 )  # fmt: skip
 JUDGING = (
     "random-mdp", "bus", "fishery", "reservoir", "battery", "delivery", "offers", "crossings",
@@ -496,7 +497,52 @@ def _battery() -> Truth:
     return Truth(names, *_by_pairs(S, 3, law), np.repeat(np.eye(C)[3], K) / K, practice)
 
 
+def _pasture() -> Truth:
+    """Grass 0 … 7 in four seasons that follow each other; it grows fast in one, hardly in another.
+
+    What is eaten pays at once; what it costs shows seasons later, where the same action does less.
+    """
+    G, grow, eat = 8, (0.8, 1.9, 0.9, 0.1), (0.3, 0.9, 1.7)
+    S = 4 * G
+
+    def law(s: int, a: int) -> Step:  # light, medium, heavy
+        season, g = divmod(s, G)
+        eaten = eat[a] * min(1.0, g / 3)
+        grown = grow[season] * (0.35 + 0.9 * g / 7 * (1 - g / 9.5))
+        row = np.zeros((4, G))
+        row[(season + 1) % 4] = _rounded_normal(g - eaten + grown, 0.75, G - 1)
+        return row.reshape(-1), 4.0 * eaten + 1.5 * a * (season == 2) - 6.0 * (g == 0)
+
+    grass = np.arange(S) % G
+    liked = np.exp(np.column_stack([1.2 - 0.2 * grass, np.full(S, 0.9), 0.3 + 0.15 * grass]) / 0.7)
+    practice = liked / liked.sum(axis=1, keepdims=True)
+    start = np.where((np.arange(S) >= 3) & (np.arange(S) < 6), 1 / 3, 0.0)
+    names = (f"season={q + 1}|grass={g}" for q, g in product(range(4), range(G)))
+    return Truth(names, *_by_pairs(S, 3, law), start, practice, noise=0.8)
+
+
 # -------------------------------------------------------------------- something hidden
+def _ward() -> Truth:
+    """Severity 0 … 7; a rare action helps most, and one time in 25 is a disaster.
+
+    The last full state is 7 after a disaster: the log shows it by its reward alone.
+    """
+    S, drift, cost = 8, (0.35, -0.3, -1.0), (0.0, 0.6, 0.2)
+
+    def law(h: int, a: int) -> Step:  # rest, drug, push
+        s, paid = min(h, S - 1), np.full(S + 1, 4.0 - 0.6 * min(h, S - 1) - cost[a])
+        row = np.append(_rounded_normal(s + drift[a], 1.0, S - 1), 0.0)
+        row = (0.96 * row + 0.04 * _one(S + 1, S)) if a == 2 else row
+        paid[S] -= 150.0
+        return row, paid
+
+    severity = np.minimum(np.arange(S + 1), S - 1)
+    drug = 0.96 / (1 + np.exp(1.0 - 0.3 * severity))
+    practice = np.column_stack([0.96 - drug, drug, np.full(S + 1, 0.04)])
+    names, P_r = (f"severity {s}" for s in range(S)), _by_pairs(S + 1, 3, law)
+    return Truth(names, *P_r, _one(S + 1, 4), practice, noise=0.7, observed=severity)
+
+
 def _triage() -> Truth:
     """Every day some cases are urgent; staff see it, the log does not.
 
@@ -550,6 +596,7 @@ TRUTHS: dict[str, Callable[[], Truth]] = {
     "greenhouse": _greenhouse, "triage": _triage, "bus": _bus, "fishery": _fishery,
     "inventory": _inventory, "delivery": _delivery, "offers": _offers, "crossings": _crossings,
     "servers": _servers, "reservoir": _reservoir, "battery": _battery, "frailty": _frailty,
+    "pasture": _pasture, "ward": _ward,
 }  # fmt: skip
 
 
