@@ -387,14 +387,14 @@ def _simulated(sim: Simulation, objective: Objective, given: bool) -> Sample:
         return goal_score(x, f, objective)
 
     worst, edge = objective.worst_case(z, f), tail_weights(z, f, alpha)
-    shares, noise = (sim.clipped, sim.clipped_episodes, sim.outside), noise_of(sim.returns, f).share
+    shares = (sim.clipped, sim.clipped_episodes, sim.outside)
     return Sample(
         n_models=int(z.size),
         objective=_figure(sim, lambda x: objective.value(x, f), worst, goal, given),
         mean=_figure(sim, lambda x: mean(x, f), f, lambda x: x, given),
         var=None,
         cvar=_figure(sim, lambda x: cvar(x, f, alpha), edge, tail, given),
-        simulation=Quality(int(sim.returns.shape[1]), *shares, noise),
+        simulation=Quality(sim.returns.shape[1], *shares, noise_of(sim.returns, f).share),
     )
 
 
