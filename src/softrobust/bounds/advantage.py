@@ -72,6 +72,7 @@ class Prices:
     weight: FloatArray  # (N, S) W
     most: FloatArray  # (N, S) the greatest W of a state if it is the only one that has any
     rules: NDArray[np.int16]  # (N, S, S) that attain F
+    calm: BoolArray  # (N,) whether prices hardly fell
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -260,6 +261,12 @@ def _priced(
     q = cost.copy() if old is None else np.where((old.q > 0) & (cost > 0), old.q, cost)
     q[rows[:, None], order[:, :FREE]] = 0.0
     m, used, (start, weight, most) = now.m.copy(), np.zeros_like(cost), np.zeros((3, N, S))
+    calm = np.zeros(N, dtype=bool)
+    if old is not None:
+        other = (cost != old.cost) | ((q > 0) != (old.q > 0))
+        calm = old.calm & ~(other & now.allowed[:, :, None]).any(axis=(0, 1))
+        m, used = old.m.copy(), old.used.copy()
+        start, weight, most = old.start.copy(), old.weight.copy(), old.most.copy()
     rules = (now if old is None else old).rules.copy()
     models, large = problem.models, _large(problem)
     (allowed,) = read_only(now.allowed)
@@ -270,9 +277,9 @@ def _priced(
             priced_bounds(
                 large, part.start, part.stop, models.indptr, models.next_states, models.prob, cost,
                 wanted, problem.p0, allowed, targets, problem.gamma, fresh, theta, q, rules, m,
-                start, weight, used, most,
+                start, weight, used, most, calm,
             )  # fmt: skip
-    return Prices(q, cost, m, used, start, weight, most, rules)
+    return Prices(q, cost, m, used, start, weight, most, rules, calm)
 
 
 def _start(

@@ -87,7 +87,9 @@ from softrobust.returns import (
 )
 
 ROUNDS = 30  # of row generation
+NEAR = 1.3  # times the least cost of a state: actions whose rows a program begins with
 OPEN = 1000  # models that a program begins with, at most
+SAME = 1e-13  # of the largest return: a change of charges that is none
 COST = 1e-9  # of the largest return: a reduced cost that is none
 ROWS_NUMBERS = 1e6  # returns that are sorted at a time
 FLOW_WORK = 3e8  # multiply-adds of least probabilities between two looks at the clock
@@ -381,7 +383,8 @@ def best_xi(
     side is in doubt: the others are at a bound, and enter where reduced costs say otherwise. The
     clock is looked at between two programs, and by HiGHS inside one.
 
-    With `older` charges, y_ω ∈ [0, ξ_ω] is what a model's weight has of these; it comes with ξ.
+    With `older` charges, y_ω ∈ [0, ξ_ω] is what a model's weight has of these; it comes with ξ, and
+    is 0 where they are the same.
     """
     from scipy.optimize import linprog
 
@@ -395,17 +398,23 @@ def best_xi(
     scale = max(charges.size, 1e-300)
     x = (charges.x - charges.x.mean()) / scale
     y, rise, change = np.zeros(0), np.zeros(0), np.zeros((*own.shape[:2], 0))
+    other = np.zeros(xi.size, dtype=bool)  # whose charges have changed
     if older is not None:
         y, rise = np.zeros(xi.size), (older.x - charges.x) / scale
         change = older.terms[states] - own
+        other = np.maximum(np.abs(rise), np.abs(change).max(axis=(0, 1)) / scale) > SAME
     rows: dict[tuple[int, int], None] = {}
     answer: tuple[FloatArray, FloatArray] | None = None
     open_ = wrong = np.zeros(0, dtype=bool)  # (n_models,): whose ξ the program decides
     for _ in range(ROUNDS):
         if deadline.passed:
             break
-        top = np.argmax(np.where(allowed[states], own @ xi + change @ y, -np.inf), axis=1)
-        new = [(i, int(a)) for i, a in enumerate(top) if (i, int(a)) not in rows]
+        value = np.where(allowed[states], own @ xi + change @ y, -np.inf)
+        top = np.argmax(value, axis=1)
+        near = np.arange(value.shape[1]) == top[:, None]
+        if not rows:  # what may well become one too
+            near |= value >= NEAR * value.max(axis=1)[:, None]
+        new = [(i, a) for i, a in np.argwhere(near).tolist() if (i, a) not in rows]
         if not open_.size:
             open_, xi = _undecided(x + own[np.arange(n), top].sum(axis=0) / scale, lower, upper)
         elif not new and not wrong.any():
@@ -413,14 +422,14 @@ def best_xi(
         else:
             open_ = open_ | wrong
         rows.update(dict.fromkeys(new))
-        index, m, both = np.array(list(rows)), int(open_.sum()), open_[: y.size]
+        index, m, both = np.array(list(rows)), int(open_.sum()), (open_ & other)[: y.size]
         k, r = int(both.sum()), len(rows)
         A = own[index[:, 0], index[:, 1]] / scale
         A_ub = np.zeros((r + k, m + n + k))
         A_ub[:r, :m] = A[:, open_]
         A_ub[np.arange(r), m + index[:, 0]] = -1.0
         A_ub[:r, m + n :] = change[index[:, 0], index[:, 1]][:, both] / scale
-        A_ub[r:, :m], A_ub[r:, m + n :] = -np.eye(k, m), np.eye(k)  # y ≤ ξ
+        A_ub[r:, :m], A_ub[r:, m + n :] = -np.eye(m)[other[open_]], np.eye(k)  # y ≤ ξ
         bounds = np.column_stack([lower, upper])[open_], [[-np.inf, above]] * n, [[0.0, np.inf]] * k
         result = program(
             np.concatenate([x[open_], np.ones(n), rise[both]]),

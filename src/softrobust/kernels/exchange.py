@@ -54,23 +54,45 @@ def system(indptr, next_states, prob, n_models, omega, decision, A, gamma, out):
 
 
 @kernel
-def _exchange_model(indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, X, gain, x):
-    S, A, N = R.shape
-    M = np.empty((S, S))
-    inverse = np.empty((S, S))
+def _inverse_of(indptr, next_states, prob, N, omega, decision, A, gamma, out):
+    """Out (S, S) ← the transposed inverse of I − γP_d."""
+    M, inverse = np.empty_like(out), np.empty_like(out)
     system(indptr, next_states, prob, N, omega, decision, A, gamma, M)
     gauss_jordan(M, inverse)
+    out[:, :] = inverse.T
+
+
+@kernel
+def _one_further(indptr, next_states, prob, N, omega, s, old, new, A, gamma, before, out):
+    """Out (S, S) ← `before`, once s takes action `new` and not `old`."""
+    w = np.zeros(before.shape[0])
+    for a, sign in ((old, gamma), (new, -gamma)):
+        lo, width = indptr[s * A + a], indptr[s * A + a + 1] - indptr[s * A + a]
+        row = lo * N + omega * width
+        for c in range(w.size):
+            total = 0.0
+            for j in range(width):
+                total += prob[row + j] * before[c, next_states[lo + j]]
+            w[c] += sign * total
+    out[:, :] = before
+    rank_one(out, w, s, 1.0 / (1.0 + w[s]))
+
+
+@kernel
+def _exchange_model(
+    indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, columns, X, gain, x
+):
+    S, A, N = R.shape
     v = np.zeros(S)
     h = np.zeros(S)
-    for s in range(S):
-        for j in range(S):
-            v[s] += inverse[s, j] * R[j, decision[j], omega]
-            h[j] += p0[s] * inverse[s, j]
+    for j in range(S):
+        for s in range(S):
+            v[s] += columns[j, s] * R[j, decision[j], omega]
+            h[j] += p0[s] * columns[j, s]
     base = 0.0
     for s in range(S):
         base += p0[s] * v[s]
     x[omega] = base
-    columns = inverse.T.copy()
     for s in range(S):
         for a in range(A):
             k = s * A + a
@@ -90,17 +112,28 @@ def _exchange_model(indptr, next_states, prob, R, p0, allowed, decision, gamma, 
 
 @threaded
 def exchange_returns(
-    first, last, indptr, next_states, prob, R, p0, allowed, decision, gamma, X, gain, x
-):
+    first, last, indptr, next_states, prob, R, p0, allowed, decision, gamma, s, old, before,
+    inverses, X, gain, x,
+):  # fmt: skip
     """Returns x (N,) of the decision and X (S·A, N) of its neighbours, in models first … last.
 
     Forbidden pairs stay. gain (S·A, N) ← h(s)·[R + γPᵀv − v(s)], the first-order change, which
-    orders block moves.
+    orders block moves. `inverses` (N, S, S) ← their transposed inverses, from those `before`, of
+    the rule that takes `old` in s, if s ≥ 0; where they are one only, (1, S, S), none is kept.
     """
+    A, N = R.shape[1], R.shape[2]
     for omega in range(first, last):
+        own = inverses[omega] if inverses.shape[0] == N else np.empty_like(inverses[0])
+        if s < 0:
+            _inverse_of(indptr, next_states, prob, N, omega, decision, A, gamma, own)
+        else:
+            new = decision[s]
+            _one_further(
+                indptr, next_states, prob, N, omega, s, old, new, A, gamma, before[omega], own
+            )
         _exchange_model(
-            indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, X, gain, x
-        )  # fmt: skip
+            indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, own, X, gain, x
+        )
 
 
 @threaded

@@ -30,9 +30,10 @@ STALE = 1e-12  # and the residual above which an old one is
 KEEP = 0.9  # share of a cost that targets may use up together,
 AIM = 0.5  # and the share that its price is set for,
 BEND = 0.7  # by this power of what is missing,
-RISE = 1.5  # at most by this factor a time,
+RISE = 1.0  # at most by this factor a time,
 MOST = 50.0  # and to no more than this many costs
 ANY, LEAST = 1e100, 1e-290  # a weight that is beyond all others, and what is used at least
+CALM = 0.7  # the fall of a price, as a factor, from which on it is to be looked at once more
 FITS = 4  # rounds in which targets give way where they use up too much
 
 
@@ -184,13 +185,13 @@ def _one_target(
 
 
 @kernel
-def _ready(rule, allowed, target):
-    """Whether a rule is allowed as it is outside the target; if not, some allowed one is made."""
+def _ready(rule, allowed, target, like):
+    """Whether a rule is allowed as it is outside the target; if not, it is made so, as `like`."""
     still = True
     for s in range(rule.size):
         if not allowed[s, rule[s]]:
             still = still and s == target
-            rule[s] = np.argmax(allowed[s])
+            rule[s] = like[s] if allowed[s, like[s]] else np.argmax(allowed[s])
     return still
 
 
@@ -218,7 +219,7 @@ def _passage_model(
     for i in range(begin, end):
         t = targets[i]
         rule = rules[omega, t]
-        if _ready(rule, allowed, t) and not fresh:
+        if _ready(rule, allowed, t, rules[omega, targets[max(i - 1, 0)]]) and not fresh:
             continue
         if fresh and i > 0:
             rule[:] = rules[omega, targets[i - 1]]
@@ -297,10 +298,18 @@ def _fit(need, cost, weight, used):
 @kernel
 def _price_model(
     indptr, next_states, prob, cost, wanted, p0, allowed, targets, gamma, fresh, omega, theta, q,
-    rules, m, start, weight, used, most,
+    rules, m, start, weight, used, most, calm,
 ):  # fmt: skip
     S, A, N = cost.shape
     n = targets.size
+    for i in range(n):
+        like = rules[omega, targets[max(i - 1, 0)]]
+        if not _ready(rules[omega, targets[i]], allowed, targets[i], like):
+            calm[omega] = False
+    if calm[omega]:
+        return
+    calm[omega] = True
+    start[omega], weight[omega], most[omega] = 0.0, 0.0, 0.0
     rows, price, paid = np.empty((S * A, S)), np.empty(S * A), np.empty(S * A)
     M, T = np.empty((S, S)), np.empty((S, S))
     F, w = np.empty(S), np.empty(S)
@@ -314,7 +323,6 @@ def _price_model(
     for i in range(n):
         t = targets[i]
         rule = rules[omega, t]
-        _ready(rule, allowed, t)
         if fresh and i > 0:
             rule[:] = rules[omega, targets[i - 1]]
         if age < 0:
@@ -342,6 +350,8 @@ def _price_model(
             if allowed[s, a] and price[k] > 0 and paid[k] > 0:
                 share = max(sums[k] / paid[k], 1e-3)
                 q[s, a, omega] = min(min((AIM / share) ** BEND, RISE) * price[k], MOST * paid[k])
+                if q[s, a, omega] < CALM * price[k]:
+                    calm[omega] = False
     _fit(need, paid, own, sums)
     for i in range(n):
         bound = ANY
@@ -358,16 +368,17 @@ def _price_model(
 @threaded
 def priced_bounds(
     first, last, indptr, next_states, prob, cost, wanted, p0, allowed, targets, gamma, fresh,
-    theta, q, rules, m, start, weight, used, most,
+    theta, q, rules, m, start, weight, used, most, calm,
 ):  # fmt: skip
     """Occupancies m' (S, A, N) at prices θq, and what the targets together use up of the costs.
 
     Updates m, start (N, S) = p₀ᵀF, weight (N, S), used (S, A, N), most (N, S), the weight at which
     a target alone uses up some cost, the rules, and the prices q for the next time. `wanted` (S, N)
-    is the cost that a target is to be charged in full.
+    is the cost that a target is to be charged in full. A model that is `calm` (N,), with the
+    costs of last time and prices that hardly fell, stays as it is if its rules are still allowed.
     """
     for omega in range(first, last):
         _price_model(
             indptr, next_states, prob, cost, wanted, p0, allowed, targets, gamma, fresh, omega,
-            theta, q, rules, m, start, weight, used, most,
+            theta, q, rules, m, start, weight, used, most, calm,
         )  # fmt: skip

@@ -244,7 +244,7 @@ class Tree:
             up_to_date = True
             if closed < STALL and (free or not priced):
                 break
-            free = closed < STRIDE
+            free = closed < STRIDE and not free
         return relaxation, bound
 
     def _pays(self, bound: DualBound) -> bool:

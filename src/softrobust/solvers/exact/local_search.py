@@ -54,6 +54,8 @@ PARALLEL_WORK = 2_000_000  # N·S³ below which threads cost more than they brin
 PARALLEL_READ = 200_000  # and stored probabilities
 EXCHANGE_WORK = 2e9  # N·S³ above which only block moves are tried (seconds per step)
 EXCHANGE_NUMBERS = 1e8  # S·A·N above which the neighbours' returns would not fit
+INVERSE_NUMBERS = 1e7  # N·S² above which inverses are not kept from one exchange to the next,
+REFRESH = 32  # and exchanges after which they are computed anew
 SINGLES_WORK = 2e9  # H·S·A times stored probabilities above which no single exchange is tried
 CLIMB_SECONDS = 1.0  # for one climb at least, however late it is
 RISE = 1e-12  # a move must raise the value by more than this share of the returns' size,
@@ -229,7 +231,7 @@ def make_climber(reduced: Reduced) -> Climber:
     S, A, N = reduced.problem.R.shape
     if reduced.problem.horizon is not None:
         return BlockClimber(reduced)
-    numbers = 4 * S * A * N + 4 * S**2
+    numbers = 4 * S * A * N + 4 * S**2 + 2 * min(N * S**2, INVERSE_NUMBERS)
     if N * S**3 > EXCHANGE_WORK or S * A * N > EXCHANGE_NUMBERS or not fits(8.0 * numbers):
         return BlockClimber(reduced)
     return ExchangeClimber(reduced)
@@ -278,20 +280,28 @@ class ExchangeClimber(Climber):
         super().__init__(reduced)
         p = reduced.problem
         self.X, self.gain = np.zeros((2, p.n_states * p.n_actions, p.n_models))
-        self.spare = np.zeros_like(self.X), np.zeros_like(self.gain), np.zeros_like(self.x)
+        S, N = p.n_states, p.n_models
+        self.kept = N * S**2 <= INVERSE_NUMBERS
+        self.inverses = np.zeros((N if self.kept else 1, S, S))
+        known = self.X, self.gain, self.x, self.inverses
+        self.spare: tuple[FloatArray, ...] = tuple(np.zeros_like(part) for part in known)
         self.ends: dict[bytes, tuple[IntArray, float]] = {}  # of every rule climbed through
         self.live = np.ascontiguousarray(reduced.allowed).reshape(-1)
         self.threads = p.n_models * p.n_states**3 > PARALLEL_WORK
 
-    def neighbours(self, decision: IntArray) -> float:
-        """Fill X, gain and x for the decision; its value."""
+    def neighbours(self, decision: IntArray, s: int = -1, old: int = 0) -> float:
+        """Fill X, gain and x for the decision; its value.
+
+        Where s ≥ 0, what was put aside last is of the rule that takes `old` there, and helps.
+        """
         from softrobust.kernels.exchange import exchange_returns
 
         p = self.reduced.problem
         m = p.models
         exchange_returns(
             self.threads, 0, p.n_models, m.indptr, m.next_states, m.prob, p.R, p.p0,
-            self.reduced.allowed, decision, p.gamma, self.X, self.gain, self.x,
+            self.reduced.allowed, decision, p.gamma, s, old, self.spare[3], self.inverses,
+            self.X, self.gain, self.x,
         )  # fmt: skip
         self.size = max(self.size, float(np.abs(self.x).max()))
         if p.objective.reference is not None:
@@ -305,15 +315,17 @@ class ExchangeClimber(Climber):
         value = self.neighbours(decision)
         self.reached = decision, value
         path, block = [decision.tobytes()], True
+        age, quick = 0, self.kept  # exchanges since inverses were computed
         while not deadline.passed:
             candidate = self.block_move(decision) if block else self.one_move(decision, value)
-            risen = -np.inf
+            risen, new = -np.inf, 0 if block or not quick or age == REFRESH else age + 1
             if candidate is not None:
                 self._exchange()
-                risen = self.neighbours(candidate)
+                s = int(np.argmax(candidate != decision)) if new else -1
+                risen = self.neighbours(candidate, s, int(decision[s]))
             if candidate is not None and risen > value + self.rise(value):
                 self.reached = decision, value = candidate, risen
-                self.moves += 1
+                self.moves, age = self.moves + 1, new
                 if decision.tobytes() in self.ends:  # another climb came by here
                     self.reached = decision, value = self.ends[decision.tobytes()]
                     return decision, value, True
@@ -321,6 +333,10 @@ class ExchangeClimber(Climber):
                 continue
             if candidate is not None:  # not better when recomputed exactly
                 self._exchange()
+            if age:  # rounding adds up: the last moves are looked for without
+                value, age, quick = self.neighbours(decision), 0, False
+                self.reached = decision, value
+                continue
             if not block:
                 self.ends.update(dict.fromkeys(path, (decision, value)))
                 return decision, value, True
@@ -329,8 +345,9 @@ class ExchangeClimber(Climber):
 
     def _exchange(self) -> None:
         """Put what is known of one rule aside, or take it back."""
-        known = self.X, self.gain, self.x
-        (self.X, self.gain, self.x), self.spare = self.spare, known
+        known = self.X, self.gain, self.x, self.inverses
+        self.X, self.gain, self.x, self.inverses = self.spare
+        self.spare = known
 
     def block_move(self, decision: IntArray) -> IntArray | None:
         """Every state's action of best first-order change under the worst-case ξ."""
