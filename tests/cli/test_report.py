@@ -123,7 +123,7 @@ def test_the_table_links_to_the_csv_from_anywhere(folder: Run, tmp_path: Path) -
 
 def test_mistakes_are_said(folder: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["report", str(tmp_path / "none")]) == 2
-    assert "does not exist" in said(capsys)
+    assert "There is no run folder" in said(capsys)
     assert run_cli(["report", str(folder.path), "--out", str(tmp_path)]) == 2
     assert "needs a file" in said(capsys)
 
