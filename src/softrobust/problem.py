@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from softrobust.data.labels import Labels
 
 StartSampler = Callable[[np.random.Generator, int], Any]
-LARGEST_REWARD, LEAST_REWARD = 1e100, 1e-100  # their squares are numbers still
+LARGEST_REWARD = 1e100
 HORIZON_MOST = 100_000  # steps; what is longer is without end for every purpose
 GAMMA_MOST = 1 - 1e-7  # ten times the room that row sums have
 
@@ -195,7 +195,7 @@ class Problem(_OnModels):
         if self.horizon is not None:
             raise InputError(
                 f"{who} is for problems without end, and this one ends after {self.horizon} "
-                f"step{'s' * (self.horizon != 1)}. Leave the horizon out{instead}.",
+                f"steps. Leave the horizon out{instead}.",
                 arguments=("horizon",),
             )
 
@@ -306,11 +306,6 @@ def _expected(rewards: Rewards, models: ModelSet, allowed: BoolArray) -> FloatAr
             f"Rewards must stay below {LARGEST_REWARD:g} in size, so that sums of them are finite: "
             f"state '{models.states[int(s)]}', action '{models.actions[int(a)]}' has {top:.3g}. "
             "Measure them in larger units."
-        )
-    if 0 < top < LEAST_REWARD:
-        raise InputError(
-            f"Of rewards that are not all 0 one must be at least {LEAST_REWARD:g} in size, so that "
-            f"their squares are not 0: the largest is {top:.3g}. Measure them in smaller units."
         )
     return _EXPECTED.put(seal(R), models, rewards, needed)
 

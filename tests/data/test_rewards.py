@@ -1,4 +1,3 @@
-import contextlib
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,6 @@ from softrobust.data import rewards as expected
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
-from softrobust.models.model_set import ModelSet
-from softrobust.problem import Problem
 
 S, A, N = 4, 3, 5
 
@@ -202,12 +199,3 @@ def test_arrays_are_read_only_and_not_shared() -> None:
     assert rewards.values is rewards.pairs
     with pytest.raises(ValueError, match="read-only"):
         rewards.pairs[0, 0] = 1.0
-
-
-@pytest.mark.parametrize(("paid", "units"), [(1e101, "larger"), (1e-101, "smaller"), (0.0, "")])
-def test_rewards_have_squares(paid: float, units: str) -> None:
-    """Figures, pictures and limits square them: neither without end nor nothing."""
-    models, rewards = ModelSet.from_dense(np.ones((1, 1, 1, 1))), Rewards.of_pairs([[paid]])
-    told = pytest.raises(InputError, match=f"Measure them in {units} units")
-    with told if units else contextlib.nullcontext():
-        Problem(models, rewards, [1.0], 0.9)
