@@ -201,7 +201,8 @@ LOGS: dict[str, Callable[[], Case]] = {
     "reward of 400 digits": lambda: text(GOOD + f"a,x,b,{10**400}\n", words="row 5"),
     "rewards whose sum overflows": lambda: text(
         HEAD + "a,x,b,1.7e308\na,x,b,1.6e308\na,x,a,1.5e308\nb,x,a,0\n", words="at most"),
-    "tiny rewards": lambda: text(HEAD + "a,x,b,1e-320\nb,x,a,0\n", words="1e-100"),
+    "tiny rewards": lambda: text(HEAD + "a,x,b,1e-320\nb,x,a,0\n",
+        [("a", "x", "b", "1e-320"), ("b", "x", "a", "0")]),
     "hexadecimal reward": lambda: text(GOOD + "a,x,b,0x10\n", words="has '0x10'"),
     "underscored reward": lambda: text(GOOD + "a,x,b,1_000\n", words="has '1_000'"),
     "wide digits": lambda: text(GOOD + "a,x,b,１\n", words="has '１'"),
