@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,9 @@ from softrobust.posterior.belief import Belief
 from softrobust.posterior.diagnostics import foresight
 from softrobust.posterior.dirichlet import DirichletPosterior, HierarchicalPosterior
 from softrobust.posterior.learned import FittedLearned, LearnedPosterior
-from softrobust.posterior.resemblance import Geometry, Tokens
+from softrobust.posterior.resemblance import APART, Geometry, Tokens
 from softrobust.posterior.reward_draws import RewardPosterior, Variances, _exceptions
+from softrobust.posterior.reward_events import NEVER
 from softrobust.problem import Problem, load_problem, save_problem
 from softrobust.returns import policy_return
 
@@ -99,11 +101,104 @@ def test_actions_that_lead_to_the_same_place_teach_each_other() -> None:
         s = t
     log = TransitionLog.from_arrays(*zip(*rows, strict=True))
     fitted = LearnedPosterior().fit(log)
-    push = {name: int(x) for name, x in zip(log.actions, fitted.common.push[:, 0], strict=True)}
+    pushes = fitted.common.push[:, 0, 0]
+    push = {name: round(float(x), 6) for name, x in zip(log.actions, pushes, strict=True)}
     assert push["order 5"] - push["order 0"] == 5
     assert push["order 3"] - push["order 0"] == 3
     after = base_of(log, "stock=3", "order 3", "after")
     assert sum(after.get(f"stock={t}", 0.0) for t in (3, 4, 5, 6)) > 0.9
+
+
+def grazed(n: int) -> TransitionLog:
+    """Grass grows by season, and a share of it is eaten."""
+    rng = np.random.default_rng(0)
+    rows, grow = [], (0, 2, 3, 1)
+    for _ in range(n):
+        season, g, heavy = int(rng.integers(4)), int(rng.integers(9)), rng.random() < 0.3
+        left = g - (0.4 if heavy else 0.1) * g + grow[season] + rng.normal(0, 0.5)
+        to = int(np.clip(np.rint(left), 0, 11))
+        rows.append((f"season={season}|grass={g}", "heavy" if heavy else "light",
+                     f"season={(season + 1) % 4}|grass={to}"))  # fmt: skip
+    return TransitionLog.from_arrays(*zip(*rows, strict=True))
+
+
+def test_the_log_says_which_columns_matter_and_what_share_an_action_moves() -> None:
+    log = grazed(600)
+    fitted = LearnedPosterior().fit(log)
+    geometry = fitted.common.geometry
+    assert geometry.metric[0] == APART  # seasons
+    assert geometry.metric[1] < APART
+    assert fitted.learned()["apart"] == ["season"]
+    plain = LearnedPosterior().fit(log, Geometry.of(log.states))
+    assert fitted.evidence() > plain.evidence() + 20.0
+    assert geometry.parts
+    heavy, light = log.actions.index("heavy"), log.actions.index("light")
+    grass = geometry.ranks[:, 1]
+    push = (fitted.common.push[heavy] - fitted.common.push[light])[:, 1]
+    by_grass = [push[(grass == g) & geometry.placed].mean() for g in range(9)]
+    np.testing.assert_allclose(np.diff(by_grass), -0.3, atol=0.1)  # of every rank
+    assert not fitted.common.free[1]  # whatever pooled rows look like
+    np.testing.assert_array_equal(fitted.common.free, LearnedPosterior().fit(log).common.free)
+
+
+def test_a_push_of_part_of_a_rank_is_shared_between_the_next_two() -> None:
+    """Chance moves by about one, and the other action half a rank further."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for _ in range(800):
+        s, far = int(rng.integers(2, 7)), bool(rng.random() < 0.5)
+        t = int(np.clip(np.rint(s + 0.5 * far + rng.normal()), 0, 9))
+        rows.append((f"n={s}", "far" if far else "near", f"n={t}"))
+    log = TransitionLog.from_arrays(*zip(*rows, strict=True))
+    geometry = replace(Geometry.of(log.states), parts=True)
+    common = LearnedPosterior().fit(log, geometry).common
+    moved = [common.push[log.actions.index(name)] for name in ("far", "near")]
+    assert (moved[0] - moved[1]).mean() == pytest.approx(0.5, abs=0.15)
+
+
+def test_rare_rewards_far_from_others_are_events_of_their_action() -> None:
+    """One disaster in 30 uses tells what the action risks, not that one state is bad."""
+    rng = np.random.default_rng(0)
+    s, a = rng.integers(0, 8, 400), (rng.random(400) < 0.075).astype(int)
+    t = np.clip(s + rng.integers(-1, 2, 400), 0, 7)
+    r = 4.0 - 0.5 * s + 0.7 * rng.standard_normal(400)
+    r[np.flatnonzero(a == 1)[3]] -= 150.0
+    names = ([f"n={x}" for x in s], [("usual", "push")[x] for x in a], [f"n={x}" for x in t])
+    log = TransitionLog.from_arrays(*names, list(r))
+    found = RewardPosterior.fit(log, Geometry.of(log.states))
+    (events,) = found.events
+    assert events.size == pytest.approx(-150.0, rel=0.03)
+    n = int(a.sum())
+    rates = events.rates().reshape(log.shape)
+    push, usual = log.actions.index("push"), log.actions.index("usual")
+    assert rates[:, push].min() > 0.2 / n
+    assert rates[:, push].mean() == pytest.approx(1 / n, rel=0.6)
+    assert rates[:, usual].max() < 0.1 / n
+    drawn = events.draws(2000, np.random.default_rng(1))
+    np.testing.assert_allclose(drawn.mean(axis=0), events.rates() * events.size, atol=1.5)
+    assert found.noises().reshape(log.shape)[:, push].min() > 100.0
+    lumps = found.noise(np.full(20_000, push), np.random.default_rng(2))  # of n=0 or the like
+    assert lumps.mean() == pytest.approx(0.0, abs=0.5)
+    assert lumps.min() < -100.0
+    half = RewardPosterior.fit(log.part(np.arange(200)), Geometry.of(log.states), found.variances)
+    assert len(half.events) == int((r[:200] < -100).any())
+    kept = Variances.of_numbers(found.variances.numbers())
+    assert (kept.low, kept.high, kept.noise) == (
+        found.variances.low, found.variances.high, found.variances.noise
+    )  # fmt: skip
+    before = Variances.of_numbers(np.r_[1.0, 2.0, 3.0, np.arange(9.0)])  # of a folder of before
+    assert (before.noise, before.apart, before.low) == (1.0, 3.0, -NEVER)
+
+
+def test_rewards_by_next_state_are_no_events() -> None:
+    """Where the same transition always pays the same, nothing is left to chance."""
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 8, 400)
+    t = rng.integers(0, 8, 400)
+    paid = np.where((s == 2) & (t == 7), -150.0, 1.0 * t)
+    log = TransitionLog.from_arrays([f"n={x}" for x in s], ["go"] * 400, [f"n={x}" for x in t],
+                                    list(paid))  # fmt: skip
+    assert RewardPosterior.fit(log, Geometry.of(log.states)).events == ()
 
 
 def test_ends_belong_to_states() -> None:

@@ -222,10 +222,15 @@ def test_what_shuffled_logs_show_as_well_is_no_gain() -> None:
     found = Candidate(1, 0.0, posterior=2.0, believed=0.9)
     draws = np.random.default_rng(0).normal(2.0, 0.5, 4000)
     known = (np.zeros(4000), 0.9, 20, "episodes", NOTHING)
-    sure, none = (promised(found, draws, known[0], x, *known[1:]) for x in (0.0, 0.9))
+    sure, none, new = (
+        promised(found, draws, known[0], x, *known[1:])
+        for x in ((0.0, 0.0), (0.9, 0.0), (0.0, 0.2))
+    )
     assert sure.gain.low > 0.0
     assert sure.chance < 1.0  # of 4000 draws
     assert none.gain.low <= 0.0
     assert none.chance == pytest.approx(0.1)
-    less = promised(found, -draws, known[0], 0.0, *known[1:])
+    assert new.chance == pytest.approx(0.8)  # three uses do not show what happens in the fourth
+    assert new.gain == sure.gain
+    less = promised(found, -draws, known[0], (0.0, 0.0), *known[1:])
     assert less.gain.value == pytest.approx(-draws.mean())  # a loss is said

@@ -25,7 +25,8 @@ data lean on coarser ones, one pseudo-observation a step:
                 (and to where) such moves did in all rows: waterfalls, resets, full stores
    12 after     transitions of any action from where it leads to about the same place before chance
                 comes in: every action has a push (its displacement beyond that of the state), so
-                an order of 4 at stock 2 is like one of 6 at stock 0
+                an order of 4 at stock 2 is like one of 6 at stock 0; parts of a rank are shared
+                between the two next ones
    13 columns   each column moves on its own, as the action moved it in near states
    14 outside   the same, but columns that actions do not move (demand, weather, prices) as any
                 action saw them move here and in near states
@@ -46,6 +47,8 @@ LEAVE, EDGE, AFTER, COLUMNS, OUTSIDE = range(10, 15)
 BORDER_STEPS = 3  # of EM, for what lies beyond borders
 PUSH_STEPS = 2  # times that every action's push is searched,
 REACH = 16  # as far as this from where the search begins,
+CLEARLY = 2.0  # by which the evidence must be higher to go against mean displacements
+ALIKE = 4.0  # pseudo-rows for the share of a rank that an action moves being none
 LEAN = 4.0  # with so many pseudo-observations of all next states alike
 SAME_PLACE = 0.7  # ranks by which the places may differ
 # Weights by squared distance between places; further than this they are below a thousandth.
@@ -73,11 +76,12 @@ class Tokens(NamedTuple):
     sizes: IntArray
     numeric: BoolArray
     lookup: IntArray
+    metric: IntArray
     near: FloatArray  # (S, S)
     wide: FloatArray  # (S, S)
     placed: BoolArray  # (S,)
     live: BoolArray  # (S,) states thought to exist
-    push: IntArray  # (A, columns) how far actions move a state before chance comes in
+    push: FloatArray  # (A, S, columns) how far actions move a state before chance comes in
     # Moves: tokens of an action with the same displacement. (n,) the move of a token, −1 from a
     # state without coordinates; (A + 1,) moves of an action; (n_moves,) a token that makes it
     move: IntArray
@@ -474,47 +478,93 @@ def _fill_sums(g, x, r):
                 all_beyond[k, t] = beyond[k, t]
 
 
-def fill_pushes(g: Tokens, push: IntArray) -> None:
-    """push (A, columns) ← by how far actions move a state before chance comes in, in whole ranks.
+def fill_pushes(g: Tokens, push: FloatArray, parts: bool) -> None:
+    """push (A, S, columns) ← by how far actions move a state before chance comes in.
 
     Those under which an action's transitions are likeliest by the rows of other actions that lead
-    to the same place; the action seen most has none. Starts from mean displacements.
+    to the same place; the action seen most has none. Whole ranks, the same in all states, are
+    tried; with `parts` also what mean displacements say, which stays unless another is clearly
+    likelier.
     """
     action = np.repeat(np.arange(g.n_actions), np.diff(g.action_ptr))
     use = g.placed[g.s] & g.placed[g.t]
-    by, w = action[use], g.w[use]
+    by, s, w = action[use], g.s[use], g.w[use]
     seen = np.bincount(by, w, g.n_actions)
-    moves = w[:, None] * (g.ranks[g.t[use]] - g.ranks[g.s[use]])
-    moved = np.stack([np.bincount(by, column, g.n_actions) for column in moves.T], axis=1)
+    moves = (g.ranks[g.t[use]] - g.ranks[g.s[use]]).astype(np.float64)
     usual = int(np.argmax(seen))
+    moved = np.stack([np.bincount(by, w * x, g.n_actions) for x in moves.T], axis=1)
     mean = moved / np.where(seen > 0, seen, np.inf)[:, None]
-    push[:] = np.where((seen > 0)[:, None] & g.numeric, np.rint(mean - mean[usual]), 0)
-    _search_pushes(g, usual, push)
+    known = (seen > 0)[:, None] & g.numeric
+    push[:] = np.where(known, np.rint(mean - mean[usual]), 0.0)[:, None, :]
+    drift = np.zeros_like(push)
+    for j in np.flatnonzero(g.numeric & parts):
+        x = _drifts(by, s, w, moves[:, j], g.ranks[:, j], g.n_actions)
+        drift[:, :, j] = np.where(known[:, j][:, None] & g.placed, x - x[usual], 0.0)
+    _search_pushes(g, usual, parts, drift, push)
+
+
+def _drifts(
+    a: IntArray, s: IntArray, w: FloatArray, moved: FloatArray, rank: IntArray, n_actions: int
+) -> FloatArray:
+    """(A, S): what an action adds to the displacement of a column, by least squares.
+
+    States have effects of their own (each with a pseudo-row of the mean); an action adds a number,
+    and a multiple of the column's rank: what is eaten, sprayed or sold is often a share.
+    """
+    S = rank.size
+    n = np.zeros((n_actions, S))
+    np.add.at(n, (a, s), w)
+    total = max(float(w.sum()), 1e-300)
+    z = rank - float(n.sum(axis=0) @ rank) / total
+    z = z / max(float(np.sqrt((n.sum(axis=0) @ z**2) / total)), 1e-9)
+    moved = moved - float(w @ moved) / total
+    by_state, by_pair = np.bincount(s, w * moved, S), np.zeros((n_actions, S))
+    np.add.at(by_pair, (a, s), w * moved)
+    D = np.concatenate([n, n * z])  # (2A, S)
+    own = 1.0 / (n.sum(axis=0) + 1.0)
+    first, mixed, second = (np.diag(n @ z**k) for k in range(3))
+    square = np.block([[first, mixed], [mixed, second]]) - (D * own) @ D.T
+    square[np.diag_indices(2 * n_actions)] += np.repeat([1e-6, ALIKE], n_actions)
+    target = np.concatenate([by_pair.sum(axis=1), by_pair @ z]) - D @ (own * by_state)
+    effect = np.linalg.lstsq(square, target, rcond=None)[0]
+    return np.asarray(effect[:n_actions, None] + effect[n_actions:, None] * z)
 
 
 @kernel(entry=True)
-def _search_pushes(g, usual, push):
+def _search_pushes(g, usual, parts, drift, push):
     g = bundled(g)
     for _ in range(PUSH_STEPS):
         for a in range(g.n_actions):
             for j in range(g.sizes.size):
                 if a == usual or not g.numeric[j] or g.action_ptr[a] == g.action_ptr[a + 1]:
                     continue
-                start = push[a, j]
-                best, most = start, _foreseen(g, push, a)
+                best, most = push[a, :, j].copy(), _foreseen(g, push, a)
+                start = round(best.sum() / best.size)
                 for d in range(start - REACH, start + REACH + 1):
-                    push[a, j] = d
+                    push[a, :, j] = d
                     value = _foreseen(g, push, a)
                     if value > most + 1e-9:
-                        best, most = d, value
-                push[a, j] = best
+                        best[:] = d
+                        most = value
+                push[a, :, j] = drift[a, :, j] if parts else best
+                if parts and _foreseen(g, push, a) < most - CLEARLY:
+                    push[a, :, j] = best
+
+
+@kernel(inline=True, inner=True)
+def _part(rest, step):
+    """The share that a push of `rest` (a part of a rank) moves by `step` ranks."""
+    rest = min(max(rest, -1.0), 1.0)
+    if step == 0:
+        return 1.0 - abs(rest)
+    return abs(rest) if step == (1 if rest > 0.0 else -1) else 0.0
 
 
 @kernel
 def _foreseen(g, push, a):
     """Log likelihood of an action's transitions by other actions' rows that lead to the same."""
     source, target, weight, pair_lo, pair_hi = g.s, g.t, g.w, g.pair_lo, g.pair_hi
-    ranks, sizes, numeric, lookup, placed = g.ranks, g.sizes, g.numeric, g.lookup, g.placed
+    ranks, sizes, lookup, placed = g.ranks, g.sizes, g.lookup, g.placed
     A, total, even = g.n_actions, 0.0, LEAN / g.live.size
     for i in range(g.action_ptr[a], g.action_ptr[a + 1]):
         s, t = source[i], target[i]
@@ -524,22 +574,31 @@ def _foreseen(g, push, a):
         for b in range(A):
             if b == a:
                 continue
-            code = 0
+            further = 0.0  # the largest part of a rank
             for j in range(sizes.size):
-                r = ranks[s, j]
-                if numeric[j]:
-                    r += push[a, j] - push[b, j]
-                if r < 0 or r >= sizes[j]:
-                    code = -1
-                    break
-                code = code * sizes[j] + r
-            s2 = lookup[code] if code >= 0 else -1
-            if s2 < 0:
-                continue
-            for k in range(pair_lo[s2 * A + b], pair_hi[s2 * A + b]):
-                size += weight[k]
-                if target[k] == t:
-                    hits += weight[k]
+                gap = push[a, s, j] - push[b, s, j]
+                further = max(further, gap - math.floor(gap))
+            for up in range(2 if further > 0.0 else 1):  # from the places on either side
+                code, near = 0, further if up else 1.0 - further
+                for j in range(sizes.size):
+                    gap = push[a, s, j] - push[b, s, j]
+                    r = ranks[s, j] + int(math.ceil(gap) if up else math.floor(gap))
+                    if r < 0 or r >= sizes[j]:
+                        code = -1
+                        break
+                    code = code * sizes[j] + r
+                s2 = lookup[code] if code >= 0 else -1
+                if s2 < 0:
+                    continue
+                for k in range(pair_lo[s2 * A + b], pair_hi[s2 * A + b]):
+                    size += near * weight[k]
+                    if not placed[target[k]]:
+                        continue
+                    share = near * weight[k]
+                    for j in range(sizes.size):
+                        rest = ranks[s, j] + push[a, s, j] - ranks[s2, j] - push[b, s2, j]
+                        share *= _part(rest, ranks[t, j] - ranks[target[k], j])
+                    hits += share
         total += weight[i] * np.log(hits / size)
     return total
 
@@ -600,48 +659,62 @@ def _after(g, r, s, a, n, B):
     """
     target, weight, pair_lo, pair_hi, A = g.t, g.w, g.pair_lo, g.pair_hi, g.n_actions
     ranks, sizes, numeric, lookup, push = g.ranks, g.sizes, g.numeric, g.lookup, g.push
-    main, lots, lot_ptr = g.main, g.lots, g.lot_ptr
+    main, lots, lot_ptr, metric = g.main, g.lots, g.lot_ptr, g.metric
     placed, place, mass, off = g.placed, r.place, r.mass, r.off
     crossing, halt, out = r.crossing, r.halt, r.out
+    shift, rest = np.zeros(sizes.size, dtype=np.int64), np.zeros(sizes.size)
     crossing[:] = 0.0
     for b in range(A):
         first, last = 0, lot_ptr.size - 2
         if main >= 0:
-            middle = ranks[s, main] + push[a, main] - push[b, main]
+            middle = ranks[s, main] + round(push[a, s, main] - push[b, s, main])
             first, last = max(first, middle - FAR_OFF), min(last, middle + FAR_OFF)
         if first > last:
             continue
         for h in range(lot_ptr[first], lot_ptr[last + 1]):
             s2 = lots[h]
             row = s2 * A + b
-            if s2 == s and a == b:
+            if (s2 == s and a == b) or pair_lo[row] == pair_hi[row]:
                 continue
+            square, parts = 0.0, 1
+            for j in range(sizes.size):
+                shift[j], rest[j] = 0, 0.0
+                if numeric[j]:
+                    gap = ranks[s, j] + push[a, s, j] - ranks[s2, j] - push[b, s2, j]
+                    shift[j] = round(gap)
+                    rest[j] = gap - shift[j]
+                    square += metric[j] * gap * gap
+                elif ranks[s, j] != ranks[s2, j]:
+                    square += metric[j]
+                if rest[j] != 0.0:
+                    parts = 2 << j
+            if square > CLOSENESS.size - 1:
+                continue
+            close = CLOSENESS[int(square + 0.5)]
             for i in range(pair_lo[row], pair_hi[row]):
                 t2 = target[i]
-                square, code, border = 0, 0, -1
-                for j in range(sizes.size):
-                    rank = ranks[t2, j]
-                    if numeric[j]:
-                        gap = ranks[s, j] + push[a, j] - ranks[s2, j] - push[b, j]
-                        square += gap * gap
-                        rank += gap
-                        if rank < 0 or rank >= sizes[j]:
-                            border = 2 * j + (1 if rank > 0 else 0)
-                            rank = min(max(rank, 0), sizes[j] - 1)
-                    elif ranks[s, j] != ranks[s2, j]:
-                        square += 1
-                        if rank == ranks[s2, j]:
-                            rank = ranks[s, j]
-                    code = code * sizes[j] + rank
-                to = lookup[code] if placed[t2] else t2
-                if square >= CLOSENESS.size or to < 0:
+                if not placed[t2]:
+                    _add(placed, place, mass, off, B, AFTER, t2, weight[i] * close)
                     continue
-                share = weight[i] * CLOSENESS[square]
-                if border >= 0 and placed[t2]:
-                    _add(placed, place, mass, off, B, AFTER, to, share * halt[border])
-                    crossing[border] += share * (1.0 - halt[border])
-                else:
-                    _add(placed, place, mass, off, B, AFTER, to, share)
+                for ways in range(parts):  # a bit for each column: a rank further, or not
+                    code, border, share = 0, -1, weight[i] * close
+                    for j in range(sizes.size):
+                        rank, further = ranks[t2, j], (ways >> j) & 1
+                        share *= abs(rest[j]) if further else 1.0 - abs(rest[j])
+                        if numeric[j]:
+                            rank += shift[j] + (further if rest[j] > 0.0 else -further)
+                            if rank < 0 or rank >= sizes[j]:
+                                border = 2 * j + (1 if rank > 0 else 0)
+                                rank = min(max(rank, 0), sizes[j] - 1)
+                        elif rank == ranks[s2, j]:
+                            rank = ranks[s, j]
+                        code = code * sizes[j] + rank
+                    if share == 0.0 or lookup[code] < 0:
+                        continue
+                    stays = halt[border] if border >= 0 else 1.0
+                    _add(placed, place, mass, off, B, AFTER, lookup[code], share * stays)
+                    if border >= 0:
+                        crossing[border] += share * (1.0 - stays)
     for k in range(crossing.size):
         if crossing[k] > 0.0:
             mass[AFTER] += crossing[k]

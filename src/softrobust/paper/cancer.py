@@ -102,8 +102,8 @@ def vi_log(
             about = {k: found.stats[k] for k in ("iterations", "last_change_share", "fit_r2")}
             about |= {"status": str(found.status)}
             out[name] = {**measure(found.policy, (*WORDS, "true")), "about": about}
-        except SolverError as error:  # values or states that run away are a result, too
-            out[name] = {"failed": str(error)}
+        except (SolverError, InputError) as error:  # values or states that run away are a result,
+            out[name] = {"failed": str(error)}  # too, and so are first states all at one place
     if not domain and not solver:
         for word, choice in (("never treat", "0"), ("always treat", "1")):
             policy = ConstantPolicy(choice, problem.variables, problem.actions)

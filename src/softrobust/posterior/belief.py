@@ -78,7 +78,6 @@ class Belief:
     ) -> Belief:
         """Fit everything to a log and draw `n` times."""
         rng = np.random.default_rng(seed)
-        geometry = Geometry.of(log.states) if geometry is None else geometry
         settings = LearnedPosterior(entered=ENTERED) if settings is None else settings
         fitted = settings.fit(log, geometry, variances)
         prob = fitted.draws(n, rng)
@@ -291,13 +290,12 @@ class Belief:
         if self.rewards is not None:
             place = np.full(log.n_states * log.n_actions, -1)
             place[fitted.rows] = np.arange(fitted.rows.size)
-            row = place[s.astype(np.int64) * log.n_actions + a]
+            pair = s.astype(np.int64) * log.n_actions + a
+            row = place[pair]
             reward = self.parts[0][row, omega] + self.parts[1][omega, s_next]
             reward += np.where(s_next == end, self.parts[2][omega, s], 0.0)
-            keys = (s.astype(np.int64) * log.n_actions + a) * log.n_states + s_next
-            exact, value = self.rewards.known(keys)
-            noise = np.sqrt(self.rewards.variances.noise) * rng.standard_normal(n)
-            reward = np.where(exact, value, reward + noise)
+            exact, value = self.rewards.known(pair * log.n_states + s_next)
+            reward = np.where(exact, value, reward + self.rewards.noise(pair, rng))
         return replace(
             log, s=s, a=a, s_next=s_next, reward=reward,
             episode=None if log.episode is None else episode,

@@ -35,6 +35,7 @@ from softrobust._core.limits import generator
 from softrobust._core.notes import Note
 from softrobust._core.settings import Natural, check_fields, instance, real
 from softrobust.data import TransitionLog
+from softrobust.data.labels import state_columns
 from softrobust.data.rewards import DRAWN_REWARDS, Rewards
 from softrobust.errors import InputError
 from softrobust.kernels import get_num_threads
@@ -43,7 +44,7 @@ from softrobust.kernels.evaluate import expected_in_models
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior.base import Arrays, FittedPosterior, Posterior, check_count
 from softrobust.posterior.diagnostics import TRANSITIONS, Diagnostics, check_size, predictive_check
-from softrobust.posterior.resemblance import Geometry, Tokens
+from softrobust.posterior.resemblance import APART, Geometry, Tokens
 from softrobust.posterior.reward_draws import RewardPosterior, Variances, drawn_rewards
 
 BASES = (
@@ -55,6 +56,7 @@ Parts = tuple[FloatArray, FloatArray, FloatArray]  # of rewards: rows, next stat
 STRENGTHS = (0.25, 1.0, 4.0, 16.0, 64.0)
 WIDTH = 96  # next states of a row beyond which the least likely are dropped
 TRIED = 2**16  # next states that are looked at together, of several rows
+TOLD = 2.0  # by which the evidence for another metric must be higher
 ENTERED = 3  # a state entered so often and never left is an end
 EM_STEPS = 40
 PSEUDO = 0.1  # rows that each (k, c) is given beforehand
@@ -162,8 +164,7 @@ class LearnedPosterior(Posterior):
             common = _common(log)
             common.keep(*(arrays[name].astype(np.int64) for name in ("rows", "indptr", "columns")))
             if "variances" in arrays and drawn_rewards(log):
-                *numbers, blocks = np.split(arrays["variances"], [1, 2, 3])
-                learned = Variances(blocks, *(float(x[0]) for x in numbers))
+                learned = Variances.of_numbers(arrays["variances"])
                 _known(log)[RewardPosterior] = RewardPosterior.fit(log, common.geometry, learned)
         return self.fit(log)
 
@@ -203,9 +204,34 @@ def _common(log: TransitionLog, geometry: Geometry | None = None) -> _Common:
     known = _known(log)
     common: _Common | None = known.get(_Common)
     if common is None or (geometry is not None and geometry is not common.geometry):
-        geometry = Geometry.of(log.states) if geometry is None else geometry
-        common = known[_Common] = _Common.of(log, geometry, Tokens.of(log))
-    return common
+        tokens = Tokens.of(log)
+        common = _Common.of(log, Geometry.of(log.states) if geometry is None else geometry, tokens)
+        known[_Common] = _measured(log, common) if geometry is None else common
+    found: _Common = known[_Common]
+    return found
+
+
+def _measured(log: TransitionLog, common: _Common) -> _Common:
+    """The same by the metric and pushes under which transitions are likeliest, one after another.
+
+    Which columns matter for where a state leads is for the log to say: a season may change
+    everything, a field's name nothing. So is whether actions move states by parts of ranks.
+    """
+    first = common.geometry
+    if not first.has_coordinates or common.live.sum() > WIDTH:
+        return common
+    prior = LearnedPosterior(entered=ENTERED)
+    best, at_best = common, prior._fit(log, common, lambda: None).evidence() + TOLD
+    columns = range(first.sizes.size if first.sizes.size > 1 else 0)
+    for j, value in ((-1, 0), *((j, value) for j in columns for value in (0, APART))):
+        now = best.geometry
+        metric = np.where(np.arange(now.metric.size) == j, value, now.metric)
+        tried = replace(now, parts=True) if j < 0 else now.measured(metric)
+        found = _Common.of(log, tried, common.tokens)
+        likely = prior._fit(log, found, lambda: None).evidence()
+        if likely > at_best:
+            best, at_best = found, likely
+    return best
 
 
 @final
@@ -217,7 +243,7 @@ class _Common:
     tokens: Tokens
     live: BoolArray
     n_actions: int
-    push: IntArray
+    push: FloatArray
     moves: tuple[IntArray, IntArray, IntArray]  # as `kernels.Tokens` has them
     lots: tuple[int, IntArray, IntArray]
     free: BoolArray  # (n_columns,) that actions do not move
@@ -228,11 +254,11 @@ class _Common:
         live = np.zeros(log.n_states, dtype=bool)
         live[log.s] = True
         live[log.s_next] = True
-        push = np.zeros((log.n_actions, geometry.sizes.size), dtype=np.int64)
+        push = np.zeros((log.n_actions, log.n_states, geometry.sizes.size))
         how = (geometry.moves(tokens), geometry.lots(), geometry.unmoved(tokens))
         common = cls(geometry, tokens, live, log.n_actions, push, *how)
         if geometry.has_coordinates:
-            kernels.fill_pushes(common.weighted(tokens.n), push)
+            kernels.fill_pushes(common.weighted(tokens.n), push, geometry.parts)
         return common
 
     @property
@@ -247,7 +273,7 @@ class _Common:
         g, t = self.geometry, self.tokens
         return kernels.Tokens(
             self.n_actions, self.n_bases, t.first, t.last, t.action_ptr, t.s, t.t, w, g.ranks,
-            g.sizes, g.numeric, g.lookup, g.near, g.wide, g.placed, self.live, self.push,
+            g.sizes, g.numeric, g.lookup, g.metric, g.near, g.wide, g.placed, self.live, self.push,
             *self.moves, *self.lots, self.free,
         )  # fmt: skip
 
@@ -444,8 +470,7 @@ class FittedLearned(FittedPosterior):
         small = np.uint16 if self.log.n_states <= 2**16 else np.int64
         found = {"rows": self.rows, "indptr": self.indptr, "columns": self.columns.astype(small)}
         if self.rewards is not None:
-            v = self.rewards.variances
-            found["variances"] = np.concatenate([[v.noise, v.freedom, v.apart], v.blocks])
+            found["variances"] = self.rewards.variances.numbers()
         return found
 
     @property
@@ -628,9 +653,14 @@ class FittedLearned(FittedPosterior):
         """What the log said resembles what, as data.
 
         `bases` are weights by name, `strength` the median concentration (in observations),
-        `borrowed` the mean share of a row that comes from its base, `dropped` the largest mass of
-        a base that the stored next states leave out.
+        `borrowed` the mean share of a row that comes from its base, `apart` the columns in which
+        states must agree to resemble each other, `dropped` the largest mass of a base that the
+        stored next states leave out.
         """
+        geometry = self.common.geometry
+        placed = np.flatnonzero(geometry.placed)
+        columns = state_columns(self.log.states[int(s)] for s in placed) or {}
+        apart = [name for name, m in zip(columns, geometry.metric, strict=False) if int(m) == APART]
         c = np.array(self.settings.strengths)
         by_base = self.weights.sum(axis=1)
         total = np.add.reduceat(self.counts, self.indptr[:-1])
@@ -643,7 +673,8 @@ class FittedLearned(FittedPosterior):
             "blend": {k: float(v) for k, v in zip(self.names, self.blend, strict=False)},
             "strength": float(c[min(int(np.searchsorted(over, 0.5)), c.size - 1)]),
             "borrowed": float(share.mean()) if share.size else 1.0,
-            "coordinates": int(self.common.geometry.sizes.size),
+            "coordinates": int(geometry.sizes.size),
+            "apart": apart,
             "dropped": self.dropped,
         }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -37,6 +37,7 @@ _SCALES = (
 _WORDS = frozenset(word for scale in _SCALES for word in scale)
 NARROW, WIDE = 1.0, 3.0  # widths of the two kernels, in ranks
 PAIRS = 2**16  # of states that are compared together
+APART = 9  # times the squared distance, in a column whose values hardly resemble each other
 LARGEST_GRID = 4_000_000  # combinations of ranks up to which a table finds a state
 
 
@@ -55,8 +56,13 @@ class Geometry(Sealed):
         Whether the column is ordered; others are compared for equality.
     lookup : (Π sizes,) int64
         State of a combination of ranks, −1 where there is none.
+    metric : (n_columns,) int64
+        What a rank of a column counts in squared distances: 1, 0 where states that differ in it
+        alone are as near as can be, or `APART` where they hardly resemble each other.
     near, wide : (n_states, n_states)
         Kernels of nearness.
+    parts : bool
+        Whether actions move states by parts of ranks, and further the larger a rank is.
     placed : (n_states,) bool
         States that have coordinates; "(end)", and names of another form ("dead" beside "stage 1",
         "stage 2"), have none.
@@ -66,9 +72,11 @@ class Geometry(Sealed):
     sizes: IntArray
     numeric: NDArray[np.bool_]
     lookup: IntArray
+    metric: IntArray
     near: FloatArray
     wide: FloatArray
     placed: NDArray[np.bool_]
+    parts: bool = False
 
     @property
     def has_coordinates(self) -> bool:
@@ -95,13 +103,21 @@ class Geometry(Sealed):
             code = code * size + ranks[:, j]
         lookup = np.full(int(sizes.prod()), -1, dtype=np.int64)
         lookup[code[placed]] = np.flatnonzero(placed)
-        near, wide = _kernels(ranks, numeric, placed)
-        return cls(ranks, sizes, numeric, lookup, near, wide, placed)
+        metric = np.ones_like(sizes)
+        near, wide = _kernels(ranks, numeric, placed, metric)
+        return cls(ranks, sizes, numeric, lookup, metric, near, wide, placed)
+
+    def measured(self, metric: IntArray) -> Geometry:
+        """The same states by another metric."""
+        near, wide = _kernels(self.ranks, self.numeric, self.placed, metric)
+        return replace(self, metric=metric, near=near, wide=wide)
 
     def unmoved(self, tokens: Tokens) -> NDArray[np.bool_]:
         """(n_columns,): those that actions do not move, by evidence.
 
         Where a column goes from a state is Dirichlet(½, …) for all actions together, or for each.
+        Many ranks hide a drift: where a column is ordered, actions must not differ in its mean
+        displacement from its own value, either (by Schwarz's criterion).
         """
         inside = self.placed[tokens.s] & self.placed[tokens.t]
         a = np.repeat(np.arange(tokens.action_ptr.size - 1), np.diff(tokens.action_ptr))[inside]
@@ -115,8 +131,27 @@ class Geometry(Sealed):
                 inner = (gammaln(0.5 + np.bincount(at, n)) - gammaln(0.5)).sum()
                 total = np.bincount(of, n)
                 known.append(inner + (gammaln(0.5 * size) - gammaln(0.5 * size + total)).sum())
-            out[j] = known[0] > known[1]
+            out[j] = known[0] > known[1] and not (self.numeric[j] and self._drifts(j, s, a, t, n))
         return out
+
+    def _drifts(self, j: int, s: IntArray, a: IntArray, t: IntArray, n: FloatArray) -> bool:
+        """Whether actions differ in how far column j moves from its own value."""
+        start, moved = self.ranks[s, j], (self.ranks[t, j] - self.ranks[s, j]).astype(np.float64)
+        used, by = np.unique(a, return_inverse=True)
+        if used.size < 2:
+            return False
+        places, at = np.unique(start, return_inverse=True)
+        X = np.concatenate([np.eye(places.size)[at], np.eye(used.size)[by][:, 1:]], axis=1)
+        root = np.sqrt(n)
+        rest = []
+        for k in (places.size, X.shape[1]):
+            fit = np.linalg.lstsq(root[:, None] * X[:, :k], root * moved, rcond=None)[0]
+            rest.append(float(n @ np.square(moved - X[:, :k] @ fit)))
+        least = 1e-9 * float(n @ np.square(moved))
+        if rest[1] <= least:
+            return rest[0] > least
+        rows = float(n.sum())
+        return bool(rows * np.log(rest[0] / rest[1]) > (used.size - 1) * np.log(rows))
 
     def moves(self, tokens: Tokens) -> tuple[IntArray, IntArray, IntArray]:
         """Transitions of an action that are the same displacement, as `kernels.Tokens` has them.
@@ -155,8 +190,8 @@ class Geometry(Sealed):
         """No coordinates."""
         none, flat = np.zeros(0, dtype=np.int64), np.zeros((n_states, n_states))
         return cls(
-            np.zeros((n_states, 0), dtype=np.int64), none, none.astype(bool), none, flat, flat,
-            np.zeros(n_states, dtype=bool),
+            np.zeros((n_states, 0), dtype=np.int64), none, none.astype(bool), none, none, flat,
+            flat, np.zeros(n_states, dtype=bool),
         )  # fmt: skip
 
 
@@ -181,7 +216,7 @@ def _common_form(names: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def _kernels(
-    ranks: IntArray, numeric: NDArray[np.bool_], placed: NDArray[np.bool_]
+    ranks: IntArray, numeric: NDArray[np.bool_], placed: NDArray[np.bool_], metric: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """exp(−d²/2h²) for both widths; words that differ are one rank apart."""
     S, most, tables = ranks.shape[0], int(14 * WIDE**2) + 1, []
@@ -195,7 +230,8 @@ def _kernels(
         square = np.zeros((min(some, S - first), S), dtype=np.int64)
         for j in range(numeric.size):
             gap = ranks[first : first + some, None, j] - ranks[None, :, j]
-            square += gap * gap if numeric[j] else (gap != 0)
+            square += metric[j] * (gap * gap if numeric[j] else (gap != 0))
+        np.minimum(square, most, out=square)
         square[~placed[first : first + some]], square[:, ~placed] = most, most
         at = np.flatnonzero(square < most)
         for kernel, by_square in zip((near, wide), tables, strict=True):

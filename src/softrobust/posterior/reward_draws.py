@@ -8,7 +8,8 @@
 are learned by maximising the evidence (MacKay's fixed point). A pair seen often keeps its own mean;
 one seen once leans on what its state, action and next states earn elsewhere. Where rewards are a
 function of the transition, noise and the variances that are not needed fall to nothing, and what
-was seen is exact.
+was seen is exact. Rare rewards far from all others are events with a rate, where that makes the
+log's rewards likelier as a whole (`reward_events`).
 
 The effects are taught by the busy pairs; a pair elsewhere may be an exception (a border, a full
 store), and must be able to say so: with probability `DOUBT`, more or less by what it showed itself,
@@ -34,6 +35,7 @@ from softrobust._core.limits import time_bound
 from softrobust.data import TransitionLog
 from softrobust.data.reward_rules import group_rewards
 from softrobust.posterior.resemblance import Geometry
+from softrobust.posterior.reward_events import NEVER, RewardEvents, event_limits
 
 ALIKE = 1e-20  # of the largest square: below this rewards differ by rounding
 FLOOR = 1e-7  # of the variance of rewards: below this a variance is nothing
@@ -48,12 +50,28 @@ PROBES, ROUNDS, CLOSE = 16, 300, 1e-6  # random vectors of a trace; steps and re
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Variances(Sealed):
-    """Learned variances: of each block of effects, of the noise, and of exceptions."""
+    """Learned variances: of each block of effects, of the noise, and of exceptions.
+
+    Rewards below `low` and above `high` are events, and have no part in the others.
+    """
 
     blocks: FloatArray
     noise: float
     freedom: float
     apart: float = 0.0
+    low: float = -NEVER
+    high: float = NEVER
+
+    def numbers(self) -> FloatArray:
+        """All of them in one array, for `of_numbers`."""
+        return np.concatenate([
+            [self.noise, self.freedom, self.apart, self.low, self.high], self.blocks,
+        ])  # fmt: skip
+
+    @classmethod
+    def of_numbers(cls, x: FloatArray) -> Variances:
+        """Those of `numbers`, or of a folder written before there were events."""
+        return cls(x[-BLOCKS:], *map(float, x[:-BLOCKS]))
 
 
 @final
@@ -78,12 +96,54 @@ class RewardPosterior(Sealed):
     exceptions: FloatArray
     variances: Variances
     evidence: float  # log density of the rewards given the variances
+    events: tuple[RewardEvents, ...] = ()
 
     @classmethod
     def fit(
         cls, log: TransitionLog, geometry: Geometry, variances: Variances | None = None
     ) -> RewardPosterior:
         """Fit to the rewards of a log; `variances` learned on a larger one may be given."""
+        paid = np.asarray(log.reward, dtype=np.float64)
+        if variances is not None:
+            limits = variances.low, variances.high
+            if limits == (-NEVER, NEVER):
+                return cls._fit(log, geometry, variances)
+            return cls._with_events(log, geometry, limits, variances)
+        found, limits = cls._fit(log, geometry), event_limits(paid)
+        if limits == (-NEVER, NEVER) or found.exact.size or found.root is None:
+            return found
+        apart = cls._with_events(log, geometry, limits)
+        return apart if apart.evidence > found.evidence else found
+
+    @classmethod
+    def _with_events(
+        cls, log: TransitionLog, geometry: Geometry, limits: tuple[float, float],
+        variances: Variances | None = None,
+    ) -> RewardPosterior:  # fmt: skip
+        """Rewards beyond the limits as events, the others as they are elsewhere."""
+        paid = np.asarray(log.reward, dtype=np.float64)
+        sides = [side for side in (paid < limits[0], paid > limits[1]) if side.any()]
+        usual = (paid >= limits[0]) & (paid <= limits[1])
+        if not usual.any():  # a half of nothing but events
+            return cls._fit(log, geometry, variances)
+        rest = cls._fit(log.part(usual), geometry, variances)
+        u, z, e = rest.means()
+        pair = log.s.astype(np.int64) * log.n_actions + log.a
+        ends = log.s_next == (-1 if log.end is None else log.end)
+        beyond = paid - u[0, pair] - z[0, log.s_next] - np.where(ends, e[0, log.s], 0.0)
+        events = tuple(RewardEvents.of(log, side, beyond[side]) for side in sides)
+        known = sum(x.evidence(beyond[side]) for x, side in zip(events, sides, strict=True))
+        none = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return replace(
+            rest, events=events, exact=none[0], values=none[1],
+            variances=replace(rest.variances, low=limits[0], high=limits[1]),
+            evidence=rest.evidence + known,
+        )  # fmt: skip
+
+    @classmethod
+    def _fit(
+        cls, log: TransitionLog, geometry: Geometry, variances: Variances | None = None
+    ) -> RewardPosterior:
         paid = np.asarray(log.reward, dtype=np.float64)
         y = paid - paid.mean()  # squares of what all rewards share would drown what they tell
         (to_pair, to_next, to_last), block = _effects(log, geometry)
@@ -140,12 +200,27 @@ class RewardPosterior(Sealed):
         u, z, e = self._parts(self.mean[:, None] + apart * spread)
         chance, mean, deviation = self.exceptions
         odd = rng.random(u.shape) < chance
-        return u + odd * (mean + deviation * rng.standard_normal(u.shape)), z, e
+        u = u + odd * (mean + deviation * rng.standard_normal(u.shape))
+        return u + sum(x.draws(n, rng) for x in self.events), z, e
 
     def means(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """u, z and e of the mean, as one draw."""
         u, z, e = self._parts(self.mean[:, None])
-        return u + self.exceptions[0] * self.exceptions[1], z, e
+        u = u + self.exceptions[0] * self.exceptions[1]
+        return u + sum(x.rates() * x.size for x in self.events), z, e
+
+    def noises(self) -> FloatArray:
+        """(n_pairs,): the variance of a reward about its mean."""
+        each = (x.rates() * (1.0 - x.rates()) * x.size**2 for x in self.events)
+        return np.asarray(self.variances.noise + np.zeros(self.to_pair.shape[0]) + sum(each))
+
+    def noise(self, pair: IntArray, rng: np.random.Generator) -> FloatArray:
+        """(n,): by how much drawn rewards of pairs differ from their means."""
+        out = np.sqrt(self.variances.noise) * rng.standard_normal(pair.size)
+        for x in self.events:
+            rate = x.rates()[pair]
+            out += x.size * ((rng.random(pair.size) < rate) - rate)
+        return np.asarray(out)
 
     def _parts(self, effects: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         designs = (self.to_pair, self.to_next, self.to_last)

@@ -196,15 +196,16 @@ class _Fact:
 
 def _learned(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The source that most weight goes to, the blend's shares counted with their own."""
+    apart = facts.get("apart", [])  # runs of before do not say it
     if facts["strength"] <= LOOSE:
-        return {"source": None}
+        return {"source": None, "apart": apart}
     shares = dict(facts["bases"])
     blended = shares.pop("blend", 0.0)
     total: dict[str, float] = {}
     for name, share in shares.items():
         source = TEXTS["bases"][name]
         total[source] = total.get(source, 0.0) + share + blended * facts["blend"].get(name, 0.0)
-    return {"source": max(total, key=lambda words: total[words])}
+    return {"source": max(total, key=lambda words: total[words]), "apart": apart}
 
 
 def _box(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,8 +28,10 @@ widened for what no row of a short log shows.
 
 Where actions have no effect, the log is one of many alike, with actions shuffled within states. If
 actions tell as much about transitions and rewards (by evidence) in more than 5 % of those, there is
-no gain; else the chance is at most one minus that share. Where the log shows that something which
-it does not have guided decisions, what that adds to the gain is taken off (`hidden`).
+no gain; else the chance is at most one minus that share. What was never seen in n uses happens in
+the next with probability 1/(n + 2) (Laplace), which the chance leaves open too. Where the log shows
+that something which it does not have guided decisions, what that adds to the gain is taken off
+(`hidden`).
 """
 
 from __future__ import annotations
@@ -359,7 +361,8 @@ def _judged(
     as_much = run.shuffled(rng) if chosen.gain > 0.0 or given is not None else 1.0
     hidden = hidden_bias(run.belief, run.practice, tried[best], groups)
     draws_ = lessened(draws[best], hidden, rng)
-    promise = promised(chosen, draws_, worth, as_much, level, n_splits, unit, hidden)
+    rare = 1.0 / (run.uses(tried[best]) + 2.0)
+    promise = promised(chosen, draws_, worth, (as_much, rare), level, n_splits, unit, hidden)
     if not sound:  # other halves do not confirm such choices
         promise = replace(promise, verdict=Verdict.KEEP)
     if promise.verdict is Verdict.KEEP and given is None:
@@ -374,7 +377,7 @@ def promised(
     found: Candidate,
     draws: FloatArray,
     worth: FloatArray,
-    as_much: float,
+    doubts: tuple[float, float],
     level: float,
     n_splits: int,
     unit: str,
@@ -382,10 +385,12 @@ def promised(
 ) -> Promise:
     """The promise of a candidate from draws of its gain and of what practice earns.
 
-    The draws are those of h, less what hidden causes add. If shuffled logs show as much, a gain is
-    none with that probability, and so it is for the draws.
+    The draws are those of h, less what hidden causes add. `doubts` are the probabilities that
+    shuffled logs show as much (a gain is none with it, and so it is for the draws), and that what
+    is done more holds something that its uses did not show.
     """
-    chance = min(float((draws > 0).mean()), 1.0 - 0.5 / draws.size, 1.0 - as_much)
+    as_much, rare = doubts
+    chance = min(float((draws > 0).mean()), 1.0 - 0.5 / draws.size, 1.0 - as_much, 1.0 - rare)
     if as_much > NOISE:
         none = np.arange(draws.size) < as_much * draws.size
         draws = np.where(none, np.minimum(draws, 0.0), draws)
@@ -523,11 +528,11 @@ class Procedure:
         horizon: int | None = None,
     ) -> Procedure:
         """The procedure on a whole log."""
-        geometry = Geometry.of(log.states)
         # Parts and shuffles of the log estimate its rewards anew, or all take those given.
         log = replace(log, rewards=None) if drawn_rewards(log) else replace(log, reward=None)
         settings = LearnedPosterior(min_count=1 if practice is None else 0, entered=ENTERED)
-        belief = Belief.of(log, gamma, n_models, rng, geometry, settings=settings, horizon=horizon)
+        belief = Belief.of(log, gamma, n_models, rng, settings=settings, horizon=horizon)
+        geometry = belief.fitted.common.geometry
         shares = practice_of(log, belief.available) if practice is None else np.asarray(practice)
         return cls(log, gamma, geometry, belief, shares, practice, half_models, horizon)
 
@@ -584,8 +589,9 @@ class Procedure:
         time_bound().check()
         ahead = self.gamma * belief.mean_ahead(probs)[belief.next_states]
         pair = np.repeat(np.arange(counts.size), np.diff(belief.indptr))
-        noise = 0.0 if belief.rewards is None else belief.rewards.variances.noise
-        variance = np.full(counts.shape, noise)
+        variance = np.zeros(counts.shape)
+        if belief.rewards is not None:
+            variance += belief.rewards.noises().reshape(counts.shape)
         # What is earned and what is left do not make up for each other: one may be misjudged.
         for x in (belief.fitted.mean_outcomes(), ahead):
             mean, square = (
@@ -595,6 +601,13 @@ class Procedure:
             variance += np.maximum(square - mean**2, 0.0)
         weight = (belief.mean_visits(probs) * changed)[:, None] * probs
         return float(np.sqrt((weight**2 * variance / np.maximum(counts, 0.5)).sum()))
+
+    def uses(self, probs: FloatArray) -> float:
+        """How often the log has what a policy does more than practice, on (harmonic) average."""
+        visits = self.belief.mean_visits(probs)[:, None]
+        more = (visits * np.maximum(probs - self.practice, 0.0)).sum(axis=0)
+        used = np.asarray(self.log.pair_counts).sum(axis=0)
+        return float(more.sum() / max((more / np.maximum(used, 0.5)).sum(), 1e-300))
 
     def _half(self, rows: IntArray, rng: np.random.Generator) -> Procedure:
         """The procedure on some of the rows; every pair has a model, so that any can be judged."""
@@ -641,16 +654,17 @@ class Procedure:
     def shuffled(self, rng: np.random.Generator) -> float:
         """Probability that actions tell as much in a log where they are shuffled.
 
-        A few shuffles are enough where it is clear; else it would be those few that decide.
+        A few shuffles are enough where it is clear; else it would be those few that decide. How
+        far actions move states was learned from these very rows, and is left out.
         """
-        prior = LearnedPosterior(entered=ENTERED)
-        own, found = prior.fit(self.log, self.geometry).evidence(), 0.0
+        prior, geometry = LearnedPosterior(entered=ENTERED), replace(self.geometry, parts=False)
+        own, found = prior.fit(self.log, geometry).evidence(), 0.0
         null: list[float] = []
         for n in (N_SHUFFLES, MORE_SHUFFLES):
             while len(null) < n:
                 time_bound().check()
                 mixed = shuffle_actions(self.log, rng)
-                null.append(prior.fit(mixed, self.geometry).evidence())
+                null.append(prior.fit(mixed, geometry).evidence())
             found = _tail(own, np.array(null))
             if not CLOSE[0] < found < CLOSE[1] or self.log.n_rows > MOST_SHUFFLED:
                 break
