@@ -16,7 +16,7 @@ from softrobust.errors import InputError
 from softrobust.models.files import save_models
 from softrobust.models.model_set import ModelSet
 from softrobust.posterior import DirichletPosterior, HierarchicalPosterior, LearnedPosterior
-from softrobust.posterior.sampling import BLOCK, Draws, origin
+from softrobust.posterior.sampling import BLOCK, SHARD, TURNS, Draws, origin
 from softrobust.problem import Problem, load_problem, save_problem
 from softrobust.returns import policy_return, stream_returns
 from softrobust.run import Options, choose, load_run, run_page, set_up
@@ -69,6 +69,21 @@ def test_any_reader_finds_the_same_models(settings: Any) -> None:
     np.testing.assert_allclose(
         found[0], policy_return(problem_of(log, whole), policies[0]), rtol=1e-13
     )
+
+
+@pytest.mark.parametrize("hands", [None, 1, 2, 3, 1000])
+@pytest.mark.parametrize("n", [1, 5000, 100_000, 1_000_001])
+def test_parts_are_whole_blocks_of_the_stream(n: int, hands: int | None) -> None:
+    draws = Draws.of(DirichletPosterior().fit(small_log()), n, 5).part(2 * BLOCK, n)
+    parts = draws.shards(hands)
+    at = draws.first + np.cumsum([0, *(part.n_models for part in parts)])
+    assert [part.first for part in parts] == at[:-1].tolist()
+    assert at[-1] == draws.first + n
+    assert all(part.n_models % BLOCK == 0 for part in parts[:-1])
+    most = SHARD if hands is None else TURNS * SHARD
+    assert max(part.n_models for part in parts) <= most
+    if hands is not None and n == 100_000:  # as many for each, as long as they are not tiny
+        assert len(parts) == min(TURNS * hands, -(-n // SHARD))
 
 
 def test_streams_are_independent() -> None:

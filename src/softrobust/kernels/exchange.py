@@ -15,28 +15,24 @@ from __future__ import annotations
 import numpy as np
 
 from softrobust.kernels._jit import REORDER, kernel, threaded
-from softrobust.kernels.tail import heap_of, smallest
+from softrobust.kernels.tail import dot, heap_of, smallest
 
 
 @kernel(inner=True)
 def gauss_jordan(M, out):
-    """Out (S, S) ← M⁻¹ by Gauss–Jordan without pivoting (M is diagonally dominant); M is spoilt."""
+    """Out (S, S) ← M⁻¹ by Gauss–Jordan without pivoting (M is diagonally dominant)."""
     S = M.shape[0]
-    out[:, :] = 0.0
-    for i in range(S):
-        out[i, i] = 1.0
+    out[:, :] = M
     for k in range(S):
-        pivot = 1.0 / M[k, k]
-        for j in range(k, S):
-            M[k, j] *= pivot
-        for j in range(k + 1):
+        pivot = 1.0 / out[k, k]
+        out[k, k] = 1.0
+        for j in range(S):
             out[k, j] *= pivot
         for i in range(S):
-            factor = M[i, k]
+            factor = out[i, k]
             if i != k and factor != 0.0:
-                for j in range(k, S):
-                    M[i, j] -= factor * M[k, j]
-                for j in range(k + 1):
+                out[i, k] = 0.0
+                for j in range(S):
                     out[i, j] -= factor * out[k, j]
 
 
@@ -62,6 +58,21 @@ def _inverse_of(indptr, next_states, prob, N, omega, decision, A, gamma, out):
     out[:, :] = inverse.T
 
 
+@kernel(fastmath=REORDER, inner=True)
+def _sums(p, to, v, w):
+    """Σ_j p_j·v(to_j), and the same of w; a row that leads to every state has them in order."""
+    one, two = 0.0, 0.0
+    if p.size == v.size:
+        for j in range(p.size):
+            one += p[j] * v[j]
+            two += p[j] * w[j]
+    else:
+        for j in range(p.size):
+            one += p[j] * v[to[j]]
+            two += p[j] * w[to[j]]
+    return one, two
+
+
 @kernel
 def _one_further(indptr, next_states, prob, N, omega, s, old, new, A, gamma, before, out):
     """Out (S, S) ← `before`, once s takes action `new` and not `old`."""
@@ -69,45 +80,52 @@ def _one_further(indptr, next_states, prob, N, omega, s, old, new, A, gamma, bef
     for a, sign in ((old, gamma), (new, -gamma)):
         lo, width = indptr[s * A + a], indptr[s * A + a + 1] - indptr[s * A + a]
         row = lo * N + omega * width
+        p, to = prob[row : row + width], next_states[lo : lo + width]
         for c in range(w.size):
-            total = 0.0
-            for j in range(width):
-                total += prob[row + j] * before[c, next_states[lo + j]]
-            w[c] += sign * total
+            w[c] += sign * _sums(p, to, before[c], before[c])[0]
     out[:, :] = before
     rank_one(out, w, s, 1.0 / (1.0 + w[s]))
 
 
 @kernel
-def _exchange_model(
-    indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, columns, X, gain, x
-):
-    S, A, N = R.shape
-    v = np.zeros(S)
-    h = np.zeros(S)
+def _values_of(R, p0, decision, omega, columns, v, h):
+    """Values v (S,) and visits h (S,) of the decision; its return."""
+    S = v.size
+    v[:] = 0.0
     for j in range(S):
+        h[j] = dot(p0, columns[j])
+        reward = R[j, decision[j], omega]
         for s in range(S):
-            v[s] += columns[j, s] * R[j, decision[j], omega]
-            h[j] += p0[s] * columns[j, s]
+            v[s] += columns[j, s] * reward
     base = 0.0
     for s in range(S):
         base += p0[s] * v[s]
-    x[omega] = base
+    return base
+
+
+@kernel
+def _neighbours(
+    first, last, indptr, next_states, prob, R, allowed, gamma, columns, v, h, X, gain, x
+):
+    """X and gain of models first … last, whose columns, v and h begin with those of `first`.
+
+    Pair after pair, as probabilities are stored.
+    """
+    S, A, N = R.shape
     for s in range(S):
         for a in range(A):
             k = s * A + a
             if not allowed[s, a]:
                 continue
             lo, width = indptr[k], indptr[k + 1] - indptr[k]
-            row = lo * N + omega * width
-            ahead, back = 0.0, 0.0
-            for j in range(width):
-                p = prob[row + j]
-                ahead += p * v[next_states[lo + j]]
-                back += p * columns[s, next_states[lo + j]]
-            step = h[s] * (R[s, a, omega] + gamma * ahead - v[s])
-            gain[k, omega] = step
-            X[k, omega] = base + step / (columns[s, s] - gamma * back)
+            to = next_states[lo : lo + width]
+            for omega in range(first, last):
+                i, row = omega - first, lo * N + omega * width
+                p = prob[row : row + width]
+                ahead, back = _sums(p, to, v[i], columns[i, s])
+                step = h[i, s] * (R[s, a, omega] + gamma * ahead - v[i, s])
+                gain[k, omega] = step
+                X[k, omega] = x[omega] + step / (columns[i, s, s] - gamma * back)
 
 
 @threaded
@@ -121,19 +139,23 @@ def exchange_returns(
     orders block moves. `inverses` (N, S, S) ← their transposed inverses, from those `before`, of
     the rule that takes `old` in s, if s ≥ 0; where they are one only, (1, S, S), none is kept.
     """
-    A, N = R.shape[1], R.shape[2]
-    for omega in range(first, last):
-        own = inverses[omega] if inverses.shape[0] == N else np.empty_like(inverses[0])
-        if s < 0:
-            _inverse_of(indptr, next_states, prob, N, omega, decision, A, gamma, own)
-        else:
-            new = decision[s]
-            _one_further(
-                indptr, next_states, prob, N, omega, s, old, new, A, gamma, before[omega], own
-            )
-        _exchange_model(
-            indptr, next_states, prob, R, p0, allowed, decision, gamma, omega, own, X, gain, x
-        )
+    S, A, N = R.shape
+    step = last - first if inverses.shape[0] == N else 1
+    v, h = np.empty((step, S)), np.empty((step, S))
+    for begin in range(first, last, step):
+        end = begin + step
+        own = inverses[begin:end] if inverses.shape[0] == N else np.empty_like(inverses)
+        for omega in range(begin, end):
+            i = omega - begin
+            if s < 0:
+                _inverse_of(indptr, next_states, prob, N, omega, decision, A, gamma, own[i])
+            else:
+                new, known = decision[s], before[omega]
+                _one_further(
+                    indptr, next_states, prob, N, omega, s, old, new, A, gamma, known, own[i]
+                )
+            x[omega] = _values_of(R, p0, decision, omega, own[i], v[i], h[i])
+        _neighbours(begin, end, indptr, next_states, prob, R, allowed, gamma, own, v, h, X, gain, x)
 
 
 @threaded

@@ -124,6 +124,7 @@ class Crew(Protocol):
 
 CREW: ContextVar[Crew | None] = ContextVar("crew", default=None)
 SHARD, SHARDED = 2048, 4096  # models of one part, and of a stream that is worth cutting into parts
+TURNS = 8  # parts for each who makes them: one may be slower than the others
 ROUND = 64 * SHARD  # models that are asked of others at a time
 JOINED = 64  # blocks that are laid out at a time
 
@@ -259,9 +260,13 @@ class Draws:
         many = self.n_models >= SHARDED and self.posterior.pool is None and not self._kept
         return CREW.get() if many else None
 
-    def shards(self) -> list[Self]:
-        """Parts of some 2000 models, of whole blocks: each is drawn by itself."""
-        step = self.block * max(1, SHARD // self.block)
+    def shards(self, hands: int | None = None) -> list[Self]:
+        """Parts of some 2000 models, of whole blocks: each is drawn by itself.
+
+        So many `hands` get `TURNS` parts each, where these are no smaller, nor much larger.
+        """
+        fair = 0 if hands is None else -(-self.n_models // (TURNS * hands))
+        step = self.block * -(-min(max(SHARD, fair), TURNS * SHARD) // self.block)
         starts = range(0, self.n_models, step)
         return [self.part(i, min(step, self.n_models - i)) for i in starts]
 

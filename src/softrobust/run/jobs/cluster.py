@@ -5,6 +5,7 @@ seconds it had spent. Dask hands its task to another worker, a few times at most
 are plain values; Dask may pickle them on the wire, and nothing of that touches a disk here.
 """
 
+import json
 import logging
 import tempfile
 import threading
@@ -20,6 +21,7 @@ from softrobust.run.jobs.tasks import Answer, Order, describe, perform_quietly, 
 
 PATIENCE = 20.0  # seconds for a scheduler to answer, and for its first worker to come
 INLINE = 16 * 2**20  # bytes of a file that travel with a task; a larger one must be on the worker
+BATCH = 64  # tasks of one message to the scheduler
 _ONE_AT_A_TIME = threading.Lock()  # a worker with many threads: kernels may not run in two of them
 
 
@@ -42,15 +44,17 @@ def run_cluster(orders: Sequence[Order], address: str, answer: Answer, client: A
 
 def _submit(client: Any, orders: Sequence[Order]) -> dict[Any, str]:
     """A future for every task; keys are unique, so that clients of one cluster never mix."""
-    here, label = versions(), uuid.uuid4().hex[:8]
-    waiting, content = {}, cache(_content)
+    label, content = uuid.uuid4().hex[:8], cache(_content)
+    keys, small = [order["key"] for order in orders], []
     for order in orders:
         known = {name: content(path) for name, (path, _) in order["files"].items()}
-        small = {name: what for name, what in known.items() if what is not None}
-        key = f"softrobust-{order['key']}-{label}"
-        future = client.submit(perform_there, order, small, here, key=key, pure=False)
-        waiting[future] = order["key"]
-    return waiting
+        small.append({name: what for name, what in known.items() if what is not None})
+    # Many at a time, and as text: Dask looks into every list for tasks that it may wait for.
+    futures = client.map(
+        perform_there, [json.dumps(order) for order in orders], small, pure=False,
+        key=[f"softrobust-{key}-{label}" for key in keys], batch_size=BATCH, expected=versions(),
+    )  # fmt: skip
+    return dict(zip(futures, keys, strict=True))
 
 
 def _content(path: str) -> bytes | None:
@@ -122,10 +126,10 @@ def _quiet() -> Iterator[None]:
 
 
 def perform_there(
-    order: Order, contents: Mapping[str, bytes], expected: Mapping[str, str]
+    text: str, contents: Mapping[str, bytes], expected: Mapping[str, str]
 ) -> dict[str, Any]:
     """Perform an order on a worker, with its files beside it; other versions are refused."""
-    here = versions()
+    order, here = json.loads(text), versions()
     for name in expected:
         if here[name] != expected[name]:
             raise InputError(

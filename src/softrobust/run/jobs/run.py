@@ -192,7 +192,8 @@ class Crew:
         """The models of a stream, in parts."""
         first = draws.drawn(draws.first // draws.block)  # how they are laid out
         out = []
-        for part, reply in self._replies("drawn_shard", draws, {}, {}):
+        # Whole models come back: parts are small, however few make them.
+        for part, reply in self._replies("drawn_shard", draws, draws.shards(), {}, {}):
             made = replace(first, prob=unpacked(reply["prob"]), f=part.f)
             if reply["paid"] is not None:
                 assert first.rewards is not None  # every block of a stream is alike
@@ -208,9 +209,10 @@ class Crew:
         shell = problem.with_models(problem.models.select([0]))
         files = {"problem": self._file(problem, lambda path: save_problem(path, shell))}
         rules = {"policies": [policy.probs.tolist() for policy in policies]}
-        replies = [reply for _, reply in self._replies("evaluated_shard", draws, rules, files)]
+        parts = draws.shards(self._hands())
+        replies = self._replies("evaluated_shard", draws, parts, rules, files)
         return [
-            np.concatenate([unpacked(r["returns"][i]).reshape(2, -1) for r in replies], axis=1)
+            np.concatenate([unpacked(r["returns"][i]).reshape(2, -1) for _, r in replies], axis=1)
             for i in range(len(policies))
         ]
 
@@ -222,12 +224,33 @@ class Crew:
             self.kept.append(owner)
         return self.files[id(owner)]
 
+    def _hands(self) -> int:
+        """How many tasks are performed at a time."""
+        if self.cluster is not None:
+            threads: dict[str, int] = self._connected().nthreads()
+            return max(1, sum(threads.values()))
+        assert self.workers is not None  # else nobody is asked
+        return self.workers
+
+    def _connected(self) -> Any:
+        """A client of the cluster, kept for the next stream."""
+        from softrobust.run.jobs.cluster import connected
+
+        if self.client is None or self.client.status != "running":
+            assert self.cluster is not None
+            self.client = self.held.enter_context(connected(self.cluster))
+        return self.client
+
     def _replies(
-        self, function: str, draws: Draws, settings: Mapping[str, Any], files: Mapping[str, Path]
+        self,
+        function: str,
+        draws: Draws,
+        parts: Sequence[Draws],
+        settings: Mapping[str, Any],
+        files: Mapping[str, Path],
     ) -> list[tuple[Draws, Any]]:
         """Each part of the stream with what came back of it."""
-        parts, found = draws.shards(), dict[str, Any]()
-        posterior = draws.posterior
+        found, posterior = dict[str, Any](), draws.posterior
         places = {**files, "posterior": self._file(posterior, posterior.save)}
         named = {name: [str(path), file_digest(path)] for name, path in places.items()}
         orders = [
@@ -246,11 +269,9 @@ class Crew:
             found[key] = reply["result"]
 
         if self.cluster is not None:
-            from softrobust.run.jobs.cluster import connected, run_cluster
+            from softrobust.run.jobs.cluster import run_cluster
 
-            if self.client is None or self.client.status != "running":  # kept for the next stream
-                self.client = self.held.enter_context(connected(self.cluster))
-            run_cluster(orders, self.cluster, answer, self.client)
+            run_cluster(orders, self.cluster, answer, self._connected())
         else:
             assert self.workers is not None  # else nobody is asked
             self.staff = self.staff or Staff(self.workers)
