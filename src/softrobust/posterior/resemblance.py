@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
@@ -38,6 +39,7 @@ _WORDS = frozenset(word for scale in _SCALES for word in scale)
 NARROW, WIDE = 1.0, 3.0  # widths of the two kernels, in ranks
 PAIRS = 2**16  # of states that are compared together
 APART = 9  # times the squared distance, in a column whose values hardly resemble each other
+MOST_LEVELS = 500  # values of all columns together, up to which drifts are looked for
 LARGEST_GRID = 4_000_000  # combinations of ranks up to which a table finds a state
 
 
@@ -117,13 +119,13 @@ class Geometry(Sealed):
 
         Where a column goes from a state is Dirichlet(½, …) for all actions together, or for each.
         Many ranks hide a drift: where a column is ordered, actions must not differ in its mean
-        displacement from its own value, either (by Schwarz's criterion).
+        displacement given the values of all columns, either (by Schwarz's criterion).
         """
         inside = self.placed[tokens.s] & self.placed[tokens.t]
         a = np.repeat(np.arange(tokens.action_ptr.size - 1), np.diff(tokens.action_ptr))[inside]
         s, t, n = tokens.s[inside], tokens.t[inside], tokens.n[inside]
         out = np.zeros(self.sizes.size, dtype=bool)
-        for j, size in enumerate(self.sizes):
+        for j, size in enumerate(self.sizes if self.sizes.size > 1 else ()):
             known = []
             for who in (s, s * a.max(initial=0) + s + a):
                 of = np.unique(who, return_inverse=True)[1]
@@ -135,17 +137,21 @@ class Geometry(Sealed):
         return out
 
     def _drifts(self, j: int, s: IntArray, a: IntArray, t: IntArray, n: FloatArray) -> bool:
-        """Whether actions differ in how far column j moves from its own value."""
-        start, moved = self.ranks[s, j], (self.ranks[t, j] - self.ranks[s, j]).astype(np.float64)
+        """Whether actions differ in how far column j moves, given the values of all columns."""
         used, by = np.unique(a, return_inverse=True)
-        if used.size < 2:
+        levels = int(self.sizes.sum())
+        if used.size < 2 or levels > MOST_LEVELS:
             return False
-        places, at = np.unique(start, return_inverse=True)
-        X = np.concatenate([np.eye(places.size)[at], np.eye(used.size)[by][:, 1:]], axis=1)
-        root = np.sqrt(n)
-        rest = []
-        for k in (places.size, X.shape[1]):
-            fit = np.linalg.lstsq(root[:, None] * X[:, :k], root * moved, rcond=None)[0]
+        moved = (self.ranks[t, j] - self.ranks[s, j]).astype(np.float64)
+        first = np.cumsum(self.sizes) - self.sizes  # of the values of every column
+        at = np.concatenate([self.ranks[s] + first, levels + by[:, None]], axis=1)
+        ptr = np.arange(s.size + 1) * at.shape[1]
+        shape = s.size, levels + used.size
+        X = sp.csr_array((np.ones(at.size), at.reshape(-1), ptr), shape=shape)
+        gram = (X.T @ (X * n[:, None])).toarray()
+        target, rest = X.T @ (n * moved), []
+        for k in (levels, levels + used.size):
+            fit = np.linalg.lstsq(gram[:k, :k], target[:k], rcond=None)[0]
             rest.append(float(n @ np.square(moved - X[:, :k] @ fit)))
         least = 1e-9 * float(n @ np.square(moved))
         if rest[1] <= least:
