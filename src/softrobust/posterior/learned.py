@@ -223,9 +223,9 @@ def _measured(log: TransitionLog, common: _Common) -> _Common:
     prior = LearnedPosterior(entered=ENTERED)
     best, at_best = common, prior._fit(log, common, lambda: None).evidence() + TOLD
     columns = range(first.sizes.size if first.sizes.size > 1 else 0)
-    for j, value in ((-1, 0), *((j, value) for j in columns for value in (0, APART))):
+    for j in (-1, *columns):
         now = best.geometry
-        metric = np.where(np.arange(now.metric.size) == j, value, now.metric)
+        metric = np.where(np.arange(now.metric.size) == j, APART, now.metric)
         tried = replace(now, parts=True) if j < 0 else now.measured(metric)
         found = _Common.of(log, tried, common.tokens)
         likely = prior._fit(log, found, lambda: None).evidence()

@@ -59,8 +59,8 @@ class Geometry(Sealed):
     lookup : (Π sizes,) int64
         State of a combination of ranks, −1 where there is none.
     metric : (n_columns,) int64
-        What a rank of a column counts in squared distances: 1, 0 where states that differ in it
-        alone are as near as can be, or `APART` where they hardly resemble each other.
+        What a rank of a column counts in squared distances: 1, or `APART` where states that differ
+        in it hardly resemble each other.
     near, wide : (n_states, n_states)
         Kernels of nearness.
     parts : bool
