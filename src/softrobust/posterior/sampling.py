@@ -124,7 +124,7 @@ class Crew(Protocol):
 
 CREW: ContextVar[Crew | None] = ContextVar("crew", default=None)
 SHARD, SHARDED = 2048, 4096  # models of one part, and of a stream that is worth cutting into parts
-TURNS = 8  # parts for each who makes them: one may be slower than the others
+TURNS = 4  # parts for each who makes them: one may be slower than the others
 ROUND = 64 * SHARD  # models that are asked of others at a time
 JOINED = 64  # blocks that are laid out at a time
 
