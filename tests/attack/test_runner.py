@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.attack import Attack, Promise
-from tests.attack.__main__ import MARK, Row, Tally, keep, read_table, share_out
+from tests.attack.__main__ import MARK, Row, Tally, keep, promises, read_table, share_out
 
 
 def _deadly(folder: Path) -> Attack:
@@ -59,3 +60,10 @@ def test_rows_of_several_runs_are_added(tmp_path: Path) -> None:
     assert read_table(page)["a"] == Row(7, 0, 0.0, "friday")
     assert read_table(page)["b"] == Row(5, 5, 0.1, "tuesday")
     assert page.read_text(encoding="utf-8").startswith("Words.")
+
+
+@pytest.mark.parametrize("seed, case", [(365614751, 26739), (2281168031, 8476)])
+def test_one_policy_at_the_edge_of_a_percentile_is_not_called_proven(seed: int, case: int) -> None:
+    """Its value is open by more than rounding, as the bound says: the status must not say less."""
+    attack = next(p for p in promises() if p.name == "certificates").prepare(Path())
+    assert attack(np.random.default_rng([seed, case])) is None

@@ -236,8 +236,9 @@ class _Run:
         most = max(EXCUSED * size, excusable(self.problem))
         room = 2 * tree.rounding + min(tree.error, most)
         left = bound.value - reference_error(self.problem) - value  # what a search can close
-        if stats["log10_rules"] == 0:
-            left = 0.0  # the one policy there is
+        # The one policy there is; but at the edge of a percentile its value itself is open.
+        if stats["log10_rules"] == 0 and not isinstance(self.problem.objective, Percentile):
+            left = 0.0
         status = self.honest(status, left, value, room)
         self.note(tree)
         stats.update(
