@@ -62,7 +62,7 @@ def test_rows_of_several_runs_are_added(tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8").startswith("Words.")
 
 
-@pytest.mark.parametrize("seed, case", [(365614751, 26739), (2281168031, 8476)])
+@pytest.mark.parametrize(("seed", "case"), [(365614751, 26739), (2281168031, 8476)])
 def test_one_policy_at_the_edge_of_a_percentile_is_not_called_proven(seed: int, case: int) -> None:
     """Its value is open by more than rounding, as the bound says: the status must not say less."""
     attack = next(p for p in promises() if p.name == "certificates").prepare(Path())
