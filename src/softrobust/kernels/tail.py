@@ -21,7 +21,7 @@ from softrobust._core.arrays import FloatArray
 from softrobust.kernels._jit import FINITE, REORDER, kernel, threaded
 from softrobust.kernels.expected import block_of
 
-SLACK = 1e-12
+SLACK = 1e-13
 FEW = 12  # at or below this many candidates, look at each
 RUN = 16  # numbers that are sorted by insertion
 
