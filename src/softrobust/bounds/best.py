@@ -439,7 +439,7 @@ def best_xi(
             b_eq=[1.0 - xi[~open_].sum()],
             bounds=np.vstack([part for part in bounds if len(part)]),
             method="highs",
-            options={"time_limit": deadline.left},
+            options={"time_limit": deadline.left, "presolve": False},  # costs more than it saves
         )
         if result.x is None:
             return answer
