@@ -21,6 +21,7 @@ from softrobust._core.arrays import FloatArray, IntArray, Sealed, counted
 from softrobust.data import TransitionLog
 from softrobust.data.labels import Labels, split_state, state_columns
 from softrobust.data.log import END
+from softrobust.errors import InputError
 
 _NUMBER = re.compile(r"[-−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _SCALES = (
@@ -40,6 +41,7 @@ NARROW, WIDE = 1.0, 3.0  # widths of the two kernels, in ranks
 PAIRS = 2**16  # of states that are compared together
 APART = 9  # times the squared distance, in a column whose values hardly resemble each other
 MOST_LEVELS = 500  # values of all columns together, up to which drifts are looked for
+MOST_STATES = 20_000  # of which all pairs are compared: two tables of 3 GiB, hardly ever filled
 LARGEST_GRID = 4_000_000  # combinations of ranks up to which a table finds a state
 
 
@@ -89,6 +91,13 @@ class Geometry(Sealed):
     def of(cls, states: Labels) -> Geometry:
         """Read the coordinates off the labels; none where they do not place every state."""
         names = list(states)
+        if len(names) > MOST_STATES:
+            raise InputError(
+                f"The learned prior compares every two states, and takes at most {MOST_STATES:,}; "
+                f"this log has {len(names):,}. Group values into states (bins), or use a posterior "
+                "that compares none: dirichlet.",
+                arguments={"posterior": "dirichlet"},
+            )
         placed = _common_form(names)
         inner = [name for name, has in zip(names, placed, strict=True) if has]
         columns = _columns(inner) if len(inner) > 1 else None
