@@ -162,9 +162,9 @@ def test_a_limit_and_a_long_horizon_leave_fewer_models() -> None:
     with within(3.0) as clock:
         assert set_up(small_log(), Options(gamma=0.9, horizon=100_000)).problem.n_models < 300
         assert clock.cut == ["models"]
-    with within(3.0) as clock:  # asked for by number too
-        asked = Options(gamma=1.0, horizon=100_000, n_models=300)
-        assert set_up(small_log(), asked).problem.n_models < 64
+    with within(3.0) as clock:  # asked for by number too; how many, the machine decides
+        asked = Options(gamma=1.0, horizon=100_000, n_models=3000)
+        assert set_up(small_log(), asked).problem.n_models < 3000
         assert clock.cut == ["models"]
     with within(1.0) as clock:  # figures and pictures of millions take their time
         asked = Options(gamma=0.9, n_models=10**6, posterior="dirichlet")
