@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
@@ -15,12 +16,13 @@ from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy
-from softrobust.objective import Objective, Percentile, SoftRobust
+from softrobust.objective import Objective, Percentile, Reference, SoftRobust
 from softrobust.problem import Problem, load_problem, save_problem
 from softrobust.returns import reference_returns, returns_of, static_return
 from softrobust.solvers import Exact, LocalSearch, RandomizedAscent, Solver, SRect, solve
 from softrobust.solvers.exact.milp import MILP
 from softrobust.solvers.exact.milp_program import Formulation
+from tests.agree.adversary import exact_value
 
 REFERENCES = ("practice", "optimum", "policy")
 EACH = 300
@@ -213,3 +215,15 @@ def test_a_gain_of_nothing_is_proven_as_returns_are(reference: str) -> None:
     for gamma, allowed in ((0.99999, None), (0.999999, few)):
         found = solve(Problem(models, paid, [0.5, 0.5], gamma, goal, allowed), Exact())
         assert found.status == "optimal"
+
+
+@pytest.mark.parametrize("covers", [Covers.DETERMINISTIC, Covers.STATIONARY, Covers.TIMED])
+def test_what_is_rounded_beside_a_reference_is_allowed_for_with_a_horizon(covers: Covers) -> None:
+    """Returns of 0 less what the reference earns: rounded at the size of both, once of one."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        models = ModelSet.from_dense(np.ones((5, 1, 1, 1)), rng.dirichlet(np.full(5, 0.2)))
+        earned = rng.uniform(1, 2, size=5) * 1e-8
+        goal = SoftRobust(1e-9, 1.0, Reference("own", returns=earned))
+        problem = Problem(models, np.zeros((1, 1)), [1.0], 0.9, goal, horizon=3)
+        assert best_bound(problem, covers).value >= exact_value(problem, [Fraction(0)] * 5)

@@ -169,3 +169,13 @@ def test_the_noise_of_a_log_is_told_by_the_log(deviation: float) -> None:
         said.append(np.quantile(variance, [0.05, 0.95]))
     low, high = np.array(said).T
     assert np.mean((low <= deviation**2) & (deviation**2 <= high)) >= 0.8
+
+
+def test_one_value_of_another_size_is_fitted() -> None:
+    """Squares of features lose what rows of usual size show: once an IndexError."""
+    rng = np.random.default_rng(0)
+    s, a = rng.uniform(1, 3, size=(60, 1)), rng.integers(0, 2, size=60)
+    s[16] = 1e9
+    s_next = 0.8 * rng.uniform(1, 3, size=(60, 1)) + 0.3 * a[:, None]
+    fitted = RegressionPosterior().fit(ContinuousLog.from_arrays(s, a, s_next))
+    assert np.isfinite(fitted.sample(50, seed=1).noise).all()

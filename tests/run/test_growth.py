@@ -15,6 +15,7 @@ import pytest
 from softrobust._core.limits import within
 from softrobust.bounds import Covers
 from softrobust.data import TransitionLog
+from softrobust.errors import InputError
 from softrobust.models.files import save_models
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import SoftRobust
@@ -254,3 +255,9 @@ def test_a_sampler_with_few_draws_shares_them_out(tmp_path: Path) -> None:
     assert under is not None
     assert (under.replications, under.n_models) == (5, 100)
     assert under.gap_share is not None
+
+
+@pytest.mark.parametrize("number", ["x", [300], 2.5, True])
+def test_a_number_of_models_that_is_none_is_refused_under_a_limit_too(number: Any) -> None:
+    with within(5.0), pytest.raises(InputError, match="number of models must be a whole number"):
+        set_up(small_log(), Options(gamma=0.9, n_models=number))

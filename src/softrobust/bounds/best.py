@@ -235,7 +235,8 @@ def _horizon_bound(
     # Rounding of the optima enters once by V, and once more by the advantages.
     x = 2 * optima.upper - V[0] @ p.p0
     allowed = np.tile(reduced.allowed, (terms.shape[0], 1))
-    charges = Charges(measured(p, x), float(np.abs(x).max()), terms.reshape(-1, A, N))
+    size = float(np.abs(x).max()) + reference_size(p)  # x − c is rounded at the size of both
+    charges = Charges(measured(p, x), size, terms.reshape(-1, A, N))
     dual = dual_bound(p, allowed, charges, deadline=deadline, randomized=True)
     if dual.value >= known.value:
         return known

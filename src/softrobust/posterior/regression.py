@@ -52,6 +52,7 @@ from softrobust.posterior.sampling import GridDensity
 
 NOISE_SCALE = 1.0
 RANK_TOLERANCE = 1e-9
+SQUARED = 1e-12  # of the largest eigenvalue: smaller ones of zᵀz are rounding
 
 
 @final
@@ -204,6 +205,9 @@ class ExactPart:
         """y ~ Normal(0, zzᵀ + v·I) in the eigenbasis of zᵀz."""
         z, y = design.z, design.y[:, j]
         eigenvalues, V = np.linalg.eigh(z.T @ z)
+        if eigenvalues[0] <= SQUARED * eigenvalues[-1]:  # squares have lost what z itself shows
+            _, root, rows = np.linalg.svd(z, full_matrices=False)
+            eigenvalues, V = np.square(root), rows.T
         target = V.T @ (z.T @ y)
         residual = y - z @ (V @ (target / eigenvalues))
         rss, rest = float(residual @ residual), y.size - eigenvalues.size

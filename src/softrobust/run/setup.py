@@ -188,7 +188,7 @@ def first_models(posterior: Any, options: Options) -> int:
 
 def affordable(posterior: Any, n: int, options: Options) -> int:
     """The models that were asked for, or as many as the time allows to look at and to follow."""
-    clock = time_bound()
+    clock, n = time_bound(), whole("The number of models", n)
     n = clock.affords("models", n, LOOKED, LOOKING_SHARE, LEAST_MODELS)
     if (options.horizon or 0) < LONG or clock.passed or posterior.pool is not None:
         return n
