@@ -227,3 +227,17 @@ def test_what_is_rounded_beside_a_reference_is_allowed_for_with_a_horizon(covers
         goal = SoftRobust(1e-9, 1.0, Reference("own", returns=earned))
         problem = Problem(models, np.zeros((1, 1)), [1.0], 0.9, goal, horizon=3)
         assert best_bound(problem, covers).value >= exact_value(problem, [Fraction(0)] * 5)
+
+
+def test_where_optima_cannot_be_told_apart_no_rule_is_called_the_best() -> None:
+    """Regrets of 6 among returns of 1e10: the optimum's own error is all that is at stake."""
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet(np.ones(3), size=(4, 3, 2))
+    P[:, :, 1] = P[:, :, 0] + 1e-10 * (P[:, :, 1] - P[:, :, 0])
+    paid = 1e6 + np.array([[1.0, 1.0], [0.0, 0.0], [2.0, 2.0]])
+    goal = SoftRobust(1.0, 0.9, "optimum")
+    found = solve(Problem(ModelSet.from_dense(P), paid, np.ones(3) / 3, 0.9999, goal), Exact())
+    assert found.status == "local_optimum"
+    assert found.bound is not None
+    assert found.bound.value == 0.0
+    assert all(entry[2] <= 0.0 for entry in found.stats["trace"])

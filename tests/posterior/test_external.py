@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,15 @@ import pytest
 
 from softrobust.data import Labels, Rewards, TransitionLog
 from softrobust.errors import InputError
-from softrobust.posterior import ExternalPosterior, Frame, load_posterior
+from softrobust.models.files import save_models
+from softrobust.posterior import (
+    DirichletPosterior,
+    DrawsPosterior,
+    ExternalPosterior,
+    Frame,
+    TiedPosterior,
+    load_posterior,
+)
 from softrobust.posterior.diagnostics import import_arviz
 
 FRAME = Frame(
@@ -108,3 +117,32 @@ def test_rows_that_are_no_distribution_are_refused() -> None:
         bad.sample(2)
     with pytest.raises(InputError, match="100 draws were kept"):
         bad.sample(101)
+
+
+def noisy_log(shift: float = 0.0, noise: float = 0.05) -> TransitionLog:
+    rng = np.random.default_rng(0)
+    s, a = rng.integers(0, 5, 200), rng.integers(0, 2, 200)
+    to = np.clip(s + rng.integers(-1, 2, 200), 0, 4)
+    reward = 0.1 * s - 0.2 * a + noise * rng.standard_normal(200) + shift
+    names = [f"s{i}" for i in range(5)]
+    return TransitionLog.from_arrays(
+        [names[i] for i in s], [f"a{i}" for i in a], [names[i] for i in to], reward,
+        state_names=names,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("prior", [DirichletPosterior(), TiedPosterior()], ids=["own", "tied"])
+@pytest.mark.parametrize("noted", [True, False])
+def test_draws_of_a_noisy_log_know_its_means(prior: Any, noted: bool, tmp_path: Path) -> None:
+    log, file = noisy_log(), str(tmp_path / "draws.npz")
+    drawn = prior.fit(log).sample(9)
+    assert log.rewards is not None
+    rewards = log.rewards if noted else Rewards.of_pairs(log.rewards.pairs)  # as another tool has
+    save_models(file, replace(drawn, rewards=rewards))
+    known = DrawsPosterior(file).fit(log).sample(3).rewards
+    assert known is not None
+    np.testing.assert_array_equal(known.pairs, log.rewards.pairs)
+    with pytest.raises(InputError, match=r"must be those of draws\.npz.*draw the models from this"):
+        DrawsPosterior(file).fit(noisy_log(shift=0.5))
+    with pytest.raises(InputError, match=r"must be those of draws\.npz"):
+        DrawsPosterior(file).fit(noisy_log(shift=0.05, noise=0.0))  # no noise explains it

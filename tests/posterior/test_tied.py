@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from softrobust.data import TransitionLog
+from softrobust.data import Rewards, TransitionLog
 from softrobust.errors import InputError
-from softrobust.posterior import PosteriorWarning, TiedPosterior
+from softrobust.posterior import Frame, PosteriorWarning, TiedPosterior
 from softrobust.posterior.tied import move_blocks
 
 
@@ -118,3 +118,16 @@ def test_ends_of_episodes_are_on_no_line() -> None:
     log = TransitionLog.from_arrays([0, 1], [0, 0], [1, 1], terminals=[False, True])
     with pytest.raises(InputError, match="on no line"):
         TiedPosterior().fit(log)
+
+
+def test_noisy_rewards_are_taken_as_means_unless_a_frame_knows_them() -> None:
+    paid = [0.1, 0.3, -0.2, 0.0, 0.1]
+    log = TransitionLog.from_arrays([0, 0, 1, 1, 2], [0] * 5, [1, 1, 2, 1, 2], paid)
+    fitted = TiedPosterior().fit(log)
+    rewards = fitted.sample(2).rewards
+    assert rewards is not None
+    np.testing.assert_allclose(rewards.pairs[:, 0], [0.2, -0.1, 0.1])
+    assert not fitted.diagnostics().problems
+    frame = Frame(log.states, log.actions, Rewards.of_pairs([[0.2], [-0.1], [0.1]]))
+    with pytest.raises(InputError, match=r"must be those of.*has 0\.1, the domain pays 0\.2"):
+        TiedPosterior(frame=frame).fit(log)

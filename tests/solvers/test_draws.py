@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softrobust._core.limits import within
+from softrobust.data import TransitionLog
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import value_at_risk
-from softrobust.posterior import Diagnostics, FittedPosterior
+from softrobust.posterior import Diagnostics, DirichletPosterior, FittedPosterior
+from softrobust.problem import Problem
+from softrobust.solvers import CADP, WSU
 from softrobust.solvers.baselines.draws import (
     DrawnSample,
     PosteriorDraws,
@@ -37,7 +41,7 @@ def test_parts_give_the_quantile_of_the_whole(
         for i in range(0, x.size, part):
             piece = slice(i, i + part)
             above.add(np.stack([x[piece], -x[piece]]), w[piece])
-        both[lower_side] = above.quantile()
+        both[lower_side] = above.quantile(w.sum())
     # The upper quantile inf{x : G(x) ≥ 1 − tail}, and VaR as the lower quantile of −x.
     f = w / w.sum()
     np.testing.assert_array_equal(
@@ -110,3 +114,32 @@ def test_draws_that_do_not_fit_are_made_again(monkeypatch: pytest.MonkeyPatch) -
     (first,), (second,) = ([models for models, _ in sample] for _ in range(2))
     assert first is not second
     np.testing.assert_array_equal(first.prob, second.prob)
+
+
+def test_a_pass_ends_with_its_time_and_is_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One part is drawn at least; the quantile is that of what was drawn."""
+    problem = random_problem(2)
+    monkeypatch.setattr("softrobust.solvers.baselines.draws.PART_BYTES", 1)
+    monkeypatch.setattr("softrobust.solvers.baselines.draws.KEPT_BYTES", 1)
+    log = TransitionLog.from_arrays([0, 1, 2], [0, 1, 0], [1, 2, 0], [1.0, 0.0, 2.0])
+    draws = PosteriorDraws(DirichletPosterior().fit(log))
+    problem = Problem(draws.draw(2), log.rewards, log.p0, 0.9)
+    with within(1e-6) as clock:
+        sample = DrawnSample(problem, draws, 50.0)
+        (first,) = [models.n_models for models, _ in sample]
+        assert first == sample.n == sample.total == 1
+        assert [models.n_models for models, _ in sample] == [1]
+        assert clock.cut == ["models"]
+    whole = DrawnSample(problem, draws, 50.0)
+    assert len(list(whole)) == whole.n == 50
+    above = UpperTail(1, 0.1, 50.0)
+    above.add(np.arange(10.0)[None], np.ones(10))
+    assert above.quantile(10.0)[0] == 8.0  # one of ten may lie above, where five of fifty might
+
+
+@pytest.mark.parametrize("solver", [WSU(), CADP()])
+def test_a_limit_of_time_leaves_a_policy(solver: WSU | CADP) -> None:
+    with within(1e-6):
+        found = solver.solve(random_problem(3))
+    assert found.status == "time_limit"
+    assert np.isfinite(found.static_value)

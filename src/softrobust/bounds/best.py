@@ -75,7 +75,7 @@ from softrobust.bounds.advantage import (
 from softrobust.bounds.reduction import EPS, Reduced, reduce
 from softrobust.errors import InputError
 from softrobust.kernels.evaluate import least_flows
-from softrobust.objective import Percentile, soft_robust
+from softrobust.objective import OPTIMUM, Percentile, soft_robust
 from softrobust.problem import Problem
 from softrobust.returns import (
     ModelOptima,
@@ -149,8 +149,15 @@ def clairvoyant_bound(
 
 
 def bound_of(problem: Problem, value: float, covers: Covers, method: str) -> Bound:
-    """The bound of a measure that was taken against what the reference earns at most."""
-    return Bound(value + reference_error(problem), covers, method)
+    """The bound of a measure that was taken against what the reference earns at most.
+
+    No regret is above 0.
+    """
+    value += reference_error(problem)
+    known = problem.objective.reference
+    if known is not None and known.name == OPTIMUM and known.returns is None:
+        value = min(value, 0.0)
+    return Bound(value, covers, method)
 
 
 def _optima(problem: Problem, deadline: Deadline) -> FloatArray:

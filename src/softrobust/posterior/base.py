@@ -44,6 +44,7 @@ FORMAT_VERSION = 1
 Seed = int | np.random.Generator
 CHOOSING, CHECKING, FRESH = range(3)  # what draws are for: no draw serves two of these
 USES = 3
+OWN_FRAME = "give the posterior a frame with your own rewards"
 REWARD_TOLERANCE = 1e-6  # of 1 + |r|: logs round their rewards
 Arrays = dict[str, NDArray[Any]]
 
@@ -187,8 +188,14 @@ class Frame(Sealed):
     p0: FloatArray | None = None
     gamma: float | None = None
 
-    def transitions(self, log: TransitionLog, domain: str) -> Transitions:
-        """The rows of the log, re-indexed; an unknown label or a foreign reward is an error."""
+    def transitions(
+        self, log: TransitionLog, domain: str, noise: float = 0.0, remedy: str = OWN_FRAME
+    ) -> Transitions:
+        """The rows of the log, re-indexed; an unknown label or a foreign reward is an error.
+
+        `noise` is how far a row's reward may lie from the frame's: 0 where these are known
+        exactly, as those of a domain are. `remedy` ends the error's sentence.
+        """
         found = {}
         for column, noun in (("s", "states"), ("s_next", "states"), ("a", "actions")):
             codes, names, known = getattr(log, column), getattr(log, noun), getattr(self, noun)
@@ -204,14 +211,13 @@ class Frame(Sealed):
                 )
         if log.reward is not None and self.rewards is not None and self.rewards.kind != "model":
             own, told = self.rewards.at(**found)
-            off = np.abs(own - log.reward) > REWARD_TOLERANCE * (1 + abs(own))
+            off = np.abs(own - log.reward) > noise + REWARD_TOLERANCE * (1 + abs(own))
             if (off & told).any():
                 i = int(np.argmax(off & told))
                 raise InputError(
                     f"The rewards of the log must be those of {domain}: {log.rows.where(i)} has "
                     f"{log.reward[i]:g}, the domain pays {own[i]:g} ({int((off & told).sum())} "
-                    "such rows). Drop the reward column, or give the posterior a frame with your "
-                    "own rewards."
+                    f"such rows). Drop the reward column, or {remedy}."
                 )
         return Transitions(**found)
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, Sealed
 from softrobust.data import TransitionLog
+from softrobust.data.reward_rules import NOISY
 from softrobust.data.table import read_text
 from softrobust.errors import InputError
 from softrobust.models.files import models_from_arrays, models_to_arrays, read_models
@@ -194,6 +195,10 @@ class FittedExternal(FittedPosterior):
 class DrawsPosterior(Posterior):
     """Models in a file, each of them one draw of a posterior that was sampled elsewhere.
 
+    The log's rewards must be those of the models. Where the log's are noisy, those of the models
+    are at best means: a row may then lie as far from them as rewards of one pair lie from one
+    another in the log, which those of models drawn from that log always do.
+
     Parameters
     ----------
     file : str
@@ -218,9 +223,13 @@ class DrawsPosterior(Posterior):
                 "models by their weights, or solve the file itself."
             )
         name = Path(self.file).name  # where it lies is no part of the fit
-        Frame(models.states, models.actions, models.rewards).transitions(log, name)
-        own = models.rewards
-        of_log = own is not None and any(note.code == "rewards_of_log" for note in own.notes)
+        own, shown = models.rewards, log.shown_rewards()
+        noises = (n.facts["range"] for n in (shown.notes if shown else ()) if n.code == NOISY)
+        frame = Frame(models.states, models.actions, own)
+        frame.transitions(
+            log, name, max(noises, default=0.0), "draw the models from this log (softrobust sample)"
+        )
+        of_log = own is not None and any(n.code in ("rewards_of_log", NOISY) for n in own.notes)
         if own is not None and of_log and not own.known[models.available].all():
             models = replace(models, rewards=None)  # `sample` wrote those of a log; this one's do
         return FittedDraws(DrawsPosterior(name), log, models)

@@ -67,7 +67,9 @@ class TiedPosterior(Posterior):
     known : mapping of action label → probabilities of `moves`
         Actions whose law is not learned.
     frame : Frame, optional
-        States (in line order), actions, rewards, start and discount; by default those of the log.
+        States (in line order), actions, rewards, start and discount; by default those of the log,
+        whose rewards may then be noisy: their means are taken. Those of a frame are known exactly,
+        and a log that contradicts them is refused.
     """
 
     name: ClassVar[str] = "tied"
@@ -107,7 +109,7 @@ class TiedPosterior(Posterior):
             )
         frame = Frame(log.states, log.actions, log.rewards, log.p0, None)
         frame = frame if self.frame is None else self.frame
-        t = frame.transitions(log, "The posterior of moves")
+        t = self.transitions(frame, log)
         inner, step = self.informative(frame, t), t.s_next - t.s
         # Ends are no exception: a move that is cut off there shows as 0, which is a move.
         order = np.argsort(self.moves)
@@ -127,6 +129,11 @@ class TiedPosterior(Posterior):
         counts = np.zeros((len(frame.actions), len(self.moves)))
         np.add.at(counts, (t.a[inner], j[inner]), 1.0)
         return FittedTied(self, log, frame, counts, int((~inner).sum()))
+
+    def transitions(self, frame: Frame, log: TransitionLog) -> Transitions:
+        """The rows in the indices of the frame; rewards that are the log's own need no check."""
+        noise = np.inf if self.frame is None else 0.0
+        return frame.transitions(log, "The posterior of moves", noise)
 
     def informative(self, frame: Frame, t: Transitions) -> BoolArray:
         """(n_rows,): rows of an unknown action from a state in which all moves are possible."""
@@ -196,7 +203,7 @@ class FittedTied(FittedPosterior):
         The statistic is the mean position of the rows that moved up, against positions permuted
         within each action: near 0 or 1 the moves are not the same everywhere.
         """
-        t = self.frame.transitions(self.log, "The posterior of moves")
+        t = self.settings.transitions(self.frame, self.log)
         rng, use = np.random.default_rng(0), self.settings.informative(self.frame, t)
         s, a, step = t.s[use], t.a[use], (t.s_next - t.s)[use]
         seen, new = float(s @ step), np.zeros(400)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from softrobust.errors import InputError, MissingExtraError
+from softrobust._core.limits import within
+from softrobust.errors import InputError, MissingExtraError, SolverError
 from softrobust.run.jobs import Task, cluster, run_tasks
 from softrobust.run.jobs.tasks import versions
 from tests.run.jobs.folders import contents
@@ -93,6 +97,67 @@ def test_bad_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(InputError, match=f"address of its scheduler.* it is '{wrong}'"):
             run_tasks(planned, tmp_path / "d", cluster=wrong)
     assert not (tmp_path / "d").exists()
+
+
+@pytest.fixture
+def made() -> Iterator[Any]:
+    """A scheduler whose workers are threads of this process, so that they come and go at once."""
+    import distributed
+
+    with (
+        cluster._quiet(),
+        distributed.LocalCluster(
+            n_workers=0, threads_per_worker=1, processes=False, dashboard_address=None,
+            memory_limit=0, silence_logs=logging.CRITICAL,
+        ) as made,
+    ):  # fmt: skip
+        yield made
+
+
+def orders(n: int) -> list[dict[str, Any]]:
+    function = "tests.run.jobs.jobs:square"
+    given: list[dict[str, Any]] = [{"x": x} for x in range(n)]
+    return [{"key": f"sq{g['x']}", "function": function, "settings": g, "files": {}} for g in given]
+
+
+def test_without_workers_the_time_limit_ends_the_wait(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import distributed
+
+    monkeypatch.setattr(cluster, "LOOK", 0.1)
+    address, began = made.scheduler_address, time.monotonic()
+    for nobody, words in (("tcp://127.0.0.1:9", "No Dask"), (address, "has no workers")):
+        with within(1.0), pytest.raises(InputError, match=words), cluster.connected(nobody):
+            pass
+    with (
+        distributed.Client(address, set_as_default=False) as client,
+        within(1.0),
+        pytest.raises(SolverError, match=f"No worker is left at '{address}'.*dask worker"),
+    ):
+        cluster.run_cluster(orders(3), address, lambda *_: None, client)
+    assert time.monotonic() - began < 10
+
+
+def test_a_worker_that_comes_back_gets_what_is_left(
+    made: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import distributed
+
+    monkeypatch.setattr(cluster, "LOOK", 0.1)
+    monkeypatch.setattr(cluster, "LONG", 0.3)
+    found = {}
+
+    def answer(key: str, reply: Any, _: int | None) -> None:
+        found[key] = reply["result"]["square"]
+
+    back = threading.Timer(1.0, made.scale, [1])
+    with distributed.Client(made.scheduler_address, set_as_default=False) as client:
+        back.start()
+        cluster.run_cluster(orders(5), made.scheduler_address, answer, client)
+        back.join()
+    assert found == {f"sq{x}": x * x for x in range(5)}
+    assert capsys.readouterr().err.count("No worker is left") == 1  # said once
 
 
 def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -157,6 +158,53 @@ def test_the_folder(tmp_path: Path) -> None:
         pytest.raises(InputError, match="Another run is writing"),
     ):
         run_tasks(squares(1), tmp_path / "busy", workers=0, resume=True)
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """What waits for a pipe would wait for ever: an alarm ends it."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+@pytest.mark.parametrize("name", ["plan.json", "timings.jsonl", "results/sq1.json"])
+def test_pipes_and_devices_are_refused_at_once(tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out"
+    run_tasks(squares(3), out, workers=0)
+    whole, file = contents(out), out / name
+    kept = file.read_bytes()
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/null"), Path.mkdir):
+        file.unlink()
+        make(file)
+        with at_most(20), pytest.raises(InputError, match=f"{name}' is a pipe, a device") as found:
+            run_tasks(squares(3), out, workers=0, resume=True)
+        assert ("resume=True" in str(found.value)) == (name != "plan.json")
+        if file.is_dir():
+            file.rmdir()
+            file.touch()
+    file.unlink()
+    if name == "plan.json":  # its advice is to begin elsewhere
+        file.write_bytes(kept)
+    run_tasks(squares(3), out, workers=0, resume=True)
+    assert contents(out) == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_as_the_file_of_a_task_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.csv")
+    task = Task("t", "tests.run.jobs.jobs:count_lines", {"times": 1}, {"log": tmp_path / "log.csv"})
+    with at_most(20), pytest.raises(InputError, match=r"log\.csv is a pipe or a device"):
+        run_tasks([task], tmp_path / "out", workers=0)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -5,21 +5,31 @@ seconds it had spent. Dask hands its task to another worker, a few times at most
 are plain values; Dask may pickle them on the wire, and nothing of that touches a disk here.
 """
 
+import asyncio
 import json
 import logging
+import sys
 import tempfile
 import threading
+import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from softrobust._core.limits import stage, time_bound
 from softrobust.errors import InputError, SolverError, optional
 from softrobust.run.jobs.tasks import Answer, Order, describe, perform_quietly, versions
 
 PATIENCE = 20.0  # seconds for a scheduler to answer, and for its first worker to come
+LEAST = 1.0  # of these seconds where the time limit of a command leaves fewer
+LONG = 30.0  # seconds without any worker, after which that is said
+LOOK = 1.0  # seconds between two looks whether there are workers
+ANSWER = 2.0  # seconds for a scheduler to say which there are
+PAUSE = 0.02  # seconds between two looks for a reply
 INLINE = 16 * 2**20  # bytes of a file that travel with a task; a larger one must be on the worker
 BATCH = 64  # tasks of one message to the scheduler
 _ONE_AT_A_TIME = threading.Lock()  # a worker with many threads: kernels may not run in two of them
@@ -32,14 +42,57 @@ def run_cluster(orders: Sequence[Order], address: str, answer: Answer, client: A
     """
     distributed = optional("distributed", "cluster", "A run on a cluster")
     with connected(address) if client is None else nullcontext(client) as client:
-        waiting = _submit(client, orders)
+        waiting, watch = _submit(client, orders), _watcher(client, address)
         ended = distributed.as_completed(list(waiting), loop=client.loop)
-        for future in ended:
+        while not ended.is_empty():
+            if not ended.has_ready():
+                time.sleep(PAUSE)
+                watch()
+                continue
+            future = next(ended)
             if future.status in ("pending", "lost"):  # done, and then its worker died
                 ended.add(future)
                 continue
-            answer(waiting.pop(future), _reply(future, address), None)
+            answer(waiting.pop(future), _reply(client, future, address, watch), None)
             future.release()
+
+
+def _watcher(client: Any, address: str) -> Callable[[], None]:
+    """To be called while waiting: without workers that ends with the time limit of the command.
+
+    Until then, and for ever where there is no limit, a worker that comes gets what is left.
+    """
+    bound, said = time_bound(), False
+    looked = seen = time.monotonic()  # and when there was a worker
+
+    def watch() -> None:
+        nonlocal looked, seen, said
+        if time.monotonic() - looked < LOOK:
+            return
+        workers = threads(client)
+        looked = time.monotonic()
+        if workers:
+            seen, said = looked, False
+        elif bound.passed:
+            raise SolverError(
+                f"No worker is left at '{address}', and the time limit is over. Start some (dask "
+                f"worker {address}) or leave the cluster out, and run it again."
+            )
+        elif looked - seen >= LONG and not said:
+            said = True
+            stage()  # the live line would run into it
+            text = f"No worker is left at '{address}'. Waiting for one: dask worker {address}"
+            print(text, file=sys.stderr, flush=True)
+
+    return watch
+
+
+def threads(client: Any) -> int:
+    """Those of all workers that the scheduler knows; one that does not answer has none."""
+    try:
+        return int(sum(client.nthreads(callback_timeout=ANSWER).values()))
+    except OSError:  # a timeout and a closed connection are such
+        return 0
 
 
 def _submit(client: Any, orders: Sequence[Order]) -> dict[Any, str]:
@@ -62,11 +115,18 @@ def _content(path: str) -> bytes | None:
     return Path(path).read_bytes() if Path(path).stat().st_size <= INLINE else None
 
 
-def _reply(future: Any, address: str) -> dict[str, Any]:
+def _reply(client: Any, future: Any, address: str, watch: Callable[[], None]) -> dict[str, Any]:
     """What came of a task; a lost connection ends the run."""
     if future.status == "finished":
-        reply: dict[str, Any] = future.result()
-        return reply
+        # It lies with its worker: where that dies now, it is made again before it comes.
+        fetch = client.gather(future, asynchronous=True)
+        coming = asyncio.run_coroutine_threadsafe(fetch, client.loop.asyncio_loop)
+        while not coming.done():
+            wait([coming], LOOK)
+            watch()
+        if not coming.cancelled() and coming.exception() is None:
+            reply: dict[str, Any] = coming.result()
+            return reply
     if future.status != "error":
         raise SolverError(
             f"The connection to the cluster at {address} was lost. The results that came back are "
@@ -91,7 +151,7 @@ def connected(address: str) -> Iterator[Any]:
     distributed = optional("distributed", "cluster", "A run on a cluster")
     with _quiet(), _client(distributed, address) as client:
         try:
-            client.wait_for_workers(1, timeout=PATIENCE)
+            client.wait_for_workers(1, timeout=_patience())
         except TimeoutError:
             raise InputError(
                 f"The cluster at '{address}' has no workers. Start some: dask worker {address}"
@@ -99,9 +159,14 @@ def connected(address: str) -> Iterator[Any]:
         yield client
 
 
+def _patience() -> float:
+    """Seconds to wait: the time limit of the command holds here, too."""
+    return max(LEAST, min(PATIENCE, time_bound().left))
+
+
 def _client(distributed: Any, address: str) -> Any:
     try:
-        return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+        return distributed.Client(address, timeout=_patience(), set_as_default=False)
     except (OSError, ValueError) as error:  # a timeout is an OSError
         raise InputError(
             f"No Dask scheduler answers at '{address}' ({describe(error)}). Start one with `dask "

@@ -227,8 +227,9 @@ class Crew:
     def _hands(self) -> int:
         """How many tasks are performed at a time."""
         if self.cluster is not None:
-            threads: dict[str, int] = self._connected().nthreads()
-            return max(1, sum(threads.values()))
+            from softrobust.run.jobs.cluster import threads
+
+            return max(1, threads(self._connected()))
         assert self.workers is not None  # else nobody is asked
         return self.workers
 

@@ -24,6 +24,9 @@ from softrobust.run.jobs.tasks import FORMAT_VERSION, Task, digest_of, make_plan
 PLAN, RESULTS, FAILURES, TIMINGS = "plan.json", "results", "failures", "timings.jsonl"
 
 
+AGAIN = "Remove it, and go on with resume=True."
+
+
 class StorageError(SoftRobustError, OSError):
     """A file of the run could not be written; what was written before is whole."""
 
@@ -74,6 +77,7 @@ class Store:
         """Seconds and warnings of finished tasks; a line that was cut short is passed over."""
         seconds: dict[str, float] = {}
         warned: dict[str, list[str]] = {}
+        refuse_odd(self.out / TIMINGS)
         with suppress(FileNotFoundError):
             for line in (self.out / TIMINGS).read_text("utf-8", "replace").splitlines():
                 with suppress(ValueError, KeyError, TypeError, RecursionError):
@@ -131,8 +135,19 @@ def open_store(out: Path, tasks: Sequence[Task], resume: bool, title: str) -> It
         yield store
 
 
+def refuse_odd(path: Path, advice: str = AGAIN) -> None:
+    """Refuse what is there and no file: a pipe may never come, a device never end."""
+    with suppress(OSError):  # whoever opens it says what it is
+        if path.exists() and not path.is_file():
+            raise InputError(
+                f"'{path}' is a pipe, a device or a folder, and a run keeps a file there. {advice}",
+                arguments={"resume": ""} if advice == AGAIN else None,
+            )
+
+
 def read_result(path: Path, key: str, expected: str) -> dict[str, Any] | None:
     """The result in a file; None unless it is whole and of this very task."""
+    refuse_odd(path)
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         whole = (
@@ -183,6 +198,7 @@ def _reachable(out: Path) -> Iterator[None]:
 
 
 def _read_plan(out: Path) -> dict[str, Any]:
+    refuse_odd(out / PLAN, "Choose another folder and begin again.")
     try:
         plan = json.loads((out / PLAN).read_text(encoding="utf-8"))
         if not isinstance(plan, dict) or not isinstance(plan["format_version"], int):
@@ -212,6 +228,7 @@ def _tidy(out: Path) -> None:
             for path in folder.glob(f".*.{kind}.*"):
                 path.unlink(missing_ok=True)
     timings = out / TIMINGS
+    refuse_odd(timings)
     if timings.exists() and not timings.read_bytes().endswith(b"\n"):
         with open(timings, "a", encoding="utf-8") as file:
             file.write("\n")

@@ -30,6 +30,7 @@ from typing import Any, final
 import numpy as np
 
 from softrobust._core import __version__
+from softrobust._core.files import refuse_streams
 from softrobust.errors import InputError, SoftRobustError
 
 Order = Mapping[str, Any]
@@ -180,6 +181,7 @@ def make_plan(tasks: Sequence[Task], title: str = "") -> dict[str, Any]:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file's content."""
+    refuse_streams(path)
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -141,7 +141,7 @@ class BCR(Iterated):
             above = UpperTail(own.live.size, tail, sample.total)
             for models, weights in sample:
                 above.add(measured.of(models), weights)
-            radii = above.quantile()
+            radii = above.quantile(sample.total)
         stats = resolution("BCR", sample, tail, wanted, warn=not paper)
         rows = own
         if self.support == "models" and measured.more.size:

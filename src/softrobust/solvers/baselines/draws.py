@@ -12,6 +12,7 @@ and `UpperTail` keeps of every part only what can still be the quantile.
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray, available_memory
+from softrobust._core.limits import time_bound
 from softrobust._core.notes import Level, Note
 from softrobust._core.settings import Count, Natural, check_fields
 from softrobust.errors import InputError
@@ -35,6 +37,8 @@ SATURATED = "quantile_saturated"
 WHAT = "The draws that sets are built from"
 PART_BYTES = 2**26  # of one part of the draws
 KEPT_BYTES = 2**29  # draws up to this size stay in memory for a second pass
+TRIED = 8  # draws that show how long one takes
+PASS_SHARE = 0.15  # of the time left, for the first pass over draws
 SPAWN = 2  # train and test draws of a run are children 0 and 1 of its seed
 
 
@@ -77,6 +81,15 @@ class PosteriorDraws:
         for i, first in enumerate(range(0, n, part)):
             yield self.draw(min(part, n - first), i)
 
+    def in_time(self, n: int) -> int:
+        """`n` draws, or as many as take a share of the time left."""
+        clock = time_bound()
+        if clock.limit is None or self.posterior.pool is not None:
+            return n
+        began = time.monotonic()
+        self.draw(min(n, TRIED))
+        return clock.affords("models", n, (time.monotonic() - began) / TRIED, PASS_SHARE, TRIED)
+
     def draw(self, n: int, i: int = 0) -> ModelSet:
         """`n` draws as one set, part i of those that there are."""
         seed = np.random.SeedSequence(self.seed, spawn_key=(SPAWN, i))
@@ -90,6 +103,8 @@ Draws = ModelSet | PosteriorDraws
 class DrawnSample:
     """The draws of one solve: a pass gives (models, weights) part by part.
 
+    The first pass ends with its share of the time, after one part at least, and later ones have
+    the same draws: whoever made an `UpperTail` before it tells it the `total` afterwards.
     `total` is the sum of all weights, `effective` = (Σw)²/Σw² the number of equal draws that they
     are worth.
     """
@@ -97,7 +112,7 @@ class DrawnSample:
     _kept: list[tuple[ModelSet, FloatArray]]  # empty until a pass has made them
 
     def __init__(self, problem: Problem, draws: Draws | None, wanted: float) -> None:
-        self.problem, self._kept = problem, []
+        self.problem, self._kept, self._passed = problem, [], False
         if isinstance(draws, PosteriorDraws):
             size = int(problem.models.next_states.size)
             self.n = draws.count(max(wanted, 1.0), size)
@@ -120,13 +135,19 @@ class DrawnSample:
         if self._kept:
             yield from self._kept
             return
-        made = []
+        made, drawn, until = [], 0, time_bound().part(PASS_SHARE)
         for models in self._parts():
             check_like(self.problem, models, WHAT)
             part = models, np.ones(models.n_models)
             made += [part] if self._keep else []
+            drawn += models.n_models
             yield part
-        self._kept = made
+            if drawn >= self.n or (until.passed and not self._passed):
+                break
+        if drawn < self.n:
+            time_bound().note("models")
+            self.n, self.total, self.effective = drawn, float(drawn), float(drawn)
+        self._kept, self._passed = made, True
 
     def saturated(self, tail: float) -> bool:
         """Whether the quantile that leaves `tail` outside is the sample's extreme."""
@@ -181,8 +202,7 @@ class UpperTail:
     """
 
     def __init__(self, n_samples: int, tail: float, total: float, lower_side: bool = False) -> None:
-        self.limit = tail * total
-        self.slack = EDGE * total
+        self.tail, self.limit, self.slack = tail, tail * total, EDGE * total
         self.lower_side = lower_side
         self.values = np.empty((n_samples, 0))
         self.weights = np.empty((n_samples, 0))
@@ -207,7 +227,8 @@ class UpperTail:
             place = (cumulated <= self.limit + self.slack).sum(axis=1)
         return np.asarray(np.minimum(place, cumulated.shape[1] - 1), dtype=np.int64)
 
-    def quantile(self) -> FloatArray:
-        """(n_samples,)."""
+    def quantile(self, total: float) -> FloatArray:
+        """(n_samples,) of draws of a total weight that may be less than was thought."""
+        self.limit, self.slack = self.tail * total, EDGE * total
         place = self._place(np.cumsum(self.weights, axis=1))
         return np.asarray(self.values[np.arange(place.size), place])

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from softrobust._core.arrays import FloatArray, IntArray
-from softrobust._core.limits import Deadline
+from softrobust._core.limits import Deadline, time_bound, within
 from softrobust._core.settings import Count
 from softrobust.models.policy import TimedPolicy
 from softrobust.problem import Problem
@@ -28,6 +28,8 @@ from softrobust.returns import action_values, evaluate_policy, policy_return, st
 from softrobust.returns.reference import measured
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.baselines.nominal import nominal_solution
+
+WSU_SHARE = 0.5  # of the time left, before CADP goes on from there
 
 
 @final
@@ -67,7 +69,7 @@ class WSU(Solver):
         rows = np.arange(problem.n_states)
         tol, done, rule = 1e-9 * (1 - problem.gamma), False, rows
         iterations = 0
-        while iterations < self.rounds and not done:
+        while iterations < self.rounds and not done and not (iterations and time_bound().passed):
             iterations += 1
             Q = action_values(problem, v)
             rule = _best_actions(problem, np.einsum("n,nsa->sa", f, Q))
@@ -75,7 +77,8 @@ class WSU(Solver):
             change, v = np.abs(new - v).max(), new
             done = change <= tol * max(float(np.abs(v).max()), 1e-300)
         stats = {"seconds": clock.elapsed, "iterations": iterations}
-        status = Status.LOCAL_OPTIMUM if done else Status.ITERATION_LIMIT
+        status = Status.TIME_LIMIT if time_bound().passed else Status.ITERATION_LIMIT
+        status = Status.LOCAL_OPTIMUM if done else status
         return finish(problem, self.name, problem.policy(rule), status, stats)
 
 
@@ -102,10 +105,14 @@ class CADP(Solver):
         clock = Deadline()
         if problem.horizon is not None:
             return self._timed(problem, clock)
-        rule = WSU().solve(problem).policy.decision
+        with within(WSU_SHARE * time_bound().left):
+            rule = WSU().solve(problem).policy.decision
         best_value, best, seen = -np.inf, rule, set()
         status = Status.ITERATION_LIMIT
         for _ in range(self.rounds):
+            if time_bound().passed:
+                status = Status.TIME_LIMIT
+                break
             v, h = evaluate_policy(problem, problem.policy(rule))
             returns = measured(problem, v @ problem.p0)
             value = self._goal(problem, returns)
@@ -137,6 +144,9 @@ class CADP(Solver):
             if history[-1] > best_value:
                 best, best_value = plan, history[-1]
             seen.add(plan.tobytes())
+            if time_bound().passed:
+                status = Status.TIME_LIMIT
+                break
             b = self._weights(problem, returns)[:, None] * state_probabilities(problem, policy)
             plan = weighted_plan(problem, b.__getitem__, plan)
             if plan.tobytes() in seen:  # a fixed point, or (with robust) a cycle

@@ -96,9 +96,9 @@ class RSVF(Iterated):
         deadline = Deadline(self.time_limit)
         tail, wanted, _ = tail_mass(problem)
         sample = DrawnSample(problem, self.draws, wanted)
-        stats = resolution("RSVF", sample, tail, wanted, warn=True)
         v, decision = nominal_policy(problem)
         sets = _Sets(problem, sample, tail, self.support, v)
+        stats = resolution("RSVF", sample, tail, wanted, warn=True)
         while True:
             operator = BallOperator(problem, replace(sets.rows, p=sets.theta.copy()), sets.psi)
             found, status = self.search(operator, v, decision, deadline)
@@ -155,7 +155,7 @@ class _Sets:
                 keys, _ = reached_keys(models)
                 if not more or not np.array_equal(more[-1], keys):
                     more.append(keys)
-        return -below.quantile()
+        return -below.quantile(self.sample.total)
 
     def cut(self, v: FloatArray) -> _Cut:
         """The sets K(v)."""
@@ -321,7 +321,7 @@ class RSVFSimple(Iterated):
         if not isinstance(models, ModelSet):  # no more than may stay in memory
             size = max(problem.models.next_states.size, 1)
             most = max(KEPT_BYTES // (8 * size), 1)
-            models = models.draw(min(models.count(wanted, size), most))
+            models = models.draw(models.in_time(min(models.count(wanted, size), most)))
         sample = DrawnSample(problem, models, wanted)  # checks them
         stats = resolution("RSVF", sample, tail, wanted, warn=True)
         nominal_part = None

@@ -35,7 +35,7 @@ import numpy as np
 
 from softrobust._core.arguments import names_arguments
 from softrobust._core.arrays import BoolArray, FloatArray, IntArray
-from softrobust._core.limits import Deadline
+from softrobust._core.limits import Deadline, time_bound
 from softrobust._core.notes import Level, Note
 from softrobust._core.settings import Count, NotNegative, real
 from softrobust.data import Rewards, TransitionLog
@@ -139,6 +139,8 @@ def improve(
             return probs, v, Status.TOLERANCE_REACHED, step
         probs = np.where(better[:, None], new, probs)
         v = one_value(single, probs)
+        if time_bound().passed:
+            return probs, v, Status.TIME_LIMIT, step
     return probs, v, Status.ITERATION_LIMIT, max_rounds
 
 
@@ -272,6 +274,9 @@ class DUIPI(Solver):
                 break
             cautious = np.where(usable, Q - self.xi * np.sqrt(var_Q), -np.inf)
             probs = _towards(probs, cautious.argmax(axis=1), 1.0 / rounds)
+            if time_bound().passed:
+                status = Status.TIME_LIMIT
+                break
         stats = {"seconds": clock.elapsed, "rounds": rounds}
         policy = problem.policy(probs / probs.sum(axis=1, keepdims=True))
         v = np.where(live, (probs * Q).sum(axis=1), 0.0)

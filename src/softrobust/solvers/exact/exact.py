@@ -42,6 +42,7 @@ from softrobust.returns import (
     reference_returns,
     reference_size,
     static_return,
+    uniform_value,
 )
 from softrobust.solvers.base import Solution, Solver, Status, finish
 from softrobust.solvers.exact.branch_and_bound import Node, Tree
@@ -53,6 +54,7 @@ STARTS = 10  # of the local search,
 AGREE = 4  # but no more where so many come to the same end: a better one is found on the way
 WARM_STARTS = 3  # beside a policy that was given
 ENUMERATION_WORK = 5e7  # multiply-adds up to which the rules are enumerated before any bound
+UNTOLD = 1e-3  # of what is to be gained: where optima are known no better, none is called best
 OPTIMAL_GAP = 1e-6  # a proven gap at or below this is called optimal
 TREE_NUMBERS = 5e7  # S·A·N above which a node's numbers would not fit
 SAVE_EVERY = 30.0  # seconds between two checkpoints
@@ -112,6 +114,7 @@ class _Run:
         self.earlier = 0.0  # seconds spent before a resume
         self.starts = 0  # of the local search, once it has been completed
         self.planted = False  # until then there is nothing worth saving
+        self.off = reference_error(problem)  # of what is measured, policies alike
 
     def solve(self) -> Solution:
         """Local search, clairvoyant bound, enumeration or branch and bound."""
@@ -204,7 +207,8 @@ class _Run:
 
     def note(self, tree: Tree) -> None:
         """Record (seconds, value, bound) when either has changed; thin out a long trace."""
-        entry = (self.deadline.elapsed, tree.value, tree.bound)
+        bound = min(tree.bound + self.off, 0.0) if self.off else tree.bound  # no regret is above 0
+        entry = (self.deadline.elapsed, tree.value, bound)
         if not self.trace or self.trace[-1][1:] != entry[1:]:
             self.trace.append(entry)
         if len(self.trace) > TRACE:
@@ -235,11 +239,13 @@ class _Run:
         size = abs(value) + reference_size(self.problem)  # a gain of 0 is rounded as returns are
         most = max(EXCUSED * size, excusable(self.problem))
         room = 2 * tree.rounding + min(tree.error, most)
-        left = bound.value - reference_error(self.problem) - value  # what a search can close
+        left = min(proven, clairvoyant.value) - value  # what a search can close
         # The one policy there is; but at the edge of a percentile its value itself is open.
         if stats["log10_rules"] == 0 and not isinstance(self.problem.objective, Percentile):
             left = 0.0
         status = self.honest(status, left, value, room)
+        if left > 0.0 and status is Status.OPTIMAL and self.untold(bound.value):
+            status = Status.LOCAL_OPTIMUM
         self.note(tree)
         stats.update(
             seconds=self.deadline.elapsed,
@@ -253,6 +259,10 @@ class _Run:
             trace=[list(entry) for entry in self.trace],
         )
         return finish(self.problem, Exact.name, policy, status, stats, bound=bound)
+
+    def untold(self, bound: float) -> bool:
+        """Whether the optima that regret is taken from are known too badly to tell rules apart."""
+        return self.off > max(UNTOLD * (bound - uniform_value(self.problem)), 0.0)
 
     def honest(self, status: Status, gap_abs: float, value: float, room: float) -> Status:
         """What a finished proof has proven: rounding may leave more open than the gap asked for."""

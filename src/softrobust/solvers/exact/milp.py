@@ -186,10 +186,11 @@ class MILP(Solver):
         info = highs.getInfo()
         outcome = highs.modelStatusToString(highs.getModelStatus())
         raw = terms.back(model.value(float(info.mip_dual_bound)))
+        clocked = outcome == "Time limit reached"  # how far it came is another thing every time
         stats.update(
             highs_status=outcome,
-            nodes=int(max(info.mip_node_count, 0)),
-            highs_bound=_number(raw),
+            nodes=0 if clocked else int(max(info.mip_node_count, 0)),
+            highs_bound=None if clocked else _number(raw),
             columns=model.cost.size,
             rows=model.row_lower.size,
         )
