@@ -88,7 +88,7 @@ class PosteriorDraws:
             return n
         began = time.monotonic()
         self.draw(min(n, TRIED))
-        return clock.affords("models", n, (time.monotonic() - began) / TRIED, PASS_SHARE, TRIED)
+        return clock.affords("models", n, (time.monotonic() - began) / TRIED, PASS_SHARE / 2, TRIED)
 
     def draw(self, n: int, i: int = 0) -> ModelSet:
         """`n` draws as one set, part i of those that there are."""
