@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from softrobust._core.arguments import names_arguments
+from softrobust._core.files import refuse_streams
 from softrobust._core.limits import stage, time_bound
 from softrobust._core.notes import Level, Note
 from softrobust._core.settings import whole
@@ -351,6 +352,7 @@ def _why(out: Path) -> str:
     """What became of the run that was to leave a search there."""
     if not out.exists():
         return "there is no such folder, and no search beside it. Start afresh"
+    refuse_streams(out / "solution.json")
     try:
         record = json.loads((out / "solution.json").read_text(encoding="utf-8"))
         solver, status = str(record["solver"]), str(record["status"]).replace("_", " ")
