@@ -155,6 +155,8 @@ def test_others_draw_whole_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many are asked of them at a time, the models are those of the stream."""
 
     class Others:
+        alone = False
+
         def models(self, draws: Draws) -> list[ModelSet]:
             return list(draws.blocks())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ import pytest
 
 from softrobust._core.limits import within
 from softrobust.bounds import Covers
-from softrobust.data import TransitionLog
+from softrobust.cli.main import run as run_cli
+from softrobust.data import TransitionLog, write_log_csv
 from softrobust.errors import InputError
 from softrobust.models.files import save_models
 from softrobust.models.model_set import ModelSet
@@ -23,7 +25,7 @@ from softrobust.posterior import Draws
 from softrobust.posterior.base import FittedPosterior, Seed
 from softrobust.problem import Problem
 from softrobust.returns import static_return, stream_returns
-from softrobust.run import Options, choose, growth, set_up
+from softrobust.run import Options, choose, growth, load_run, set_up
 from softrobust.run.growth import answer
 from softrobust.run.options import Setup
 from softrobust.solvers import Exact, LocalSearch, Nominal, solve
@@ -233,6 +235,21 @@ def test_a_limit_leaves_fewer_models_to_compare_on() -> None:
         long = growth._on_fresh(setup, policies, 0)
     assert long == growth._on_fresh(setup, policies, 0)  # the clock had no say
     assert not clock.cut
+
+
+@pytest.mark.parametrize("models", [[], ["--models", "70"]])
+def test_the_command_of_a_run_that_grew_makes_it_again(
+    models: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_log_csv(small_log(3, 25), tmp_path / "log.csv")
+    words = "--gamma 0.9 --posterior dirichlet --solver local-search --replications 4 --quiet --out"
+    assert run_cli(["solve", "log.csv", *models, *words.split(), "one"]) == 0
+    one = load_run("one")
+    assert one.problem.n_models == 70 if models else one.problem.n_models > 300
+    assert ("--models 70" in one.command) == bool(models)
+    assert run_cli([*shlex.split(one.command)[1:], "--quiet", "--out", "two"]) == 0
+    assert load_run("two").certificate == one.certificate
 
 
 def test_a_named_solver_answers_itself() -> None:

@@ -109,6 +109,8 @@ def _updated(read: Run, folder: Path, learns: bool) -> None:
     assert found is not None
     assert record["new_rows"] > 0
     assert found.problem.models.states == read.problem.models.states
+    assert found.certificate.posterior is not None
+    assert found.certificate.posterior.paired_gap is not None
 
 
 def _rehearsed(read: Run, out: Path, learns: bool) -> None:
@@ -295,7 +297,7 @@ def test_a_limit_bounds_the_whole_command(
         record = json.loads(capsys.readouterr().out)
         (cut,) = [note for note in record["notes"] if note["code"] == "cut_by_time"]
         assert {"models", "promise"} <= set(cut["facts"]["parts"])
-        assert "--time-limit 0.001" in record["command"]
+        assert f"--models {record['n_models']} --time-limit 0.001" in record["command"]
         if not solver:
             assert record["promise"]["verdict"] == "no_time"
 

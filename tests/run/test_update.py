@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from softrobust._core.limits import within
+from softrobust.bounds import Covers
 from softrobust.cli.main import run as run_cli
 from softrobust.data import TransitionLog, write_log_csv
 from softrobust.data.join import join_logs, known_rows
@@ -16,9 +19,10 @@ from softrobust.errors import InputError
 from softrobust.posterior import DirichletPosterior
 from softrobust.report.summary import update_lines
 from softrobust.returns import static_return
+from softrobust.run import choose
 from softrobust.run.folder import Run, load_run
 from softrobust.run.update import adopt, drift_test, update
-from softrobust.solvers import LocalSearch, solve
+from softrobust.solvers import Improve, LocalSearch, solve
 from tests.study.test_checks import P, solved, visits
 
 
@@ -165,6 +169,46 @@ def test_the_verb_writes_a_run_with_its_history(folder: Run, tmp_path: Path) -> 
     assert load_run(tmp_path / "run3").updates == tuple(history)
 
 
+def test_the_command_of_an_update_makes_the_same_run(
+    folder: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder.save("old")
+    write_log_csv(rows(80, 3, 1 - P), tmp_path / "new.csv")
+    words = ["old", str(tmp_path / "new.csv"), "--columns", "state=state", "--margin", "0.01"]
+    assert run_cli(["update", *words, "--seed", "3", "--out", "one"]) == 0
+    one = load_run("one")
+    assert one.command == (
+        "softrobust update old new.csv --margin 0.01 --columns state=state --seed 3 "
+        "--solver local-search"
+    )
+    assert run_cli([*shlex.split(one.command)[1:], "--out", "two"]) == 0
+    assert load_run("two").certificate == one.certificate
+    limited = ["update", *words[:2], "--time-limit", "60", "--out", "three"]
+    assert run_cli(limited) == 0
+    assert "--time-limit 60" in load_run("three").command
+    found, _ = update(replace(folder, path=None), tmp_path / "new.csv", LocalSearch())
+    assert found is not None
+    assert found.command == ""  # of a run without a folder
+
+
+def test_an_update_of_improve_is_compared_with_clear_changes(tmp_path: Path) -> None:
+    old = choose(rows(120, 0), gamma=0.8, n_models=40, n_test=50, replications=0)
+    write_log_csv(rows(80, 3), tmp_path / "new.csv")
+    assert old.log is not None
+    found, _ = update(old, tmp_path / "new.csv", Improve(old.log))
+    assert found is not None
+    under = found.certificate.posterior
+    assert under is not None
+    assert under.covers is Covers.CLEAR_CHANGES
+    assert under.gap_share is not None
+    with within(1e-3):
+        late, _ = update(old, tmp_path / "new.csv", Improve(old.log))
+    assert late is not None
+    assert late.certificate.posterior is not None
+    assert late.certificate.posterior.upper is None
+
+
 def test_an_update_in_place_keeps_its_history(folder: Run, tmp_path: Path) -> None:
     out = tmp_path / "run"
     folder.save(out)
@@ -173,6 +217,7 @@ def test_an_update_in_place_keeps_its_history(folder: Run, tmp_path: Path) -> No
         words = ["update", str(out), str(tmp_path / "new.csv"), "--out", str(out), "--force"]
         assert run_cli(words) == 0
     assert len(load_run(out).updates) == 2
+    assert load_run(out).command == ""  # the run that it was made of is gone
     lines = update_lines(dict(load_run(out).updates[1]), load_run(out).certificate)
     assert any(line.startswith("20 new rows") for line in lines)
 

@@ -107,6 +107,24 @@ def test_a_sampler_gives_what_it_has_kept_and_no_draw_twice() -> None:
     assert again[0] is parts[0]  # small enough to stay in memory
 
 
+def test_what_was_drawn_to_see_how_long_it_takes_is_not_drawn_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = TransitionLog.from_arrays([0, 1, 0], ["go"] * 3, [1, 0, 1], [1, 2, 1])
+    draws, asked = PosteriorDraws(DirichletPosterior().fit(log)), list[int]()
+    own = PosteriorDraws.draw
+
+    def draw(self: PosteriorDraws, n: int, i: int = 0) -> ModelSet:
+        asked.append(n)
+        return own(self, n, i)
+
+    monkeypatch.setattr(PosteriorDraws, "draw", draw)
+    with within(1e-9):
+        few = draws.in_time(1000)
+    assert asked == [few.n_models]
+    np.testing.assert_array_equal(few.prob, draws.draw(few.n_models).prob)
+
+
 def test_draws_that_do_not_fit_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(2)
     monkeypatch.setattr("softrobust.solvers.baselines.draws.KEPT_BYTES", 1)

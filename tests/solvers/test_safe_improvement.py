@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from softrobust.data import TransitionLog
+from softrobust._core.limits import within
+from softrobust.data import Rewards, TransitionLog
 from softrobust.errors import InputError
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
 from softrobust.solvers import DUIPI, Empirical, RaMDP, SoftSPIBB, Status, solve
+from softrobust.solvers.baselines import safe_improvement
+from softrobust.solvers.baselines.nominal import empirical_problem
 
 
 def random_log(seed: int = 0) -> TransitionLog:
@@ -112,6 +117,62 @@ def test_duipi_avoids_what_was_never_seen() -> None:
     for prior in (0.0, 0.1):
         solution = solve(problem, DUIPI(log, 0.1, prior))
         assert solution.policy.probs[0, 1] == 0
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.3])
+@pytest.mark.parametrize("kind", ["pair", "next", "triple"])
+def test_duipi_sums_over_all_next_states(kind: str, prior: float) -> None:
+    rng, s, a, t = np.random.default_rng(5), *np.random.default_rng(4).integers(0, 3, (3, 14))
+    paid = {"pair": s - 2.0 * a, "next": np.array([1.0, -2.0, 5.0])[t], "triple": s * 1.5 + a * t}
+    log = TransitionLog.from_arrays(s, a, t, paid[kind])
+    models = DirichletPosterior(min_count=0).fit(log).sample(2, seed=0)
+    assert log.rewards is not None
+    rewards = log.rewards.with_default(0.7)
+    if kind == "next":  # with a triple of its own
+        rewards = rewards.merge(Rewards.of_triples([0], [1], [2], [9.0], *log.shape))
+    single, _ = empirical_problem(Problem(models, rewards, log.p0, 0.9), log, "DUIPI")
+    n = np.full((3, 3, 3), prior)
+    np.add.at(n, (log.s, log.a, log.s_next), 1.0)
+    total = n.sum(axis=2, keepdims=True)
+    P = n / np.maximum(total, 1e-300)
+    more = total + (1 if prior else -1)
+    less = np.where(more > 0, more, np.nan)
+    var_P = np.minimum(np.nan_to_num(P * (1 - P) / less, nan=0.25), 0.25)
+    value, known = rewards.at(*np.indices(P.shape))
+    r = np.where(known, value, single.R)
+    v, var_v = rng.normal(size=3), rng.random(3)
+    Q, var_Q = safe_improvement._Rows(log, prior, single).step(v, var_v, 0.9)
+    np.testing.assert_allclose(Q, (P * (r + 0.9 * v)).sum(axis=2).ravel(), rtol=1e-12)
+    off, many = (paid[kind] - r[log.s, log.a, log.s_next]) ** 2, log.pair_counts
+    var_R = np.zeros((3, 3))
+    np.add.at(var_R, (log.s, log.a), off)
+    expected = ((r + 0.9 * v) ** 2 * var_P + 0.81 * P**2 * var_v).sum(axis=2)
+    expected += var_R / np.maximum(many * (many - 1), 1)
+    np.testing.assert_allclose(var_Q, expected.ravel(), rtol=1e-12)
+
+
+def test_duipi_needs_memory_only_for_what_the_log_lists() -> None:
+    rng, S = np.random.default_rng(0), 2000
+    s, s_next = rng.integers(0, S, (2, 8000))
+    log = TransitionLog.from_arrays(s, s % 2, s_next, s_next / S)
+    problem = problem_of(log)
+    tracemalloc.start()
+    try:
+        solve(problem, DUIPI(log, max_rounds=3))
+        assert tracemalloc.get_traced_memory()[1] < 8 * S * S  # one table of an action
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("solver", [DUIPI(LOG, max_rounds=10**9), SoftSPIBB(LOG, max_rounds=10**9)])
+def test_a_limit_of_time_leaves_some_for_certificates(
+    solver: DUIPI | SoftSPIBB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(safe_improvement, "STAYS", -1.0)  # nothing ever does
+    problem = problem_of(LOG)
+    with within(1.0) as clock:
+        assert solve(problem, solver).status is Status.TIME_LIMIT
+        assert not clock.passed
 
 
 def test_settings_are_checked() -> None:

@@ -279,6 +279,8 @@ def update(
 
     Example: softrobust update run new.csv --margin 0.5 --out run2
     """
+    from dataclasses import replace
+
     from softrobust.report.summary import update_lines
     from softrobust.run import check_out, load_table_run
     from softrobust.run.update import update as update_run
@@ -292,6 +294,8 @@ def update(
     made = make_solver(name, log=old.log, time_limit=time_limit, seed=seed)
     found, record = update_run(old, new, made, margin, pairs_of(columns), seed)
     if out is not None and found is not None:
+        if out.resolve() == run.resolve():  # what it was made of is gone
+            found = replace(found, command="")
         found.save(out, force=force)
     if json:
         written = [] if out is None or found is None else [str(out)]

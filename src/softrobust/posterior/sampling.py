@@ -113,9 +113,11 @@ class GridDensity:
 
 
 class Crew(Protocol):
-    """Who draws and evaluates parts of a stream elsewhere (`run.jobs`)."""
+    """Who draws and evaluates parts of a stream elsewhere (`run.jobs`); nobody once `alone`."""
 
-    def models(self, draws: Draws) -> list[ModelSet]:
+    alone: bool
+
+    def models(self, draws: Draws) -> Iterable[ModelSet]:
         """The models in order, in parts."""
 
     def returns(self, problem: Any, policies: Sequence[Any], draws: Draws) -> list[FloatArray]:
@@ -258,7 +260,8 @@ class Draws:
     def crew(self) -> Crew | None:
         """Who draws them, where there is somebody else and they are many."""
         many = self.n_models >= SHARDED and self.posterior.pool is None and not self._kept
-        return CREW.get() if many else None
+        crew = CREW.get() if many else None
+        return None if crew is None or crew.alone else crew
 
     def shards(self, hands: int | None = None) -> list[Self]:
         """Parts of some 2000 models, of whole blocks: each is drawn by itself.

@@ -8,8 +8,10 @@ from typing import Any, final
 
 import numpy as np
 
+from softrobust._core.limits import time_bound
 from softrobust._core.notes import Note
 from softrobust.data import Trajectories
+from softrobust.data.table import is_minari
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
 from softrobust.objective import REFERENCES, Objective, Percentile, Reference, make_objective
@@ -170,7 +172,8 @@ def repeat_command(
 ) -> str:
     """`softrobust solve FILE …` with the question spelled out, and every option that was given.
 
-    `more` are options of the line beyond the input's. Empty where no command makes the run again.
+    `more` are options of the line beyond the input's. A number of models that was found without a
+    clock is left out: growing up to it belongs to the run. Empty where no command makes it again.
     """
     limited = setup.options is not None and setup.options.time_limit is not None
     said = _solver_words(solver, limited, named)
@@ -181,7 +184,8 @@ def repeat_command(
     if isinstance(problem.objective, Percentile):
         goal = {"criterion": problem.objective.criterion}
     question = {"gamma": problem.gamma, **goal, "alpha": problem.objective.alpha}
-    if setup.log is not None:
+    timed = limited or "--time-limit" in said or time_bound().limit is not None
+    if setup.log is not None and (timed or not setup.more_models):  # else the number is found again
         question["n_models"] = problem.n_models
     if isinstance(options.posterior, Posterior):
         return ""
@@ -193,6 +197,17 @@ def repeat_command(
     for name, value in (options.settings or {}).items():
         said += ["--set", f"{head}{name}={value if isinstance(value, str) else json.dumps(value)}"]
     return command_line("solve", setup.source, {}, *flags(asked, short=True), *said, *extra)
+
+
+def update_command(run: Path | None, file: Path, solver: Solver, asked: Mapping[str, Any]) -> str:
+    """`softrobust update RUN FILE …`; empty where no command makes the run again."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    said = _solver_words(solver, "time_limit" in given, True)
+    if run is None or said is None:
+        return ""
+    said = [word for word in said if word != "--stationary"]  # the old policy says that
+    new = str(file) if is_minari(file) else file.name
+    return command_line("update", run.resolve().name, {}, new, *flags(given), *said)
 
 
 def folder_command(run: str, solver: str, seed: int) -> str:

@@ -21,6 +21,7 @@ from softrobust._core.arrays import FloatArray, IntArray, entry_keys, found_at
 from softrobust._core.limits import time_bound
 from softrobust._core.notes import read_notes
 from softrobust._core.settings import real
+from softrobust.certificate.posterior import REPLICATIONS
 from softrobust.data import TransitionLog, read_log
 from softrobust.data.join import UNKNOWN, join_logs, known_rows
 from softrobust.data.table import TableFile, opened
@@ -35,10 +36,13 @@ from softrobust.problem import Problem
 from softrobust.returns import averaged, static_return
 from softrobust.returns.evaluation import AnyPolicy, rules_of
 from softrobust.run.folder import Run
-from softrobust.run.options import Options, Setup
+from softrobust.run.growth import Answer
+from softrobust.run.options import Options, Setup, update_command
 from softrobust.run.setup import in_time, on_models, problem_of, read_rows
 from softrobust.run.solve import certified, cut_notes, with_promise
-from softrobust.solvers.base import Solver, Status, finish, solve
+from softrobust.solvers.base import Solution, Solver, Status, finish, solve
+from softrobust.solvers.improve import Improve, clear_changes
+from softrobust.solvers.practice_class import PracticeClass
 from softrobust.study.solved import need_log, need_stationary
 
 EMPTY = "A log needs at least one transition"
@@ -60,6 +64,8 @@ def update(
     """
     real("margin", margin, least=0)
     log, posterior = need_log(run, "An update")
+    asked = {"margin": margin or None, "columns": columns, "time_limit": time_bound().limit}
+    command = update_command(run.path, path, solver, asked | {"seed": seed})
     new = _read(run, path, columns)
     record: dict[str, Any] = {"old_hash": log.data_hash, "margin": margin, "new_file": path.name}
     if new is None:
@@ -82,7 +88,7 @@ def update(
     # The solver learns of the log, and chooses such a policy as the one that may be changed.
     learned = {"log": both, "stationary": isinstance(old, Policy)}
     own = {f.name: learned[f.name] for f in fields(solver) if f.name in learned}  # type: ignore[arg-type]
-    proposal = solve(problem, replace(solver, **own))  # type: ignore[type-var]
+    proposal, among = _proposed(problem, replace(solver, **own))  # type: ignore[type-var]
     if isinstance(old, Policy):
         need_stationary(proposal.policy, "An update of one rule for all steps")
     policy, gains = adopt(problem, old, proposal.policy, margin)
@@ -100,9 +106,19 @@ def update(
         known: dict[str, Any] = {"policy": policy, "stats": {"updated": True}}
         known |= {"solver": proposal.solver, "bound": proposal.bound, "status": Status.GIVEN}
         solution = finish(problem, **known)
-    made = with_promise(certified(setup, solution, run.seed))
+    found = Answer(setup, solution, among if isinstance(policy, Policy) else None)
+    made = with_promise(certified(setup, solution, run.seed, REPLICATIONS, found=found))
     notes, updates = (*made.notes, *cut_notes()), (*run.updates, record)
-    return replace(made, notes=notes, updates=updates, visits=run.visits, bins=run.bins), record
+    more: dict[str, Any] = {"command": command, "visits": run.visits, "bins": run.bins}
+    return replace(made, notes=notes, updates=updates, **more), record
+
+
+def _proposed(problem: Problem, solver: Solver) -> tuple[Solution, PracticeClass | None]:
+    """A solver's answer, and the class it was chosen from, where that is not all of its kind."""
+    if not isinstance(solver, Improve):
+        return solve(problem, solver), None
+    chosen = solver.choice(problem)
+    return solver.solution(problem, chosen), clear_changes(problem, chosen)
 
 
 def _read(run: Run, path: Path, columns: dict[str, str] | None) -> TransitionLog | None:

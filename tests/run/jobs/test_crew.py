@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from softrobust._core.limits import within
 from softrobust.errors import InputError
 from softrobust.posterior import sampling
 from softrobust.posterior.sampling import Draws
 from softrobust.returns import stream_returns
 from softrobust.run import Options, set_up
-from softrobust.run.jobs import Crew
+from softrobust.run.jobs import Crew, cluster
 from softrobust.run.options import Setup
 from softrobust.solvers import Nominal
 from tests.run.test_growth import small_log
@@ -76,6 +79,29 @@ def test_a_crew_that_makes_no_sense() -> None:
         assert Crew(cluster=address).cluster == address
 
 
+def test_a_cluster_without_workers_leaves_the_rest_to_this_process(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    here, own = made(setup), cluster._reply
+    with cluster._quiet(), distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None,
+        memory_limit=0, silence_logs=logging.CRITICAL,
+    ) as there, Crew(cluster=there.scheduler_address) as crew:  # fmt: skip
+
+        def last(*words: Any) -> Any:
+            found = own(*words)
+            there.scale(0)
+            return found
+
+        monkeypatch.setattr(cluster, "LOOK", 0.1)
+        monkeypatch.setattr(cluster, "LONG", 0.2)
+        monkeypatch.setattr(cluster, "_reply", last)  # one part comes back, and then nobody is left
+        equal(here, made(setup))
+        assert crew.alone
+    assert capsys.readouterr().err.count("goes on by itself") == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_any_number_of_processes_makes_the_same_bits(setup: Setup, workers: int) -> None:
@@ -115,3 +141,7 @@ def test_a_cluster_started_by_hand_makes_the_same_bits(setup: Setup, tmp_path: P
         equal(here, made(setup))
         workers[0].kill()  # what it had is made by others
         equal(here, made(setup))
+        for worker in workers:
+            worker.kill()
+        with within(60.0):
+            equal(here, made(setup))

@@ -8,6 +8,7 @@ are plain values; Dask may pickle them on the wire, and nothing of that touches 
 import asyncio
 import json
 import logging
+import math
 import sys
 import tempfile
 import threading
@@ -35,14 +36,22 @@ BATCH = 64  # tasks of one message to the scheduler
 _ONE_AT_A_TIME = threading.Lock()  # a worker with many threads: kernels may not run in two of them
 
 
-def run_cluster(orders: Sequence[Order], address: str, answer: Answer, client: Any = None) -> None:
+class NobodyLeftError(SolverError):
+    """Nobody is left to perform what was handed out."""
+
+
+def run_cluster(
+    orders: Sequence[Order], address: str, answer: Answer, client: Any = None,
+    patience: float = math.inf,
+) -> None:  # fmt: skip
     """Perform the orders on the cluster; `answer` is called here with every reply.
 
-    `client` is one that is connected already.
+    `client` is one that is connected already. After `patience` seconds without any worker, or where
+    the connection breaks, the orders that are left end in `NobodyLeftError`.
     """
     distributed = optional("distributed", "cluster", "A run on a cluster")
     with connected(address) if client is None else nullcontext(client) as client:
-        waiting, watch = _submit(client, orders), _watcher(client, address)
+        waiting, watch = _submit(client, orders), _watcher(client, address, patience)
         ended = distributed.as_completed(list(waiting), loop=client.loop)
         while not ended.is_empty():
             if not ended.has_ready():
@@ -57,10 +66,10 @@ def run_cluster(orders: Sequence[Order], address: str, answer: Answer, client: A
             future.release()
 
 
-def _watcher(client: Any, address: str) -> Callable[[], None]:
+def _watcher(client: Any, address: str, patience: float) -> Callable[[], None]:
     """To be called while waiting: without workers that ends with the time limit of the command.
 
-    Until then, and for ever where there is no limit, a worker that comes gets what is left.
+    Until then or out of patience, else for ever, a worker that comes gets what is left.
     """
     bound, said = time_bound(), False
     looked = seen = time.monotonic()  # and when there was a worker
@@ -73,8 +82,8 @@ def _watcher(client: Any, address: str) -> Callable[[], None]:
         looked = time.monotonic()
         if workers:
             seen, said = looked, False
-        elif bound.passed:
-            raise SolverError(
+        elif bound.passed or looked - seen >= patience:
+            raise NobodyLeftError(
                 f"No worker is left at '{address}', and the time limit is over. Start some (dask "
                 f"worker {address}) or leave the cluster out, and run it again."
             )
@@ -128,7 +137,7 @@ def _reply(client: Any, future: Any, address: str, watch: Callable[[], None]) ->
             reply: dict[str, Any] = coming.result()
             return reply
     if future.status != "error":
-        raise SolverError(
+        raise NobodyLeftError(
             f"The connection to the cluster at {address} was lost. The results that came back are "
             "kept: run it again with resume=True.",
             arguments={"resume": ""},

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
-from softrobust._core.limits import Deadline, unbounded
+from softrobust._core.limits import Deadline, stage, time_bound, unbounded
 from softrobust.errors import InputError, SolverError
 from softrobust.models.model_set import ModelSet
 from softrobust.models.policy import Policy, TimedPolicy, policy_of
@@ -50,6 +50,7 @@ ADDRESS = re.compile(
     r"(?!local:)([a-z]+://)?([^\s:/\[\]]*|\[[^\s/\]]+\]):\d+(/\S*)?|(inproc|wss?)://\S+"
 )
 EVERY = 10.0  # seconds between two plain lines of progress
+WAITING_SHARE = 0.1  # of the time left, for a cluster without workers
 
 
 @final
@@ -161,7 +162,8 @@ def _where(workers: int | None, cluster: str | None) -> tuple[int | None, str | 
 
 # --------------------------------------------------------------------------------------------------
 # A crew: others draw and evaluate parts of a stream of models. A part is known by its seeds, so
-# that whoever has it makes the same numbers, and one whose worker was lost is made again.
+# that whoever has it makes the same numbers, and one whose worker was lost is made again: by this
+# process where no other worker is left.
 
 
 @final
@@ -170,6 +172,7 @@ class Crew:
 
     def __init__(self, workers: int | None = None, cluster: str | None = None) -> None:
         self.workers, self.cluster = _where(workers, cluster)
+        self.alone = False
         self.staff: Staff | None = None
         self.client: Any = None
         self.held = ExitStack()
@@ -188,19 +191,20 @@ class Crew:
         self.held.close()
         self.folder.cleanup()
 
-    def models(self, draws: Draws) -> list[ModelSet]:
+    def models(self, draws: Draws) -> Iterator[ModelSet]:
         """The models of a stream, in parts."""
         first = draws.drawn(draws.first // draws.block)  # how they are laid out
-        out = []
         # Whole models come back: parts are small, however few make them.
         for part, reply in self._replies("drawn_shard", draws, draws.shards(), {}, {}):
+            if reply is None:
+                yield from part.blocks()
+                continue
             made = replace(first, prob=unpacked(reply["prob"]), f=part.f)
             if reply["paid"] is not None:
                 assert first.rewards is not None  # every block of a stream is alike
                 paid = replace(first.rewards, per_model=unpacked(reply["paid"]))
                 made = replace(made, rewards=paid)
-            out.append(made)
-        return out
+            yield made
 
     def returns(
         self, problem: Problem, policies: Sequence[Policy | TimedPolicy], draws: Draws
@@ -210,11 +214,13 @@ class Crew:
         files = {"problem": self._file(problem, lambda path: save_problem(path, shell))}
         rules = {"policies": [policy.probs.tolist() for policy in policies]}
         parts = draws.shards(self._hands())
-        replies = self._replies("evaluated_shard", draws, parts, rules, files)
-        return [
-            np.concatenate([unpacked(r["returns"][i]).reshape(2, -1) for _, r in replies], axis=1)
-            for i in range(len(policies))
+        found = [
+            [unpacked(x).reshape(2, -1) for x in reply["returns"]]
+            if reply is not None
+            else _evaluated(problem, policies, part)
+            for part, reply in self._replies("evaluated_shard", draws, parts, rules, files)
         ]
+        return [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]
 
     def _file(self, owner: Any, write: Callable[[Path], None]) -> Path:
         if id(owner) not in self.files:
@@ -229,18 +235,32 @@ class Crew:
         if self.cluster is not None:
             from softrobust.run.jobs.cluster import threads
 
-            return max(1, threads(self._connected()))
+            client = self._connected()
+            return 1 if client is None else max(1, threads(client))
         assert self.workers is not None  # else nobody is asked
         return self.workers
 
     def _connected(self) -> Any:
-        """A client of the cluster, kept for the next stream."""
+        """A client of the cluster, kept for the next stream; None once nobody is left there."""
         from softrobust.run.jobs.cluster import connected
 
-        if self.client is None or self.client.status != "running":
+        known = self.client
+        if not self.alone and (known is None or known.status != "running"):
             assert self.cluster is not None
-            self.client = self.held.enter_context(connected(self.cluster))
-        return self.client
+            try:
+                self.client = self.held.enter_context(connected(self.cluster))
+            except InputError:
+                if known is None:
+                    raise
+                self._left()
+        return None if self.alone else self.client
+
+    def _left(self) -> None:
+        """Say that nobody is left to ask."""
+        self.alone = True
+        stage()  # the live line would run into it
+        text = f"No worker is left at '{self.cluster}'. This process goes on by itself."
+        print(text, file=sys.stderr, flush=True)
 
     def _replies(
         self,
@@ -250,7 +270,7 @@ class Crew:
         settings: Mapping[str, Any],
         files: Mapping[str, Path],
     ) -> list[tuple[Draws, Any]]:
-        """Each part of the stream with what came back of it."""
+        """Each part of the stream with what came back of it; None where nobody was left."""
         found, posterior = dict[str, Any](), draws.posterior
         places = {**files, "posterior": self._file(posterior, posterior.save)}
         named = {name: [str(path), file_digest(path)] for name, path in places.items()}
@@ -270,14 +290,19 @@ class Crew:
             found[key] = reply["result"]
 
         if self.cluster is not None:
-            from softrobust.run.jobs.cluster import run_cluster
+            from softrobust.run.jobs.cluster import LONG, NobodyLeftError, run_cluster
 
-            run_cluster(orders, self.cluster, answer, self._connected())
+            patience = min(LONG, WAITING_SHARE * time_bound().left)
+            if (client := self._connected()) is not None:
+                try:
+                    run_cluster(orders, self.cluster, answer, client, patience)
+                except NobodyLeftError:
+                    self._left()
         else:
             assert self.workers is not None  # else nobody is asked
             self.staff = self.staff or Staff(self.workers)
             run_local(orders, self.workers, answer, Deadline(), self.staff)
-        return [(part, found[f"part{i}"]) for i, part in enumerate(parts)]
+        return [(part, found.get(f"part{i}")) for i, part in enumerate(parts)]
 
 
 def drawn_shard(posterior: Path, draws: Mapping[str, Any]) -> dict[str, Any]:
@@ -295,8 +320,12 @@ def evaluated_shard(
     names = there.models.states, there.models.actions
     own = [np.array(probs, dtype=np.float64) for probs in policies]
     rules = [policy_of(p, *names) for p in own]
-    found = stream_returns(there, rules, _again(posterior, draws))
-    return {"returns": [packed(np.stack([x.x, x.plain - x.x])) for x in found]}
+    return {"returns": [packed(x) for x in _evaluated(there, rules, _again(posterior, draws))]}
+
+
+def _evaluated(problem: Problem, policies: Sequence[Any], draws: Draws) -> list[FloatArray]:
+    """Of each policy (2, n_models): its returns less the reference's, and the latter."""
+    return [np.stack([x.x, x.plain - x.x]) for x in stream_returns(problem, policies, draws)]
 
 
 _DRAWN: dict[str, Draws] = {}  # parts that were drawn here, for the next policy that is asked for

@@ -81,14 +81,15 @@ class PosteriorDraws:
         for i, first in enumerate(range(0, n, part)):
             yield self.draw(min(part, n - first), i)
 
-    def in_time(self, n: int) -> int:
-        """`n` draws, or as many as take a share of the time left."""
+    def in_time(self, n: int) -> ModelSet:
+        """`n` draws as one set, or as many as take a share of the time left."""
         clock = time_bound()
         if clock.limit is None or self.posterior.pool is not None:
-            return n
-        began = time.monotonic()
-        self.draw(min(n, TRIED))
-        return clock.affords("models", n, (time.monotonic() - began) / TRIED, PASS_SHARE / 2, TRIED)
+            return self.draw(n)
+        began, first = time.monotonic(), self.draw(min(n, TRIED))
+        each = (time.monotonic() - began) / first.n_models
+        n = clock.affords("models", n, each, PASS_SHARE / 2, TRIED)
+        return first if n == first.n_models else self.draw(n)
 
     def draw(self, n: int, i: int = 0) -> ModelSet:
         """`n` draws as one set, part i of those that there are."""

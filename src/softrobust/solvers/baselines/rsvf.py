@@ -321,7 +321,7 @@ class RSVFSimple(Iterated):
         if not isinstance(models, ModelSet):  # no more than may stay in memory
             size = max(problem.models.next_states.size, 1)
             most = max(KEPT_BYTES // (8 * size), 1)
-            models = models.draw(models.in_time(min(models.count(wanted, size), most)))
+            models = models.in_time(min(models.count(wanted, size), most))
         sample = DrawnSample(problem, models, wanted)  # checks them
         stats = resolution("RSVF", sample, tail, wanted, warn=True)
         nominal_part = None

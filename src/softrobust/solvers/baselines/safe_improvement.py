@@ -34,7 +34,7 @@ from typing import Annotated, Any, ClassVar, Literal, final
 import numpy as np
 
 from softrobust._core.arguments import names_arguments
-from softrobust._core.arrays import BoolArray, FloatArray, IntArray
+from softrobust._core.arrays import BoolArray, FloatArray, IntArray, found_at
 from softrobust._core.limits import Deadline, time_bound
 from softrobust._core.notes import Level, Note
 from softrobust._core.settings import Count, NotNegative, real
@@ -42,7 +42,7 @@ from softrobust.data import Rewards, TransitionLog
 from softrobust.models.policy import action_shares
 from softrobust.problem import Problem
 from softrobust.returns import action_values, optimal_returns, policy_values
-from softrobust.solvers.base import Solution, Solver, Status, finish
+from softrobust.solvers.base import SOLVER_SHARE, Solution, Solver, Status, finish
 from softrobust.solvers.baselines.nominal import check_log, empirical_problem
 
 BETTER = 1e-12  # of the size of the values: less is rounding,
@@ -128,7 +128,7 @@ def improve(
     `best` gives the policy to take for action values Q, −∞ where an action is not allowed. A state
     changes only where that gains more than `least` of its values, so that the end is reached.
     """
-    probs, v = beta, one_value(single, beta)
+    probs, v, late = beta, one_value(single, beta), time_bound().part(SOLVER_SHARE)
     for step in range(1, max_rounds + 1):
         Q = action_values(single, v[None])[0]
         new = best(np.where(single.allowed, Q, -np.inf))
@@ -139,7 +139,7 @@ def improve(
             return probs, v, Status.TOLERANCE_REACHED, step
         probs = np.where(better[:, None], new, probs)
         v = one_value(single, probs)
-        if time_bound().passed:
+        if late.passed:
             return probs, v, Status.TIME_LIMIT, step
     return probs, v, Status.ITERATION_LIMIT, max_rounds
 
@@ -255,8 +255,7 @@ class DUIPI(Solver):
         single, _ = empirical_problem(problem, self.log, "DUIPI")
         seen = problem.allowed & (np.asarray(self.log.pair_counts) > 0)
         usable = np.where(seen.any(axis=1, keepdims=True), seen, problem.allowed)
-        P, var_P = self._rows(problem)
-        r, var_R = self._rewards(single)
+        rows, late = _Rows(self.log, self.prior, single), time_bound().part(SOLVER_SHARE)
         live = problem.decided
         probs = usable / usable.sum(axis=1, keepdims=True)
         Q, var_Q = np.zeros(usable.shape), np.zeros(usable.shape)
@@ -265,16 +264,13 @@ class DUIPI(Solver):
             v = np.where(live, (probs * Q).sum(axis=1), 0.0)
             var_v = np.where(live, (probs**2 * var_Q).sum(axis=1), 0.0)
             before = Q
-            after = r + problem.gamma * v
-            Q = np.einsum("sat,sat->sa", P, after)
-            var_Q = problem.gamma**2 * (P**2 @ var_v) + var_R
-            var_Q += np.einsum("sat,sat->sa", after**2, var_P)
+            Q, var_Q = (x.reshape(usable.shape) for x in rows.step(v, var_v, problem.gamma))
             if np.abs(Q - before).max() <= STAYS * max(1.0, float(np.abs(Q).max())):
                 status = Status.TOLERANCE_REACHED
                 break
             cautious = np.where(usable, Q - self.xi * np.sqrt(var_Q), -np.inf)
             probs = _towards(probs, cautious.argmax(axis=1), 1.0 / rounds)
-            if time_bound().passed:
+            if late.passed:
                 status = Status.TIME_LIMIT
                 break
         stats = {"seconds": clock.elapsed, "rounds": rounds}
@@ -282,37 +278,70 @@ class DUIPI(Solver):
         v = np.where(live, (probs * Q).sum(axis=1), 0.0)
         return finish(problem, self.name, policy, status, stats, v)
 
-    def _rows(self, problem: Problem) -> tuple[FloatArray, FloatArray]:
-        """P and the variance of each of its entries, both (n_states, n_actions, n_states)."""
-        S, A = self.log.shape
-        pair, s_next, n = self.log.counts()
-        weight = np.zeros((S * A, S))
-        weight[pair, s_next] = n
-        weight = weight.reshape(S, A, S) + self.prior
-        total = weight.sum(axis=2, keepdims=True)
-        P = weight / np.maximum(total, 1e-300)
-        # A single observation shows no spread; a variance on [0, 1] is at most ¼.
-        less = total + 1 if self.prior > 0 else total - 1
-        with np.errstate(divide="ignore", invalid="ignore"):
-            var = np.where(less > 0, P * (1 - P) / less, 0.25)
-        return P, np.minimum(var, 0.25)
 
-    def _rewards(self, single: Problem) -> tuple[FloatArray, FloatArray]:
-        """r (n_states, n_actions, n_states), and the variance of a pair's mean reward."""
-        S, A = self.log.shape
-        every = np.arange(S * A)
-        r = np.repeat(single.R[:, :, 0].reshape(-1, 1), S, axis=1)
-        if single.rewards.kind != "model":
-            value, known = single.rewards.lookup(np.repeat(every, S), np.tile(np.arange(S), S * A))
-            r = np.where(known.reshape(-1, S), value.reshape(-1, S), r)
-        var = np.zeros(S * A)
-        if self.log.reward is not None:
-            keys = self.log.s.astype(np.int64) * A + self.log.a
-            n = np.bincount(keys, minlength=S * A)
-            off = (self.log.reward - r[keys, self.log.s_next]) ** 2
-            total = np.bincount(keys, weights=off, minlength=S * A)
-            var = total / np.maximum(n * (n - 1), 1)
-        return r.reshape(S, A, S), var.reshape(S, A)
+@final
+class _Rows:
+    """What a log says of P, its variance and r: listed next states each, a pair's others alike.
+
+    P and var are those of entries (nnz,), P0 and var0 of any other next state of a pair (S·A,);
+    others pay r(s′) where the pair takes that and s′ is known (`by`, `told`), else r0.
+    """
+
+    def __init__(self, log: TransitionLog, prior: float, single: Problem) -> None:
+        (S, A), rewards = log.shape, single.rewards
+        pair, s_next, n = log.counts()
+        seen = keys = pair * S + s_next
+        if rewards.kind == "triple":
+            keys = np.union1d(keys, np.asarray(rewards.keys))
+        self.pair, self.s_next = np.divmod(keys, S)
+        weight = np.zeros(keys.size)
+        weight[found_at(keys, seen)[0]] = n
+        total = np.bincount(pair, n, S * A) + prior * S
+        # A single observation shows no spread; a variance on [0, 1] is at most ¼.
+        less = np.asarray(total + 1 if prior > 0 else total - 1)
+        all_of = np.maximum(total, 1e-300)
+        self.P0, self.P = prior / all_of, (weight + prior) / all_of[self.pair]
+        self.var0, self.var = _spread(self.P0, less), _spread(self.P, less[self.pair])
+        self.r0 = single.R[:, :, 0].reshape(-1)
+        self.r, self.by = self.r0[self.pair], np.zeros(S * A, dtype=bool)
+        self.told, self.nexts = np.zeros(S, dtype=bool), np.zeros(S)
+        if rewards.kind != "model":
+            value, known = rewards.lookup(self.pair, self.s_next)
+            self.r = np.where(known, value, self.r)
+            self.r0 = np.where(rewards.known.reshape(-1), rewards.pairs.reshape(-1), self.r0)
+        if rewards.nexts is not None and rewards.kind != "model":
+            self.by = np.asarray(rewards.by_next).reshape(-1)
+            self.told, self.nexts = np.asarray(rewards.next_listed), rewards.nexts
+        self.var_R = np.zeros(S * A)  # of a pair's mean reward
+        if log.reward is not None:
+            own = log.s.astype(np.int64) * A + log.a
+            many = log.pair_counts.reshape(-1)
+            off = (log.reward - self.r[found_at(keys, own * S + log.s_next)[0]]) ** 2
+            self.var_R = np.bincount(own, off, S * A) / np.maximum(many * (many - 1), 1)
+
+    def step(self, v: FloatArray, var_v: FloatArray, gamma: float) -> tuple[FloatArray, FloatArray]:
+        """Q and its variance, (S·A,), of the next values and their variances, (S,)."""
+        k, t, z = self.pair, self.s_next, gamma * v
+        after = self.r + z[t]
+        # Of all next states as if none were listed; entries make up the difference.
+        there = np.where(self.by[k] & self.told[t], self.nexts[t], self.r0[k]) + z[t]
+        known, rest = (self.nexts + z)[self.told], np.where(self.by, (~self.told).sum(), v.size)
+        z1, z2 = (np.where(self.by, x[~self.told].sum(), x.sum()) for x in (z, z**2))
+        sums = self.by * known.sum() + rest * self.r0 + z1
+        squares = self.by * (known**2).sum() + rest * self.r0**2 + 2 * self.r0 * z1 + z2
+        Q = self.P0 * sums + self._total(self.P * after - self.P0[k] * there)
+        var = self.P0**2 * var_v.sum() + self._total((self.P**2 - self.P0[k] ** 2) * var_v[t])
+        var = gamma**2 * var + self.var0 * squares + self.var_R
+        var += self._total(self.var * after**2 - self.var0[k] * there**2)
+        return Q, np.maximum(var, 0.0)  # rounding
+
+    def _total(self, x: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(self.pair, x, self.r0.size), dtype=np.float64)
+
+
+def _spread(P: FloatArray, less: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.minimum(np.where(less > 0, P * (1 - P) / less, 0.25), 0.25)
 
 
 def _towards(probs: FloatArray, best: IntArray, step: float) -> FloatArray:
