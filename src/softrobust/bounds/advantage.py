@@ -52,7 +52,8 @@ INVERSES = 5e9  # and N·S³ above which one inverse per model would take long
 FIRST = 4  # models before the first look at the clock,
 TARGET_WORK = 2e8  # and FIRST·S³ times the states whose occupancies are bounded before it
 PRICE = 0.1  # of what is to be charged at s: what avoiding it is to cost at first
-SCALES = (0.3, 1.0)  # parts of the weights that are tried
+SCALES = (0.3, 1.0)  # parts of the weights that are tried,
+TURNS = 3  # and how often each model may choose one for itself
 ALONE = (0.2, 0.5)  # parts of all costs that are tried for one state alone
 FREE = 1  # actions of a state without a price
 TIMES = 3  # rounds of prices where there were none before
@@ -149,13 +150,20 @@ class Relaxation:
             tau = (1 - 64 * EPS) * (np.minimum(w, full) / full)
             return np.asarray(-e * (self.m + tau * more))
 
-        value, used = _sum_of_best(self.allowed, best, xi), 0.0 * whole
-        for scale in SCALES:
-            share = np.minimum(scale, whole)
-            terms = charged(share)
+        shares = np.array([np.minimum(scale, whole) for scale in (0.0, *SCALES)])
+        sets = [best, *(charged(share) for share in shares[1:])]
+        values = [_sum_of_best(self.allowed, terms, xi) for terms in sets]
+        first = int(np.argmin(values))
+        value, best, used = values[first], sets[first], shares[first]
+        rows, models = np.arange(len(self.allowed)), np.arange(xi.size)
+        for _ in range(TURNS):  # each model takes the set that costs most where sums are best
+            chosen = np.where(self.allowed, best @ xi, -np.inf).argmax(axis=1)
+            own = np.argmin([terms[rows, chosen].sum(axis=0) for terms in sets], axis=0)
+            terms = np.choose(own, sets)
             found = _sum_of_best(self.allowed, terms, xi)
-            if found < value:
-                value, best, used = found, terms, share
+            if found >= value:
+                break
+            value, best, used = found, terms, shares[own, models]
         alone = tuple(charged(used, part) for part in ALONE)
         return Charges(self.x, self.size, best, alone)
 
