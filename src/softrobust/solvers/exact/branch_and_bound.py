@@ -43,7 +43,8 @@ NODE_WORK = 2.0  # a node takes about LEAST_LEAF and this many times N·S³, and
 RELAXATION_MEMORY = 2**30  # bytes of parents' relaxations kept for their children
 WORTH = 1e-3  # share of the gap that a state must promise for its occupancies to be bounded anew
 ROUNDS = 20  # bound, take actions away, bound again; nodes are few where rounds are many
-STALL = 0.01  # share of the gap that a round must close for another to follow
+STALL = 0.01  # share of the gap that a round must close for another to follow,
+SLOW = 0.03  # and the one before, where it looked at less,
 STRIDE = 0.2  # and from which on priced occupancies alone are bounded anew in the next one
 PAYS = 0.05  # share of the gap that new occupancies must have closed lately to be worth a node
 FEW = 6  # actions of a state up to which they may be peeled off one by one;
@@ -219,6 +220,7 @@ class Tree:
         up_to_date = (fresh and not priced) or not renew  # are the occupancies of the actions left?
         free = True  # are least occupancies at any price bounded anew too?
         whole = not (priced and renew)  # and were they in the last round, or can they not be?
+        lately = 1.0  # what the last round closed
         for _ in range(0 if self._alone(relaxation, bound) else ROUNDS):
             keep = relaxation.allowed & (bound.choice > self.floor)
             gone = relaxation.allowed & ~keep
@@ -242,9 +244,9 @@ class Tree:
             if renew and not up_to_date:
                 self.payoff += 0.5 * (closed - self.payoff)
             up_to_date = True
-            if closed < STALL and (free or not priced):
+            if closed < STALL and (free or not priced or lately < SLOW):
                 break
-            free = closed < STRIDE and not free
+            free, lately = closed < STRIDE and not free, closed
         return relaxation, bound
 
     def _pays(self, bound: DualBound) -> bool:

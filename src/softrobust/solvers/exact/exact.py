@@ -51,7 +51,7 @@ from softrobust.solvers.exact.local_search import CLIMB_SECONDS, policy_of, sear
 
 FORMAT, VERSION = "softrobust-branch-and-bound", 1
 STARTS = 10  # of the local search,
-AGREE = 4  # but no more where so many come to the same end: a better one is found on the way
+AGREE = 3  # but no more where so many come to the same end: a better one is found on the way
 WARM_STARTS = 3  # beside a policy that was given
 ENUMERATION_WORK = 5e7  # multiply-adds up to which the rules are enumerated before any bound
 UNTOLD = 1e-3  # of what is to be gained: where optima are known no better, none is called best
