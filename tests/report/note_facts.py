@@ -64,7 +64,10 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "promise_unseen": {},
     "improve_not_allowed": {"solver": "exact"},
     "verdict_close": {"shuffled": 0.033, "most": 0.05},
-    "caution_costs": {"more": 6.96, "share": 0.0478, "solver": "local-search"},
+    "more_on_fresh": {
+        "value": 6.96, "low": 4.1, "high": 9.2, "n": 1000, "share": 0.0478,
+        "solver": "local-search", "why": "not_clear",
+    },
     "cut_by_time": {"parts": ["bound", "promise"], "seconds": 20.0},
     "no_world_in_time": {"seconds": 20.0},
     "log_earned": {"mean": 3.2, "se": 0.4, "n_episodes": 20, "simulated": 2.9, "apart": None},

@@ -118,7 +118,8 @@ def choose(
     if validate is not None:
         held = held_out_data(setup.log, problem, _chooser(setup, solver, seed), validate, seed)
     more = {"replications": replications, "episodes": episodes, "validate": validate}
-    command = repeat_command(setup, solver, CANDIDATES not in solution.stats, **more)
+    own = isinstance(solver, Improve) or CANDIDATES not in solution.stats
+    command = repeat_command(setup, solver, own, **more)
     return replace(run, notes=(*notes, *cut_notes()), validation=held, command=command)
 
 
