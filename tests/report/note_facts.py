@@ -64,6 +64,11 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "promise_unseen": {},
     "improve_not_allowed": {"solver": "exact"},
     "verdict_close": {"shuffled": 0.033, "most": 0.05},
+    "models_in_memory": {"models": 173_440, "asked": 400_000, "memory": 0.5},
+    "on_all_models": {
+        "n": 400_000, "objective": 751.2, "mean": 780.0, "cvar": 722.4,
+        "goal": "the worst 10 % of models",
+    },
     "more_on_fresh": {
         "value": 6.96, "low": 4.1, "high": 9.2, "n": 1000, "share": 0.0478,
         "solver": "local-search", "why": "not_clear",

@@ -26,6 +26,7 @@ from softrobust.posterior.base import FittedPosterior, Seed
 from softrobust.problem import Problem
 from softrobust.returns import static_return, stream_returns
 from softrobust.run import Options, Run, choose, growth, load_run, set_up
+from softrobust.run import setup as setups
 from softrobust.run.growth import answer
 from softrobust.run.options import Setup
 from softrobust.solvers import Exact, LocalSearch, Nominal, solve
@@ -352,6 +353,39 @@ def test_a_sampler_with_few_draws_shares_them_out(tmp_path: Path) -> None:
     assert under is not None
     assert (under.replications, under.n_models) == (5, 100)
     assert under.gap_share is not None
+
+
+def test_models_that_memory_is_not_meant_for_are_a_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chosen, bounded and kept on the first of them; evaluated on all."""
+    asked: dict[str, Any] = {"gamma": 0.9, "posterior": "dirichlet", "n_models": 600}
+    whole = choose(small_log(3, 25), LocalSearch(), replications=0, **asked)
+    assert "on_all_models" not in {n.code for n in whole.notes}
+    stored = whole.problem.models.next_states.size
+    monkeypatch.setattr(setups, "MOST_CELLS", 300 * stored)
+    write_log_csv(small_log(3, 25), tmp_path / "log.csv")
+    run = choose(tmp_path / "log.csv", LocalSearch(), replications=0, **asked)
+    assert run.problem.n_models == 256  # whole blocks
+    np.testing.assert_array_equal(
+        run.problem.models.prob, whole.problem.models.select(range(256)).prob
+    )
+    facts = {n.code: n.facts for n in run.notes}
+    assert facts["models_in_memory"]["models"] == run.solution.n_models == 256
+    assert facts["models_in_memory"]["asked"] == facts["on_all_models"]["n"] == 600
+    value = static_return(whole.problem, run.solution.policy)
+    assert facts["on_all_models"]["objective"] == pytest.approx(value, rel=1e-12)
+    certificate = run.certificate
+    assert certificate.static["objective"] == static_return(run.problem, run.solution.policy)
+    best = solve(run.problem, Exact())
+    assert certificate.bound.value >= best.static_value - 1e-9
+    assert "--models 600" in run.command
+    run.save(tmp_path / "run")
+    again = load_run(tmp_path / "run")
+    np.testing.assert_array_equal(again.problem.models.prob, run.problem.models.prob)
+    with within(1e-3) as clock:
+        assert set_up(small_log(), Options(**asked)).problem.n_models <= 600
+        assert clock.cut
 
 
 @pytest.mark.parametrize("number", ["x", [300], 2.5, True])

@@ -37,6 +37,7 @@ from softrobust.posterior.sampling import Draws, origin, with_taken
 from softrobust.problem import Problem
 from softrobust.returns import Returns, returns_of, stream_returns, uniform_value
 from softrobust.run.options import Setup
+from softrobust.run.setup import MOST_CELLS
 from softrobust.solvers import MILP, Exact, LocalSearch, Nominal, Solution, Solver, SRect, solve
 from softrobust.solvers.baselines.behaviour import PRACTICE, behaviour_policy, given
 from softrobust.solvers.exact.randomized import RandomizedAscent
@@ -51,7 +52,6 @@ STALLED = 0.8  # of what was left two looks ago: then more models are not what i
 KEEPING_SECONDS, SEARCHING_SECONDS = 8.0, 30.0
 GROWING_SHARE = 0.3  # of the time that is left, where somebody did
 QUICK_STARTS = 4  # of the local search in a round
-MOST_CELLS = 2**27  # probabilities of the models to choose on, at most (1 GiB)
 SEARCHING = (Exact, MILP, LocalSearch, RandomizedAscent)  # their answer is the best on the models
 POOL_STATES, POOL_WORK = 100, 1e9  # up to here, and up to S³·A·N, rivals are worth their time,
 POOL_SECONDS = 3.0  # so much for a search where somebody gave a limit,
@@ -278,7 +278,7 @@ def _on_fresh(
     pool = setup.posterior.share(CHOOSING)
     if pool.pool is None:
         root = np.random.SeedSequence(seed, spawn_key=(VALIDATION,))
-        n = _affordable(problem, policies, Draws.of(pool, many or max(n, VALIDATED), root))
+        n = draws_in_time(problem, policies, Draws.of(pool, many or max(n, VALIDATED), root))
         if n < LEFT_OVER:
             return None
         return stream_returns(problem, policies, Draws.of(pool, n, root))
@@ -290,17 +290,19 @@ def _on_fresh(
     return [returns_of(problem, policy, left) for policy in policies]
 
 
-def _affordable(problem: Problem, policies: list[Any], draws: Draws) -> int:
+def draws_in_time(
+    problem: Problem, policies: list[Any], draws: Draws, what: str = "comparisons"
+) -> int:
     """How many of the draws fit into a share of the time that is left, by the first few of them."""
     clock = time_bound()
     if clock.limit is None:
         return draws.n_models
     if clock.passed:  # not even the first few
-        return clock.affords("comparisons", draws.n_models, math.inf, 1.0, 0)
+        return clock.affords(what, draws.n_models, math.inf, 1.0, 0)
     began = time.monotonic()
     stream_returns(problem, policies, draws.part(0, min(TRIED, draws.n_models)))
     each = (time.monotonic() - began) / TRIED
-    return clock.affords("comparisons", draws.n_models, each, VALIDATING_SHARE, 0)
+    return clock.affords(what, draws.n_models, each, VALIDATING_SHARE, 0)
 
 
 def _close(promise: Promise | None) -> tuple[Note, ...]:
