@@ -64,6 +64,7 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "promise_unseen": {},
     "improve_not_allowed": {"solver": "exact"},
     "verdict_close": {"shuffled": 0.033, "most": 0.05},
+    "upper_deterministic": {"upper": 757.4, "confidence": 0.95},
     "models_in_memory": {"models": 173_440, "asked": 400_000, "memory": 0.5},
     "on_all_models": {
         "n": 400_000, "objective": 751.2, "mean": 780.0, "cvar": 722.4,

@@ -301,6 +301,9 @@ def test_the_gap_of_an_answer_that_randomizes_covers_those_that_do() -> None:
     better = solve(run.problem, RandomizedAscent()).policy  # whatever mixes actions is below it
     [x] = stream_returns(run.problem, [better], Draws.of(run.posterior, 4000, 99))
     assert run.problem.objective.value(x.x, x.f) <= under.upper
+    [said] = [n.facts for n in run.notes if n.code == "upper_deterministic"]
+    best = solve(run.problem.with_models(run.posterior.sample(3000, 98)), Exact())
+    assert best.static_value - 0.05 <= said["upper"] < under.upper  # 0.05: optimism of 3000 models
 
 
 def test_a_limit_leaves_fewer_models_to_compare_on() -> None:

@@ -100,6 +100,7 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
         if found.open and found.under is None:
             found = _looked(found, seed, many, clock)
         return replace(found, notes=(*found.notes, *_close(found.promise)))
+    looked: PosteriorCertificate | None = None
     if not many or not _searches(setup, solver):
         found = Answer(setup, _solved(setup, solver), setup.policies)
     else:
@@ -110,16 +111,29 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
 
         found = Answer(setup, again(setup, None), setup.policies)
         found = _grown(found, again, seed, many, clock, SEARCHING_SECONDS)
+        looked = found.under
         if isinstance(solver, (Exact, MILP)):
             proven = _solved(found.setup, _proving(solver, found.solution, clock))
             found = replace(found, solution=proven, under=_if_same(found, proven))
     table = isinstance(setup.problem, Problem)
     if table and not named and setup.posterior is not None and setup.policies is None:
         best = best_on_fresh(found.setup, found.solution, seed)
-        found = replace(found, solution=best, under=_if_same(found, best))
+        notes = () if best.policy.deterministic else _of_deterministic(looked)
+        found = replace(found, solution=best, under=_if_same(found, best), notes=notes)
     if found.open and found.under is None:
         found = _looked(found, seed, many, time_bound().part(GROWING_SHARE))
     return found
+
+
+def _of_deterministic(looked: PosteriorCertificate | None) -> tuple[Note, ...]:
+    """What no deterministic policy exceeds, beside an answer that randomizes: that bound is tight.
+
+    All looks hold together with their level, the one at the answer's own class among them.
+    """
+    if looked is None or looked.upper is None or looked.covers is not Covers.DETERMINISTIC:
+        return ()
+    facts = {"upper": looked.upper, "confidence": looked.confidence}
+    return (Note("upper_deterministic", facts=facts),)
 
 
 def _endless(setup: Setup) -> bool:
