@@ -23,7 +23,7 @@ from typing import Any, final
 
 import numpy as np
 
-from softrobust._core.limits import Deadline, stage, time_bound
+from softrobust._core.limits import Deadline, stage, time_bound, within
 from softrobust._core.notes import Level, Note
 from softrobust.bounds import Covers
 from softrobust.bounds.reduction import rounding
@@ -58,7 +58,8 @@ POOL_SECONDS = 3.0  # so much for a search where somebody gave a limit,
 POOL_NUMBERS, POOL_STEPS = 1e5, 20  # and S·A·N and programs up to which randomizing is tried
 VALIDATION, VALIDATED = 4, 1000  # the stream on which answers are compared, and its models
 CANDIDATES = "candidates"  # among the stats: what each earned there, and why it is not the answer
-NO_MORE, NOT_CLEAR, PROMISED_LESS, TAKEN = "no_more", "not_clear", "promised_less", "taken"
+NO_MORE, NOT_CLEAR, PROMISED_LESS, NO_TIME = "no_more", "not_clear", "promised_less", "no_time"
+TAKEN = "taken"
 CLASS_NODES = 5  # of a search within the class of an answer
 LEFT_OVER = 100  # models that are enough for that
 TRIED, VALIDATING_SHARE = 4, 0.2  # models that are timed, and of the time left, for comparing
@@ -351,14 +352,18 @@ def _beside_others(found: Answer, choice: Choice, solver: Improve, seed: int) ->
     seen = _on_fresh(found.setup, every, seed, VALIDATED)
     if seen is None:
         return found
-    own, promise, more = 0, choice.promise, _more(problem, seen, 0)
+    own, promise, more, less = 0, choice.promise, _more(problem, seen, 0), PROMISED_LESS
     for i in sorted(range(1, clear), key=lambda i: -more[i].value):
         if not _shown(problem, more[i]):
             break
-        now = promise_of(
-            solver.log, problem.gamma, every[i].policy, lam=problem.objective.lam, seed=solver.seed
-        )
-        if now is not None and _no_less(now, promise):
+        with within(VALIDATING_SHARE * time_bound().left):
+            now = promise_of(
+                solver.log, problem.gamma, every[i].policy, lam=problem.objective.lam,
+                seed=solver.seed,
+            )  # fmt: skip
+        if now is None:
+            less = NO_TIME
+        elif _no_less(now, promise):
             own, promise = i, now
             break
     best, notes = found.solution, []
@@ -370,9 +375,9 @@ def _beside_others(found: Answer, choice: Choice, solver: Improve, seed: int) ->
     better = [i for i, e in enumerate(more) if _shown(problem, e)]
     why = [NO_MORE] * len(every)
     for i in better:
-        why[i] = PROMISED_LESS if i < clear else NOT_CLEAR
+        why[i] = less if i < clear else NOT_CLEAR
     why[own] = ""
-    for reason in (PROMISED_LESS, NOT_CLEAR):
+    for reason in (less, NOT_CLEAR):
         if those := [i for i in better if why[i] == reason]:
             i = max(those, key=lambda i: more[i].value)
             notes.append(_said(problem, seen, i, more[i], every[i].solver, reason))
