@@ -220,7 +220,7 @@ def test_no_candidate_is_better_on_fresh_models(monkeypatch: pytest.MonkeyPatch)
     assert "--solver" not in run.command
 
 
-def walked(seed: int, S: int, A: int, rows: int) -> TransitionLog:
+def walked(seed: int, S: int, A: int, rows: int, noise: float = 0.3) -> TransitionLog:
     """A walk by a practice that leans one way in every state, with noisy rewards."""
     rng = np.random.default_rng(seed)
     P, R = rng.dirichlet(np.full(S, 0.5), size=(S, A)), rng.normal(size=(S, A))
@@ -229,7 +229,7 @@ def walked(seed: int, S: int, A: int, rows: int) -> TransitionLog:
     for _ in range(rows):
         a = int(rng.choice(A, p=beta[s]))
         t = int(rng.choice(S, p=P[s, a]))
-        steps.append((str(s), str(a), str(t), R[s, a] + 0.3 * rng.normal()))
+        steps.append((str(s), str(a), str(t), R[s, a] + noise * rng.normal()))
         s = t
     first, actions, after, rewards = zip(*steps, strict=True)
     return TransitionLog.from_arrays(first, actions, after, np.array(rewards))
@@ -288,6 +288,16 @@ def test_no_clear_change_is_better_on_fresh_models_and_promised_as_much(
     judged = promise_of(rows, 0.9, run.solution.policy)  # as `evaluate` promises it
     assert judged is not None
     assert judged.gain == promise.gain
+
+
+def test_a_class_of_practice_alone_misses_nothing_and_needs_no_more_models() -> None:
+    run = choose(walked(101, 4, 2, 45, noise=5.0), gamma=0.9)
+    under, promise = run.certificate.posterior, run.certificate.promise
+    assert promise is not None
+    assert promise.of_practice
+    assert run.problem.n_models == 300
+    assert under is not None
+    assert (under.paired_gap, under.gap_share) == (0.0, 0.0)
 
 
 def test_the_gap_of_an_answer_that_randomizes_covers_those_that_do() -> None:
