@@ -15,13 +15,17 @@ from softrobust.bounds import Bound, Covers
 from softrobust.certificate import certify
 from softrobust.cli.main import run as run_cli
 from softrobust.errors import InputError
+from softrobust.models import ModelSet
 from softrobust.objective import Percentile
 from softrobust.problem import Problem
-from softrobust.returns import static_return
+from softrobust.report import make_report
+from softrobust.returns import policy_return, static_return
 from softrobust.run.evaluate import compare_runs, same_question
 from softrobust.run.folder import Run, load_run, run_page
-from softrobust.solvers.base import Solution
+from softrobust.solvers.base import Solution, solve
 from softrobust.solvers.baselines.behaviour import behaviour_policy
+from softrobust.solvers.exact.exact import Exact
+from softrobust.study import review as reviews
 from softrobust.study.frontier import Frontier
 from softrobust.study.review import data_within, frontier_within
 from softrobust.study.value_of_data import DataFound
@@ -96,6 +100,25 @@ def test_the_frontier_holds_the_policy_and_the_question(folder: Run) -> None:
     assert problem.objective.lam in found.lams
     own = next(p for p in found if p.lam == problem.objective.lam)
     assert own.certificate.static["objective"] >= static_return(problem, policy) - 1e-9
+
+
+def test_of_very_many_models_the_frontier_takes_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says so; this policy, nominal and practice stand there by the same models."""
+    P = np.zeros((60, 3, 2, 3))  # the first action is better on average, and as good as unknown
+    P[:, 1:, :, 0] = 1.0
+    for a, good in enumerate((np.random.default_rng(0).random(60), np.full(60, 0.4))):
+        P[:, 0, a, 1], P[:, 0, a, 2] = good, 1.0 - good
+    problem = Problem(ModelSet.from_dense(P), rewards=[[0, 0], [1, 1], [0, 0]], gamma=0.9)
+    monkeypatch.setattr(reviews, "POINTS_WORK", 1.0)
+    monkeypatch.setattr(reviews, "POINTS_TAIL", 2)
+    own = solve(problem, Exact())
+    found = frontier_within(problem, own.policy)
+    assert isinstance(found, Frontier)
+    assert {p.certificate.n_models for p in found} == {20}
+    page = make_report(reviews.review(problem, own, frontier=found)).html
+    x = policy_return(problem.with_models(problem.models.select(range(20))), own.policy)
+    assert "on the first 20 models it was chosen on" in page
+    assert f"this policy: average {x.mean():.6g}, bad case {np.sort(x)[:2].mean():.6g}" in page
 
 
 def test_what_takes_long_or_does_not_apply_is_said(folder: Run) -> None:

@@ -64,7 +64,16 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "promise_unseen": {},
     "improve_not_allowed": {"solver": "exact"},
     "verdict_close": {"shuffled": 0.033, "most": 0.05},
-    "caution_costs": {"more": 6.96, "share": 0.0478, "solver": "local-search"},
+    "upper_deterministic": {"upper": 757.4, "confidence": 0.95},
+    "models_in_memory": {"models": 173_440, "asked": 400_000, "memory": 0.5},
+    "on_all_models": {
+        "n": 400_000, "objective": 751.2, "mean": 780.0, "cvar": 722.4,
+        "goal": "the worst 10 % of models",
+    },
+    "more_on_fresh": {
+        "value": 6.96, "low": 4.1, "high": 9.2, "n": 1000, "share": 0.0478,
+        "solver": "local-search", "why": "not_clear",
+    },
     "cut_by_time": {"parts": ["bound", "promise"], "seconds": 20.0},
     "no_world_in_time": {"seconds": 20.0},
     "log_earned": {"mean": 3.2, "se": 0.4, "n_episodes": 20, "simulated": 2.9, "apart": None},

@@ -25,10 +25,13 @@ from softrobust.posterior import Draws
 from softrobust.posterior.base import FittedPosterior, Seed
 from softrobust.problem import Problem
 from softrobust.returns import static_return, stream_returns
-from softrobust.run import Options, choose, growth, load_run, set_up
+from softrobust.run import Options, Run, choose, growth, load_run, set_up
+from softrobust.run import setup as setups
 from softrobust.run.growth import answer
 from softrobust.run.options import Setup
 from softrobust.solvers import Exact, LocalSearch, Nominal, solve
+from softrobust.solvers.exact.randomized import RandomizedAscent
+from softrobust.solvers.improve import Improve, promise_of
 
 
 def population() -> Problem:
@@ -205,35 +208,126 @@ def test_no_candidate_is_better_on_fresh_models(monkeypatch: pytest.MonkeyPatch)
     assert len(policies) == 6  # exact, nominal, s-rect, local search, randomized, practice
     best = policies[int(np.argmax(worth))]
     np.testing.assert_array_equal(run.solution.policy.probs, best.probs)
-    assert run.solution.stats["candidates"][run.solution.solver] == pytest.approx(max(worth))
+    known = run.solution.stats["candidates"]
+    assert known["n_models"] == draws.n_models
+    assert [row["objective"] for row in known["policies"]] == pytest.approx(worth)
+    assert all(row["of_class"] and row["more"]["value"] <= 0 for row in known["policies"])
+    [own] = [row for row in known["policies"] if not row["why_not"]]
+    assert own["solver"] == run.solution.solver
     held = run.heldout
     assert isinstance(held, Draws)
     assert (draws.seed, draws.key) != (held.seed, held.key)  # certified on a stream of its own
     assert "--solver" not in run.command
 
 
+def walked(seed: int, S: int, A: int, rows: int, noise: float = 0.3) -> TransitionLog:
+    """A walk by a practice that leans one way in every state, with noisy rewards."""
+    rng = np.random.default_rng(seed)
+    P, R = rng.dirichlet(np.full(S, 0.5), size=(S, A)), rng.normal(size=(S, A))
+    beta, s = rng.dirichlet(np.ones(A), size=S), int(rng.integers(S))
+    steps = []
+    for _ in range(rows):
+        a = int(rng.choice(A, p=beta[s]))
+        t = int(rng.choice(S, p=P[s, a]))
+        steps.append((str(s), str(a), str(t), R[s, a] + noise * rng.normal()))
+        s = t
+    first, actions, after, rewards = zip(*steps, strict=True)
+    return TransitionLog.from_arrays(first, actions, after, np.array(rewards))
+
+
+def told(run: Run) -> dict[str, Any]:
+    """What is said of those that earn more on fresh models, by what became of them."""
+    return {n.facts["why"]: n.facts for n in run.notes if n.code == "more_on_fresh"}
+
+
 def test_what_caution_leaves_out_is_said_however_many_models_were_asked_for() -> None:
     """By fresh models: the best of the others earns that much more, within their noise."""
     run = choose(small_log(2, 60, 0.3), gamma=0.9, n_models=100, replications=0)
-    [said] = [n.facts for n in run.notes if n.code == "caution_costs"]
+    said = told(run)["not_clear"]
     rival = solve(run.problem, Nominal())
     fresh = stream_returns(
         run.problem, [run.solution.policy, rival.policy], Draws.of(run.posterior, 20_000, 99)
     )
     own, other = (run.problem.objective.value(x.x, x.f) for x in fresh)
-    assert said["more"] >= 0.8 * (other - own) > 0
+    assert said["value"] >= 0.8 * (other - own) > 0
+    assert said["low"] > 0
     assert said["solver"] in ("nominal", "local-search")
+    assert run.certificate.promise is not None  # of its own policy, which the posterior puts behind
+    rows = run.solution.stats["candidates"]["policies"]
+    outside = [row for row in rows if row["why_not"] == "not_clear"]
+    assert not any(row["of_class"] for row in outside)
+    assert said["value"] == max(row["more"]["value"] for row in outside)
+
+
+@pytest.mark.parametrize(
+    ("log", "became"), [((1, 5, 3, 80), "taken"), ((13, 5, 3, 200), "promised_less")]
+)
+def test_no_clear_change_is_better_on_fresh_models_and_promised_as_much(
+    log: tuple[int, int, int, int], became: str
+) -> None:
+    """One of the class that fresh models prefer is taken, unless the log promises less of it."""
+    rows = walked(*log)
+    run = choose(rows, gamma=0.9, n_models=1000, replications=4)
+    under, stats, promise = run.certificate.posterior, run.solution.stats, run.certificate.promise
+    assert became in told(run)
+    assert promise is not None
+    first = Improve(rows).choice(run.problem).promise
+    same = promise.gain.low == first.gain.low
+    assert (became == "taken") is (not same) is bool(promise.gain.low > first.gain.low)
+    assert promise.return_low is not None
+    assert first.return_low is not None
+    assert promise.return_low >= first.return_low
+    for row in stats["candidates"]["policies"]:
+        shown = row["more"]["low"] > 1e-9
+        assert row["why_not"] in (("promised_less", "not_clear") if shown else ("no_more", ""))
+        assert not (shown and row["of_class"]) or became == "promised_less"
+    assert under is not None
+    assert under.covers is Covers.CLEAR_CHANGES  # which holds the answer
+    assert under.paired_gap is not None
+    assert "--solver improve" in run.command or not run.command
+    judged = promise_of(rows, 0.9, run.solution.policy)  # as `evaluate` promises it
+    assert judged is not None
+    assert judged.gain == promise.gain
+
+
+def test_a_class_of_practice_alone_misses_nothing_and_needs_no_more_models() -> None:
+    run = choose(walked(101, 4, 2, 45, noise=5.0), gamma=0.9)
+    under, promise = run.certificate.posterior, run.certificate.promise
+    assert promise is not None
+    assert promise.of_practice
+    assert run.problem.n_models == 300
+    assert under is not None
+    assert (under.paired_gap, under.gap_share) == (0.0, 0.0)
+
+
+def test_the_gap_of_an_answer_that_randomizes_covers_those_that_do() -> None:
+    run = choose(walked(1, 5, 3, 80), gamma=0.9, posterior="dirichlet", replications=4)
+    under = run.certificate.posterior
+    assert not run.solution.policy.deterministic
+    assert under is not None
+    assert under.covers is Covers.STATIONARY
+    assert under.upper is not None
+    assert under.paired_gap is not None
+    better = solve(run.problem, RandomizedAscent()).policy  # whatever mixes actions is below it
+    [x] = stream_returns(run.problem, [better], Draws.of(run.posterior, 4000, 99))
+    assert run.problem.objective.value(x.x, x.f) <= under.upper
+    [said] = [n.facts for n in run.notes if n.code == "upper_deterministic"]
+    best = solve(run.problem.with_models(run.posterior.sample(3000, 98)), Exact())
+    assert best.static_value - 0.05 <= said["upper"] < under.upper  # 0.05: optimism of 3000 models
 
 
 def test_a_limit_leaves_fewer_models_to_compare_on() -> None:
     setup = set_up(small_log(), Options(gamma=0.9, n_models=20))
-    policies = [setup.problem.uniform_policy()] * 2
+    found = [solve(setup.problem, Nominal())] * 2
     with within(1e-6) as clock:
-        assert growth._on_fresh(setup, policies, 0) is None
+        assert growth._on_fresh(setup, found, 0) is None
         assert clock.cut == ["comparisons"]
     with within(1e9) as clock:
-        long = growth._on_fresh(setup, policies, 0)
-    assert long == growth._on_fresh(setup, policies, 0)  # the clock had no say
+        long = growth._on_fresh(setup, found, 0)
+    other = growth._on_fresh(setup, found, 0)  # the clock had no say
+    assert long is not None
+    assert other is not None
+    np.testing.assert_array_equal(long[0].x, other[0].x)
     assert not clock.cut
 
 
@@ -268,10 +362,43 @@ def test_a_sampler_with_few_draws_shares_them_out(tmp_path: Path) -> None:
     run = choose(small_log(), gamma=0.9, posterior="draws", settings=settings)
     under = run.certificate.posterior
     assert run.problem.n_models == 300
-    assert len(run.solution.stats["candidates"]) == 6
+    assert len(run.solution.stats["candidates"]["policies"]) == 6
     assert under is not None
     assert (under.replications, under.n_models) == (5, 100)
     assert under.gap_share is not None
+
+
+def test_models_that_memory_is_not_meant_for_are_a_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chosen, bounded and kept on the first of them; evaluated on all."""
+    asked: dict[str, Any] = {"gamma": 0.9, "posterior": "dirichlet", "n_models": 600}
+    whole = choose(small_log(3, 25), LocalSearch(), replications=0, **asked)
+    assert "on_all_models" not in {n.code for n in whole.notes}
+    stored = whole.problem.models.next_states.size
+    monkeypatch.setattr(setups, "MOST_CELLS", 300 * stored)
+    write_log_csv(small_log(3, 25), tmp_path / "log.csv")
+    run = choose(tmp_path / "log.csv", LocalSearch(), replications=0, **asked)
+    assert run.problem.n_models == 256  # whole blocks
+    np.testing.assert_array_equal(
+        run.problem.models.prob, whole.problem.models.select(range(256)).prob
+    )
+    facts = {n.code: n.facts for n in run.notes}
+    assert facts["models_in_memory"]["models"] == run.solution.n_models == 256
+    assert facts["models_in_memory"]["asked"] == facts["on_all_models"]["n"] == 600
+    value = static_return(whole.problem, run.solution.policy)
+    assert facts["on_all_models"]["objective"] == pytest.approx(value, rel=1e-12)
+    certificate = run.certificate
+    assert certificate.static["objective"] == static_return(run.problem, run.solution.policy)
+    best = solve(run.problem, Exact())
+    assert certificate.bound.value >= best.static_value - 1e-9
+    assert "--models 600" in run.command
+    run.save(tmp_path / "run")
+    again = load_run(tmp_path / "run")
+    np.testing.assert_array_equal(again.problem.models.prob, run.problem.models.prob)
+    with within(1e-3) as clock:
+        assert set_up(small_log(), Options(**asked)).problem.n_models <= 600
+        assert clock.cut
 
 
 @pytest.mark.parametrize("number", ["x", [300], 2.5, True])

@@ -232,6 +232,8 @@ def certify_posterior(
         facts = {"least": LEAST, "seconds": SECONDS if seconds is None else seconds}
         return _without(problem, heldout, covers, Note("replications_too_slow", facts=facts))
     made = _limits(problem, policy, found, 1 - (1 - intervals.LEVEL) * 0.5**look)
+    if isinstance(among, PracticeClass) and not among.open.any():  # nothing else is in it
+        made = replace(made, paired_gap=0.0, gap_share=_share(problem, made.upper, 0.0))
     return replace(made, n_models=n).held_out(problem, heldout)
 
 

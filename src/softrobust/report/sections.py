@@ -17,7 +17,7 @@ from softrobust._core.notes import SMALL, Note
 from softrobust.certificate import Certificate
 from softrobust.errors import InputError
 from softrobust.models.policy import TimedPolicy
-from softrobust.objective import Objective
+from softrobust.objective import Objective, cvar
 from softrobust.posterior import Diagnostics
 from softrobust.problem import Problem
 from softrobust.report import pictures, plots, study_words, svg, verdict, words
@@ -25,7 +25,9 @@ from softrobust.report.counts import Seen, command_shown
 from softrobust.report.policy import changed, picture_changes, spans, what_to_do
 from softrobust.report.sentences import TEXTS, in_words, phrase, sentence
 from softrobust.report.words import Figures, bad_case, count, label, percent
+from softrobust.returns import returns_of
 from softrobust.returns.evaluation import AnyPolicy, rules_of
+from softrobust.returns.reference import unmasked
 from softrobust.solvers.base import Solution
 from softrobust.study.checks import Check, Verdict
 from softrobust.study.compare import SAME, Compared, Reading
@@ -33,7 +35,7 @@ from softrobust.study.explain import Explanation
 from softrobust.study.foreign import ForeignRehearsal
 from softrobust.study.frontier import FrontierPoint
 from softrobust.study.rehearsal import Rehearsal
-from softrobust.study.review import Review
+from softrobust.study.review import Review, first_of
 from softrobust.study.value_of_data import DataValue
 
 PACKAGES = ("numpy", "scipy", "numba", "highspy")
@@ -265,7 +267,14 @@ def caution(found: Review, number: Figures) -> dict[str, Any] | None:
     if len(groups) == 1:
         one = TEXTS["page"]["one_policy"]
         return {"reason": "", "lead": one, "steps": (), "small": _proven(points)}
-    steps = [_step(found, group, number) for group in groups]
+    n = points[0].certificate.n_models
+    # (mean, bad case) of every policy of the page on the models of the frontier
+    where = [(c.static["mean"], c.static["cvar"]) for c in found.compared]
+    if n < found.problem.n_models:
+        there = unmasked(first_of(found.problem, n))
+        made = [returns_of(there, c.solution.policy) for c in found.compared]
+        where = [(float(x.f @ x.x), cvar(x.x, x.f, alpha)) for x in made]
+    steps = [_step(found, group, where[0], number) for group in groups]
     first, last = groups[0][0], groups[-1][-1]
     own = next((step for step in steps if step["chosen"]), None)
     lam = found.problem.objective.lam
@@ -276,22 +285,24 @@ def caution(found: Review, number: Figures) -> dict[str, Any] | None:
             means=[number(first.mean), number(last.mean)],
             bads=[number(first.cvar), number(last.cvar)],
         ),
-        "svg": _picture(found, points),
+        "svg": _picture(found, points, where),
         "steps": steps,
         "lams": (points[0].lam, points[-1].lam),
         # Where the slider starts: the question's own λ, or one that this policy is the best for.
         "own": lam if own is None else float(min(max(lam, own["low"]), own["high"])),
-        "small": phrase("frontier.small", n=found.problem.n_models, proven=_proven(points)),
+        "small": phrase(
+            "frontier.small", n=n, proven=_proven(points), fewer=n < found.problem.n_models
+        ),
     }  # fmt: skip
 
 
-def _picture(found: Review, points: Group) -> svg.Picture:
+def _picture(found: Review, points: Group, where: Sequence[tuple[float, float]]) -> svg.Picture:
     """The frontier, with this policy, nominal and practice on it."""
     goal, chosen = found.problem.objective, found.chosen
-    own = pictures.Spot("this policy", chosen.static["mean"], chosen.static["cvar"])
+    own = pictures.Spot("this policy", *where[0])
     others = [
-        pictures.Spot(c.name, c.static["mean"], c.static["cvar"])
-        for c in found.compared[1:]
+        pictures.Spot(c.name, *at)
+        for c, at in zip(found.compared[1:], where[1:], strict=True)
         if not c.same_policy(chosen)
     ]
     return pictures.frontier_svg(
@@ -305,15 +316,16 @@ def _does(policy: AnyPolicy, s: int) -> str:
     return label(policy.actions[int(policy.decision[s])])
 
 
-def _step(found: Review, group: Group, number: Figures) -> dict[str, Any]:
+def _step(
+    found: Review, group: Group, here: tuple[float, float], number: Figures
+) -> dict[str, Any]:
     """One policy of the frontier: the λ it is best for, what it earns, what it does otherwise."""
     p, chosen, own = group[0], found.chosen, pictures.lams(group)
     apart = np.abs(rules_of(chosen.solution.policy) - rules_of(p.policy)) > SAME
     changed = np.flatnonzero(apart.any(axis=(0, 2)) & found.problem.decided)
     states, shown = found.problem.models.states, changed[:SHOWN_CHANGES].tolist()
     names = [f"{label(states[s])}: {_does(p.policy, s)}" for s in shown]
-    mean = number.signed(p.mean - chosen.static["mean"])
-    bad = number.signed(p.cvar - chosen.static["cvar"])
+    mean, bad = number.signed(p.mean - here[0]), number.signed(p.cvar - here[1])
     told = phrase(
         "frontier.other" if changed.size else "frontier.this", own=own, mean=mean, bad=bad,
         names="; ".join(names), more=changed.size - len(names),

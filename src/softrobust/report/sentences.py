@@ -48,7 +48,8 @@ def sorted_notes(notes: Iterable[Note]) -> tuple[list[Note], list[Note], list[No
 # What was assumed or happened that a reader must act on, or know at once.
 TOLD = frozenset({"search_open", "search_resumed", "policy_silent", "policy_forbidden",
                   "start_unknown", "no_pair_free", "action_seen_too_rarely", "quantile_saturated",
-                  "promise_unseen", "improve_not_allowed", "cut_by_time"})  # fmt: skip
+                  "promise_unseen", "improve_not_allowed", "models_in_memory",
+                  "cut_by_time"})  # fmt: skip
 MOST_TOLD = 4
 
 

@@ -10,7 +10,8 @@ until the last round: a local search answers for them, and only the last answer 
 
 `Improve` keeps to practice wherever the log does not show a gain clearly. No number of models
 changes that: its policy stays, and is compared with the best of those that change what clearly pays
-(`solvers.improve.clear_changes`). What others would earn by the posterior alone is noted.
+(`solvers.improve.clear_changes`). One of these that fresh models show to earn more is taken, if
+halves of the log promise as much of it; what the posterior alone speaks for is noted.
 """
 
 import math
@@ -22,24 +23,27 @@ from typing import Any, final
 
 import numpy as np
 
-from softrobust._core.limits import Deadline, stage, time_bound
+from softrobust._core.limits import Deadline, stage, time_bound, within
 from softrobust._core.notes import Level, Note
 from softrobust.bounds import Covers
 from softrobust.bounds.reduction import rounding
 from softrobust.certificate import posterior as posteriors
-from softrobust.certificate.posterior import PosteriorCertificate, class_of
+from softrobust.certificate.comparison import paired_difference
+from softrobust.certificate.intervals import Estimate
+from softrobust.certificate.posterior import EXACT_WORK, PosteriorCertificate, class_of
 from softrobust.objective import SoftRobust
 from softrobust.posterior.base import CHOOSING
 from softrobust.posterior.sampling import Draws, origin, with_taken
 from softrobust.problem import Problem
-from softrobust.returns import returns_of, stream_returns, uniform_value
+from softrobust.returns import Returns, returns_of, stream_returns, uniform_value
 from softrobust.run.options import Setup
+from softrobust.run.setup import MOST_CELLS
 from softrobust.solvers import MILP, Exact, LocalSearch, Nominal, Solution, Solver, SRect, solve
 from softrobust.solvers.baselines.behaviour import PRACTICE, behaviour_policy, given
 from softrobust.solvers.exact.randomized import RandomizedAscent
-from softrobust.solvers.improve import Improve, clear_changes
+from softrobust.solvers.improve import Improve, clear_changes, promise_of
 from softrobust.solvers.practice_class import PracticeClass, solve_within
-from softrobust.solvers.promise import NOISE, Promise
+from softrobust.solvers.promise import NOISE, Choice, Promise
 from softrobust.solvers.registry import DEFAULT_SECONDS
 
 SHARE = 0.01
@@ -48,13 +52,15 @@ STALLED = 0.8  # of what was left two looks ago: then more models are not what i
 KEEPING_SECONDS, SEARCHING_SECONDS = 8.0, 30.0
 GROWING_SHARE = 0.3  # of the time that is left, where somebody did
 QUICK_STARTS = 4  # of the local search in a round
-MOST_CELLS = 2**27  # probabilities of the models to choose on, at most (1 GiB)
 SEARCHING = (Exact, MILP, LocalSearch, RandomizedAscent)  # their answer is the best on the models
 POOL_STATES, POOL_WORK = 100, 1e9  # up to here, and up to S³·A·N, rivals are worth their time,
 POOL_SECONDS = 3.0  # so much for a search where somebody gave a limit,
 POOL_NUMBERS, POOL_STEPS = 1e5, 20  # and S·A·N and programs up to which randomizing is tried
 VALIDATION, VALIDATED = 4, 1000  # the stream on which answers are compared, and its models
-CANDIDATES = "candidates"  # among the stats: what each earned there
+CANDIDATES = "candidates"  # among the stats: what each earned there, and why it is not the answer
+NO_MORE, NOT_CLEAR, PROMISED_LESS, NO_TIME = "no_more", "not_clear", "promised_less", "no_time"
+TAKEN = "taken"
+CLASS_NODES = 5  # of a search within the class of an answer
 LEFT_OVER = 100  # models that are enough for that
 TRIED, VALIDATING_SHARE = 4, 0.2  # models that are timed, and of the time left, for comparing
 
@@ -91,7 +97,11 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
             lambda there, _: solver.solution(there.problem, chosen), seed, many, clock,
             KEEPING_SECONDS,
         )  # fmt: skip
-        return replace(found, notes=(*_left_out(found, seed), *_close(chosen.promise)))
+        found = _beside_others(found, chosen, solver, seed)
+        if found.open and found.under is None:
+            found = _looked(found, seed, many, clock)
+        return replace(found, notes=(*found.notes, *_close(found.promise)))
+    looked: PosteriorCertificate | None = None
     if not many or not _searches(setup, solver):
         found = Answer(setup, _solved(setup, solver), setup.policies)
     else:
@@ -102,19 +112,29 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
 
         found = Answer(setup, again(setup, None), setup.policies)
         found = _grown(found, again, seed, many, clock, SEARCHING_SECONDS)
+        looked = found.under
         if isinstance(solver, (Exact, MILP)):
             proven = _solved(found.setup, _proving(solver, found.solution, clock))
             found = replace(found, solution=proven, under=_if_same(found, proven))
     table = isinstance(setup.problem, Problem)
     if table and not named and setup.posterior is not None and setup.policies is None:
-        own = found.solution
-        best = best_on_fresh(found.setup, own, seed)
-        # One that randomizes is still compared with those that the solver chose from.
-        among = class_of(own.policy) if best.solver != own.solver else None
-        found = replace(found, solution=best, under=_if_same(found, best), among=among)
+        best = best_on_fresh(found.setup, found.solution, seed)
+        notes = () if best.policy.deterministic else _of_deterministic(looked)
+        found = replace(found, solution=best, under=_if_same(found, best), notes=notes)
     if found.open and found.under is None:
         found = _looked(found, seed, many, time_bound().part(GROWING_SHARE))
     return found
+
+
+def _of_deterministic(looked: PosteriorCertificate | None) -> tuple[Note, ...]:
+    """What no deterministic policy exceeds, beside an answer that randomizes: that bound is tight.
+
+    All looks hold together with their level, the one at the answer's own class among them.
+    """
+    if looked is None or looked.upper is None or looked.covers is not Covers.DETERMINISTIC:
+        return ()
+    facts = {"upper": looked.upper, "confidence": looked.confidence}
+    return (Note("upper_deterministic", facts=facts),)
 
 
 def _endless(setup: Setup) -> bool:
@@ -228,12 +248,14 @@ def best_on_fresh(setup: Setup, own: Solution, seed: int) -> Solution:
         practice = behaviour_policy(problem, setup.log)[0]
         if not (practice.probs[~problem.allowed] > 0).any():
             found.append(given(problem, practice, PRACTICE))
-    worth = _on_fresh(setup, [each.policy for each in found], seed)
-    if worth is None:
+    seen = _on_fresh(setup, found, seed)
+    if seen is None:
         return own
-    chosen, bound = found[int(np.argmax(worth))], own.bound
-    seen = {each.solver: round(value, 12) for each, value in zip(found, worth, strict=True)}
-    chosen = replace(chosen, stats={**chosen.stats, CANDIDATES: seen})
+    best, bound = int(np.argmax([problem.objective.value(x.x, x.f) for x in seen])), own.bound
+    why = [NO_MORE] * len(found)
+    why[best] = ""
+    more = _more(problem, seen, best)
+    chosen = _with_record(found[best], problem, found, seen, more, why, len(found))
     if chosen.bound is not None or bound is None:
         return chosen
     fits = chosen.policy.deterministic or bound.covers is not Covers.DETERMINISTIC
@@ -260,67 +282,155 @@ def _searching(problem: Problem, seed: int) -> list[Solver]:
 
 
 def _on_fresh(
-    setup: Setup, policies: list[Any], seed: int, many: int | None = None
-) -> list[float] | None:
-    """The objective of policies on models that serve nothing else; None where there are none.
+    setup: Setup, found: list[Solution], seed: int, many: int | None = None
+) -> list[Returns] | None:
+    """What policies earn on models that serve nothing else; None where there are none.
 
     A sampler has draws left over from those that the policies were chosen on. Where time is short
     they are fewer, and none below `LEFT_OVER`.
     """
-    problem, n = setup.problem, setup.problem.n_models
+    problem, n, policies = setup.problem, setup.problem.n_models, [each.policy for each in found]
     pool = setup.posterior.share(CHOOSING)
     if pool.pool is None:
         root = np.random.SeedSequence(seed, spawn_key=(VALIDATION,))
-        n = _affordable(problem, policies, Draws.of(pool, many or max(n, VALIDATED), root))
+        n = draws_in_time(problem, policies, Draws.of(pool, many or max(n, VALIDATED), root))
         if n < LEFT_OVER:
             return None
-        returns = stream_returns(problem, policies, Draws.of(pool, n, root))
-    else:
-        drawn = origin(problem.models)
-        if drawn is None or pool.pool - n < LEFT_OVER:
-            return None
-        left = replace(drawn, n_models=pool.pool, block=pool.pool).models
-        left = left.select(np.arange(n, pool.pool))
-        returns = [returns_of(problem, policy, left) for policy in policies]
-    return [problem.objective.value(x.x, x.f) for x in returns]
+        return stream_returns(problem, policies, Draws.of(pool, n, root))
+    drawn = origin(problem.models)
+    if drawn is None or pool.pool - n < LEFT_OVER:
+        return None
+    left = replace(drawn, n_models=pool.pool, block=pool.pool).models
+    left = left.select(np.arange(n, pool.pool))
+    return [returns_of(problem, policy, left) for policy in policies]
 
 
-def _affordable(problem: Problem, policies: list[Any], draws: Draws) -> int:
+def draws_in_time(
+    problem: Problem, policies: list[Any], draws: Draws, what: str = "comparisons"
+) -> int:
     """How many of the draws fit into a share of the time that is left, by the first few of them."""
     clock = time_bound()
     if clock.limit is None:
         return draws.n_models
     if clock.passed:  # not even the first few
-        return clock.affords("comparisons", draws.n_models, math.inf, 1.0, 0)
+        return clock.affords(what, draws.n_models, math.inf, 1.0, 0)
     began = time.monotonic()
     stream_returns(problem, policies, draws.part(0, min(TRIED, draws.n_models)))
     each = (time.monotonic() - began) / TRIED
-    return clock.affords("comparisons", draws.n_models, each, VALIDATING_SHARE, 0)
+    return clock.affords(what, draws.n_models, each, VALIDATING_SHARE, 0)
 
 
-def _close(promise: Promise) -> tuple[Note, ...]:
+def _close(promise: Promise | None) -> tuple[Note, ...]:
     """Say so where it is chance which side of a rule the log falls on."""
-    if promise.shuffled is None or not 0.1 * NOISE < promise.shuffled < 4 * NOISE:
+    if promise is None or promise.shuffled is None:
+        return ()
+    if not 0.1 * NOISE < promise.shuffled < 4 * NOISE:
         return ()
     return (Note("verdict_close", Level.CAUTION, {"shuffled": promise.shuffled, "most": NOISE}),)
 
 
-def _left_out(found: Answer, seed: int) -> tuple[Note, ...]:
-    """What the best of other policies would earn more, by the posterior alone; in small worlds."""
+def _beside_others(found: Answer, choice: Choice, solver: Improve, seed: int) -> Answer:
+    """The answer of `Improve` beside others on models that none was chosen on; in small worlds.
+
+    One that makes clear changes only, and earns more there, is taken if halves of the log promise
+    no less of it. What the log does not confirm is recorded, and noted.
+    """
     problem = there = found.setup.problem
     plain = isinstance(problem.objective, SoftRobust) and problem.horizon is None
     if not plain or problem.n_states > POOL_STATES:
-        return ()
+        return found
     if problem.n_models > VALIDATED:
         there = problem.with_models(problem.models.select(range(VALIDATED)))
-    rivals = [solve(there, rival) for rival in (Nominal(), *_searching(there, seed))]
-    policies = [found.solution.policy, *(rival.policy for rival in rivals)]
-    worth = _on_fresh(found.setup, policies, seed, VALIDATED)
-    if worth is None:
-        return ()
-    best, rival = max(zip(worth[1:], rivals, strict=True), key=lambda pair: pair[0])
-    gained, more = best - uniform_value(problem), best - worth[0]
-    if more <= max(SHARE * gained, rounding(problem)):
-        return ()
-    facts = {"more": more, "share": more / gained, "solver": rival.solver}
-    return (Note("caution_costs", facts=facts),)
+    practice = given(problem, behaviour_policy(problem, solver.log)[0], PRACTICE)
+    searching, among = _searching(there, seed), found.among
+    every = [found.solution, practice]
+    if isinstance(among, PracticeClass):
+        inner = [Exact(node_limit=CLASS_NODES)] if _quick_to_prove(there) else searching
+        every += [solve_within(there, each, among) for each in (Nominal(), *inner)]
+    clear = len(every)
+    every += [solve(there, each) for each in (Nominal(), *searching)]
+    seen = _on_fresh(found.setup, every, seed, VALIDATED)
+    if seen is None:
+        return found
+    own, promise, more, less = 0, choice.promise, _more(problem, seen, 0), PROMISED_LESS
+    for i in sorted(range(1, clear), key=lambda i: -more[i].value):
+        if not _shown(problem, more[i]):
+            break
+        with within(VALIDATING_SHARE * time_bound().left):
+            now = promise_of(
+                solver.log, problem.gamma, every[i].policy, lam=problem.objective.lam,
+                seed=solver.seed,
+            )  # fmt: skip
+        if now is None:
+            less = NO_TIME
+        elif _no_less(now, promise):
+            own, promise = i, now
+            break
+    best, notes = found.solution, []
+    if own:
+        notes.append(_said(problem, seen, own, more[own], every[own].solver, TAKEN))
+        policy = replace(choice.policy, probs=every[own].policy.probs)
+        best = solver.solution(problem, replace(choice, policy=policy, promise=promise))
+        more = _more(problem, seen, own)
+    better = [i for i, e in enumerate(more) if _shown(problem, e)]
+    why = [NO_MORE] * len(every)
+    for i in better:
+        why[i] = less if i < clear else NOT_CLEAR
+    why[own] = ""
+    for reason in (less, NOT_CLEAR):
+        if those := [i for i in better if why[i] == reason]:
+            i = max(those, key=lambda i: more[i].value)
+            notes.append(_said(problem, seen, i, more[i], every[i].solver, reason))
+    best = _with_record(best, problem, every, seen, more, why, clear)
+    return replace(
+        found, solution=best, promise=promise, under=_if_same(found, best), notes=tuple(notes)
+    )
+
+
+def _quick_to_prove(problem: Problem) -> bool:
+    """Whether a search with bounds takes about a second, without anybody's clock."""
+    work = problem.n_models * problem.n_actions * problem.n_states**3
+    return work <= EXACT_WORK and time_bound().limit is None
+
+
+def _no_less(now: Promise, than: Promise) -> bool:
+    """Whether as much is promised of the truth: of what is earned, and of what is gained."""
+    if now.verdict is not than.verdict or now.return_low is None or than.return_low is None:
+        return False
+    return now.gain.low >= than.gain.low and now.return_low >= than.return_low
+
+
+def _more(problem: Problem, seen: list[Returns], own: int) -> list[Estimate]:
+    """What each earns by the objective beyond one of them, on the same models."""
+    return [paired_difference(x, seen[own], problem.objective) for x in seen]
+
+
+def _shown(problem: Problem, more: Estimate) -> bool:
+    """Whether fresh models show a gain: the whole interval is above 0."""
+    return more.low is not None and more.low > rounding(problem)
+
+
+def _said(
+    problem: Problem, seen: list[Returns], i: int, more: Estimate, solver: str, why: str
+) -> Note:
+    """Who earns more on fresh models, and what became of it."""
+    gained = problem.objective.value(seen[i].x, seen[i].f) - uniform_value(problem)
+    facts = {"share": more.value / gained if gained > more.value else None, "n": seen[i].x.size}
+    return Note("more_on_fresh", facts={**more.interval, **facts, "solver": solver, "why": why})
+
+
+def _with_record(
+    best: Solution, problem: Problem, every: list[Solution], seen: list[Returns],
+    more: list[Estimate], why: list[str], of_class: int,
+) -> Solution:  # fmt: skip
+    """The answer, with what all earned on the models they were compared on, among its stats.
+
+    The first `of_class` are those that the answer is to be the best of.
+    """
+    rows = [
+        {"solver": each.solver, "of_class": i < of_class, "why_not": why[i],
+         "objective": problem.objective.value(seen[i].x, seen[i].f), "more": more[i].interval}
+        for i, each in enumerate(every)
+    ]  # fmt: skip
+    known = {"n_models": seen[0].x.size, "policies": rows}
+    return replace(best, stats={**best.stats, CANDIDATES: known})

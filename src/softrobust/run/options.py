@@ -15,7 +15,7 @@ from softrobust.data.table import is_minari
 from softrobust.errors import InputError
 from softrobust.models.features import PolynomialFeatures
 from softrobust.objective import REFERENCES, Objective, Percentile, Reference, make_objective
-from softrobust.posterior import Posterior
+from softrobust.posterior import Draws, Posterior
 from softrobust.report.commands import command_line, flags
 from softrobust.solvers.base import Solver
 from softrobust.solvers.practice_class import PracticeClass
@@ -141,7 +141,8 @@ class Setup:
     `heldout_drawn` says whether held-out models are, or will be, draws of the posterior; `r2` is
     that of a fitted reward; `policies` is the class to choose from, where not all are considered;
     `visits` is how a table of visits became the log; `more_models` says that nobody gave their
-    number, so that more may be drawn.
+    number, so that more may be drawn; `stream` is all the models that were asked for, where the
+    problem has only those of them that fit into memory.
     """
 
     problem: Any
@@ -157,6 +158,7 @@ class Setup:
     policies: PracticeClass | None = None
     visits: Trajectories | None = None
     more_models: bool = False
+    stream: Draws | None = None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -186,7 +188,7 @@ def repeat_command(
     question = {"gamma": problem.gamma, **goal, "alpha": problem.objective.alpha}
     timed = limited or "--time-limit" in said or time_bound().limit is not None
     if setup.log is not None and (timed or not setup.more_models):  # else the number is found again
-        question["n_models"] = problem.n_models
+        question["n_models"] = (setup.stream or problem).n_models
     if isinstance(options.posterior, Posterior):
         return ""
     given = [f.name for f in fields(options) if f.name not in (*SPELLED, "settings")]

@@ -43,6 +43,7 @@ from softrobust.solvers.promise import practice_of
 
 FEWEST_MODELS, TAIL_MODELS = 300, 30  # drawn at first: in all, and in the bad case
 LARGE_MODELS, LARGE_CELLS = 100, 2**24  # fewer of large models: their probabilities in all
+MOST_CELLS = 2**26  # numbers of the models to choose on, at most (0.5 GiB), where they are more
 LEAST_MODELS = 2
 LONG = 1000  # steps from which models that were asked for by number may be too many for the time
 LOOKED, LOOKING_SHARE = 3e-5, 0.5  # seconds that figures and pictures take of a model, at least
@@ -140,7 +141,10 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     stage("drawing models")
     n, pool = options.n_models, fitted.share(CHOOSING)
     n = first_models(pool, options) if n is None else affordable(pool, n, options)
-    models = in_time(Draws.of(pool, n, train_seed))
+    every = Draws.of(pool, n, train_seed)
+    draws = in_memory(every, options.seed)
+    models = in_time(draws)
+    fewer = draws is not every and models.n_models == draws.n_models
     own = models.rewards
     if own is not None and not own.drawn and own is not log.rewards:
         given = ("reward_table", "reward_default")
@@ -164,10 +168,14 @@ def _from_log(log: TransitionLog, options: Options, source: str) -> Setup:
     notes = (*read_notes(log.notes), *read_notes(models.notes), *coverage_notes(log, problem))
     if problem.paid.drawn:
         notes = tuple(replace(n, code=DRAWN_REWARDS) if n.code == NOISY else n for n in notes)
+    if fewer:
+        facts = {"models": problem.n_models, "asked": n, "memory": MOST_CELLS / 2**27}
+        notes = (*notes, Note("models_in_memory", facts=facts))
     asked, drawn = options if source else None, options.heldout is None
     return Setup(
         problem, log, posterior, heldout, notes, test_seed, source, asked, drawn,
         policies=keeping(log, problem, posterior, options), more_models=options.n_models is None,
+        stream=every if fewer else None,
     )  # fmt: skip
 
 
@@ -208,6 +216,17 @@ def _in_time(one: ModelSet, n: int, options: Options) -> int:
         policy_values(tried, tried.uniform_policy())  # not `policy_return`, which keeps its answer
         each = time.monotonic() - began
     return clock.affords("models", n, each, EVALUATING_SHARE, LEAST_MODELS)
+
+
+def in_memory(draws: Draws, seed: int) -> Draws:
+    """The models to choose on: all that were asked for, or the first that memory is meant for."""
+    if draws.posterior.pool is not None or draws.n_models <= LARGE_MODELS or time_bound().passed:
+        return draws
+    one = draws.posterior.sample(1, np.random.default_rng([seed, 12]))
+    numbers = 2 if one.rewards is not None and one.rewards.kind == "model" else 1
+    most = MOST_CELLS // max(numbers * int(one.next_states.size), 1)
+    most = max(most - most % draws.block, LARGE_MODELS)
+    return draws if draws.n_models <= most else draws.part(0, most)
 
 
 def in_time(draws: Draws) -> ModelSet:

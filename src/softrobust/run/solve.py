@@ -23,15 +23,16 @@ from softrobust._core.settings import whole
 from softrobust.bounds.best import check_replications
 from softrobust.certificate import Certificate, Comparison, certify, compare_policies
 from softrobust.certificate import posterior as posteriors
+from softrobust.certificate.intervals import sample_of
 from softrobust.data import ContinuousLog, TransitionLog
 from softrobust.data.bins import interval_of
 from softrobust.errors import InputError
 from softrobust.models import ModelSet, Policy, TimedPolicy
 from softrobust.posterior import Draws, FittedLearned
 from softrobust.problem import ContinuousProblem, Problem
-from softrobust.returns import policy_return
+from softrobust.returns import policy_return, returns_of
 from softrobust.run.folder import CUT, SEARCH, Run, diagnosed, found_notes, own_value_notes
-from softrobust.run.growth import CANDIDATES, Answer, answer
+from softrobust.run.growth import CANDIDATES, Answer, answer, draws_in_time
 from softrobust.run.options import Options, Setup, repeat_command
 from softrobust.run.setup import keeping, set_up
 from softrobust.solvers import Nominal, PosteriorDraws, SaturationWarning, Solution, Solver, solve
@@ -118,7 +119,8 @@ def choose(
     if validate is not None:
         held = held_out_data(setup.log, problem, _chooser(setup, solver, seed), validate, seed)
     more = {"replications": replications, "episodes": episodes, "validate": validate}
-    command = repeat_command(setup, solver, CANDIDATES not in solution.stats, **more)
+    own = isinstance(solver, Improve) or CANDIDATES not in solution.stats
+    command = repeat_command(setup, solver, own, **more)
     return replace(run, notes=(*notes, *cut_notes()), validation=held, command=command)
 
 
@@ -237,6 +239,7 @@ def certified(
         said = found_notes(problem, solution, log, diagnosed(setup.posterior))
         made["heldout"] = heldout
         more = (*said, *known.notes, *_resolution(setup, solution, certificate))
+        more = (*more, *_on_stream(setup, solution))
         if isinstance(setup.posterior, FittedLearned):
             more = (Note("prior_learned", facts=setup.posterior.learned()), *more)
     made |= {"notes": (*setup.notes, *more), "seed": seed, "r2": setup.r2}
@@ -303,6 +306,21 @@ def _against_nominal(
     lead = solution.static_value - nominal.static_value
     about = {"value": nominal.static_value, "lead": lead, "range": [float(x.min()), float(x.max())]}
     return replace(found, about=about)
+
+
+def _on_stream(setup: Setup, solution: Solution) -> list[Note]:
+    """What the policy earns on all the models that were asked for, where memory holds the first."""
+    problem, policy, asked = setup.problem, solution.policy, setup.stream
+    if asked is None:
+        return []
+    stage("evaluating on all models")
+    n = draws_in_time(problem, [policy], asked, "stream")
+    if n <= problem.n_models:
+        return []
+    x = returns_of(problem, policy, asked.part(0, n))
+    figures = sample_of(x, problem.objective, given=True)
+    facts = {name: getattr(figures, name).value for name in ("objective", "mean", "cvar")}
+    return [Note("on_all_models", facts={"n": n, **facts, "goal": problem.objective.words})]
 
 
 def _resolution(setup: Setup, solution: Solution, certificate: Certificate) -> list[Note]:

@@ -190,18 +190,24 @@ MOST_SECONDS = 30.0  # estimated, beyond which a part is left out
 DRAWS, POOL, DATA_SETS = 200, 43, 400  # of the value of data
 STEP = 2e-9  # seconds for one entry of its tables
 POINT_SECONDS = 2.0  # of search for a point of the frontier, where none is proven
+POINTS_WORK = 1e7  # N·A·S³ up to which its points are found on all models, in some seconds,
+POINTS_TAIL = 100  # and models in the bad case that it keeps
 
 
 def frontier_within(problem: Problem, policy: Policy | TimedPolicy) -> Frontier | Note:
     """Mean against CVaR over λ; a note where it does not apply or would take long.
 
-    `policy` is the chosen one: it stands wherever it is the best.
+    `policy` is the chosen one: it stands wherever it is the best. Of very many models the first are
+    enough.
     """
     objective = problem.objective
     if not isinstance(objective, SoftRobust):
         return Note("frontier_without_lambda")
     if problem.n_models == 1 or objective.tail == 1:
         return Note("frontier_without_trade")
+    work = problem.n_actions * problem.n_states**3
+    least = POINTS_TAIL / max(objective.tail, 0.01)
+    problem = first_of(problem, int(max(POINTS_WORK / work, least)))
     each, timed = evaluation_seconds(problem), isinstance(policy, TimedPolicy)
     # A point takes some ten evaluations of search, and as many for its bound.
     lams = LAMBDAS if 11 * 20 * each <= MOST_SECONDS else FEW_LAMBDAS
@@ -213,6 +219,13 @@ def frontier_within(problem: Problem, policy: Policy | TimedPolicy) -> Frontier 
         return frontier(problem, lams, (objective.alpha,), time_limit=EXACT_SECONDS, also=[policy])
     solver = LocalSearch(starts=3, time_limit=POINT_SECONDS, stationary=not timed)
     return frontier(problem, lams, (objective.alpha,), solver, also=[policy])
+
+
+def first_of(problem: Problem, n: int) -> Problem:
+    """The problem on the first `n` of its models, or on all where they are no more."""
+    if n >= problem.n_models:
+        return problem
+    return problem.with_models(problem.models.select(range(n)))
 
 
 def data_within(solved: Solved, observations: int = 10) -> DataFound | Note:
