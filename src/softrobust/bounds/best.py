@@ -340,7 +340,7 @@ def dual_bound(
     if best.value <= floor or not charges.terms.any() or objective.lam == 0:
         return best
     if older is not None and xi is not None and np.isfinite(floor):
-        part, least = _parts_by_turns(problem, allowed, charges, older, xi)
+        part, least = parts_by_turns(problem, allowed, charges, older, xi)
         mixed = charges.mixed(older, part)
         best = either(best, dual_value(problem, allowed, mixed, xi), randomized)
         if best.value - least <= CLOSE * (best.value - floor):
@@ -356,7 +356,7 @@ def dual_bound(
     return best
 
 
-def _parts_by_turns(
+def parts_by_turns(
     problem: Problem, allowed: BoolArray, charges: Charges, older: Charges, xi: FloatArray
 ) -> tuple[FloatArray, float]:
     """Part (n_models,) of `charges` and not of older ones, good for ξ; and what UB is at least.
