@@ -87,7 +87,7 @@ from softrobust.returns import (
 )
 
 ROUNDS = 30  # of row generation
-CLOSE = 0.01  # share of the gap: a program that could close no more is not solved
+CLOSE = 0.05  # share of the gap: a program that could close no more is not solved
 TURNS = 4  # of models that lean to the charges which suit them,
 LEAN = 0.3  # by such a part of them
 NEAR = 1.3  # times the least cost of a state: actions whose rows a program begins with
