@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from softrobust.bounds import Covers, clairvoyant_bound
 from softrobust.bounds.advantage import Charges, Relaxation, relax
-from softrobust.bounds.best import CLASSES, best_bound, dual_bound, dual_value, into_xi
+from softrobust.bounds.best import (
+    CLASSES,
+    best_bound,
+    dual_bound,
+    dual_value,
+    into_xi,
+    parts_by_turns,
+)
 from softrobust.bounds.paper_errors import eps1, eps2, paper_errors, reward_radius
 from softrobust.bounds.reduction import reduce
 from softrobust.objective import SoftRobust, soft_robust
@@ -98,6 +105,8 @@ def test_priced_charges_hold_in_every_model_and_for_every_choice(p: Problem, see
         inside = relaxation.allowed[np.arange(p.n_states), decisions].all(axis=1)
         charges = relaxation.charges(xi)
         best = dual_bound(p, relaxation.allowed, charges, xi, older=older)
+        floor = best.value - rng.random() * (1e-3 + abs(best.value))
+        near = dual_bound(p, relaxation.allowed, charges, xi, floor, older=older)  # parts by turns
         if older is not None:
             charges = charges.mixed(older, rng.random(p.n_models))
         assert charges.terms.sum() <= 0
@@ -106,8 +115,31 @@ def test_priced_charges_hold_in_every_model_and_for_every_choice(p: Problem, see
         for decision, x in zip(decisions[inside], returns[inside], strict=True):
             paid = charges.terms[np.arange(p.n_states), decision].sum(axis=0)
             assert (x <= charges.x + paid + 1e-12 * np.abs(x).max()).all()
-            limit = np.minimum(bound.choice, best.choice)[np.arange(p.n_states), decision].min()
+            choice = np.minimum(np.minimum(bound.choice, best.choice), near.choice)
+            limit = choice[np.arange(p.n_states), decision].min()
             assert p.objective.value(x, p.models.f) <= limit
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), st.integers(0, 1000))
+def test_no_weights_and_parts_give_less_than_turns_say(p: Problem, seed: int) -> None:
+    """What is said to be the least UB is no more than any mixture of charges has by any ξ."""
+    reduced, rng = reduce(p), np.random.default_rng(seed)
+    p = reduced.problem
+    lower, upper = soft_robust(p.objective, "test").xi_bounds(p.models.f)
+    random = [rng.dirichlet(np.ones(p.n_models)) for _ in range(5)]
+    xi, *others = (into_xi(each, lower, upper) for each in random)
+    first = relax(reduced, reduced.allowed)
+    priced = relax(reduced, reduced.allowed, first, xi=xi)
+    new, old = priced.charges(xi), first.charges(xi)
+    part, least = parts_by_turns(p, reduced.allowed, new, old, xi)
+    assert ((part >= 0) & (part <= 1)).all()
+    mixtures = [new, old, new.mixed(old, part)]
+    mixtures += [new.mixed(old, rng.random(p.n_models)) for _ in others]
+    for charges in mixtures:
+        for weights in (xi, *others):
+            sums = np.where(reduced.allowed, charges.terms @ weights, -np.inf).max(axis=1)
+            assert least <= charges.x @ weights + sums.sum() + 1e-12 * charges.size
 
 
 @settings(max_examples=60, deadline=None)

@@ -87,6 +87,9 @@ from softrobust.returns import (
 )
 
 ROUNDS = 30  # of row generation
+CLOSE = 0.05  # share of the gap: a program that could close no more is not solved
+TURNS = 4  # of models that lean to the charges which suit them,
+LEAN = 0.3  # by such a part of them
 NEAR = 1.3  # times the least cost of a state: actions whose rows a program begins with
 OPEN = 1000  # models that a program begins with, at most
 SAME = 1e-13  # of the largest return: a change of charges that is none
@@ -324,7 +327,8 @@ def dual_bound(
     Who takes one action in a state has the UB of that action by every ξ; who may mix them
     (`randomized`) has that of one ξ.
     `xi` (n_models,) ∈ Ξ is tried first; if it already proves `floor`, the program is not solved.
-    Of `older` charges, true of these actions too, every model takes the part that is best.
+    Of `older` charges, true of these actions too, every model takes the part that is best. Nor is
+    it solved where that is found by turns, and the program could lower the bound by hardly more.
     """
     objective, f = soft_robust(problem.objective, "The safe dual bound"), problem.models.f
     lower, upper = objective.xi_bounds(f)
@@ -335,6 +339,12 @@ def dual_bound(
             best = either(best, dual_value(problem, allowed, known, xi), randomized)
     if best.value <= floor or not charges.terms.any() or objective.lam == 0:
         return best
+    if older is not None and xi is not None and np.isfinite(floor):
+        part, least = parts_by_turns(problem, allowed, charges, older, xi)
+        mixed = charges.mixed(older, part)
+        best = either(best, dual_value(problem, allowed, mixed, xi), randomized)
+        if best.value - least <= CLOSE * (best.value - floor):
+            return best
     proposal = best_xi(allowed, charges, older, lower, upper, best.xi, deadline)
     if proposal is not None:
         weights, old = proposal
@@ -344,6 +354,29 @@ def dual_bound(
         point = into_xi(weights, lower, upper)
         best = either(best, dual_value(problem, allowed, charges, point), randomized)
     return best
+
+
+def parts_by_turns(
+    problem: Problem, allowed: BoolArray, charges: Charges, older: Charges, xi: FloatArray
+) -> tuple[FloatArray, float]:
+    """Part (n_models,) of `charges` and not of older ones, good for ξ; and what UB is at least.
+
+    Each model leans to what costs more where the sums of all are best. At the actions where they
+    are, no other ξ and no other parts give less than the objective of the lesser of both.
+    """
+    rows, part = np.arange(len(allowed)), np.ones(xi.size)
+    least, lowest, best = -np.inf, np.inf, part
+    for turn in range(TURNS):
+        value = np.where(allowed, (part * charges.terms + (1 - part) * older.terms) @ xi, -np.inf)
+        top = value.argmax(axis=1)
+        x = [each.x + each.terms[rows, top].sum(axis=0) for each in (charges, older)]
+        total = float(xi @ (part * charges.x + (1 - part) * older.x) + value.max(axis=1).sum())
+        if total < lowest:
+            lowest, best = total, part
+        least = max(least, problem.objective.value(np.minimum(*x), problem.models.f))
+        lean = np.where(x[0] <= x[1], 1.0, -1.0)
+        part = np.clip(lean if turn == 0 else part + LEAN * lean, 0.0, 1.0)
+    return best, least
 
 
 def either(one: DualBound, other: DualBound, randomized: bool = False) -> DualBound:
