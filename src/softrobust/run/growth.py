@@ -10,8 +10,7 @@ until the last round: a local search answers for them, and only the last answer 
 
 `Improve` keeps to practice wherever the log does not show a gain clearly. No number of models
 changes that: its policy stays, and is compared with the best of those that change what clearly pays
-(`solvers.improve.clear_changes`). One of these that fresh models show to earn more is taken, if
-halves of the log promise as much of it; what the posterior alone speaks for is noted.
+(`solvers.improve.clear_changes`). What the posterior alone speaks for is recorded, and noted.
 """
 
 import math
@@ -23,14 +22,15 @@ from typing import Any, final
 
 import numpy as np
 
-from softrobust._core.limits import Deadline, stage, time_bound, within
+from softrobust._core.limits import Deadline, stage, time_bound
 from softrobust._core.notes import Level, Note
 from softrobust.bounds import Covers
 from softrobust.bounds.reduction import rounding
 from softrobust.certificate import posterior as posteriors
 from softrobust.certificate.comparison import paired_difference
 from softrobust.certificate.intervals import Estimate
-from softrobust.certificate.posterior import EXACT_WORK, PosteriorCertificate, class_of
+from softrobust.certificate.posterior import PosteriorCertificate, class_of
+from softrobust.data import TransitionLog
 from softrobust.objective import SoftRobust
 from softrobust.posterior.base import CHOOSING
 from softrobust.posterior.sampling import Draws, origin, with_taken
@@ -41,9 +41,9 @@ from softrobust.run.setup import MOST_CELLS
 from softrobust.solvers import MILP, Exact, LocalSearch, Nominal, Solution, Solver, SRect, solve
 from softrobust.solvers.baselines.behaviour import PRACTICE, behaviour_policy, given
 from softrobust.solvers.exact.randomized import RandomizedAscent
-from softrobust.solvers.improve import Improve, clear_changes, promise_of
+from softrobust.solvers.improve import Improve, clear_changes
 from softrobust.solvers.practice_class import PracticeClass, solve_within
-from softrobust.solvers.promise import NOISE, Choice, Promise
+from softrobust.solvers.promise import NOISE, Promise
 from softrobust.solvers.registry import DEFAULT_SECONDS
 
 SHARE = 0.01
@@ -58,9 +58,7 @@ POOL_SECONDS = 3.0  # so much for a search where somebody gave a limit,
 POOL_NUMBERS, POOL_STEPS = 1e5, 20  # and S·A·N and programs up to which randomizing is tried
 VALIDATION, VALIDATED = 4, 1000  # the stream on which answers are compared, and its models
 CANDIDATES = "candidates"  # among the stats: what each earned there, and why it is not the answer
-NO_MORE, NOT_CLEAR, PROMISED_LESS, NO_TIME = "no_more", "not_clear", "promised_less", "no_time"
-TAKEN = "taken"
-CLASS_NODES = 5  # of a search within the class of an answer
+NO_MORE, NOT_CLEAR, NOT_PROMISED = "no_more", "not_clear", "not_promised"
 LEFT_OVER = 100  # models that are enough for that
 TRIED, VALIDATING_SHARE = 4, 0.2  # models that are timed, and of the time left, for comparing
 
@@ -97,7 +95,7 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
             lambda there, _: solver.solution(there.problem, chosen), seed, many, clock,
             KEEPING_SECONDS,
         )  # fmt: skip
-        found = _beside_others(found, chosen, solver, seed)
+        found = _beside_others(found, solver.log, seed)
         if found.open and found.under is None:
             found = _looked(found, seed, many, clock)
         return replace(found, notes=(*found.notes, *_close(found.promise)))
@@ -329,11 +327,11 @@ def _close(promise: Promise | None) -> tuple[Note, ...]:
     return (Note("verdict_close", Level.CAUTION, {"shuffled": promise.shuffled, "most": NOISE}),)
 
 
-def _beside_others(found: Answer, choice: Choice, solver: Improve, seed: int) -> Answer:
+def _beside_others(found: Answer, log: TransitionLog, seed: int) -> Answer:
     """The answer of `Improve` beside others on models that none was chosen on; in small worlds.
 
-    One that makes clear changes only, and earns more there, is taken if halves of the log promise
-    no less of it. What the log does not confirm is recorded, and noted.
+    It stays, and who earns more there is recorded and named: among clear changes halves of the log
+    choose, and what is not clear is left out.
     """
     problem = there = found.setup.problem
     plain = isinstance(problem.objective, SoftRobust) and problem.horizon is None
@@ -341,82 +339,36 @@ def _beside_others(found: Answer, choice: Choice, solver: Improve, seed: int) ->
         return found
     if problem.n_models > VALIDATED:
         there = problem.with_models(problem.models.select(range(VALIDATED)))
-    practice = given(problem, behaviour_policy(problem, solver.log)[0], PRACTICE)
-    searching, among = _searching(there, seed), found.among
-    every = [found.solution, practice]
-    if isinstance(among, PracticeClass):
-        inner = [Exact(node_limit=CLASS_NODES)] if _quick_to_prove(there) else searching
-        every += [solve_within(there, each, among) for each in (Nominal(), *inner)]
+    solvers = (Nominal(), *_searching(there, seed))
+    every = [found.solution, given(problem, behaviour_policy(problem, log)[0], PRACTICE)]
+    if isinstance(found.among, PracticeClass):
+        every += [solve_within(there, each, found.among) for each in solvers]
     clear = len(every)
-    every += [solve(there, each) for each in (Nominal(), *searching)]
+    every += [solve(there, each) for each in solvers]
     seen = _on_fresh(found.setup, every, seed, VALIDATED)
     if seen is None:
         return found
-    own, promise, more, less = 0, choice.promise, _more(problem, seen, 0), PROMISED_LESS
-    for i in sorted(range(1, clear), key=lambda i: -more[i].value):
-        if not _shown(problem, more[i]):
-            break
-        with within(VALIDATING_SHARE * time_bound().left):
-            now = promise_of(
-                solver.log, problem.gamma, every[i].policy, lam=problem.objective.lam,
-                seed=solver.seed,
-            )  # fmt: skip
-        if now is None:
-            less = NO_TIME
-        elif _no_less(now, promise):
-            own, promise = i, now
-            break
-    best, notes = found.solution, []
-    if own:
-        notes.append(_said(problem, seen, own, more[own], every[own].solver, TAKEN))
-        policy = replace(choice.policy, probs=every[own].policy.probs)
-        best = solver.solution(problem, replace(choice, policy=policy, promise=promise))
-        more = _more(problem, seen, own)
-    better = [i for i, e in enumerate(more) if _shown(problem, e)]
-    why = [NO_MORE] * len(every)
-    for i in better:
-        why[i] = less if i < clear else NOT_CLEAR
-    why[own] = ""
-    for reason in (less, NOT_CLEAR):
-        if those := [i for i in better if why[i] == reason]:
-            i = max(those, key=lambda i: more[i].value)
-            notes.append(_said(problem, seen, i, more[i], every[i].solver, reason))
-    best = _with_record(best, problem, every, seen, more, why, clear)
-    return replace(
-        found, solution=best, promise=promise, under=_if_same(found, best), notes=tuple(notes)
-    )
-
-
-def _quick_to_prove(problem: Problem) -> bool:
-    """Whether a search with bounds takes about a second, without anybody's clock."""
-    work = problem.n_models * problem.n_actions * problem.n_states**3
-    return work <= EXACT_WORK and time_bound().limit is None
-
-
-def _no_less(now: Promise, than: Promise) -> bool:
-    """Whether as much is promised of the truth: of what is earned, and of what is gained."""
-    if now.verdict is not than.verdict or now.return_low is None or than.return_low is None:
-        return False
-    return now.gain.low >= than.gain.low and now.return_low >= than.return_low
+    more, notes, least = _more(problem, seen, 0), [], rounding(problem)
+    why = ["", *[NOT_PROMISED] * (clear - 1), *[NOT_CLEAR] * (len(every) - clear)]
+    for i in range(1, len(every)):
+        if (low := more[i].low) is None or low <= least:
+            why[i] = NO_MORE
+    for reason in (NOT_PROMISED, NOT_CLEAR):
+        if reason not in why:
+            continue
+        i = max((i for i, each in enumerate(why) if each == reason), key=lambda i: more[i].value)
+        gained = problem.objective.value(seen[i].x, seen[i].f) - uniform_value(problem)
+        if more[i].value > SHARE * gained:
+            facts = {**more[i].interval, "share": more[i].value / gained, "n": seen[i].x.size}
+            facts |= {"solver": every[i].solver, "why": reason}
+            notes.append(Note("more_on_fresh", facts=facts))
+    best = _with_record(found.solution, problem, every, seen, more, why, clear)
+    return replace(found, solution=best, notes=tuple(notes))
 
 
 def _more(problem: Problem, seen: list[Returns], own: int) -> list[Estimate]:
     """What each earns by the objective beyond one of them, on the same models."""
     return [paired_difference(x, seen[own], problem.objective) for x in seen]
-
-
-def _shown(problem: Problem, more: Estimate) -> bool:
-    """Whether fresh models show a gain: the whole interval is above 0."""
-    return more.low is not None and more.low > rounding(problem)
-
-
-def _said(
-    problem: Problem, seen: list[Returns], i: int, more: Estimate, solver: str, why: str
-) -> Note:
-    """Who earns more on fresh models, and what became of it."""
-    gained = problem.objective.value(seen[i].x, seen[i].f) - uniform_value(problem)
-    facts = {"share": more.value / gained if gained > more.value else None, "n": seen[i].x.size}
-    return Note("more_on_fresh", facts={**more.interval, **facts, "solver": solver, "why": why})
 
 
 def _with_record(
