@@ -240,7 +240,7 @@ def evaluate_sparse(
             reached[omega, 1] = solve_csr(rows, columns, values, gamma, True, share, h[omega])
 
 
-CHUNK = 64  # models that go through the steps together
+CHUNK = 32  # models that go through the steps together
 
 
 @kernel(fastmath=REORDER)
@@ -365,9 +365,10 @@ def horizon_values(first, last, indptr, next_states, prob, probs, R, gamma, step
                         at[s] = k
             s = 0
             while s < S:
-                if s + 3 < S and min(at[s], at[s + 1], at[s + 2], at[s + 3]) >= 0:
-                    _four_states(prob, indptr, R, at, s, lo, hi, gamma, v, new)
-                    s += 4
+                four = min(s, S - 4)  # the last four may begin among states that are done
+                if four >= 0 and min(at[four], at[four + 1], at[four + 2], at[four + 3]) >= 0:
+                    _four_states(prob, indptr, R, at, four, lo, hi, gamma, v, new)
+                    s = four + 4
                     continue
                 total[:] = 0.0
                 for a in range(A):
