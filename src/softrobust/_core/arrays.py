@@ -198,7 +198,7 @@ def _same(a: Any, b: Any) -> bool:
 
 GIB = 2**30
 SHARE = 0.9  # of the free memory: the rest is for what the computation needs besides
-SMALL = 2**20  # bytes: asking the system takes longer than using them
+SMALL = 2**20  # bytes of a block of models: asking the system takes longer than using them
 
 
 def available_memory() -> float | None:
@@ -214,8 +214,6 @@ def fits(n_bytes: float) -> bool:
 
 def refuse_if_too_large(n_bytes: float, what: str, remedy: str) -> None:
     """Raise an `InputError` when `n_bytes` for `what` exceed the memory there is."""
-    if n_bytes <= SMALL:
-        return
     free = available_memory()
     if free is not None and n_bytes > SHARE * free:
         raise InputError(
