@@ -331,3 +331,28 @@ def test_a_program_of_few_models_finds_the_bound_of_all(
     assert [best_bound(problem, covers).value for covers in CLASSES] == pytest.approx(
         whole, rel=1e-9
     )
+
+
+def test_a_first_call_that_compiles_is_no_measure_of_the_others() -> None:
+    clock, calls = Deadline(60.0), []
+
+    def run(n: int) -> None:
+        calls.append(n)
+        time.sleep(0.2 * (len(calls) == 1) + 0.001 * n)
+
+    assert clock.seconds_each(run, 4, 1000) < 0.01  # and not 0.05, as the first call says
+    assert calls[:2] == [4, 4]
+    assert sum(calls) <= 1000
+
+
+def test_a_first_call_that_takes_much_of_the_time_left_is_enough() -> None:
+    calls: list[int] = []
+
+    def run(n: int) -> None:
+        calls.append(n)
+        time.sleep(0.1)
+
+    assert Deadline(1.0).seconds_each(run, 4, 1000) >= 0.02
+    assert calls == [4]
+    Deadline(60.0).seconds_each(calls.append, 4, 2)
+    assert calls[1:] == [2, 2]  # there are no more

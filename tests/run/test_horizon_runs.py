@@ -239,3 +239,16 @@ def test_a_part_of_the_log_is_asked_the_same_question() -> None:
     again = learned_again(log, fitted, problem, 4, [0])
     assert (again.horizon, again.gamma, again.objective.against) == (3, 1.0, "practice")
     assert again.n_models == 4
+
+
+def test_no_world_is_made_to_rehearse_a_rule_for_each_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = "examples/pest_log.csv --gamma 0.9 --horizon 3 --reference optimum --models 20"
+    where = str(tmp_path / "run")
+    assert run_cli(["solve", *command.split(), "--replications", "0", "--out", where]) == 0
+    assert isinstance(load_run(tmp_path / "run").solution.policy, TimedPolicy)
+    assert run_cli(["rehearse", where]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "A rehearsal is for a policy that is the same at all steps" in told
+    assert not list((tmp_path / "run").glob("rehearsal*/tasks/*"))

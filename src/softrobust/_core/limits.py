@@ -25,6 +25,10 @@ from softrobust._core.settings import real
 from softrobust.errors import InputError
 
 CHUNK_SECONDS = 0.2  # between two looks at the clock, about
+TRIAL_SHARE, ENOUGH = (
+    0.02,
+    0.05,
+)  # of the time left, and seconds: a trial that took so long shows much
 _ended = -math.inf  # when somebody asked for what there is: limits set before are over
 
 
@@ -100,6 +104,21 @@ class Deadline:
             return wanted
         self.note(what)
         return max(min(wanted, least), min(wanted, int(share * self.left / max(each, 1e-9))))
+
+    def seconds_each(self, run: Callable[[int], object], few: int, most: int) -> float:
+        """Seconds that one of many things takes, where `run` does as many as it is told.
+
+        The first few show it if they take a while. Else the next do, since the first compile and
+        fill caches, and more and more of them until they outweigh what every call takes.
+        """
+        n, first = min(few, most), True
+        while True:
+            began = time.monotonic()
+            run(n)
+            took = time.monotonic() - began
+            if took >= TRIAL_SHARE * self.left or (not first and (took >= ENOUGH or n == most)):
+                return took / n
+            n, first = n if first else min(4 * n, most), False
 
     def note(self, what: str) -> None:
         """Write down what was cut."""

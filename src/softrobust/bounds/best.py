@@ -106,9 +106,9 @@ class Covers(StrEnum):
     """Which policies a bound holds for; each class contains the one before it.
 
     The first four are of policies that keep to practice where the log cannot tell
-    (`solvers.practice_class`): those that change only what clearly pays, or what was seen often
-    enough, with the rarest actions taken together where there are many; the corners of that class
-    and all of it.
+    (`solvers.practice_class`): those that in every state keep it or take one action that clearly
+    pays, or what was seen often enough, with the rarest actions taken together where there are
+    many; the corners of that class and all of it.
     """
 
     CLEAR_CHANGES = "clear_changes"

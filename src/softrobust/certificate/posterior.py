@@ -489,12 +489,13 @@ def draw_heldout(
         most = max(most // LEARNED, 50)
     clock = time_bound()
     if clock.limit is not None:
-        began, trial = time.monotonic(), Draws.of(posterior, TRIAL, stream(seed, TRIAL_STREAM))
-        returns_of(problem, policy, trial)
-        each = (time.monotonic() - began) / TRIAL
+        few = stream(seed, TRIAL_STREAM)
+        each = clock.seconds_each(
+            lambda n: returns_of(problem, policy, Draws.of(posterior, n, few)), TRIAL, most
+        )
         most = clock.affords("heldout", most, 3 * each, HELD_SHARE, TRIAL)  # pilot, rivals, report
-        if most <= TRIAL:  # they are drawn already
-            return trial
+        if most <= TRIAL:
+            return Draws.of(posterior, most, few)
     n = min(PILOT, most)
     if spread > 1e-9 * own.size:  # else all returns are equal
         tail = max(1.0 - problem.objective.alpha, intervals.TAIL_DRAWS / MOST)

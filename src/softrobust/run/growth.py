@@ -14,7 +14,6 @@ changes that: its policy stays, and is compared with the best of those that chan
 """
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -312,9 +311,9 @@ def draws_in_time(
         return draws.n_models
     if clock.passed:  # not even the first few
         return clock.affords(what, draws.n_models, math.inf, 1.0, 0)
-    began = time.monotonic()
-    stream_returns(problem, policies, draws.part(0, min(TRIED, draws.n_models)))
-    each = (time.monotonic() - began) / TRIED
+    each = clock.seconds_each(
+        lambda n: stream_returns(problem, policies, draws.part(0, n)), TRIED, draws.n_models
+    )
     return clock.affords(what, draws.n_models, each, VALIDATING_SHARE, 0)
 
 

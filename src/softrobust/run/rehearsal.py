@@ -18,7 +18,7 @@ from softrobust.solvers.registry import SOLVERS, make_solver
 from softrobust.study import foreign
 from softrobust.study.foreign import FEWEST, SUMMARY, ForeignRehearsal
 from softrobust.study.rehearsal import WORLDS, Rehearsal, Stage, repetition, summary
-from softrobust.study.solved import need_log
+from softrobust.study.solved import need_log, need_stationary
 
 TIMES, SAMPLED = 200, 20  # worlds of an exact posterior, and of one that a sampler learns anew
 LAST = 1.0  # seconds to end processes and to write
@@ -98,6 +98,8 @@ def _default_plan(
     folder: Run, times: int | None, world: str | None, solver: str | None, _draws: int, seed: int
 ) -> tuple[list[Task], str]:
     """Worlds of all kinds in turn, so that a time limit leaves as many of each."""
+    if solver is None:  # the run's own, whose policies are like this one
+        need_stationary(folder.solution.policy, "A rehearsal")
     solver = solver or (folder.solution.solver if folder.solution.solver in SOLVERS else None)
     if solver is None:
         raise InputError(
