@@ -56,6 +56,7 @@ POOL_STATES, POOL_WORK = 100, 1e9  # up to here, and up to S³·A·N, rivals are
 POOL_SECONDS = 3.0  # so much for a search where somebody gave a limit,
 POOL_NUMBERS, POOL_STEPS = 1e5, 20  # and S·A·N and programs up to which randomizing is tried
 VALIDATION, VALIDATED = 4, 1000  # the stream on which answers are compared, and its models
+SEARCHED = 300  # models on which rivals of `Improve` are looked for
 CANDIDATES = "candidates"  # among the stats: what each earned there, and why it is not the answer
 NO_MORE, NOT_CLEAR, NOT_PROMISED = "no_more", "not_clear", "not_promised"
 LEFT_OVER = 100  # models that are enough for that
@@ -336,14 +337,14 @@ def _beside_others(found: Answer, log: TransitionLog, seed: int) -> Answer:
     plain = isinstance(problem.objective, SoftRobust) and problem.horizon is None
     if not plain or problem.n_states > POOL_STATES:
         return found
-    if problem.n_models > VALIDATED:
-        there = problem.with_models(problem.models.select(range(VALIDATED)))
-    solvers = (Nominal(), *_searching(there, seed))
+    if problem.n_models > SEARCHED:
+        there = problem.with_models(problem.models.select(range(SEARCHED)))
+    searching = _searching(there, seed)
     every = [found.solution, given(problem, behaviour_policy(problem, log)[0], PRACTICE)]
     if isinstance(found.among, PracticeClass):
-        every += [solve_within(there, each, found.among) for each in solvers]
+        every += [solve_within(there, each, found.among) for each in searching]
     clear = len(every)
-    every += [solve(there, each) for each in solvers]
+    every += [solve(there, each) for each in (Nominal(), *searching)]
     seen = _on_fresh(found.setup, every, seed, VALIDATED)
     if seen is None:
         return found
