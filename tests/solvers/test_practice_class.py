@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
 
-from softrobust.bounds import Covers
+from softrobust.bounds import Covers, best_bound
 from softrobust.certificate.posterior import certify_posterior
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
@@ -229,3 +230,19 @@ def test_solvers_that_read_the_log_cannot_keep_to_the_class() -> None:
     log = TransitionLog.from_arrays([0, 1], ["a", "b"], [1, 0], [0.0, 1.0])
     with pytest.raises(InputError, match="reads the log"):
         solve_within(problem, SPIBB(log), policies)
+
+
+def test_bounds_allow_for_the_rounding_of_mixtures() -> None:
+    """Rewards of millions that nearly cancel: the practice of one state, whose return is exact."""
+    models = ModelSet.from_dense(np.full((1, 1, 3, 1), 1.000000009))
+    problem = Problem(models, np.array([[300000.0027, -2510000.02259, 0.0]]), gamma=0.5)
+    practice = np.array([[0.8938701060038543, 0.10612989399614568, 0.0]])
+    within = PracticeClass(practice, np.zeros((1, 3), dtype=bool))
+    shares = [Fraction(share) for share in within.practice[0]]
+    earned = sum(b * Fraction(r) for b, r in zip(shares, problem.R[0, :, 0], strict=True))
+    exact = earned / (1 - sum(shares) * Fraction(float(models.prob[0])) / 2)
+    inside = within.composite(problem).problem
+    for covers in (Covers.DETERMINISTIC, Covers.STATIONARY):
+        bound = within.named(problem, best_bound(inside, covers))
+        assert Fraction(bound.value) >= exact
+        assert bound.value == pytest.approx(float(exact), abs=1e-7)

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import BoolArray, FloatArray, Sealed, frozen
 from softrobust.bounds import Bound, Covers, bound_of
+from softrobust.bounds.reduction import EPS, reach
 from softrobust.data.labels import Labels
 from softrobust.data.rewards import Rewards
 from softrobust.errors import InputError
@@ -160,8 +161,10 @@ class PracticeClass(Sealed):
             covers = Covers.CLEAR_CHANGES
         elif bound.covers is Covers.DETERMINISTIC:
             covers = Covers.PRACTICE_CORNERS
-        # The composite problem takes what the reference earns for exact.
-        return bound_of(problem, bound.value, covers, bound.method)
+        # The composite problem takes what the reference earns for exact, and mixtures for exact,
+        # whose rewards and rows were rounded at the size of the original ones.
+        value = bound.value + _mixing_error(problem)
+        return bound_of(problem, value, covers, bound.method)
 
 
 @final
@@ -259,6 +262,13 @@ def check_within(solver: Solver) -> None:
             "another solver, such as exact.",
             arguments=("min_count",),
         )
+
+
+def _mixing_error(problem: Problem) -> float:
+    """By how much a return of the mixed problem may miss that of the original, by rounding."""
+    far = float(reach(problem).max())
+    most = float(np.abs(problem.R[problem.allowed]).max(initial=0.0)) * far
+    return float(EPS * (problem.models.n_actions + 4) * most * (1.0 + far))
 
 
 def mixed_problem(problem: Problem, mixtures: FloatArray) -> Problem:
