@@ -27,13 +27,15 @@ CAUTIOUS_ROUNDS = 8  # its steps may go round in a circle
 BETTER = 1e-10  # of the size of the values: less is rounding
 
 
-def improved(belief: Belief, policies: PracticeClass, caution: float) -> FloatArray:
-    """(n_states, n_actions): a policy of the class."""
+def improved(
+    belief: Belief, policies: PracticeClass, caution: float, usual: FloatArray | None = None
+) -> FloatArray:
+    """(n_states, n_actions): a policy of the class; `usual` are action values of practice."""
     if not policies.open.any():
         return np.array(policies.practice)
     if caution == 0.0:
         return _nominal(belief, policies)
-    return _cautious(belief, policies, caution)
+    return _cautious(belief, policies, caution, usual)
 
 
 def _nominal(belief: Belief, policies: PracticeClass) -> FloatArray:
@@ -66,15 +68,14 @@ def clear_pairs(
     free = policies.free & belief.available
     if caution == 0.0 or not free.any():
         return free
-    _, score, size = _scores(belief, policies, caution, probs)
+    _, score, size = _scores(belief, policies, caution, belief.q_values(probs))
     return np.asarray(score > size)
 
 
 def _scores(
-    belief: Belief, policies: PracticeClass, caution: float, probs: FloatArray
+    belief: Belief, policies: PracticeClass, caution: float, q: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
     """Mean(d), and mean(d) − caution·sd(d) of free pairs, both (n_states, n_actions); rounding."""
-    q = belief.q_values(probs)
     gain = q - np.einsum("sa,san->sn", policies.practice, q)[:, None, :]
     mean = gain.mean(axis=2)
     free = policies.free & belief.available
@@ -82,19 +83,24 @@ def _scores(
     return mean, score, BETTER * max(float(np.abs(q).max()), 1e-300)
 
 
-def _cautious(belief: Belief, policies: PracticeClass, caution: float) -> FloatArray:
+def _cautious(
+    belief: Belief, policies: PracticeClass, caution: float, usual: FloatArray | None
+) -> FloatArray:
     practice, free = policies.practice, policies.free & belief.available
     rows = np.arange(practice.shape[0])
     probs, seen = np.array(practice), set()
+    before = probs.tobytes()
     for _ in range(CAUTIOUS_ROUNDS):
-        mean, score, size = _scores(belief, policies, caution, probs)
+        q, usual = belief.q_values(probs) if usual is None else usual, None
+        mean, score, size = _scores(belief, policies, caution, q)
         best = score.argmax(axis=1)
         top = score[rows, best]
         kept = np.where(~free & (mean > top[:, None]), practice, 0.0)
         new = kept
         new[rows, best] += 1.0 - kept.sum(axis=1)
         probs = np.where((top > size)[:, None], new, practice)
-        if (mark := probs.tobytes()) in seen:
+        if (mark := probs.tobytes()) in seen or mark == before:
             break
         seen.add(mark)
+        before = mark
     return probs
