@@ -52,6 +52,16 @@ def test_the_worst_models_and_the_weights_are_those_of_the_objective() -> None:
     assert found.price["mean"] == pytest.approx(0.0)
 
 
+def test_against_a_reference_returns_are_less_those_of_it_and_say_so() -> None:
+    plain = small_problem()
+    problem = replace(plain, objective=plain.objective.measured_against("optimum"))
+    policy = solve(problem, Nominal()).policy
+    assert explain(plain, policy, 0).to_dict()["reference"] is None
+    told = explain(problem, policy, 0).to_dict()
+    assert told["reference"] == "optimum"
+    assert all(model["return"] <= 1e-9 for model in told["worst_models"])  # regrets, as losses
+
+
 def test_exchanges_say_what_happens_to_mean_and_bad_case() -> None:
     problem = small_problem()
     policy = solve(problem, Exact(time_limit=20)).policy

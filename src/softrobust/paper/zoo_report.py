@@ -213,8 +213,8 @@ def remarks(rows: Sequence[zoo.Row]) -> list[str]:
     logs["shuffled"] = [r for r in rows if r["shuffled"]]
     said = (f"{_per_cell(part)} {name}" for name, part in logs.items() if part)
     halves = {"tuning": ", ".join(TUNING), "judging": ", ".join(JUDGING)}
-    split = [told("worlds", "split", **halves), told("worlds", "constants")]
-    return [told("worlds", "logs", logs=", ".join(said)), *split, told("worlds", "rivals")]
+    how = [told("worlds", key) for key in ("constants", "tried", "rivals")]
+    return [told("worlds", "logs", logs=", ".join(said)), told("worlds", "split", **halves), *how]
 
 
 # -------------------------------------------------------------------- verdicts

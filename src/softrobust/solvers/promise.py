@@ -6,7 +6,7 @@ posterior, and a gain by the posterior of the other half, which had no part in t
 q of the first that the second does not confirm is the *optimism* of the procedure. With draws g_ω
 of the gain on the whole log,
 
-    confirmed gain  h_ω  =  g_ω·(1 − q·U_ω) + e_ω,      2U ~ Beta(2, 2),
+    confirmed gain  h_ω  =  g_ω·(1 − q·U_ω) + e_ω,      U/0.7 ~ Beta(2, 2),
     promised gain        =  k·h_ω,      k = t²/(t² + 4),  t² = mean(g)²/(var(g) + l²),
 
 since the posterior may be right (the other half merely knew too little), or wrong by more than a
@@ -17,13 +17,14 @@ resembles them may resemble them less than it seems. The chance of a gain is tha
 shrunk further, by k (in the return, its mean alone): among the many logs of which a gain is
 believed, those whose gain is not clear of its own spread are the ones where luck was believed most.
 The constants are those under which promises came true in worlds made for tuning (docs/worlds.md).
-In the code q is `share`, ½ `WRONG`, k `believed`, 4 `FAINT`, l `lone`.
+In the code q is `share`, 0.7 `WRONG`, k `believed`, 4 `FAINT`, l `lone`.
 How often a pair must have been seen is chosen by the promise itself: its mean less its
-spread, among the candidates that half of the other halves or more saw gain anything. Where no
-single change is clear, many may be together: every candidate has a bolder one beside it, which asks
-less of each change. Practice is among the choices, and stays where no other is confirmed and clear.
-What practice itself earns is taken from rows that hardly borrow: practice was lived, and needs no
-help from what resembles it; its spread is widened for what no row of a short log shows.
+spread, among the candidates that most other halves saw gain anything. Where no single change is
+clear, many may be together: every candidate has a bold one beside it, which asks less of each
+change and must be clear as a whole. Practice is among the choices, and stays where no other is
+confirmed and clear. What practice itself earns is taken from
+rows that hardly borrow: practice was lived, and needs no help from what resembles it; its spread is
+widened for what no row of a short log shows.
 
 Where actions have no effect, the log is one of many alike, with actions shuffled within states. If
 actions tell as much about transitions and rewards (by evidence) in more than 5 % of those, there is
@@ -72,12 +73,12 @@ HALF_MODELS = 40  # draws of a half's posterior
 BLOCKS = 20  # of consecutive rows, where there are fewer than `EPISODES` episodes
 EPISODES = 10
 FEWEST_ROWS = 40  # a half of fewer than twenty rows judges nothing
-WRONG = 0.5  # times what splits show, by which the posterior may be wrong at most
+WRONG = 0.7  # times what splits show, by which the posterior may be wrong at most
 FAINT = 4.0  # of t²: at this a gain is worth half of what is believed
 HALVES = 4.0  # a half has twice the variance of the log, and the difference of two has four times
 LONE = 0.5  # of the standard error by the rows of the changed pairs alone
 UNSURE = 0.5  # of what hidden causes add: it is read off the traces of what nobody saw
-CONFIRMED = 0.5  # share of the other halves that must see a gain
+CONFIRMED = 0.65  # share of the other halves that must see a gain: eight of twelve
 CLEAR = 0.75  # chance below which practice stays
 NOISE = 0.05  # probability of as much in a shuffled log, above which a gain is none
 WIDER = 1.3  # times the spread of what practice earns, for what no row shows
@@ -114,9 +115,10 @@ class Gain:
 class Candidate:
     """One way to choose: pairs seen `min_count` times are free, gains must be clear by `caution`.
 
-    `posterior` is the mean gain that the posterior alone says, `optimism` what splits showed of it,
-    `confirmed` the share of other halves that saw a gain, `gain` and `spread` mean and standard
-    deviation of what remains, of which `believed` is the share k.
+    A `bold` one asks less of every change, and more of all together. `posterior` is the mean gain
+    that the posterior alone says, `optimism` what splits showed of it, `confirmed` the share of
+    other halves that saw a gain, `gain` and `spread` mean and standard deviation of what remains,
+    of which `believed` is the share k.
     """
 
     min_count: int
@@ -127,6 +129,13 @@ class Candidate:
     gain: float = 0.0
     spread: float = 0.0
     believed: float = 0.0
+    bold: bool = False
+
+    @property
+    def clear(self) -> bool:
+        """Whether other halves confirm it, and a bold one is clear as a whole."""
+        known = not self.bold or self.gain >= self.believed * self.spread
+        return self.confirmed >= CONFIRMED and known
 
     @property
     def score(self) -> float:
@@ -134,15 +143,17 @@ class Candidate:
         return self.gain - self.spread
 
 
-def candidates_for(caution: float, counts: Sequence[int] = (1, 3, 8)) -> tuple[Candidate, ...]:
-    """The ways to choose: careful ones, and for each a bolder one.
+def candidates_for(
+    caution: float, counts: Sequence[int] = (1, 2, 3, 5, 8)
+) -> tuple[Candidate, ...]:
+    """The ways to choose: careful ones, and for each a bold one.
 
     A pair seen once must be clearer than others to replace practice.
     """
     careful = tuple(Candidate(m, caution * (ONCE if m == 1 else 1.0)) for m in counts)
     if caution == 0.0:
         return careful
-    return careful + tuple(replace(c, caution=BOLDER * c.caution) for c in careful)
+    return careful + tuple(replace(c, caution=BOLDER * c.caution, bold=True) for c in careful)
 
 
 CANDIDATES = candidates_for(CAUTION)
@@ -342,7 +353,7 @@ def _judged(
     errors = {id(p): run.alone(p) for p in {id(p): p for p in tried}.values()}
     alone = np.array([errors[id(p)] for p in tried])
     judged, draws = corrected(candidates, gains, own, other, alone, rng)
-    sound = [i for i in free if moved[i] and judged[i].confirmed >= CONFIRMED]
+    sound = [i for i in free if moved[i] and judged[i].clear]
     if not sound and given is None:
         return run.keep(Verdict.KEEP, level, worth, unit, tuple(judged), n_splits)
     best = max(sound or free, key=lambda i: judged[i].score)

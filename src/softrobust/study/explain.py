@@ -112,9 +112,10 @@ class Explanation:
         return next(iter(self.mix)) if len(self.mix) == 1 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Plain values, ready for JSON; returns are less those of the `reference`, if any."""
         return {
             "state": self.state,
+            "reference": self.objective.against,
             "action": self.action,
             "probabilities": dict(self.mix),
             **{name: getattr(self, name) for name in PLAIN},
