@@ -177,6 +177,25 @@ def test_verdicts_follow_their_rules() -> None:
     assert got["The policy is hardly ever worse than practice."] is Verdict.NOT_HELD
 
 
+def test_a_stricter_default_keeps_practice_where_the_chance_is_smaller() -> None:
+    """Of twenty logs one is harmed, with a chance of 0.85, and five gain, with 0.92."""
+    rows = [row(9.0, seed=0, chance=0.85)]
+    rows += [row(11.0, seed=i, chance=0.92) for i in range(1, 6)]
+    rows += [row(10.0, seed=i, chance=0.0) for i in range(6, 20)]
+    rows += [row(10.1, seed=i, method="round-one") for i in range(20)]
+    settings = {"worlds": ["fishery"], "sizes": [0], "logs": 20}
+    found = findings(rows, settings | {"methods": ["default", "round-one"]})
+    (stricter,) = [t["rows"] for t in found.tables if "larger chance" in t["title"]]
+    unit = rows[0]["optimum"] - rows[0]["practice"]
+    figures = {least: figures for least, *figures in stricter}
+    for least, share, gain, worse in ((0.75, 0.3, 4.0, 0.05), (0.9, 0.25, 5.0, 0.0)):
+        mean = gain / 20 / unit
+        tenth = -worse / 0.1 / unit
+        expected = [share, mean, mean - 0.1 / unit, worse, tenth]
+        assert figures[least] == pytest.approx(expected, rel=5e-3)
+    assert figures[0.95][:2] == [0.0, 0.0]
+
+
 def replace_true(r: dict[str, Any], true: float) -> dict[str, Any]:
     return r | {"true": true}
 

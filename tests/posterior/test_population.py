@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from softrobust._core.limits import within
 from softrobust.data import TransitionLog
 from softrobust.domains import PestControl
 from softrobust.errors import InputError, SolverError
@@ -52,6 +53,11 @@ def test_a_short_run_resumed_saved_and_extended(tmp_path: Path) -> None:
             whole.extend(draws)  # type: ignore[arg-type]
     np.testing.assert_array_equal(longer.theta, other.theta)
     np.testing.assert_array_equal(longer.chains.values["mu"][:, :40], whole.chains.values["mu"])
+
+    with within(1e-3) as clock:  # the first block of each chain, whatever time is left
+        cut = short_fit(log, draws=60)
+        assert clock.cut == ["draws"]
+    np.testing.assert_array_equal(cut.theta, short_fit(log, draws=20).theta)
 
     models = whole.sample(80, seed=1)
     assert (models.gamma, models.n_states) == (0.9, 51)

@@ -181,6 +181,23 @@ def test_a_limit_and_a_long_horizon_leave_fewer_models() -> None:
         assert not clock.cut
 
 
+def test_only_what_there_was_less_of_is_said_to_be_cut() -> None:
+    """A limit that left every look and every replication as it was cut neither."""
+    models = Draws.of(Known(), 8, 0).models
+    setup = Setup(WHOLE.with_models(models), posterior=Known(), more_models=True)
+    with within(12.0) as clock:
+        under = answer(setup, LocalSearch(starts=3), 0, 10, named=True).under
+        assert under is not None
+        assert under.replications == 10
+        assert under.gap_share is not None
+        assert ("models" in clock.cut) == (under.gap_share > growth.SHARE)
+        assert "replications" not in clock.cut
+    with within(0.02) as clock:
+        under = answer(setup, LocalSearch(starts=3), 0, 10, named=True).under
+        assert under is None or under.replications < 10
+        assert {"models", "replications"} & set(clock.cut)
+
+
 def test_the_default_is_the_best_of_its_own_class() -> None:
     """What improve leaves out is said; among clear changes little is open."""
     run = choose(small_log(2, 200), gamma=0.9)

@@ -197,10 +197,7 @@ def certify_posterior(
     instance("problem", problem, Problem)
     check_replications(whole("replications", replications), LEAST)
     if time_bound().limit is not None:
-        share, seconds = REPLICATION_SHARE * time_bound().left, seconds or SECONDS
-        if share < seconds:
-            seconds = max(share, 1e-3)
-            time_bound().note("replications")
+        seconds = max(min(seconds or SECONDS, REPLICATION_SHARE * time_bound().left), 1e-3)
     covers = class_of(policy)
     if not isinstance(problem.objective, SoftRobust):
         return _without(problem, heldout, covers, Note("replications_bound_averages"))
@@ -226,6 +223,8 @@ def certify_posterior(
             replications = 0 if some < 1 else int(np.clip(some, LEAST, replications))
         fresh = _draws(problem, posterior, n, replications, seconds, rng)
         found = _replicate(problem, policy, fresh, n, among, replications, seconds)
+        if len(found) < replications:
+            time_bound().note("replications")
     except InputError as error:  # a sampler that has kept too few draws
         return _without(problem, heldout, covers, Note(RECORDED, facts={"text": str(error)}))
     if len(found) < LEAST:
@@ -260,8 +259,11 @@ def _replicate(
     each = None if seconds is None else seconds / replications
 
     def one(models: ModelSet) -> tuple[Bound, FloatArray]:
-        there = problem.with_models(models)
-        return _bound(there, policy, among, each), returns_of(there, policy).x
+        there, began = problem.with_models(models), time.monotonic()
+        bound = _bound(there, policy, among, each)
+        if each is not None and time.monotonic() - began >= each:  # its search was cut short
+            time_bound().note("replications")
+        return bound, returns_of(there, policy).x
 
     if each is None and time_bound().limit is None and _together(problem, n, replications):
         return side_by_side(one, fresh)

@@ -40,12 +40,14 @@ from softrobust.paper.claims import (
 from softrobust.paper.figures import COLOURS, INK, lane_labels, new_figure, plain
 from softrobust.paper.page import publish
 from softrobust.paper.reproduce import versions_here, write_all
+from softrobust.solvers.promise import CLEAR
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cells = Mapping[tuple[str, int, str], Sequence[zoo.Row]]
 ABOVE_0 = float(np.nextafter(0.0, 1.0))
+THRESHOLDS = (CLEAR, 0.8, 0.85, 0.9, 0.95, 0.97)  # chances below which practice stays
 LABELS: dict[str, str] = catalogue()["worlds"]["labels"]
 
 
@@ -172,6 +174,8 @@ def tables(cells: Cells) -> list[dict[str, Any]]:
         rows = [_line(m, some) for m, some in every.items() if some]
         facts = {"half": name, "worlds": ", ".join(worlds)}
         out += [tabled("worlds", "half", rows, **facts)] if rows else []
+        stricter = _stricter(every[zoo.OURS], every["round-one"])
+        out += [tabled("worlds", "stricter", stricter, **facts)] if stricter else []
     for world in dict.fromkeys(w for w, _, _ in cells):
         place, half = make_world(world), "judging" if world in JUDGING else "tuning"
         own = "; every log has a world of its own, figures are of the first"
@@ -190,6 +194,19 @@ def _line(method: str, rows: Sequence[zoo.Row]) -> list[Any]:
     m = zoo.measures(rows)
     keys = ("kept", "chance_said", "chance_true", "gain_said", "gain_true", "worse", "tenth")
     return [LABELS[method], *(None if m[k] is None else float(f"{m[k]:.3g}") for k in keys)]
+
+
+def _stricter(ours: Sequence[zoo.Row], first: Sequence[zoo.Row]) -> list[list[Any]]:
+    """What had become of the same logs, had a change asked for a larger chance."""
+    out = []
+    for least in THRESHOLDS if ours else ():
+        rows = [r if r["chance"] >= least else r | {"true": r["practice"]} for r in ours]
+        x, pairs = zoo.gains(rows), _paired(rows, first)
+        over = float((pairs[0] - pairs[1]).mean()) if pairs[0].size else None
+        changed = np.mean([r["chance"] >= least for r in ours])
+        figures = (changed, x.mean(), over, (x < 0).sum() / x.size, _worst(x))
+        out.append([least, *(None if y is None else float(f"{y:.3g}") for y in figures)])
+    return out
 
 
 def _per_cell(rows: Sequence[zoo.Row]) -> str:
@@ -213,7 +230,7 @@ def remarks(rows: Sequence[zoo.Row]) -> list[str]:
     logs["shuffled"] = [r for r in rows if r["shuffled"]]
     said = (f"{_per_cell(part)} {name}" for name, part in logs.items() if part)
     halves = {"tuning": ", ".join(TUNING), "judging": ", ".join(JUDGING)}
-    how = [told("worlds", key) for key in ("constants", "tried", "rivals")]
+    how = [told("worlds", key) for key in ("constants", "tried", "signs", "rivals")]
     return [told("worlds", "logs", logs=", ".join(said)), told("worlds", "split", **halves), *how]
 
 

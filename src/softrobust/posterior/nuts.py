@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 
 from softrobust._core.arrays import FloatArray
 from softrobust._core.files import read_npz, under, write_npz
-from softrobust._core.limits import LiveLine
+from softrobust._core.limits import LiveLine, time_bound
 from softrobust._core.settings import Count, Natural, check_fields, real, whole
 from softrobust.errors import InputError, optional
 from softrobust.posterior.diagnostics import check_divergence
 
 Data = Mapping[str, NDArray[Any]]
 CHECKPOINT_FORMAT = "softrobust-chains"
+SAMPLING_SHARE = 0.5  # of the time that is left, for draws beyond the first block
 
 
 @final
@@ -166,9 +167,12 @@ class Sampler:
     def sample(
         self, data: Data, nuts: Nuts, label: str, before: Chains | None = None, draws: int = 0
     ) -> Chains:
-        """Warm up and draw; with `before`, let its chains go on for `draws` steps instead."""
+        """Warm up and draw; with `before`, let its chains go on for `draws` steps instead.
+
+        Where time is short there are fewer draws; the warm-up and the first block are always made.
+        """
         jax, _ = import_numpyro()
-        line = LiveLine()
+        line, ends = LiveLine(), time_bound().part(SAMPLING_SHARE)
         wanted = nuts.draws if before is None else whole("The number of draws", draws)
         with double_precision(jax):
             device = _on_device(data)
@@ -198,6 +202,9 @@ class Sampler:
                 if before is None and nuts.checkpoint is not None:
                     head = {"data": np.array(_digest(nuts, data))}
                     write_npz(nuts.checkpoint, CHECKPOINT_FORMAT, 1, head | done.to_arrays())
+                if before is None and have < wanted and ends.passed:
+                    time_bound().note("draws")
+                    break
             line.clear()
         if done is None:
             raise InputError("No draws were made. Ask for at least one.")

@@ -167,6 +167,8 @@ def _grown(
         left = now.open  # little of it, or what is left has other reasons than few models
         enough = left[-1] <= SHARE or (len(left) > 2 and left[-1] > STALLED * left[-3])
         if enough or late or 2 * problem.models.prob.size > MOST_CELLS:
+            if late and not enough:
+                time_bound().note("models")
             return now
         stage(f"choosing on {2 * now.setup.problem.n_models} models")
         more = _doubled(now.setup)
