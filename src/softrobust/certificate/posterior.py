@@ -124,6 +124,14 @@ class PosteriorCertificate:
         """That both limits hold, at least (Bonferroni)."""
         return round(1 - 2 * (1 - self.confidence), 12)
 
+    @property
+    def crossed(self) -> bool:
+        """Whether chance crossed the limits and upper gave way: paired differences leave a gap."""
+        gap, paired = self.gap, self.paired_gap
+        if gap is None or paired is None:
+            return False
+        return self.negligible(gap) and not self.negligible(paired)
+
     def to_dict(self) -> dict[str, Any]:
         """The part `posterior` of `solution.json`."""
         return {name: getattr(self, RENAMED.get(name, name)) for name in RECORDED_AS} | {

@@ -251,7 +251,7 @@ def _under_posterior(p: PosteriorCertificate) -> list[str]:
         why = "" if p.reason is None else f" {sentence(p.reason)}"
         return [f"{phrase('verdict.not_known')}{why}"]
     missed = ""
-    if p.gap is not None:
+    if p.gap is not None and not p.crossed:
         missed = "nothing" if p.negligible(p.gap) else f"at most {p.gap:.3g}"
     lines = [phrase("verdict.posterior", p=p, who=words.COVERED[p.covers], missed=missed)]
     if p.paired_gap is not None and not p.negligible(p.paired_gap):
