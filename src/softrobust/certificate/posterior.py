@@ -222,8 +222,11 @@ def certify_posterior(
         posterior = posterior.share(FRESH)
         if posterior.pool is not None:  # a sampler that kept few draws has fewer, and smaller ones
             n = min(n, max(POOLED, posterior.pool // replications))
-            few = posterior.pool // n
-            replications = replications if few < LEAST else min(replications, few)
+            if posterior.pool < LEAST * n:
+                left = {"draws": posterior.pool, "least": LEAST, "models": n}
+                few = Note("replications_few_draws", facts=left)
+                return _without(problem, heldout, covers, few)
+            replications = min(replications, posterior.pool // n)
     try:
         if isinstance(among, PracticeClass):  # whose problem in composite actions has the policy
             plain, small = isinstance(policy, Policy), problem.n_states <= DUAL_STATES
