@@ -200,10 +200,11 @@ def bound_sentence(c: Certificate) -> str:
 
 def _heldout(h: Sample, objective: Objective) -> list[str]:
     optimism, e = h.optimism or 0.0, h.objective
+    size = max(abs(x.value) for x in (h.objective, h.mean, h.cvar))
     lines = [
         phrase(
             "verdict.heldout", h=h, **_figures(h), words=words.bad_case(objective),
-            optimism=abs(optimism), optimistic=optimism >= 0,
+            optimism=words.plain(abs(optimism), 3, size), optimistic=optimism >= 0,
         )
     ]  # fmt: skip
     if e.model_se is not None and e.simulation_se is not None:
