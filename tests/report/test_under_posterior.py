@@ -39,6 +39,7 @@ def test_limits_that_crossed_are_no_proof_that_nothing_is_missed() -> None:
     assert "the two limits crossed by chance" in said(found)
     assert "at most 0.252 better" in said(found)
     assert "nothing is missed" in said(replace(found, paired_gap=0.0))
+    assert "nothing is missed" in said(replace(found, paired_gap=0.0, upper=673.0))  # of one policy
     assert "at most 0.9 is missed" in said(replace(found, upper=673.0))
     assert "crossed" not in said(replace(found, upper=673.0))
 

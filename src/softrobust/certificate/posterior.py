@@ -243,9 +243,17 @@ def certify_posterior(
         facts = {"least": LEAST, "seconds": SECONDS if seconds is None else seconds}
         return _without(problem, heldout, covers, Note("replications_too_slow", facts=facts))
     made = _limits(problem, policy, found, 1 - (1 - intervals.LEVEL) * 0.5**look)
-    if isinstance(among, PracticeClass) and not among.open.any():  # nothing else is in it
+    if _alone(problem, policy, among):
         made = replace(made, paired_gap=0.0, gap_share=_share(problem, made.upper, 0.0))
     return replace(made, n_models=n).held_out(problem, heldout)
+
+
+def _alone(problem: Problem, policy: AnyPolicy, among: PracticeClass | Covers | None) -> bool:
+    """Whether nothing else is in the class that the policy is compared with."""
+    if isinstance(among, PracticeClass):
+        return not among.open.any()
+    several = problem.allowed[problem.decided].sum(axis=1) > 1
+    return not (several.any() or (policy.probs * ~problem.allowed)[..., problem.decided, :].any())
 
 
 def class_of(policy: AnyPolicy) -> Covers:

@@ -253,7 +253,8 @@ def _under_posterior(p: PosteriorCertificate) -> list[str]:
         return [f"{phrase('verdict.not_known')}{why}"]
     missed = ""
     if p.gap is not None and not p.crossed:
-        missed = "nothing" if p.negligible(p.gap) else f"at most {p.gap:.3g}"
+        least = p.gap if p.paired_gap is None else p.paired_gap
+        missed = "nothing" if p.negligible(least) else f"at most {p.gap:.3g}"
     lines = [phrase("verdict.posterior", p=p, who=words.COVERED[p.covers], missed=missed)]
     if p.paired_gap is not None and not p.negligible(p.paired_gap):
         lines.append(phrase("verdict.paired", p=p))
