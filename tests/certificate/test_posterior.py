@@ -12,6 +12,7 @@ from softrobust.certificate import PosteriorCertificate, certify, certify_poster
 from softrobust.data import TransitionLog
 from softrobust.errors import InputError
 from softrobust.models.model_set import ModelSet
+from softrobust.models.policy import TimedPolicy
 from softrobust.objective import Percentile, SoftRobust
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
@@ -113,6 +114,19 @@ def test_limits_that_chance_has_crossed_are_not_shown_crossed() -> None:
     assert found.gap == 0
     assert found.upper_mean is not None
     assert found.upper_mean < found.lower  # what was seen stays on record
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_the_only_policy_there_is_misses_nothing(timed: bool) -> None:
+    problem, _, _ = chosen(2)
+    one = replace(problem, allowed=np.tile([True, False], (3, 1)), horizon=4 if timed else None)
+    policy = one.uniform_policy()
+    every = np.tile(policy.probs, (4, 1, 1))
+    own = TimedPolicy(every, policy.states, policy.actions) if timed else policy
+    found = certify_posterior(one, own, draw, None, 4, SURE)
+    assert (found.paired_gap, found.gap_share or 0.0) == (0.0, 0.0)
+    other = replace(policy, probs=policy.probs[:, ::-1])  # which is not allowed
+    assert certify_posterior(replace(one, horizon=None), other, draw, None, 4, SURE).paired_gap != 0
 
 
 def test_worst_case_has_no_lower_limit_and_the_mean_needs_no_tail() -> None:

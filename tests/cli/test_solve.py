@@ -176,6 +176,9 @@ def test_min_count_zero_needs_rewards(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "'drain'" in error
     args = [*plain, "--reward-default", "-1", "--quiet"]
     assert run(["solve", log, "--gamma", ".9", *args]) == 0
+    policy = put(tmp_path, "state,action\ndry,drain\n", "policy.csv")  # whose reward is the default
+    assert run(["evaluate", log, "--gamma", ".9", "--policy", policy, *args]) == 0
+    assert run(["frontier", log, "--gamma", ".9", "--lambdas", "0", *args]) == 0
 
 
 def test_allowed_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -320,6 +323,22 @@ def test_the_help_names_the_solvers_that_are_the_default(
     assert run(["solve", "--help"]) == 0
     assert f"{Improve.name} for logs, {DEFAULT_SOLVER} for models" in capsys.readouterr().out
     assert default_solver(random_problem(0)) == DEFAULT_SOLVER
+
+
+def test_the_help_of_rare_pairs_is_that_of_the_posteriors(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from softrobust.posterior.registry import TABLES, make_posterior, settings_of
+    from softrobust.run.vectors import MIN_COUNT
+
+    monkeypatch.setenv("COLUMNS", "1000")
+    assert run(["solve", "--help"]) == 0
+    text = capsys.readouterr().out
+    having = [name for name in TABLES if "min_count" in settings_of(name)]
+    least = {name: getattr(make_posterior(name), "min_count", None) for name in having}
+    assert least == {"learned": 1, "dirichlet": 1, "hierarchical": 1}
+    assert "dirichlet or hierarchical such pairs are not considered (default 1)" in text
+    assert f"with --continuous such actions (default {MIN_COUNT})" in text
 
 
 def test_percentile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -131,6 +131,16 @@ def test_nothing_to_choose(tmp_path: Path) -> None:
     assert {"one_action", "equal_rewards"} <= codes(found)
 
 
+@pytest.mark.parametrize(("reward", "ends"), [("1", True), ("-1", True), ("0", False)])
+def test_equal_rewards_are_worth_something_where_they_can_end(
+    tmp_path: Path, reward: str, ends: bool
+) -> None:
+    rows = f"p,x,q,{reward},0\nq,y,p,{reward},0\nq,x,,{reward},1\n"
+    found = inspect_file(put(tmp_path, "s,a,s_next,r,done\n" + rows * 6))
+    told = {note.code: note for note in found.findings}
+    assert told["equal_rewards"]["ends"] is ends
+
+
 def test_no_rewards_blocks_with_advice(tmp_path: Path) -> None:
     found = inspect_file(put(tmp_path, "s,a,s_next\np,x,q\n"))
     assert found.blocked is not None

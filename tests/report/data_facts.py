@@ -115,7 +115,7 @@ DATA_FACTS: dict[str, list[dict[str, Any]]] = {
     "actions_shifted": [{"gain": 0.213}],
     "repeated_rows": [_ROWS],
     "not_markov": [{"gain": 0.0423, "error": 0.01}],
-    "equal_rewards": [{"n_rows": 60}],
+    "equal_rewards": [{"n_rows": 60}, {"n_rows": 60, "ends": True}],
     "one_action": [{"action": "wait"}],
     "rare_actions": [{"actions": ["burn"], "fewer_than": 5}],
     "many_actions": [{"actions": 51}],

@@ -42,6 +42,8 @@ NOTE_FACTS: dict[str, dict[str, Any]] = {
     "decisions_rarely_seen": {"share": 0.4, "fewer_than": 5},
     "heldout_interval_wide": {"share": 0.02, "draws": 10_000},
     "replications_bound_averages": {},
+    "replications_few_draws": {"draws": 300, "least": 4, "models": 100},
+    "not_compared": {},
     "replications_too_slow": {"least": 4, "seconds": 5.0},
     "search_resumed": {"seconds": 12.5},
     "search_open": {"nodes": 1200},

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from markupsafe import escape
 
-from softrobust.certificate import certify
+from softrobust.bounds import Covers
+from softrobust.certificate import PosteriorCertificate, certify
 from softrobust.data import TransitionLog
 from softrobust.posterior import DirichletPosterior
 from softrobust.problem import Problem
@@ -18,6 +21,27 @@ def log() -> TransitionLog:
     rng = np.random.default_rng(0)
     s = rng.integers(0, 4, 200)
     return TransitionLog.from_arrays(s, rng.integers(0, 2, 200), rng.integers(0, 4, 200), 1.0 * s)
+
+
+def test_limits_that_crossed_are_no_proof_that_nothing_is_missed() -> None:
+    """The upper limit was raised to the lower one, and what may be missed is the paired gap."""
+    data = log()
+    problem = Problem(DirichletPosterior().fit(data).sample(9), data.rewards, data.p0, gamma=0.9)
+    plain = certify(problem, problem.uniform_policy())
+    found = PosteriorCertificate(
+        672.1, "held-out models", 672.1, 671.0, 0.4, 0.252, Covers.DETERMINISTIC, "", 7, 600
+    )
+
+    def said(p: PosteriorCertificate) -> str:
+        return " ".join(certificate_sentences(replace(plain, posterior=p)))
+
+    assert "nothing is missed" not in said(found)
+    assert "the two limits crossed by chance" in said(found)
+    assert "at most 0.252 better" in said(found)
+    assert "nothing is missed" in said(replace(found, paired_gap=0.0))
+    assert "nothing is missed" in said(replace(found, paired_gap=0.0, upper=673.0))  # of one policy
+    assert "at most 0.9 is missed" in said(replace(found, upper=673.0))
+    assert "crossed" not in said(replace(found, upper=673.0))
 
 
 def test_limits_and_what_is_indicative() -> None:

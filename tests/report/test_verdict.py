@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from softrobust.certificate import Comparison, Estimate
+from softrobust.certificate import Comparison, Estimate, certify
 from softrobust.certificate.comparison import paired
 from softrobust.data import Rewards
 from softrobust.models.model_set import ModelSet
 from softrobust.objective import Objective, Percentile, SoftRobust
 from softrobust.problem import Problem
 from softrobust.report.sections import answer
-from softrobust.report.verdict import chance, difference, nominal_sentence, sign
+from softrobust.report.verdict import (
+    certificate_sentences,
+    chance,
+    difference,
+    nominal_sentence,
+    sign,
+)
 from softrobust.report.words import Figures
 from softrobust.returns import Returns
 from softrobust.solvers.baselines.nominal import Nominal
@@ -57,6 +64,18 @@ def test_nominal_wins_on_held_out_models_and_the_page_says_so() -> None:
     assert tiles[0]["value"] == number(found.chosen.figure("mean"))
     assert tiles[1]["value"] == number(found.chosen.figure("cvar"))
     assert found.chosen.figure("mean") == found.chosen.heldout.mean.value  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("more", "told"), [(2e-13, ""), (-0.5, "; training was 0.5 pessimistic")])
+def test_optimism_that_is_rounding_is_not_told(more: float, told: str) -> None:
+    problem, test = lucky()
+    made = certify(problem, problem.uniform_policy(), test)
+    assert made.heldout is not None
+    held = replace(made.heldout, optimism=more)
+    said = certificate_sentences(replace(made, heldout=held))
+    (line,) = (x for x in said if x.startswith("On 600 held-out"))
+    assert ("training" in line) == bool(told)
+    assert line.endswith(f"{told}.")
 
 
 def compared(by: float, goal: Objective | None = None, spread: float = 1.0) -> Comparison:

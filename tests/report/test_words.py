@@ -80,6 +80,13 @@ def test_two_digits_are_never_a_power_of_ten() -> None:
     assert shown == ["0.012 %", "4.6 %", "45 %", "99.6 %", "100 %", "112 %", "12300 %"]
 
 
+@pytest.mark.parametrize(
+    ("share", "shown"), [(0.996, "100 %"), (12.345, "1,234 %"), (0.0456, "4.6 %"), (-1.0, "-100 %")]
+)
+def test_shares_of_sentences_are_never_a_power_of_ten(share: float, shown: str) -> None:
+    assert told("{x:% .2g}", {"x": share}) == shown
+
+
 def test_nouns_and_labels() -> None:
     assert (count(1, "state"), count(1200, "state")) == ("1 state", "1,200 states")
     assert len(label("x" * 500)) == LONGEST_LABEL

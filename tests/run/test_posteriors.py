@@ -146,6 +146,28 @@ def test_draws_of_one_use_serve_no_other(tmp_path: Path) -> None:
         fitted.share(CHOOSING).sample(31)
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_too_few_draws_to_certify_or_to_compare_are_said(tmp_path: Path, told: bool) -> None:
+    """Nobody asked for the models of the replications: how many are left is said, and needed."""
+    log = walk()
+    models = sr.DirichletPosterior(min_count=0).fit(log).sample(330 if told else 1350, seed=3)
+    sr.save_models(tmp_path / "draws.npz", models)
+    made = choose(
+        log, gamma=0.9, posterior="draws", settings={"file": str(tmp_path / "draws.npz")},
+        n_models=None if told else 300,
+    )  # fmt: skip
+    under = made.certificate.posterior
+    assert under is not None
+    assert ("not_compared" in {note.code for note in made.notes}) == told
+    assert ("candidates" in made.solution.stats) != told
+    if told:
+        assert under.reason is not None
+        assert under.reason.code == "replications_few_draws"
+        assert dict(under.reason.facts) == {"draws": 110, "least": 4, "models": 100}
+    else:
+        assert under.upper is not None
+
+
 def test_rewards_that_sampled_models_lack_come_from_the_log(tmp_path: Path) -> None:
     """As `sample` writes them: with those of its log, and a pair that this never saw."""
     log = walk(4)

@@ -40,6 +40,13 @@ def test_coverage_is_nominal_where_the_model_is_right(folder: Run, tmp_path: Pat
     assert found.gains["current practice"][0] > 0
 
 
+def test_a_loss_that_is_rounding_is_none() -> None:
+    world = {"return": 700.0, "practice": 1.0, "nominal": 1.0, "claims": {}}
+    best = [700.0 + 2e-13, 700.0 - 1e-13, 700.0]
+    assert summary([world | {"best": x} for x in best], "posterior").regret == 0
+    assert summary([world | {"best": 703.0}] * 2, "posterior").regret == 3
+
+
 def test_simulated_logs_have_the_shape_of_the_real_one(folder: Run) -> None:
     assert folder.log is not None
     assert folder.posterior is not None

@@ -124,6 +124,14 @@ class PosteriorCertificate:
         """That both limits hold, at least (Bonferroni)."""
         return round(1 - 2 * (1 - self.confidence), 12)
 
+    @property
+    def crossed(self) -> bool:
+        """Whether chance crossed the limits and upper gave way: paired differences leave a gap."""
+        gap, paired = self.gap, self.paired_gap
+        if gap is None or paired is None:
+            return False
+        return self.negligible(gap) and not self.negligible(paired)
+
     def to_dict(self) -> dict[str, Any]:
         """The part `posterior` of `solution.json`."""
         return {name: getattr(self, RENAMED.get(name, name)) for name in RECORDED_AS} | {
@@ -211,8 +219,11 @@ def certify_posterior(
         posterior = posterior.share(FRESH)
         if posterior.pool is not None:  # a sampler that kept few draws has fewer, and smaller ones
             n = min(n, max(POOLED, posterior.pool // replications))
-            few = posterior.pool // n
-            replications = replications if few < LEAST else min(replications, few)
+            if posterior.pool < LEAST * n:
+                left = {"draws": posterior.pool, "least": LEAST, "models": n}
+                few = Note("replications_few_draws", facts=left)
+                return _without(problem, heldout, covers, few)
+            replications = min(replications, posterior.pool // n)
     try:
         if isinstance(among, PracticeClass):  # whose problem in composite actions has the policy
             plain, small = isinstance(policy, Policy), problem.n_states <= DUAL_STATES
@@ -231,9 +242,17 @@ def certify_posterior(
         facts = {"least": LEAST, "seconds": SECONDS if seconds is None else seconds}
         return _without(problem, heldout, covers, Note("replications_too_slow", facts=facts))
     made = _limits(problem, policy, found, 1 - (1 - intervals.LEVEL) * 0.5**look)
-    if isinstance(among, PracticeClass) and not among.open.any():  # nothing else is in it
+    if _alone(problem, policy, among):
         made = replace(made, paired_gap=0.0, gap_share=_share(problem, made.upper, 0.0))
     return replace(made, n_models=n).held_out(problem, heldout)
+
+
+def _alone(problem: Problem, policy: AnyPolicy, among: PracticeClass | Covers | None) -> bool:
+    """Whether nothing else is in the class that the policy is compared with."""
+    if isinstance(among, PracticeClass):
+        return not among.open.any()
+    several = problem.allowed[problem.decided].sum(axis=1) > 1
+    return not (several.any() or (policy.probs * ~problem.allowed)[..., problem.decided, :].any())
 
 
 def class_of(policy: AnyPolicy) -> Covers:

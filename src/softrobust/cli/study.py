@@ -151,9 +151,10 @@ def frontier(
     reference: str | None = None, solver: str = "exact", time_limit: float | None = None,
     seed: int = 0, models: int | None = None, min_count: int | None = None,
     columns: str | None = None, initial: Path | None = None, weights: Path | None = None,
-    reward_table: Path | None = None, allowed: Path | None = None, posterior: str | None = None,
-    set_: list[str] | None = None, out: Path | None = None, force: bool = False,
-    workers: int | None = None, cluster: str | None = None, json: bool = False, quiet: bool = False,
+    reward_table: Path | None = None, reward_default: float | None = None,
+    allowed: Path | None = None, posterior: str | None = None, set_: list[str] | None = None,
+    out: Path | None = None, force: bool = False, workers: int | None = None,
+    cluster: str | None = None, json: bool = False, quiet: bool = False,
 ) -> None:  # fmt: skip
     """Find the best policy for every (λ, α) of a grid: what a better bad case costs on average.
 

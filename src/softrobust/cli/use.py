@@ -163,9 +163,10 @@ def evaluate(
     input: Path, policy: Path, gamma: float | None = None, horizon: int | None = None,
     alpha: float | None = None, lam: float | None = None, reference: str | None = None,
     seed: int | None = None, columns: str | None = None, initial: Path | None = None,
-    reward_table: Path | None = None, models: int | None = None, min_count: int | None = None,
-    posterior: str | None = None, set_: list[str] | None = None, out: Path | None = None,
-    force: bool = False, workers: int | None = None, cluster: str | None = None, json: bool = False,
+    reward_table: Path | None = None, reward_default: float | None = None,
+    models: int | None = None, min_count: int | None = None, posterior: str | None = None,
+    set_: list[str] | None = None, out: Path | None = None, force: bool = False,
+    workers: int | None = None, cluster: str | None = None, json: bool = False,
     details: bool = False, quiet: bool = False,
 ) -> None:  # fmt: skip
     """Score a policy of your own with the certificate that a solved one gets.

@@ -160,7 +160,9 @@ def log_findings(log: TransitionLog) -> Ledger:
     if (lead := shifted_actions(log)) is not None:
         ledger.say("actions_shifted", gain=lead)
     if log.reward is not None and log.n_rows > 1 and np.ptp(log.reward) == 0:
-        ledger.say("equal_rewards", n_rows=log.n_rows)
+        # How long something is earned is a gain of its own where a row leads to an end.
+        ends = log.reward[0] != 0 and log.sinks[log.s_next].any()
+        ledger.say("equal_rewards", n_rows=log.n_rows, ends=bool(ends))
     for noun, labels in (("states", log.states), ("actions", log.actions)):
         for twins in alike(labels):
             ledger.say("alike", noun=noun, names=list(twins))

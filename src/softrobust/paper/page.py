@@ -22,6 +22,7 @@ from softrobust._core.schema import read_json
 from softrobust.errors import InputError
 from softrobust.paper.base import EXPERIMENTS, catalogue
 from softrobust.paper.claims import LEVEL, Interval, figure_of, interval_of, markdown
+from softrobust.report.words import two_digits
 
 FORMAT, FORMAT_VERSION = "softrobust-results", 1
 FILES = ("results.json", "run.json", "table.md", "table.csv", "figure.svg", "figure.png")
@@ -203,7 +204,7 @@ def _judged(d: Mapping[str, Any], results: Mapping[str, Any], run: Mapping[str, 
         shown = missed
     parts = []
     for m in shown:
-        share = f" ({100 * m['value'] / m['scale']:.2g} %)" if m["scale"] else ""
+        share = f" ({two_digits(m['value'] / m['scale'])})" if m["scale"] else ""
         more = ""
         if m["verdict"] == "cannot tell":
             more = _deciding(needed(m, len(d["measured"]), "±" in d["rule"]), results, run)

@@ -168,7 +168,10 @@ class _Fact:
         kind, _, digits = spec.partition(" ")
         if kind == "%":
             whole = round(100 * value, 9)  # as many, however weights were summed
-            return f"{whole:{digits or '.0f'}} %" if digits or value >= 0.01 else "<1 %"
+            if not digits and value < 0.01:
+                return "<1 %"
+            text = f"{whole:{digits or '.0f'}}"
+            return f"{f'{whole:,.0f}' if 'e+' in text else text} %"  # 100 %, and not 1e+02 %
         if kind == "share":
             return f"{100 * value:{'.0f' if value == 0 or value >= 0.01 else '.2g'}} %"
         if kind == "expm1":

@@ -200,10 +200,11 @@ def bound_sentence(c: Certificate) -> str:
 
 def _heldout(h: Sample, objective: Objective) -> list[str]:
     optimism, e = h.optimism or 0.0, h.objective
+    size = max(abs(x.value) for x in (h.objective, h.mean, h.cvar))
     lines = [
         phrase(
             "verdict.heldout", h=h, **_figures(h), words=words.bad_case(objective),
-            optimism=abs(optimism), optimistic=optimism >= 0,
+            optimism=words.plain(abs(optimism), 3, size), optimistic=optimism >= 0,
         )
     ]  # fmt: skip
     if e.model_se is not None and e.simulation_se is not None:
@@ -251,8 +252,9 @@ def _under_posterior(p: PosteriorCertificate) -> list[str]:
         why = "" if p.reason is None else f" {sentence(p.reason)}"
         return [f"{phrase('verdict.not_known')}{why}"]
     missed = ""
-    if p.gap is not None:
-        missed = "nothing" if p.negligible(p.gap) else f"at most {p.gap:.3g}"
+    if p.gap is not None and not p.crossed:
+        least = p.gap if p.paired_gap is None else p.paired_gap
+        missed = "nothing" if p.negligible(least) else f"at most {p.gap:.3g}"
     lines = [phrase("verdict.posterior", p=p, who=words.COVERED[p.covers], missed=missed)]
     if p.paired_gap is not None and not p.negligible(p.paired_gap):
         lines.append(phrase("verdict.paired", p=p))

@@ -118,6 +118,8 @@ def answer(setup: Setup, solver: Solver, seed: int, replications: int, named: bo
     if table and not named and setup.posterior is not None and setup.policies is None:
         best = best_on_fresh(found.setup, found.solution, seed)
         notes = () if best.policy.deterministic else _of_deterministic(looked)
+        if CANDIDATES not in best.stats and "comparisons" not in time_bound().cut:
+            notes = (*notes, Note("not_compared"))
         found = replace(found, solution=best, under=_if_same(found, best), notes=notes)
     if found.open and found.under is None:
         found = _looked(found, seed, many, time_bound().part(GROWING_SHARE))

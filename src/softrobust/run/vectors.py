@@ -86,7 +86,9 @@ def _from_log(log: ContinuousLog, options: Options, source: str) -> Setup:
         reward, r2, end = fit_linear_reward(log)
         notes.append(Note("reward_fitted", facts={"r2": r2}))
         if log.reward is not None and np.ptp(log.reward) == 0:
-            notes.append(Note("equal_rewards", Level.CAUTION, {"n_rows": len(log)}))
+            ends = log.reward[0] != 0 and log.terminal is not None and log.terminal.any()
+            equal = {"n_rows": len(log), "ends": bool(ends)}
+            notes.append(Note("equal_rewards", Level.CAUTION, equal))
     frame = GaussianFrame(
         log.variables,
         log.actions,

@@ -243,7 +243,8 @@ def summary(results: Sequence[dict[str, Any]], world: str, failed: int = 0) -> R
         mean = float(difference.mean())
         share = float(np.mean(difference > 1e-9 * np.abs(true)))
         gains[name] = (mean, mean - half, mean + half, share)
-    regret = float(np.mean([r["best"] for r in results] - true))
+    lost = np.array([r["best"] for r in results]) - true
+    regret = float(np.mean(np.where(np.abs(lost) > 1e-9 * np.abs(true), lost, 0.0)))
     return Rehearsal(n, world, coverage, gains, max(regret, 0.0), failed)
 
 
