@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from softrobust._core.limits import Deadline
 from softrobust.bounds import Covers
+from softrobust.data.labels import Labels
 from softrobust.errors import InputError
 from softrobust.models import ModelSet, Policy
 from softrobust.objective import SoftRobust
@@ -160,6 +163,34 @@ def test_a_rounded_policy_is_a_local_optimum_and_its_cost_is_told(seed: int) -> 
             policy = Policy.from_decision(other, m.states, m.actions)
             assert static_return(problem, policy) <= rounded.static_value + 1e-9
         assert rounded.static_value <= best_deterministic(problem) + 1e-9
+
+
+def test_a_program_of_many_pairs_is_sparse_and_keeps_to_its_time() -> None:
+    """4000 rows of unit matrices: dense, they alone would take 300 MB."""
+    rng = np.random.default_rng(0)
+    S, A, N = 1000, 4, 6
+    to = rng.integers(0, S, size=(S * A, 2))
+    to.sort(axis=1)
+    to[:, 1] = np.where(to[:, 0] == to[:, 1], (to[:, 1] + 1) % S, to[:, 1])
+    to.sort(axis=1)
+    shares = rng.dirichlet(np.ones(2), size=(S * A, N))
+    models = ModelSet(
+        indptr=2 * np.arange(S * A + 1), next_states=to.reshape(-1).astype(np.int32), prob=shares.reshape(-1),
+        f=np.full(N, 1 / N), states=Labels.range(S, "s"), actions=Labels.range(A, "a"),
+    )  # fmt: skip
+    goal = SoftRobust(0.5, 0.5)
+    problem = Problem(models, rewards=rng.normal(size=(S, A)), gamma=0.9, objective=goal)
+    policy = problem.uniform_policy()
+    returns, gradients = _gradients(problem, policy)
+    tracemalloc.start()
+    step, promised = _program(problem, policy.probs, returns, gradients, 0.1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert step is not None
+    assert promised > goal.value(returns, models.f)
+    assert peak < 30e6
+    late = _program(problem, policy.probs, returns, gradients, 0.1, Deadline(1e-9))
+    assert late == (None, -np.inf)
 
 
 def test_a_deterministic_policy_is_only_improved() -> None:

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from softrobust._core.arrays import FloatArray
-from softrobust._core.limits import Deadline, Seconds, Seed
+from softrobust._core.limits import NO_LIMIT, Deadline, Seconds, Seed
 from softrobust._core.settings import Count, Natural, Positive
 from softrobust.bounds.best import Covers, best_bound
 from softrobust.bounds.reduction import count_policies, onto, reduce
@@ -141,7 +141,7 @@ def _climb(problem: Problem, policy: Policy, steps: int, tol: float, deadline: D
     returns, gradients = _gradients(problem, policy)
     value, radius, programs = objective.value(returns, f), 1.0, 0
     while programs < steps and radius > 1e-7 and not deadline.passed:
-        step, promised = _program(problem, policy.probs, returns, gradients, radius)
+        step, promised = _program(problem, policy.probs, returns, gradients, radius, deadline)
         programs += 1
         if step is None or promised - value <= tol * max(abs(value), 1e-12):
             break
@@ -175,14 +175,16 @@ def _without_traces(problem: Problem, policy: Policy, value: float, programs: in
 
 
 def _program(
-    problem: Problem, probs: FloatArray, returns: FloatArray, gradients: FloatArray, radius: float
-) -> tuple[FloatArray | None, float]:
+    problem: Problem, probs: FloatArray, returns: FloatArray, gradients: FloatArray, radius: float,
+    deadline: Deadline = NO_LIMIT,
+) -> tuple[FloatArray | None, float]:  # fmt: skip
     """The step d (n_states, n_actions) of the linear program, and the value it promises.
 
     Its dual is solved, which has a row for each d and not for each model: nature's q against the
-    prices of what bounds d, and d are the multipliers of its rows.
+    prices of what bounds d, and d are the multipliers of its rows. None where time is over first.
     """
     from scipy.optimize import linprog
+    from scipy.sparse import csc_array, eye_array, hstack, vstack
 
     f, lam, tail = problem.models.f, problem.objective.lam, 1.0 - problem.objective.alpha
     live = np.flatnonzero(f > 0)
@@ -196,17 +198,18 @@ def _program(
     now = probs.reshape(-1)[pairs]
     low, high = np.maximum(-now, -radius), np.minimum(1 - now, radius)
     # Columns: q (n), the prices of high (k) and low (k) and of Σ_a d(s, a) = 0. q sums to 1.
-    sums = np.eye(states.size)[place]
-    rows = np.hstack([-lam * g.T, np.eye(k), -np.eye(k), sums])
-    total = np.concatenate([np.ones(n), np.zeros(rows.shape[1] - n)])
+    sums = csc_array((np.ones(k), (np.arange(k), place)), shape=(k, states.size))
+    rows = hstack([csc_array(-lam * g.T), eye_array(k), -eye_array(k), sums])
+    total = csc_array((np.ones(n), (np.zeros(n, int), np.arange(n))), shape=(1, rows.shape[1]))
     cost = np.concatenate([lam * returns[live], high, -low, np.zeros(states.size)])
     bounds: Any = np.tile([0.0, np.inf], (cost.size, 1))  # its stubs know lists of pairs only
     if tail > EDGE:
         bounds[:n, 1] = f[live] / tail
     bounds[n + 2 * k :, 0] = -np.inf
     result = linprog(
-        cost, A_eq=np.vstack([rows, total]), b_eq=np.append((1 - lam) * f[live] @ g, 1.0),
-        bounds=bounds, method="highs",
+        cost, A_eq=vstack([rows, total], format="csc"), bounds=bounds, method="highs",
+        b_eq=np.append((1 - lam) * f[live] @ g, 1.0),
+        options={} if deadline.limit is None else {"time_limit": max(deadline.left, 1e-3)},
     )  # fmt: skip
     if result.status != 0 or result.fun is None:
         return None, -np.inf
