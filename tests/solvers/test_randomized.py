@@ -176,7 +176,8 @@ def test_a_program_of_many_pairs_is_sparse_and_keeps_to_its_time() -> None:
     shares = rng.dirichlet(np.ones(2), size=(S * A, N))
     models = ModelSet(
         indptr=2 * np.arange(S * A + 1), next_states=to.reshape(-1).astype(np.int32),
-        prob=shares.reshape(-1), f=np.full(N, 1 / N), states=Labels.range(S, "s"), actions=Labels.range(A, "a"),
+        prob=shares.reshape(-1), f=np.full(N, 1 / N),
+        states=Labels.range(S, "s"), actions=Labels.range(A, "a"),
     )  # fmt: skip
     goal = SoftRobust(0.5, 0.5)
     problem = Problem(models, rewards=rng.normal(size=(S, A)), gamma=0.9, objective=goal)
